@@ -1,10 +1,10 @@
 // Latency hiding: a chain of dependent instructions in every work-item, as many groups on a compute unit as their local
 // memory leaves room for. ILP independent chains run in each item.
 //   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
-//   -DILP=1|2|4    -DALPHA: `alpha` dependent additions after every memory access (STREAM, RANDOM; ILP 1)
+//   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (all but ADD; ILP 1)
 //   -DCONFLICT=1|2 words between neighbours in LOCAL
 // Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
-// chain - 1), step (of the additions), alpha, pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
+// chain - 1), step (of the additions), pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
 
 // One link of each chain; LINK is what the kind makes of it.
@@ -16,7 +16,46 @@
 #define LINKS LINK(0) LINK(1) LINK(2) LINK(3)
 #endif
 
-kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, uint alpha, local uint *pad)
+#ifdef ALPHA
+// ALPHA additions, each dependent on the one before. A constant number, so that nothing but they runs; by 64 in a loop, so that
+// they stay in the instruction cache.
+#define STEP y = step - y;
+#if ALPHA & 32
+#define STEPS32 TIMES32(STEP)
+#else
+#define STEPS32
+#endif
+#if ALPHA & 16
+#define STEPS16 TIMES16(STEP)
+#else
+#define STEPS16
+#endif
+#if ALPHA & 8
+#define STEPS8 TIMES8(STEP)
+#else
+#define STEPS8
+#endif
+#if ALPHA & 4
+#define STEPS4 TIMES4(STEP)
+#else
+#define STEPS4
+#endif
+#if ALPHA & 2
+#define STEPS2 TIMES2(STEP)
+#else
+#define STEPS2
+#endif
+#if ALPHA & 1
+#define STEPS1 STEP
+#else
+#define STEPS1
+#endif
+#define ADDITIONS \
+    for (uint m = 0; m < ALPHA / 64; m++) { TIMES32(STEP) TIMES32(STEP) } \
+    STEPS32 STEPS16 STEPS8 STEPS4 STEPS2 STEPS1
+#endif
+
+kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
 #if defined(KIND_ADD) || defined(KIND_SPECIAL)
@@ -25,6 +64,14 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
         x[k] = (float)((i + k) % 4u + 1u);
     }
     for (uint j = 0; j < trips; j++) {
+#if defined(ALPHA)
+        for (uint n = 0; n < 16; n++) {
+            // step is 0, which the compiler cannot know: y comes out as it went in but for its sign.
+            float y = rsqrt(fabs(x[0]));
+            ADDITIONS
+            x[0] = y;
+        }
+#else
 #if defined(KIND_ADD)
 // Not x + step: a compiler was seen to make one product of a run of equal sums.
 #define LINK(k) x[k] = step - x[k];
@@ -32,11 +79,15 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
 #define LINK(k) x[k] = rsqrt(x[k]);
 #endif
         TIMES16(LINKS)
+#endif
     }
     float sum = 0.0f;
     for (uint k = 0; k < ILP; k++) {
         sum += x[k];
     }
+#ifdef ALPHA
+    sum = fabs(sum);
+#endif
     out[i] = as_uint(sum);
 #else
 #if defined(KIND_LOCAL)
@@ -61,15 +112,12 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
         for (uint n = 0; n < 16; n++) {
             uint x = t[at[0]];
             // The additions depend on the word that was read, and the next address on them: step is 0, which the compiler cannot know,
-            // so y comes out as it went in but for its sign.
-            float y = (float)x;
-            for (uint m = 0; m < alpha / 16; m++) {
-                TIMES16(y = step - y;)
-            }
-            for (uint m = 0; m < alpha % 16; m++) {
-                y = step - y;
-            }
-            at[0] = x + (fabs(y) != (float)x ? 1u : 0u);
+            // so y comes out as it went in but for its sign. The word is the fraction of a number of [1, 2): no conversion, one
+            // logical instruction before the additions and two behind them.
+            const uint bits = x | 0x3F800000u;
+            float y = as_float(bits);
+            ADDITIONS
+            at[0] = x ^ ((as_uint(y) ^ bits) & 0x7FFFFFFFu);
         }
 #else
 #define LINK(k) at[k] = t[at[k]];

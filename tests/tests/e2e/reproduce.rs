@@ -73,6 +73,19 @@ fn other_kinds_of_experiments_run_on_processors() {
         let of = state("001/tab6.7");
         assert!(of["numbers"][0]["here"].is_null() && !of["curves"][0]["points"][0].is_null());
         assert!(of["numbers"][0]["reason"].as_str().unwrap().contains("no clock"), "{of}");
+        // The models' parameters and their worst quotients, from a grid of four points.
+        let of = state("001/ch7 --sweep alpha=1,8,occupancy=1,4 --iterations 4");
+        assert_eq!(of["state"], "measured", "{of}");
+        let models = of["models"].as_array().unwrap();
+        assert!(models.len() >= 7, "all but perhaps that with contention: {models:?}");
+        for model in models {
+            let (over, under) = (model["over"].as_f64().unwrap(), model["under"].as_f64().unwrap());
+            assert!(over >= under && under > 0.0, "{model}");
+            assert!([1.0, 8.0].contains(&model["over_at"][0].as_f64().unwrap()), "{model}");
+        }
+        assert!(of["method"].as_str().unwrap().contains("clock"), "{of}");
+        assert_eq!(of["numbers"][0]["printed"][4]["value"], 368.0, "Maxwell's memory latency");
+        assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
         // Without a sensor there is no power.
         let of = state("004/fig6.4a --sweep cores=1,2");
         assert_eq!(of["state"], "not_available", "{of}");

@@ -33,6 +33,45 @@ pub struct Contention {
     pub c: f64,
 }
 
+impl Contention {
+    /// The coefficients that fit (throughput, latency) best, by least squares of relative errors for
+    /// each of a walk of `c` beyond the largest throughput (section 6.4 takes such a walk). `None`
+    /// with fewer than three points, or where latency does not grow with throughput.
+    #[must_use]
+    pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
+        let usable = |&&(x, y): &&(f64, f64)| x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
+        let points: Vec<(f64, f64)> = points.iter().filter(usable).copied().collect();
+        let most = points.iter().map(|p| p.0).fold(0.0, f64::max);
+        if points.len() < 3 || most <= 0.0 {
+            return None;
+        }
+        let at = |c: f64| {
+            // y = a + b z, each point weighed by 1 / y^2.
+            let mut sums = [0.0; 5];
+            for &(x, y) in &points {
+                let (z, w) = (x / (c - x), 1.0 / (y * y));
+                for (sum, term) in sums.iter_mut().zip([w, w * z, w * z * z, w * y, w * z * y]) {
+                    *sum += term;
+                }
+            }
+            let [w, z, zz, y, zy] = sums;
+            let spread = w * zz - z * z;
+            let b = (w * zy - z * y) / spread;
+            let a = (y - b * z) / w;
+            let miss = |&(x, y): &(f64, f64)| ((a + b * x / (c - x)) / y - 1.0).powi(2);
+            let error: f64 = points.iter().map(miss).sum();
+            (a > 0.0 && b > 0.0 && error.is_finite()).then_some((error, Self { a, b, c }))
+        };
+        // From just beyond the largest throughput to four times as much.
+        let walk =
+            (0..=WALK).map(|k| most * (1.0 + 1e-3 * 3000f64.powf(f64::from(k) / f64::from(WALK))));
+        walk.filter_map(at).min_by(|a, b| a.0.total_cmp(&b.0)).map(|found| found.1)
+    }
+}
+
+/// Steps of the walk of [`Contention::fit`].
+const WALK: u32 = 2000;
+
 impl Workload {
     /// Latency of one turn of a warp that runs alone.
     #[must_use]
@@ -324,6 +363,21 @@ mod tests {
         assert_eq!((small.warps, small.limiter, small.at_most), (32, Limiter::Groups, true));
         assert_eq!(occupancy(h200, 32, 1024, with(255, 0)), None, "it cannot be launched");
         assert_eq!(limits((99, 0)), None);
+    }
+
+    /// Table 6.5, Kepler: points of its own model give its coefficients back.
+    #[test]
+    fn contention_is_found_again() {
+        let of = Contention { a: 300.0, b: 32.0, c: 0.1477 };
+        let at = |x: f64| (x, of.a + of.b * x / (of.c - x));
+        let points: Vec<(f64, f64)> = (1..=13).map(|k| at(0.01 * f64::from(k))).collect();
+        let found = Contention::fit(&points).unwrap();
+        for (got, want) in [(found.a, of.a), (found.b, of.b), (found.c, of.c)] {
+            assert!((got / want - 1.0).abs() < 0.02, "{found:?}");
+        }
+        assert_eq!(Contention::fit(&points[..2]), None);
+        let falling: Vec<(f64, f64)> = points.iter().map(|p| (p.0, 1.0 / p.1)).collect();
+        assert_eq!(Contention::fit(&falling), None, "no contention in a latency that falls");
     }
 
     proptest! {

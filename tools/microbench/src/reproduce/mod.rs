@@ -9,15 +9,19 @@
 mod duarte;
 mod matsentidou;
 mod measure;
+mod models;
 mod piispanen;
 mod report;
 mod volkov;
+mod volkov_models;
 
 pub use measure::{cases, settings};
+pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
 
 use crate::job::Scalar;
 use crate::sweep::Axis;
+use clscope_models::prior::Model;
 
 /// A reference document.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,6 +86,12 @@ pub enum Draw {
     },
     /// Work-items of a unit that give 90 % of the best throughput, over additions for each access.
     Needed,
+    /// Throughput over occupancy at so many additions for each access, measured and estimated by
+    /// these models.
+    Estimates(usize, &'static [Model]),
+    /// The largest and smallest quotient of estimate and measurement over additions for each access,
+    /// of these models.
+    Ratios(&'static [Model]),
     /// Numbers alone.
     Numbers,
 }
@@ -116,8 +126,38 @@ pub enum Ours {
     FoundDifference([&'static str; 2], [&'static str; 2]),
     /// A figure at the last point of the first curve, less that at its first.
     Span(&'static str),
+    /// The largest quotient of a model's estimate and what was measured; smallest without `over`.
+    Worst {
+        /// The model.
+        model: Model,
+        /// Whether the largest.
+        over: bool,
+    },
+    /// A parameter that the models take.
+    Input(Input),
     /// Nothing, because of this.
     Nothing(&'static str),
+}
+
+/// A parameter of the models, in cycles, or instructions a cycle and unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input {
+    /// Latency of an access.
+    MemoryLatency,
+    /// Most accesses.
+    MemoryThroughput,
+    /// Latency of an addition.
+    AddLatency,
+    /// Most additions.
+    AddThroughput,
+    /// Most instructions.
+    IssueThroughput,
+    /// Latency of memory without load, by the fit of its growth.
+    A,
+    /// How fast it grows.
+    B,
+    /// The throughput that is never reached, GB/s.
+    C,
 }
 
 /// What a number of ours is divided by before it is compared.
@@ -203,9 +243,16 @@ pub const DOCUMENTS: [Document; 5] = [
 
 /// All experiments, in the order of the documents.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    [duarte::THESIS, volkov::ALL, matsentidou::ALL, duarte::PAPER, piispanen::ALL]
-        .into_iter()
-        .flatten()
+    [
+        duarte::THESIS,
+        volkov::ALL,
+        volkov_models::ALL,
+        matsentidou::ALL,
+        duarte::PAPER,
+        piispanen::ALL,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The experiment of a name.

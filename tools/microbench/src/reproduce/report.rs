@@ -2,6 +2,7 @@
 //! Owns the shape of the document `clscope bench --reproduce` writes; refuses to measure.
 #![forbid(unsafe_code)]
 
+use super::models::{self, Fitted, Worst};
 use super::{Draw, Experiment, How, Ours, Per, Pick, Row, X};
 use crate::cl::DeviceFacts;
 use crate::results::{CaseResult, Figure, Finding, Results, Status};
@@ -116,6 +117,12 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// The numbers that the document prints, and ours; none where it has a picture alone.
     pub numbers: Vec<Number>,
+    /// How far each model is from what was measured; of experiments about models.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<Worst>,
+    /// Where the models' parameters come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
 }
 
 /// A curve.
@@ -184,6 +191,8 @@ impl Report {
             y: None,
             curves: Vec::new(),
             numbers: of.rows.iter().map(number).collect(),
+            models: Vec::new(),
+            method: None,
         }
     }
 
@@ -194,6 +203,8 @@ impl Report {
             return Report::without(of, State::NotReproducible, String::new());
         };
         let seen = Seen { results };
+        let by_models = matches!(draw, Draw::Estimates(..) | Draw::Ratios(_));
+        let fitted = models::Fitted::of(results);
         let (x, y, curves) = match draw {
             Draw::Curves { x, label, y } => {
                 let unit = seen.cases().find_map(|c| c.figure(y)).map_or("", |f| f.unit);
@@ -203,6 +214,19 @@ impl Report {
             Draw::Needed => {
                 let name = "work-items on a unit for 90 % of the best throughput".to_owned();
                 (Some("additions for each access"), Some(name), seen.needed())
+            }
+            Draw::Estimates(alpha, models) => {
+                let curves =
+                    fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.estimates(alpha, models));
+                (Some("warps on a compute unit"), Some(TURNS.to_owned()), curves)
+            }
+            Draw::Ratios(models) => {
+                let curves = fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.ratios(models));
+                (
+                    Some("additions for each access"),
+                    Some("estimate / measurement".to_owned()),
+                    curves,
+                )
             }
             Draw::Numbers => (None, None, Vec::new()),
         };
@@ -217,11 +241,15 @@ impl Report {
         out.numbers = of
             .rows
             .iter()
-            .map(|row| match seen.ours(row) {
+            .map(|row| match seen.ours(row, &fitted) {
                 Ok(here) => Number { here: Some(here), ..number(of, row) },
                 Err(why) => Number { reason: Some(why), ..number(of, row) },
             })
             .collect();
+        if let (Ok(fitted), Draw::Ratios(_)) = (&fitted, draw) {
+            out.models = fitted.worst();
+            out.method = Some(fitted.method.clone());
+        }
         let count = |status: Status| seen.cases().filter(|c| c.status == status).count();
         let bad = count(Status::Wrong) + count(Status::Failed);
         let reason = |of: &[Status]| {
@@ -240,10 +268,12 @@ impl Report {
             let y = match draw {
                 Draw::Curves { y, .. } => y,
                 Draw::Needed => "throughput",
-                Draw::Numbers => "",
+                _ => "",
             };
+            let fit = fitted.err().filter(|_| by_models);
             let first = out.numbers.iter().find_map(|n| n.reason.clone());
-            out.reason = reason(&[Status::NotAvailable]).or(first).or_else(|| Some(seen.lacks(y)));
+            out.reason =
+                reason(&[Status::NotAvailable]).or(fit).or(first).or_else(|| Some(seen.lacks(y)));
         }
         out
     }
@@ -314,7 +344,7 @@ fn number(of: &Experiment, row: &Row) -> Number {
 }
 
 /// Schedulers of a compute unit (NVIDIA, CUDA C++ Programming Guide, "Compute capabilities").
-fn schedulers(device: &DeviceFacts) -> Option<f64> {
+pub(super) fn schedulers(device: &DeviceFacts) -> Option<f64> {
     match device.nv_capability? {
         (2, _) | (6, 0) => Some(2.0),
         (3.., _) => Some(4.0),
@@ -429,8 +459,18 @@ impl<'r> Seen<'r> {
         found.ok_or_else(|| self.lacks(figure))
     }
 
-    fn value(&self, of: Ours) -> Result<Estimate, String> {
+    fn value(&self, of: Ours, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+        let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
+            Ours::Worst { model, over } => {
+                let ratio =
+                    fitted()?.worst_of(model, over).ok_or_else(|| NO_CONTENTION.to_owned())?;
+                Ok(Estimate::symmetric(ratio, 0.0))
+            }
+            Ours::Input(input) => {
+                let value = fitted()?.input(input).ok_or_else(|| NO_CONTENTION.to_owned())?;
+                Ok(Estimate::symmetric(value, 0.0))
+            }
             Ours::Most(pick) => self.most(pick),
             Ours::Least(pick) => {
                 let found = self.picked(pick)?;
@@ -460,8 +500,8 @@ impl<'r> Seen<'r> {
     }
 
     /// Ours, in the document's unit.
-    fn ours(&self, row: &Row) -> Result<Estimate, String> {
-        let value = self.value(row.ours)?.times(row.times);
+    fn ours(&self, row: &Row, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+        let value = self.value(row.ours, fitted)?.times(row.times);
         let Some(device) = self.results.first().map(|r| &r.device) else {
             return Err("nothing was measured".to_owned());
         };
@@ -480,6 +520,10 @@ impl<'r> Seen<'r> {
         Ok(value.times(1.0 / by))
     }
 }
+
+/// What the curves of the models stand at.
+const TURNS: &str = "accesses with their additions, of a warp, a cycle and unit";
+const NO_CONTENTION: &str = "the latency of memory was not seen to grow with its throughput";
 
 /// A time within this of the first is the same.
 const LEVEL: f64 = 1.05;

@@ -5,12 +5,12 @@
 use super::{Draw, Experiment, How, Ours, Part, Per, Row, Span, X, any, row, sweep};
 use crate::sweep::Axis;
 
-const FIVE: &[&str] =
+pub(super) const FIVE: &[&str] =
     &["8800GTX (G80)", "GTX280 (GT200)", "GTX480 (Fermi)", "GTX680 (Kepler)", "GTX980 (Maxwell)"];
 const MAXWELL: &[&str] = &["GTX980 (Maxwell)"];
 
 const OCCUPANCY: &[(Axis, Span)] = &[(Axis::Occupancy, Span::Usual)];
-const STREAM: &str = "latency/stream/ilp1/filled32";
+pub(super) const STREAM: &str = "latency/stream/ilp1/filled32";
 /// The suite's own levels of occupancy, which its findings come from.
 const ADD_AND_STREAM: Part = sweep(&["latency/add/", "latency/stream/ilp"], &[]);
 const RANDOM: Part = sweep(&["latency/random/ilp"], &[]);
@@ -26,8 +26,14 @@ const SIX: Part = sweep(
     &[],
 );
 const STREAMS: Part = sweep(&[STREAM], OCCUPANCY);
+/// Work-items on a unit.
+pub(super) const OCCUPANCIES: Span =
+    Span::Numbers(&[32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048]);
+/// Few additions for each instruction of the chain, which is shorter than an access.
+const FEW: &[(Axis, Span)] =
+    &[(Axis::Alpha, Span::Numbers(&[0, 1, 2, 4, 8, 16, 32, 64])), (Axis::Occupancy, OCCUPANCIES)];
 /// Additions for each access, and work-items on a unit: the grid of chapters 4 and 7.
-const GRID: Part = sweep(
+pub(super) const GRID: Part = sweep(
     &[STREAM],
     &[
         (
@@ -36,12 +42,7 @@ const GRID: Part = sweep(
                 0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512,
             ]),
         ),
-        (
-            Axis::Occupancy,
-            Span::Numbers(&[
-                32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048,
-            ]),
-        ),
+        (Axis::Occupancy, OCCUPANCIES),
     ],
 );
 
@@ -51,7 +52,7 @@ const OVER_OCCUPANCY: Draw = Draw::Curves {
     y: "throughput",
 };
 
-const fn measured(parts: &'static [Part], draw: Draw) -> How {
+pub(super) const fn measured(parts: &'static [Part], draw: Draw) -> How {
     How::Measure { parts, draw }
 }
 
@@ -65,7 +66,7 @@ const fn found(
     row(what, unit, printed, Ours::Found(finding, figure))
 }
 
-const fn five(
+pub(super) const fn five(
     name: &'static str,
     section: &'static str,
     shows: &'static str,
@@ -119,7 +120,7 @@ const fn needed(what: &'static str, printed: &'static [Option<f64>], finding: &'
 }
 
 /// Five numbers that are all printed.
-const fn all(of: [f64; 5]) -> [Option<f64>; 5] {
+pub(super) const fn all(of: [f64; 5]) -> [Option<f64>; 5] {
     [Some(of[0]), Some(of[1]), Some(of[2]), Some(of[3]), Some(of[4])]
 }
 
@@ -277,6 +278,20 @@ pub(super) const ALL: &[Experiment] = &[
         "4.5",
         "the cusp: occupancy needed over additions for each access",
         measured(&[GRID], Draw::Needed),
+        &[],
+    ),
+    five(
+        "001/fig4.8",
+        "4.7",
+        "the cusp of special functions: occupancy needed over additions for each of them",
+        measured(&[sweep(&["latency/special/ilp1/filled32"], FEW)], Draw::Needed),
+        &[],
+    ),
+    five(
+        "001/fig4.9",
+        "4.7",
+        "the cusp of local memory: occupancy needed over additions for each access",
+        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW)], Draw::Needed),
         &[],
     ),
     cannot(

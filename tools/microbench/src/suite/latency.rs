@@ -179,8 +179,8 @@ impl Variant {
             format!("-DILP={}", self.ilp),
             format!("-DCONFLICT={}", self.conflict()),
         ];
-        if self.alpha.is_some() {
-            defines.push("-DALPHA".to_owned());
+        if let Some(alpha) = self.alpha {
+            defines.push(format!("-DALPHA={alpha}"));
         }
         let table = if self.is_global() { self.table_words } else { 16 };
         let mut fills = Vec::new();
@@ -212,7 +212,6 @@ impl Variant {
                 Arg::Trips,
                 Arg::uint(self.mask()),
                 Arg::Value(self.step().to_ne_bytes().to_vec()),
-                Arg::uint(self.alpha.unwrap_or(0)),
                 Arg::Local(pad),
             ],
             trips: Trips::Lasting(settings.launch_ns()),
@@ -275,9 +274,11 @@ impl Variant {
 
 impl Swept for Variant {
     fn axes(&self) -> &'static [Axis] {
-        match (self.is_global(), self.ilp) {
-            (true, 1) => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb, Axis::Size],
-            (true, _) => &[Axis::Occupancy, Axis::Tpb, Axis::Size],
+        match (self.is_global(), self.ilp, self.kind) {
+            (true, 1, _) => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb, Axis::Size],
+            (true, ..) => &[Axis::Occupancy, Axis::Tpb, Axis::Size],
+            // Additions between additions are no mix.
+            (_, 1, kind) if kind != Kind::Add => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb],
             _ => &[Axis::Occupancy, Axis::Tpb],
         }
     }
@@ -508,7 +509,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind)
         {
             let text = format!(
-                "{name}: between {} and {} additions for each access, beside some 8 other instructions, the time begins to grow: at this occupancy the rest is hidden",
+                "{name}: between {} and {} additions for each access the time begins to grow: at this occupancy the rest is hidden",
                 knee.after, knee.until
             );
             let at = Estimate {

@@ -93,6 +93,7 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
         }
         aligned(&mut out, &rows)?;
     }
+    models(&mut out, of)?;
     if of.numbers.is_empty() {
         if of.state == State::Measured {
             writeln!(out, "  the document has a picture alone, without numbers")?;
@@ -114,6 +115,32 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
         aligned(&mut out, &rows)?;
     }
     Ok(out.flush()?)
+}
+
+/// The table of worst quotients.
+fn models(out: &mut impl Write, of: &Report) -> Result<()> {
+    if of.models.is_empty() {
+        return Ok(());
+    }
+    let head =
+        ["estimate / measurement", "largest", "additions, warps", "smallest", "additions, warps"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for w in &of.models {
+        let at = |[alpha, n]: [f64; 2]| format!("{}, {}", place(alpha), place(n));
+        let quotient = |x: f64| format!("{x:.3}");
+        rows.push(vec![
+            w.model.to_owned(),
+            quotient(w.over),
+            at(w.over_at),
+            quotient(w.under),
+            at(w.under_at),
+        ]);
+    }
+    aligned(out, &rows)?;
+    if let Some(method) = &of.method {
+        writeln!(out, "  {method}")?;
+    }
+    Ok(())
 }
 
 /// How many experiments came to what.

@@ -1,0 +1,217 @@
+//! Models of latency hiding against a measured grid of additions for each access x occupancy (Volkov
+//! 2016, chapter 7). Owns the models' parameters as they follow from measurements, and the quotients;
+//! refuses to know a model: those are `clscope_models::prior`.
+#![forbid(unsafe_code)]
+
+use super::Input;
+use super::report::{Curve, Point as Place, schedulers};
+use crate::results::{CaseResult, Results, Status};
+use crate::stats::{self, Estimate};
+use crate::suite::lanes;
+use crate::sweep::Axis;
+use clscope_models::latency::{Contention, Workload};
+use clscope_models::prior::{self, Inputs, Model, Point};
+use serde::Serialize;
+
+/// How far a model is from what was measured over the whole grid.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Worst {
+    /// The model.
+    pub model: &'static str,
+    /// The largest quotient of estimate and measurement.
+    pub over: f64,
+    /// Additions for each access, and warps of a unit, there.
+    pub over_at: [f64; 2],
+    /// The smallest quotient.
+    pub under: f64,
+    /// Additions for each access, and warps of a unit, there.
+    pub under_at: [f64; 2],
+}
+
+/// A measured grid, and the models' parameters.
+pub(super) struct Fitted {
+    inputs: Inputs,
+    grid: Vec<Point>,
+    /// GB/s of an access of a warp a cycle and unit.
+    gigabytes: f64,
+    /// Where the parameters come from.
+    pub method: String,
+}
+
+/// A case in the models' units.
+struct Seen<'r> {
+    case: &'r CaseResult,
+    /// Additions for each access, in the grid.
+    alpha: Option<f64>,
+    point: Point,
+    /// Cycles of an instruction of the chain.
+    latency: f64,
+}
+
+impl Fitted {
+    /// Of the parts of an experiment.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn of(results: &[&Results]) -> Result<Fitted, String> {
+        let device = &results.first().ok_or("nothing was measured")?.device;
+        let cases = || {
+            let all = results.iter().flat_map(|r| &r.cases);
+            all.filter(|c| c.suite == "latency" && c.status == Status::Measured)
+        };
+        let clocks: Vec<f64> =
+            cases().filter_map(|c| Some(c.figure("clock")?.estimate.value)).collect();
+        let (mhz, clock) = match (stats::median(&clocks), device.max_clock_mhz) {
+            (Some(mhz), _) => (mhz, "observed"),
+            (None, Some(mhz)) => (f64::from(mhz), "stated"),
+            (None, None) => return Err("no clock was read, and the device states none".to_owned()),
+        };
+        // Cycles of a nanosecond.
+        let cycles = mhz * 1e-3;
+        let (lanes, units) = (lanes(device) as f64, f64::from(device.compute_units.max(1)));
+        let seen: Vec<Seen<'_>> = cases()
+            .filter_map(|case| {
+                let value = |name: &str| Some(case.figure(name)?.estimate.value);
+                let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Alpha);
+                let alpha = at.and_then(|c| c.value.as_f64());
+                let measured = value("throughput")? / (lanes * units * cycles);
+                let n = value("items_per_unit")? / lanes;
+                let point = Point { n, alpha: alpha.unwrap_or(0.0), measured };
+                Some(Seen { case, alpha, point, latency: value("latency")? * cycles })
+            })
+            .collect();
+        let chains = |begin: &'static str| {
+            seen.iter().filter(move |s| s.alpha.is_none() && s.case.id.starts_with(begin))
+        };
+        let least = |begin: &'static str| {
+            let all = chains(begin).map(|s| s.latency).reduce(f64::min);
+            all.ok_or_else(|| format!("no case of {begin} was measured"))
+        };
+        let most = |begin: &'static str| {
+            let all = chains(begin).map(|s| s.point.measured).reduce(f64::max);
+            all.ok_or_else(|| format!("no case of {begin} was measured"))
+        };
+        let workload = Workload {
+            memory_latency: least("latency/stream/ilp1/")?,
+            add_latency: least("latency/add/ilp1/")?,
+            memory_throughput: most("latency/stream/")?,
+            add_throughput: most("latency/add/ilp1/")?,
+            // No document of a vendor's: what additions reach that are independent.
+            issue_throughput: most("latency/add/")?,
+        };
+        // As the document does: without the limits, where there is none or nothing else.
+        let grid: Vec<Point> =
+            seen.iter().filter(|s| s.alpha.is_some_and(|a| a >= 1.0)).map(|s| s.point).collect();
+        if grid.is_empty() {
+            return Err("no point of the grid was measured".to_owned());
+        }
+        let loaded: Vec<(f64, f64)> =
+            chains("latency/stream/ilp1/").map(|s| (s.point.measured, s.latency)).collect();
+        let (many, from) = match schedulers(device) {
+            Some(many) => (many, "known of its kind"),
+            None => (workload.issue_throughput.round().max(1.0), "the best instructions a cycle"),
+        };
+        let method = format!(
+            "chains of additions and of accesses over occupancy, alone; issue is the best of independent additions; pins are the best throughput; {many} schedulers ({from}); clock {mhz:.0} MHz, {clock}; a warp is {lanes} work-items"
+        );
+        let inputs = Inputs {
+            workload,
+            contention: Contention::fit(&loaded),
+            pins: workload.memory_throughput,
+            schedulers: many,
+        };
+        Ok(Fitted { inputs, grid, gigabytes: lanes * 4.0 * units * cycles, method })
+    }
+
+    /// The worst quotients of every model whose inputs are known.
+    pub fn worst(&self) -> Vec<Worst> {
+        prior::worst(&self.inputs, &self.grid).into_iter().map(shown).collect()
+    }
+
+    /// The worst quotient of a model; nothing where an input is not known.
+    pub fn worst_of(&self, model: Model, over: bool) -> Option<f64> {
+        let all = prior::worst(&self.inputs, &self.grid);
+        let found = all.iter().find(|w| w.model == model)?;
+        Some(if over { found.over } else { found.under })
+    }
+
+    /// A parameter.
+    pub fn input(&self, of: Input) -> Option<f64> {
+        let w = &self.inputs.workload;
+        let contention = self.inputs.contention;
+        Some(match of {
+            Input::MemoryLatency => w.memory_latency,
+            Input::MemoryThroughput => w.memory_throughput,
+            Input::AddLatency => w.add_latency,
+            Input::AddThroughput => w.add_throughput,
+            Input::IssueThroughput => w.issue_throughput,
+            Input::A => contention?.a,
+            Input::B => contention?.b,
+            Input::C => contention?.c * self.gigabytes,
+        })
+    }
+
+    /// Throughput over occupancy at the measured alpha that is nearest, measured and estimated.
+    pub fn estimates(&self, alpha: usize, models: &[Model]) -> Vec<Curve> {
+        let distance = |p: &&Point| (p.alpha / alpha as f64).ln().abs();
+        let nearest = self.grid.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let Some(alpha) = nearest.map(|p| p.alpha) else { return Vec::new() };
+        let ours: Vec<&Point> = self.grid.iter().filter(|p| p.alpha == alpha).collect();
+        let measured =
+            curve(format!("measured, {alpha} additions"), ours.iter().map(|p| (p.n, p.measured)));
+        let of = |model: &Model| {
+            let at = |p: &&Point| Some((p.n, model.throughput(&self.inputs, p.n, p.alpha)?));
+            curve(model.name().to_owned(), ours.iter().filter_map(at))
+        };
+        let models = models.iter().map(of).filter(|c| !c.points.is_empty());
+        std::iter::once(measured).chain(models).collect()
+    }
+
+    /// The worst quotients at each alpha (figures 7.11 to 7.13).
+    pub fn ratios(&self, models: &[Model]) -> Vec<Curve> {
+        let mut alphas: Vec<f64> = self.grid.iter().map(|p| p.alpha).collect();
+        alphas.sort_by(f64::total_cmp);
+        alphas.dedup();
+        let at = |alpha: &f64| {
+            let ours: Vec<Point> =
+                self.grid.iter().filter(|p| p.alpha == *alpha).copied().collect();
+            (*alpha, prior::worst(&self.inputs, &ours))
+        };
+        let all: Vec<(f64, Vec<prior::Worst>)> = alphas.iter().map(at).collect();
+        let mut out = Vec::new();
+        for model in models {
+            for (word, over) in [("largest", true), ("smallest", false)] {
+                let one = |(alpha, worst): &(f64, Vec<prior::Worst>)| {
+                    let found = worst.iter().find(|w| w.model == *model)?;
+                    Some((*alpha, if over { found.over } else { found.under }))
+                };
+                let points = all.iter().filter_map(one);
+                out.push(curve(format!("{}, {word}", model.name()), points));
+            }
+        }
+        out.retain(|c| !c.points.is_empty());
+        out
+    }
+}
+
+fn shown(of: prior::Worst) -> Worst {
+    let at = |p: Point| [p.alpha, p.n];
+    Worst {
+        model: of.model.name(),
+        over: of.over,
+        over_at: at(of.over_at),
+        under: of.under,
+        under_at: at(of.under_at),
+    }
+}
+
+fn curve(name: String, points: impl Iterator<Item = (f64, f64)>) -> Curve {
+    let mut points: Vec<Place> =
+        points.map(|(x, y)| Place { x, y: Estimate::symmetric(y, 0.0) }).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Curve { name, points }
+}
+
+#[cfg(test)]
+mod tests;

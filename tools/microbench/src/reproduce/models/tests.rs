@@ -1,0 +1,121 @@
+use super::*;
+use crate::cl::DeviceFacts;
+use crate::reproduce::report::tests::{device, results};
+use crate::results::Figure;
+use crate::sweep::{Coordinate, Place as At};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Maxwell (Volkov 2016, table 4.1).
+const MAXWELL: Workload = Workload {
+    memory_latency: 368.0,
+    add_latency: 6.0,
+    memory_throughput: 0.0814,
+    add_throughput: 4.0,
+    issue_throughput: 4.0,
+};
+
+/// A case of so many warps on each of 4 units at 1 GHz: turns a cycle and unit, cycles of a turn.
+fn case(id: &str, alpha: Option<usize>, n: usize, turns: f64, latency: f64) -> CaseResult {
+    let exact = |value| Estimate::symmetric(value, 0.0);
+    let swept = alpha.map(|a| At {
+        case: id.to_owned(),
+        at: vec![Coordinate { axis: Axis::Alpha, value: json!(a) }],
+    });
+    CaseResult {
+        id: format!("{id}@{n}"),
+        suite: "latency",
+        parameters: BTreeMap::new(),
+        swept,
+        status: Status::Measured,
+        reason: None,
+        build_log: None,
+        timing: None,
+        figures: vec![
+            Figure::new("throughput", "Gop/s", exact(turns * 32.0 * 4.0)),
+            Figure::new("latency", "ns", exact(latency)),
+            Figure::new("items_per_unit", "items", exact(32.0 * n as f64)),
+        ],
+        notes: Vec::new(),
+        counted: None,
+    }
+}
+
+/// What a device would give that does exactly what the basic model says.
+fn perfect() -> Vec<CaseResult> {
+    let w = MAXWELL;
+    let mut out = Vec::new();
+    for n in [1, 2, 4, 8, 16, 18, 24, 32, 48, 64] {
+        let warps = n as f64;
+        let access = w.throughput(warps, 0.0);
+        out.push(case("latency/stream/ilp1/filled32", None, n, access, warps / access));
+        let add = (warps / w.add_latency).min(w.add_throughput);
+        out.push(case("latency/add/ilp1/filled32", None, n, add, warps / add));
+        for alpha in [0, 1, 8, 32, 64, 512] {
+            let turns = w.throughput(warps, alpha as f64);
+            out.push(case("latency/stream/ilp1/filled32", Some(alpha), n, turns, warps / turns));
+        }
+    }
+    out
+}
+
+fn fitted(cases: Vec<CaseResult>) -> Result<Fitted, String> {
+    let device = DeviceFacts { max_clock_mhz: Some(1000), ..device() };
+    Fitted::of(&[&Results { device, ..results(cases) }])
+}
+
+#[test]
+fn a_device_of_the_basic_model_gives_its_parameters_and_the_errors_of_the_others() {
+    let of = fitted(perfect()).unwrap();
+    for (input, want) in [
+        (Input::MemoryLatency, 368.0),
+        (Input::MemoryThroughput, 0.0814),
+        (Input::AddLatency, 6.0),
+        (Input::AddThroughput, 4.0),
+        (Input::IssueThroughput, 4.0),
+    ] {
+        let got = of.input(input).unwrap();
+        assert!((got / want - 1.0).abs() < 1e-9, "{input:?}: {got}");
+    }
+    for over in [true, false] {
+        let own = of.worst_of(Model::Basic, over).unwrap();
+        assert!((own - 1.0).abs() < 1e-9, "{own}");
+    }
+    // Section 7.9: the models before are over by more than 1.7 between the extremes.
+    for model in [Model::HongKim, Model::ZhangOwens, Model::Sim] {
+        let over = of.worst_of(model, true).unwrap();
+        assert!(over > 1.7, "{model:?}: {over}");
+    }
+    let at = of.worst().into_iter().find(|w| w.model == Model::Sim.name()).unwrap().over_at;
+    assert!(at[0] > 1.0 && at[0] < 512.0, "at some alpha between: {at:?}");
+    assert!(of.method.contains("clock 1000 MHz, stated"), "{}", of.method);
+}
+
+#[test]
+fn curves_are_those_of_the_grid() {
+    let of = fitted(perfect()).unwrap();
+    let curves = of.estimates(30, &[Model::Basic, Model::HongKim]);
+    let names: Vec<&str> = curves.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["measured, 32 additions", "Volkov 2016, basic", "Hong and Kim 2009"]);
+    for (a, b) in curves[0].points.iter().zip(&curves[1].points) {
+        assert!(a.x == b.x && (a.y.value / b.y.value - 1.0).abs() < 1e-9, "{a:?} {b:?}");
+    }
+    let ratios = of.ratios(&[Model::Basic]);
+    assert_eq!(ratios.len(), 2, "the largest and the smallest");
+    let xs: Vec<f64> = ratios[0].points.iter().map(|p| p.x).collect();
+    assert_eq!(xs, [1.0, 8.0, 32.0, 64.0, 512.0], "without additions there is no mix");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let why = |cases: Vec<CaseResult>| fitted(cases).err().unwrap();
+    let without = |begin: &str, alpha: bool| {
+        let mut all = perfect();
+        all.retain(|c| !(c.id.starts_with(begin) && c.swept.is_some() == alpha));
+        all
+    };
+    assert!(why(without("latency/add", false)).contains("latency/add/ilp1"));
+    assert!(why(without("latency/stream", true)).contains("no point of the grid"));
+    let no_clock = Fitted::of(&[&results(perfect())]).err().unwrap();
+    assert!(no_clock.contains("clock"), "{no_clock}");
+}
