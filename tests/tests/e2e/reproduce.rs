@@ -77,7 +77,8 @@ fn other_kinds_of_experiments_run_on_processors() {
         let of = state("001/ch7 --sweep alpha=1,8,occupancy=1,4 --iterations 4");
         assert_eq!(of["state"], "measured", "{of}");
         let models = of["models"].as_array().unwrap();
-        assert!(models.len() >= 7, "all but perhaps that with contention: {models:?}");
+        // All but that with contention, where none is seen, and those that need a clock.
+        assert!(models.len() >= 5, "{models:?}");
         for model in models {
             let (over, under) = (model["over"].as_f64().unwrap(), model["under"].as_f64().unwrap());
             assert!(over >= under && under > 0.0, "{model}");
@@ -85,7 +86,9 @@ fn other_kinds_of_experiments_run_on_processors() {
         }
         assert!(of["method"].as_str().unwrap().contains("clock"), "{of}");
         assert_eq!(of["numbers"][0]["printed"][4]["value"], 368.0, "Maxwell's memory latency");
-        assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
+        let latency = &of["numbers"][0];
+        let known = latency["here"]["value"].as_f64().is_some_and(|x| x > 0.0);
+        assert!(known || latency["reason"].as_str().unwrap().contains("no clock"), "{of}");
         // Without a sensor there is no power.
         let of = state("004/fig6.4a --sweep cores=1,2");
         assert_eq!(of["state"], "not_available", "{of}");

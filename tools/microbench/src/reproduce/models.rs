@@ -29,12 +29,17 @@ pub struct Worst {
     pub under_at: [f64; 2],
 }
 
+const NO_CLOCK: &str = "no clock was read, and the device states none";
+const NO_CONTENTION: &str = "the latency of memory was not seen to grow with its throughput";
+
 /// A measured grid, and the models' parameters.
 pub(super) struct Fitted {
     inputs: Inputs,
     grid: Vec<Point>,
     /// GB/s of an access of a warp a cycle and unit.
     gigabytes: f64,
+    /// Whether cycles are cycles: else nanoseconds.
+    has_clock: bool,
     /// Where the parameters come from.
     pub method: String,
 }
@@ -63,12 +68,13 @@ impl Fitted {
         let clocks: Vec<f64> =
             cases().filter_map(|c| Some(c.figure("clock")?.estimate.value)).collect();
         let (mhz, clock) = match (stats::median(&clocks), device.max_clock_mhz) {
-            (Some(mhz), _) => (mhz, "observed"),
-            (None, Some(mhz)) => (f64::from(mhz), "stated"),
-            (None, None) => return Err("no clock was read, and the device states none".to_owned()),
+            (Some(mhz), _) => (Some(mhz), format!("clock {mhz:.0} MHz, observed")),
+            (None, Some(mhz)) => (Some(f64::from(mhz)), format!("clock {mhz} MHz, stated")),
+            (None, None) => (None, format!("{NO_CLOCK}: without Huang et al.")),
         };
-        // Cycles of a nanosecond.
-        let cycles = mhz * 1e-3;
+        // Cycles of a nanosecond. Without a clock the unit of time is the nanosecond: all quotients
+        // are the same in any unit but those of Huang et al., who count single cycles.
+        let cycles = mhz.unwrap_or(1e3) * 1e-3;
         let (lanes, units) = (lanes(device) as f64, f64::from(device.compute_units.max(1)));
         let seen: Vec<Seen<'_>> = cases()
             .filter_map(|case| {
@@ -113,7 +119,7 @@ impl Fitted {
             None => (workload.issue_throughput.round().max(1.0), "the best instructions a cycle"),
         };
         let method = format!(
-            "chains of additions and of accesses over occupancy, alone; issue is the best of independent additions; pins are the best throughput; {many} schedulers ({from}); clock {mhz:.0} MHz, {clock}; a warp is {lanes} work-items"
+            "chains of additions and of accesses over occupancy, alone; issue is the best of independent additions; pins are the best throughput; {many} schedulers ({from}); {clock}; a warp is {lanes} work-items"
         );
         let inputs = Inputs {
             workload,
@@ -121,35 +127,62 @@ impl Fitted {
             pins: workload.memory_throughput,
             schedulers: many,
         };
-        Ok(Fitted { inputs, grid, gigabytes: lanes * 4.0 * units * cycles, method })
+        let gigabytes = lanes * 4.0 * units * cycles;
+        Ok(Fitted { inputs, grid, gigabytes, has_clock: mhz.is_some(), method })
+    }
+
+    /// Whether a model can be told without more than is known.
+    fn can(&self, model: Model) -> Result<(), String> {
+        let counts_cycles = matches!(model, Model::HuangRoundRobin | Model::HuangGreedy);
+        if counts_cycles && !self.has_clock {
+            return Err(NO_CLOCK.to_owned());
+        }
+        if model == Model::Refined && self.inputs.contention.is_none() {
+            return Err(NO_CONTENTION.to_owned());
+        }
+        Ok(())
+    }
+
+    fn compared(&self, grid: &[Point]) -> Vec<prior::Worst> {
+        let mut all = prior::worst(&self.inputs, grid);
+        all.retain(|w| self.can(w.model).is_ok());
+        all
     }
 
     /// The worst quotients of every model whose inputs are known.
     pub fn worst(&self) -> Vec<Worst> {
-        prior::worst(&self.inputs, &self.grid).into_iter().map(shown).collect()
+        self.compared(&self.grid).into_iter().map(shown).collect()
     }
 
-    /// The worst quotient of a model; nothing where an input is not known.
-    pub fn worst_of(&self, model: Model, over: bool) -> Option<f64> {
-        let all = prior::worst(&self.inputs, &self.grid);
-        let found = all.iter().find(|w| w.model == model)?;
-        Some(if over { found.over } else { found.under })
+    /// The worst quotient of a model.
+    ///
+    /// # Errors
+    /// What of its inputs is not known.
+    pub fn worst_of(&self, model: Model, over: bool) -> Result<f64, String> {
+        self.can(model)?;
+        let all = self.compared(&self.grid);
+        let found = all.iter().find(|w| w.model == model).ok_or("it has no finite estimate")?;
+        Ok(if over { found.over } else { found.under })
     }
 
     /// A parameter.
-    pub fn input(&self, of: Input) -> Option<f64> {
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn input(&self, of: Input) -> Result<f64, String> {
         let w = &self.inputs.workload;
-        let contention = self.inputs.contention;
-        Some(match of {
+        let contention = || self.inputs.contention.ok_or_else(|| NO_CONTENTION.to_owned());
+        let found = match of {
             Input::MemoryLatency => w.memory_latency,
             Input::MemoryThroughput => w.memory_throughput,
             Input::AddLatency => w.add_latency,
             Input::AddThroughput => w.add_throughput,
             Input::IssueThroughput => w.issue_throughput,
-            Input::A => contention?.a,
-            Input::B => contention?.b,
-            Input::C => contention?.c * self.gigabytes,
-        })
+            Input::A => contention()?.a,
+            Input::B => contention()?.b,
+            Input::C => return Ok(contention()?.c * self.gigabytes),
+        };
+        if self.has_clock { Ok(found) } else { Err(NO_CLOCK.to_owned()) }
     }
 
     /// Throughput over occupancy at the measured alpha that is nearest, measured and estimated.
@@ -164,7 +197,11 @@ impl Fitted {
             let at = |p: &&Point| Some((p.n, model.throughput(&self.inputs, p.n, p.alpha)?));
             curve(model.name().to_owned(), ours.iter().filter_map(at))
         };
-        let models = models.iter().map(of).filter(|c| !c.points.is_empty());
+        let models = models
+            .iter()
+            .filter(|m| self.can(**m).is_ok())
+            .map(of)
+            .filter(|c| !c.points.is_empty());
         std::iter::once(measured).chain(models).collect()
     }
 
@@ -176,7 +213,7 @@ impl Fitted {
         let at = |alpha: &f64| {
             let ours: Vec<Point> =
                 self.grid.iter().filter(|p| p.alpha == *alpha).copied().collect();
-            (*alpha, prior::worst(&self.inputs, &ours))
+            (*alpha, self.compared(&ours))
         };
         let all: Vec<(f64, Vec<prior::Worst>)> = alphas.iter().map(at).collect();
         let mut out = Vec::new();

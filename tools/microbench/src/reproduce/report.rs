@@ -463,12 +463,11 @@ impl<'r> Seen<'r> {
         let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
             Ours::Worst { model, over } => {
-                let ratio =
-                    fitted()?.worst_of(model, over).ok_or_else(|| NO_CONTENTION.to_owned())?;
+                let ratio = fitted()?.worst_of(model, over)?;
                 Ok(Estimate::symmetric(ratio, 0.0))
             }
             Ours::Input(input) => {
-                let value = fitted()?.input(input).ok_or_else(|| NO_CONTENTION.to_owned())?;
+                let value = fitted()?.input(input)?;
                 Ok(Estimate::symmetric(value, 0.0))
             }
             Ours::Most(pick) => self.most(pick),
@@ -523,7 +522,6 @@ impl<'r> Seen<'r> {
 
 /// What the curves of the models stand at.
 const TURNS: &str = "accesses with their additions, of a warp, a cycle and unit";
-const NO_CONTENTION: &str = "the latency of memory was not seen to grow with its throughput";
 
 /// A time within this of the first is the same.
 const LEVEL: f64 = 1.05;

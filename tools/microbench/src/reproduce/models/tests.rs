@@ -116,6 +116,32 @@ fn what_is_missing_is_named() {
     };
     assert!(why(without("latency/add", false)).contains("latency/add/ilp1"));
     assert!(why(without("latency/stream", true)).contains("no point of the grid"));
-    let no_clock = Fitted::of(&[&results(perfect())]).err().unwrap();
-    assert!(no_clock.contains("clock"), "{no_clock}");
+    // Without a clock there are no cycles, and no model that counts them; quotients stay.
+    let of = Fitted::of(&[&results(perfect())]).unwrap();
+    let no_clock = |why: String| assert!(why.contains("no clock"), "{why}");
+    no_clock(of.input(Input::MemoryLatency).unwrap_err());
+    no_clock(of.worst_of(Model::HuangGreedy, true).unwrap_err());
+    let known = fitted(perfect()).unwrap();
+    for model in [Model::Basic, Model::HongKim, Model::Baghsorkhi, Model::ZhangOwens, Model::Sim] {
+        for over in [true, false] {
+            let (a, b) = (of.worst_of(model, over).unwrap(), known.worst_of(model, over).unwrap());
+            assert!((a / b - 1.0).abs() < 1e-9, "{model:?}: {a} {b}");
+        }
+    }
+}
+
+#[test]
+fn quotients_do_not_depend_on_the_clock() {
+    let at = |mhz| {
+        let device = DeviceFacts { max_clock_mhz: Some(mhz), ..device() };
+        Fitted::of(&[&Results { device, ..results(perfect()) }]).unwrap()
+    };
+    let (slow, fast) = (at(500), at(2000));
+    for model in [Model::HongKim, Model::Baghsorkhi, Model::ZhangOwens, Model::Sim] {
+        let of = |f: &Fitted| f.worst_of(model, true).unwrap();
+        assert!((of(&slow) / of(&fast) - 1.0).abs() < 1e-9, "{model:?}");
+    }
+    assert!(
+        slow.worst_of(Model::HuangRoundRobin, true) != fast.worst_of(Model::HuangRoundRobin, true)
+    );
 }
