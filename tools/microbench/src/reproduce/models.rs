@@ -70,10 +70,10 @@ impl Fitted {
         let (mhz, clock) = match (stats::median(&clocks), device.max_clock_mhz) {
             (Some(mhz), _) => (Some(mhz), format!("clock {mhz:.0} MHz, observed")),
             (None, Some(mhz)) => (Some(f64::from(mhz)), format!("clock {mhz} MHz, stated")),
-            (None, None) => (None, format!("{NO_CLOCK}: without Huang et al.")),
+            (None, None) => (None, format!("{NO_CLOCK}: without Huang et al., greedy")),
         };
         // Cycles of a nanosecond. Without a clock the unit of time is the nanosecond: all quotients
-        // are the same in any unit but those of Huang et al., who count single cycles.
+        // are the same in any unit but those of Huang et al., greedy, which counts single cycles.
         let cycles = mhz.unwrap_or(1e3) * 1e-3;
         let (lanes, units) = (lanes(device) as f64, f64::from(device.compute_units.max(1)));
         let seen: Vec<Seen<'_>> = cases()
@@ -133,8 +133,8 @@ impl Fitted {
 
     /// Whether a model can be told without more than is known.
     fn can(&self, model: Model) -> Result<(), String> {
-        let counts_cycles = matches!(model, Model::HuangRoundRobin | Model::HuangGreedy);
-        if counts_cycles && !self.has_clock {
+        // It counts single cycles.
+        if model == Model::HuangGreedy && !self.has_clock {
             return Err(NO_CLOCK.to_owned());
         }
         if model == Model::Refined && self.inputs.contention.is_none() {
