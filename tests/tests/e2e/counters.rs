@@ -151,6 +151,33 @@ fn the_table_is_what_the_gpu_counted() {
     assert!(timeline.contains("\"EuActive (%)\":"), "no counter on any span");
 }
 
+/// The figures of the stream over time, in Perfetto and on the page: never more than the kernels'
+/// highest, and reached while that kernel ran.
+#[test]
+fn a_stream_of_counters_is_drawn_over_time() {
+    let stage = Stage::new(Runtime::Pocl);
+    tree(&stage.join("root"), "i915", "0x5916", &[COMPUTE_BASIC]);
+    record(&stage, "i915", &["--counters", "oa"], "oa_kernels", "1").run().success();
+    let device = ["t.clscope", "--counter-device", ""];
+    let page = ["report", "--format", "html", "-o", "r.html"];
+    stage.clscope(page.into_iter().chain(device)).run().success();
+    let page = fs::read_to_string(stage.join("r.html")).unwrap();
+    let name = "oa:i915:card0 EuActive (%), decoded as specified";
+    assert!(page.contains(name) || page.contains("no curve here"), "EuActive is drawn or counted");
+    assert!(page.contains("(%), decoded as specified"), "some figure has a curve");
+    let timeline = ["export", "perfetto", "-o", "t.pftrace"];
+    stage.clscope(timeline.into_iter().chain(device)).run().success();
+    let Some(processor) = clscope_tests::viewer::processor() else { return };
+    let query = format!(
+        "select count(*) n, min(c.value) low, max(c.value) high from counter c join counter_track t on c.track_id = t.id where t.name = '{name}'"
+    );
+    let answers = clscope_tests::viewer::ask(&processor, &stage.join("t.pftrace"), &[&query]);
+    let of = |key: &str| answers[0][0][key].as_f64().unwrap_or_else(|| panic!("{answers:?}"));
+    // Windows are joined to 10 ms: what is active in one is a mix of the kernels that ran in it.
+    assert!(of("n") > 20.0, "{answers:?}");
+    assert!(of("low") >= 0.0 && of("high") > 30.0 && of("high") < 90.5, "{answers:?}");
+}
+
 #[test]
 fn lost_reports_are_told_and_change_no_figure() {
     let stage = Stage::new(Runtime::Pocl);

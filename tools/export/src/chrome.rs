@@ -238,7 +238,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             {
                 let mut entry = Entry::new("C", track, &counter.name, "sensor");
                 entry.ts = self.at(*time);
-                entry.args.insert(counter.unit.into(), digits(*value));
+                entry.args.insert(counter.unit.to_string(), digits(*value));
                 self.put(entry)?;
             }
         }

@@ -14,6 +14,7 @@ use clscope_profile::interval::Interval;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::sensors::Quantity;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL
@@ -25,7 +26,7 @@ pub struct Counter {
     /// Its name, with the unit.
     pub name: String,
     /// The unit: the name of the figure on the track.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// From when on which value holds.
     pub points: Vec<(HostNs, f64)>,
     /// Host of the sensor, as an index into the timeline's.
@@ -97,9 +98,9 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         format!(" {}", series.plane)
     };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
-    let of = |name: String, unit, points| Counter {
+    let of = |name: String, unit: &'static str, points| Counter {
         name,
-        unit,
+        unit: unit.into(),
         points,
         host: sensor.host,
         pci: series.pci.as_deref().and_then(normal_pci),
@@ -188,6 +189,14 @@ impl Power {
         let Some(counters) = counters else { return self };
         self.commands = counters.commands;
         for source in &counters.sources {
+            self.counters.extend(source.tracks.iter().map(|track| Counter {
+                name: track.name.clone(),
+                unit: track.unit.clone().into(),
+                points: track.points.iter().map(|(at, mean)| (HostNs(at.0), *mean)).collect(),
+                host: track.host,
+                pci: track.pci.clone(),
+                uuid: track.uuid.clone(),
+            }));
             let moved: Vec<(&str, String)> = source
                 .moved()
                 .map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit)))
@@ -303,7 +312,7 @@ mod tests {
         still.points.iter_mut().for_each(|point| point.1 = 5.0);
         assert!(counter(&still).is_none());
         let track = counter(&sensor).unwrap();
-        assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
+        assert_eq!((track.name.as_str(), &*track.unit), ("powercap package-0 PKG (W)", "W"));
         assert!(
             (track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6,
             "{:?}",

@@ -249,7 +249,7 @@ impl Sums<'_, '_> {
                     self.traces.into(),
                     host.into(),
                     (&counter.name).into(),
-                    counter.unit.into(),
+                    (*counter.unit).into(),
                     counter.pci.as_ref().into(),
                     time.0.saturating_sub(origin).into(),
                     (*value).into(),

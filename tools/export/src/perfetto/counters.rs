@@ -49,7 +49,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                     m.nested(DESCRIPTOR_SPECS, |m| {
                         m.uint(SPEC_ID, (*id).into());
                         m.text(SPEC_NAME, &counter.name);
-                        let (unit, per) = units(counter.unit);
+                        let (unit, per) = units(&counter.unit);
                         if unit != 0 {
                             m.uint(SPEC_UNIT, unit);
                         }
@@ -96,7 +96,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                     m.nested(PACKET_TRACK, |m| {
                         m.uint(TRACK_UUID, uuid);
                         m.text(TRACK_NAME, &name);
-                        m.nested(TRACK_COUNTER, |m| m.text(COUNTER_UNIT_NAME, counter.unit));
+                        m.nested(TRACK_COUNTER, |m| m.text(COUNTER_UNIT_NAME, &counter.unit));
                     });
                 })?;
                 for (at, value) in points {

@@ -130,6 +130,7 @@ impl Source {
             columns: Vec::new(),
             classes: Vec::new(),
             notes,
+            tracks: Vec::new(),
         }
     }
 }

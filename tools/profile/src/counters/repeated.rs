@@ -142,6 +142,7 @@ mod tests {
             columns: vec![Column::new("sm".into(), "%".into())],
             classes: vec![row("a", own), row("b", sum(50.0)), row("a (repeated)", known(40.0))],
             notes: Vec::new(),
+            tracks: Vec::new(),
         };
         fold(&mut out, &device);
         out

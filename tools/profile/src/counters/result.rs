@@ -5,6 +5,7 @@
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::{Interval, as_ns, as_some_ns};
+use clscope_analysis::energy::HostNs;
 use clscope_analysis::time::ProcessIndex;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,6 +56,24 @@ pub struct Source {
     pub columns: Vec<Column>,
     pub classes: Vec<Class>,
     pub notes: Vec<String>,
+    /// The figures over time, of sources that count between two moments.
+    #[serde(skip)]
+    pub tracks: Vec<Track>,
+}
+
+/// A figure over time.
+#[derive(Debug, Clone)]
+pub struct Track {
+    /// Its name and what is to be known of it.
+    pub name: String,
+    pub unit: String,
+    /// Host, as an index into the timeline's.
+    pub host: usize,
+    /// PCI address and UUID of its device.
+    pub pci: Option<String>,
+    pub uuid: Option<String>,
+    /// From when on which mean holds; the last value to the end of the recording.
+    pub points: Vec<(HostNs, f64)>,
 }
 
 /// One counter.

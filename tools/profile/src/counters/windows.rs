@@ -6,7 +6,7 @@
 
 use super::figures::Figures;
 use super::means::{Input, regress, set};
-use super::result::{Clocks, Source, Value};
+use super::result::{Clocks, Source, Track, Value};
 use crate::energy::activity::{Device, Kind};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
@@ -187,6 +187,21 @@ pub fn windows_of(
     speak.map(|(r, matched)| one(trace, device, r, matched)).collect()
 }
 
+/// A figure over time; `None` where it never was anything but 0.
+fn track(of: Input, device: &Device, from: &Recorded) -> Option<Track> {
+    let end = of.windows.last().map(|w| (w.1, w.2))?;
+    let points: Vec<(HostNs, f64)> =
+        of.windows.iter().map(|(begin, _, mean)| (*begin, *mean)).chain([end]).collect();
+    points.iter().any(|p| p.1 != 0.0).then(|| Track {
+        name: format!("{} {} ({}), decoded as specified", from.about.name, of.name, of.unit),
+        unit: of.unit,
+        host: from.host,
+        pci: device.pci.clone(),
+        uuid: device.uuid.clone(),
+        points,
+    })
+}
+
 fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> Source {
     let mut out = Source::new(trace, device, &of.about.name, matched);
     out.set = set(&of.about);
@@ -243,6 +258,9 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
         }
     }
     regress(&mut out, device, &activity, &inputs, Delay::Known(if oa { PLACED } else { READ }));
+    if oa {
+        out.tracks = inputs.into_iter().filter_map(|input| track(input, device, of)).collect();
+    }
     out.left_out = 0;
     out.notes.retain(|n| !n.contains("driver's timer"));
     // Means of ratios over windows that hold several kernels are not the kernels' ratios.
