@@ -99,7 +99,9 @@ impl Run {
     /// # Errors
     /// If a file of readings that the user named cannot be read.
     pub fn of(view: &View<'_>) -> Result<Self, ReadingsError> {
-        let report = view.report()?;
+        // Not counters: nothing of them is compared, and attributing them takes longest.
+        let mut report = view.times();
+        report.energy = Some(view.energy()?.clone());
         let trace = view.trace();
         let mut kernels: BTreeMap<Key, With> = BTreeMap::new();
         let mut batches: BTreeMap<Key, Strata> = BTreeMap::new();
