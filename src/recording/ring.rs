@@ -30,6 +30,8 @@ pub struct Owned {
     failed: u64,
     /// Of the block that is being written.
     place: files::Place,
+    /// The region that the thread is going over to, NULL of none.
+    next: *mut Region,
 }
 
 impl Owned {
@@ -391,7 +393,7 @@ fn acquire(
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
     let place = files::Place::default();
-    let owned = Box::new(Owned { recording, region, thread, failed, place });
+    let owned = Box::new(Owned { recording, region, thread, failed, place, next: null_mut() });
     owned.tell_failed();
     t.ring.set(Box::into_raw(owned));
     on_exit(t.ring.get());
@@ -441,8 +443,8 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
 }
 
 /// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
-/// one. A handler's jump in the middle leaves the thread with one of the two; the full one stays in the
-/// ring file, where readers find it.
+/// one. A handler's jump in the middle leaves the thread with one of the two, see [`agree`]; the full one
+/// stays in the ring file, where readers find it.
 fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bool {
     if !recording.writer.takes() {
         return false;
@@ -450,8 +452,12 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
     let Some(next) = recording.regions.ready() else { return false };
     // SAFETY: the thread's header.
     let (sequence, _) = protocol::parts(unsafe { protocol::position(owned.header()) });
-    begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
-    let region = std::mem::replace(&mut owned.region, next);
+    owned.next = Box::into_raw(next);
+    // SAFETY: leaked just above, and taken back below or by `agree`.
+    begin_region(t, unsafe { &*owned.next }, owned.thread, sequence + 1, t.last.get());
+    // SAFETY: as above.
+    let region = std::mem::replace(&mut owned.region, unsafe { Box::from_raw(owned.next) });
+    owned.next = null_mut();
     owned.tell_failed();
     // SAFETY: the header of the region before. The call in progress is in the new one.
     unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
@@ -598,6 +604,17 @@ pub fn mend(t: &Thread) {
 /// Makes the thread's view agree with what its ring's header says.
 fn agree(t: &Thread, owned: &mut Owned) {
     let header = owned.header();
+    let next = std::mem::replace(&mut owned.next, null_mut());
+    if !next.is_null() && !std::ptr::eq(next, &raw const *owned.region) {
+        // SAFETY: leaked by `hand_over`, which was left before the thread had it for its own.
+        let next = unsafe { Box::from_raw(next) };
+        // SAFETY: headers of regions that this thread has.
+        unsafe {
+            let dropped = cell(next.header(), ring::DROPPED).swap(0, Ordering::Relaxed);
+            cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
+        }
+        owned.recording.regions.give_back(next);
+    }
     // SAFETY: the thread's header.
     let (_, used) = protocol::parts(unsafe { protocol::position(header) });
     // SAFETY: what is used lies behind the header, in the region.

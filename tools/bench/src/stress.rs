@@ -54,6 +54,8 @@ fn scenarios(args: &Args) -> Vec<Scenario> {
         kept("cancel 100 platforms info retain setarg buffer kernel queue userevent event", None),
         kept("cancel 20 context", None),
         kept("discover 4", None),
+        kept("alarms mask 300", None),
+        kept("alarms jump 200", None),
         kept("fork_apps plain", None),
         kept("fork_apps threads", None),
         kept("fork_apps double", None),

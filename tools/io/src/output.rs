@@ -55,7 +55,8 @@ pub enum Refused {
     },
     /// Others may change what is in it.
     #[error(
-        "other users may write to it (its mode is {mode:04o}): `chmod o-w` takes that from them"
+        "other users may write to it (its mode is {mode:04o}): `chmod o-w` takes that from them; where \
+         the file system keeps no modes, --shared accepts it"
     )]
     Open {
         /// Its permissions.
