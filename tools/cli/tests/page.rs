@@ -141,6 +141,9 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     if let Some(Def::Process(of)) = process.defs.first_mut() {
         of.device_timing = "sample".into();
     }
+    // A kind of which nothing was timed.
+    let untimed = CommandSpec::sampled(9_001, 1, 2, 0.125, false);
+    process.thread(0).enqueue(2_000, 2_500, &untimed);
     for i in 0..400u64 {
         let (id, at) = (i + 1, 10_000 + i * 20_000);
         let timed = i < 32 || i % 8 == 3;
@@ -164,6 +167,8 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["devices"][0]["busy_estimate_ns"]["value"].as_f64(), Some(busy));
+    assert_eq!(json["devices"][0]["busy_without"], 1);
+    assert!(shown.contains("without 1 of kinds never timed"), "{shown}");
     let idle = between(&text, "<section id=\"idle\">", "</section>");
     assert!(idle.contains("not known: between timed ones ran others"), "{idle}");
     assert!(!idle.contains("No gap between commands"), "{idle}");

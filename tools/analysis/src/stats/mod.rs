@@ -545,7 +545,8 @@ impl Stats {
     }
 
     /// Time in which a device of a process ran its commands, estimated where some were left out by
-    /// sampling: the time of its only queue that had commands, whose commands run one by one.
+    /// sampling: the time of its only queue that had commands, whose commands run one by one. With
+    /// the number of commands that it does not hold, since none of their kind and size was timed.
     ///
     /// # Errors
     /// Why it is not known.
@@ -554,7 +555,7 @@ impl Stats {
         trace: &Trace<'_>,
         process: ProcessIndex,
         device: u32,
-    ) -> Result<Estimate, BusyUnknown> {
+    ) -> Result<(Estimate, u64), BusyUnknown> {
         let d = &trace.process(process).definitions;
         let mut used = self
             .queues
@@ -566,7 +567,19 @@ impl Stats {
         if d.queues.get(queue).is_none_or(|q| q.is_out_of_order()) {
             return Err(BusyUnknown::OutOfOrder);
         }
-        self.queue_time(process, *queue).ok_or(BusyUnknown::NothingTimed)
+        let kernels = self.kernels.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
+        let others = self.commands.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
+        let (mut sum, mut without, mut any) = (Estimate::exact(0.0), 0, false);
+        for (.., sums) in kernels
+            .chain(others)
+            .filter(|(p, q, sums)| (*p, *q) == (process, *queue) && sums.covered() > 0)
+        {
+            match sums.total() {
+                Some(total) => (sum, any) = (sum.plus(total), true),
+                None => without += sums.covered(),
+            }
+        }
+        any.then_some((sum, without)).ok_or(BusyUnknown::NothingTimed)
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.

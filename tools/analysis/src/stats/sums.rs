@@ -56,8 +56,8 @@ pub enum BusyUnknown {
     /// One queue, whose commands may overlap.
     #[error("an out-of-order queue, and not all commands were timed")]
     OutOfOrder,
-    /// Commands of some kind without any time.
-    #[error("of a kind of command not one was timed")]
+    /// No command has a time.
+    #[error("not one command was timed")]
     NothingTimed,
 }
 

@@ -151,6 +151,10 @@ fn heading(report: &Report, width: usize) -> Page {
             .map_or_else(String::new, |p| format!(", pid {}", p.pid));
         line(&mut out, "device", &format!("{} ({}{pid}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
+        if device.busy_without > 0 {
+            let n = count(device.busy_without, "command", "commands");
+            line(&mut out, "", &format!("busy time is without {n} of kinds never timed"));
+        }
         if let Some(why) = &device.busy_absent {
             line(&mut out, "", &format!("busy time is not known: {why}"));
         }

@@ -297,10 +297,14 @@ fn busy(figure: &mut Figure<'_>, report: &Report, wall: Option<f64>) {
                 true => (
                     "~",
                     format!(
-                        "~{}, {} to {}, {of}: not all launches were timed",
+                        "~{}, {} to {}, {of}: not all launches were timed{}",
                         time(busy.value),
                         time(busy.low),
-                        time(busy.high)
+                        time(busy.high),
+                        match used.iter().map(|d| d.busy_without).sum::<u64>() {
+                            0 => String::new(),
+                            n => format!("; without {n} of kinds never timed"),
+                        }
                     ),
                 ),
             };

@@ -107,6 +107,8 @@ pub struct Device {
     pub busy_ns: Option<u64>,
     /// Where launches were left out: the estimated time of all commands of its only queue.
     pub busy_estimate_ns: Option<Interval>,
+    /// Commands that the estimate does not hold: none of their kind and size was timed.
+    pub busy_without: u64,
     /// Why there is neither.
     pub busy_absent: Option<String>,
     pub idle_ns: Option<u64>,

@@ -184,10 +184,10 @@ impl Report {
                         alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
                     let drift = aligned.and_then(|a| a.drift());
                     let complete = sums.left_out == 0;
-                    let (estimate, absent) = match stats.device_time(trace, *process, *id) {
-                        _ if complete => (None, None),
-                        Ok(estimate) => (Some(estimate.into()), None),
-                        Err(why) => (None, Some(why.to_string())),
+                    let (estimate, without, absent) = match stats.device_time(trace, *process, *id) {
+                        _ if complete => (None, 0, None),
+                        Ok((estimate, without)) => (Some(estimate.into()), without, None),
+                        Err(why) => (None, 0, Some(why.to_string())),
                     };
                     let extent = sums.busy.extent().map_or(0, |e| e.duration());
                     let bias = d
@@ -202,6 +202,7 @@ impl Report {
                         driver: d.devices.get(id).map(|d| d.driver.clone()).unwrap_or_default(),
                         busy_ns: complete.then(|| sums.busy.busy()),
                         busy_estimate_ns: estimate,
+                        busy_without: without,
                         busy_absent: absent,
                         idle_ns: complete.then(|| extent - sums.busy.busy()),
                         extent_ns: extent,
