@@ -148,6 +148,8 @@ kernel SIZED void resident(global volatile int *counters, uint trips, local uint
         // Never true, but the loop above must have ended to know.
         atomic_sub(&counters[0], pad[0] == 0xFFFFFFFFu && trips == 0xFFFFFFFFu ? 2 : 1);
     }
+    // All of a group stay as long as it counts: a device may give the places of those who have ended to another group.
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
 // Links a table: word w leads `hop` words on (RANDOM = 0), or along a permutation without short cycles (RANDOM = 1): a
