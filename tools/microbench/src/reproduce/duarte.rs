@@ -2,11 +2,14 @@
 //! work-groups and SIMD widths.
 #![forbid(unsafe_code)]
 
-use super::{Draw, Experiment, How, Ours, Part, Per, Pick, Row, Span, X, any, row, sweep, watched};
+use super::{
+    Devices, Draw, Experiment, How, Ours, Part, Per, Pick, Row, Span, X, any, measured, row, sweep,
+    watched,
+};
 use crate::job::Scalar;
 use crate::sweep::Axis;
 
-const GEN: &[&str] = &["HD Graphics 620"];
+const GEN: Devices = Devices(&["HD Graphics 620"]);
 const WIDTHS: Span = Span::Numbers(&[1, 2, 4, 8, 16]);
 const OVER_GROUPS: &[(Axis, Span)] = &[(Axis::Blocks, Span::Usual), (Axis::Width, WIDTHS)];
 const OVER_ROUNDS: &[(Axis, Span)] = &[(Axis::Blocks, Span::Rounds), (Axis::Width, WIDTHS)];
@@ -81,30 +84,16 @@ const CLOCKS: How = How::Cannot(
     "compares OpenCL's event times with two clock registers of an Intel GPU: `clscope record --counters oa` on one of them, and `clscope doctor` for its clocks",
 );
 
-const fn measured(parts: &'static [Part], draw: Draw) -> How {
-    How::Measure { parts, draw }
-}
-
-const fn experiment(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    how: How,
-    rows: &'static [Row],
-) -> Experiment {
-    Experiment { name, section, shows, how, devices: GEN, rows }
-}
-
 /// The thesis.
 pub(super) const THESIS: &[Experiment] = &[
-    experiment(
+    GEN.experiment(
         "000/tab3.1",
         "3.2",
         "options of the thesis's tool",
         How::Cannot("a list of options and no measurement: `clscope bench --help` has ours"),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.3",
         "4.2",
         "GFLOP/s over work-groups of 32 work-items (from another work)",
@@ -117,7 +106,7 @@ pub(super) const THESIS: &[Experiment] = &[
         ),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/sec4.2-1024",
         "4.2",
         "GFLOP/s over work-groups with 1024 turns: no saw-tooth yet",
@@ -130,7 +119,7 @@ pub(super) const THESIS: &[Experiment] = &[
         ),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/sec4.2-8192",
         "4.2",
         "GFLOP/s over work-groups with 8192 turns: the saw-tooth",
@@ -143,35 +132,35 @@ pub(super) const THESIS: &[Experiment] = &[
         ),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.4",
         "4.2",
         "GFLOP/s over work-groups for five widths, mad, single precision",
         measured(&[FLOAT_MAD], over_groups("rate")),
         &[PEAK_MAD],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.6",
         "4.2",
         "GFLOP/s over work-groups for five widths, power kernels",
         measured(&[POWER_FLOAT], over_groups("rate")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.7a",
         "4.2",
         "GFLOP/s over work-items for five widths, add, both precisions",
         measured(&[FLOAT_ADD, DOUBLE_ADD], over_items("rate")),
         &[PEAK_ADD, PEAK_ADD_DOUBLE],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.7b",
         "4.2",
         "GFLOP/s over work-items for five widths, mad, both precisions",
         measured(&[FLOAT_MAD, DOUBLE_MAD], over_items("rate")),
         &[PEAK_MAD, PEAK_MAD_DOUBLE],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.8",
         "4.2",
         "FLOP per cycle over work-items, add and mad, both precisions",
@@ -181,57 +170,57 @@ pub(super) const THESIS: &[Experiment] = &[
             per_unit("mad, single precision, of a unit (there: EU)", &[Some(15.9)], "/float/fma/"),
         ],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.9",
         "4.3",
         "GB/s over work-groups for five widths, caches included: few groups touch little memory",
         measured(&[COPY], over_groups("bandwidth")),
         &[BANDWIDTH],
     ),
-    experiment("000/fig4.10", "4.4", "three clocks over threads", CLOCKS, &[]),
-    experiment(
+    GEN.experiment("000/fig4.10", "4.4", "three clocks over threads", CLOCKS, &[]),
+    GEN.experiment(
         "000/fig4.11",
         "4.4",
         "watts over work-groups for five widths, mad, single precision",
         measured(&[POWER_FLOAT], over_groups("power")),
         &[most("average there, largest here", "W", &[Some(11.45)], any("power"))],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.12",
         "4.4",
         "watts over work-groups for five widths, mad, double precision",
         measured(&[POWER_DOUBLE], over_groups("power")),
         &[most("average there, largest here", "W", &[Some(11.72)], any("power"))],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.13",
         "4.4",
         "watts by width, mad, single precision (and double: figure 4.14)",
         measured(&[POWER_WIDTHS], over_widths("power")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.14",
         "4.4",
         "watts by width, mad, double precision (and single: figure 4.13)",
         measured(&[POWER_WIDTHS], over_widths("power")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.15",
         "4.5",
         "GFLOP/s/W over work-groups for five widths, mad, single precision",
         measured(&[POWER_FLOAT], over_groups("efficiency")),
         &[EFFICIENCY],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.16",
         "4.5",
         "GFLOP/s/W over work-groups for five widths, mad, double precision",
         measured(&[POWER_DOUBLE], over_groups("efficiency")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "000/fig4.17",
         "4.5",
         "GFLOP/s/W by width, mad, both precisions",
@@ -242,43 +231,43 @@ pub(super) const THESIS: &[Experiment] = &[
 
 /// The paper.
 pub(super) const PAPER: &[Experiment] = &[
-    experiment(
+    GEN.experiment(
         "003/fig5",
         "VI",
         "GFLOP/s over work-groups for five widths, private memory",
         measured(&[FLOAT_MAD], over_groups("rate")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "003/fig8",
         "VI",
         "GB/s over work-groups for five widths, caches included: few groups touch little memory",
         measured(&[COPY], over_groups("bandwidth")),
         &[],
     ),
-    experiment("003/fig9", "VI", "three clocks over threads", CLOCKS, &[]),
-    experiment(
+    GEN.experiment("003/fig9", "VI", "three clocks over threads", CLOCKS, &[]),
+    GEN.experiment(
         "003/fig10",
         "VI",
         "watts by width, single precision",
         measured(&[POWER_WIDTHS], over_widths("power")),
         &[],
     ),
-    experiment(
+    GEN.experiment(
         "003/fig12",
         "VI",
         "GFLOP/s/W by width",
         measured(&[POWER_WIDTHS], over_widths("efficiency")),
         &[EFFICIENCY],
     ),
-    experiment(
+    GEN.experiment(
         "003/fig13",
         "VI",
         "GFLOP/s/W over work-groups for five widths, single precision",
         measured(&[POWER_FLOAT], over_groups("efficiency")),
         &[EFFICIENCY],
     ),
-    experiment(
+    GEN.experiment(
         "003/fig14",
         "VI",
         "GFLOP/s/W over work-groups for five widths, double precision",

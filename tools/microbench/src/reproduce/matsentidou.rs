@@ -1,10 +1,12 @@
 //! The Mali T-624 (Matsentidou 2020): groups, batches, pairs, registers, stores and loads, sharing.
 #![forbid(unsafe_code)]
 
-use super::{Draw, Experiment, How, Ours, Part, Pick, Row, Span, X, any, of, row, sweep, watched};
+use super::{
+    Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, of, row, sweep, watched,
+};
 use crate::sweep::Axis;
 
-const MALI: &[&str] = &["Mali T-624"];
+const MALI: Devices = Devices(&["Mali T-624"]);
 const STEPS: &str = "structure/groups/1";
 /// Every number of groups up to past 64.
 const TO_65: Span = Span::Numbers(&[
@@ -24,29 +26,6 @@ const fn over_parameter(label: &'static str) -> Draw {
     Draw::Curves { x: X::Parameter("at"), label, y: TIME }
 }
 
-const fn measured(parts: &'static [Part], draw: Draw) -> How {
-    How::Measure { parts, draw }
-}
-
-const fn mali(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    how: How,
-    rows: &'static [Row],
-) -> Experiment {
-    Experiment { name, section, shows, how, devices: MALI, rows }
-}
-
-const fn cannot(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    why: &'static str,
-) -> Experiment {
-    mali(name, section, shows, How::Cannot(why), &[])
-}
-
 const fn at(figure: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
     Pick { figure, case: "", at }
 }
@@ -58,7 +37,7 @@ const fn slower(what: &'static str, printed: &'static [Option<f64>], many: Pick,
 
 /// All.
 pub(super) const ALL: &[Experiment] = &[
-    mali(
+    MALI.experiment(
         "002/fig7.2",
         "7.1",
         "watts over work-groups, sizes 1 and 64",
@@ -71,7 +50,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    mali(
+    MALI.experiment(
         "002/fig7.3",
         "7.1",
         "time over work-groups of 1 and of 2 work-items",
@@ -81,7 +60,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    mali(
+    MALI.experiment(
         "002/fig7.4",
         "7.2",
         "time over work-groups of one work-item: the depth of the pipeline",
@@ -107,14 +86,14 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    mali(
+    MALI.experiment(
         "002/fig8.1",
         "8.1",
         "time over work-groups of one work-item: cores",
         measured(&[sweep(&[STEPS], &[(Axis::Blocks, TO_320)])], over("work-groups")),
         &[],
     ),
-    mali(
+    MALI.experiment(
         "002/fig8.3",
         "8.2",
         "time over work-groups for sizes that are powers of two: batches",
@@ -124,13 +103,13 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    cannot(
+    MALI.cannot(
         "002/fig9.1",
         "9.1",
         "fusion of a comparison and an AND",
         "no case counts turns by two conditions",
     ),
-    mali(
+    MALI.experiment(
         "002/fig9.3",
         "9.2",
         "fusion of products and sums: dependent pairs against independent ones",
@@ -140,13 +119,13 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    cannot(
+    MALI.cannot(
         "002/fig10.1",
         "10.1",
         "time of 2 to 6 dependent products and sums",
         "no case has chains of such lengths; `002/fig10.2` has independent pairs",
     ),
-    mali(
+    MALI.experiment(
         "002/fig10.2",
         "10.1",
         "independent products and sums: what one VLIW word holds (and figure 10.5)",
@@ -173,7 +152,7 @@ pub(super) const ALL: &[Experiment] = &[
             },
         ],
     ),
-    mali(
+    MALI.experiment(
         "002/fig10.7",
         "10.2",
         "three independent pairs over the width of vectors",
@@ -183,7 +162,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    mali(
+    MALI.experiment(
         "002/fig11.2",
         "11.1",
         "time over live variables: the register file",
@@ -195,13 +174,13 @@ pub(super) const ALL: &[Experiment] = &[
             Ours::Found("structure/registers/spill", "at"),
         )],
     ),
-    cannot(
+    MALI.cannot(
         "002/fig11.4",
         "11.2",
         "time over live vectors",
         "the case of live variables has words alone",
     ),
-    mali(
+    MALI.experiment(
         "002/fig12.3",
         "12.1",
         "time of stores over work-groups of one work-item",
@@ -213,7 +192,7 @@ pub(super) const ALL: &[Experiment] = &[
             at(TIME, &[(Axis::Blocks, "1")]),
         )],
     ),
-    mali(
+    MALI.experiment(
         "002/fig12.6",
         "12.2",
         "time of loads over work-groups of one work-item",
@@ -225,7 +204,7 @@ pub(super) const ALL: &[Experiment] = &[
             at(TIME, &[(Axis::Blocks, "1")]),
         )],
     ),
-    mali(
+    MALI.experiment(
         "002/fig12.7",
         "12.3",
         "adding to one word and to words of their own, in one group and between groups",
@@ -237,7 +216,7 @@ pub(super) const ALL: &[Experiment] = &[
             Ours::Found("structure/sharing/shared_in_group", "ratio"),
         )],
     ),
-    mali(
+    MALI.experiment(
         "002/fig12.9",
         "12.4",
         "races and false sharing over the groups that take part",
@@ -254,7 +233,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    cannot(
+    MALI.cannot(
         "002/fig13.1",
         "13.1",
         "the model of the Mali's time",

@@ -223,6 +223,37 @@ pub struct Experiment {
     pub rows: &'static [Row],
 }
 
+/// The devices of a document, where its experiments were made.
+#[derive(Clone, Copy)]
+struct Devices(&'static [&'static str]);
+
+impl Devices {
+    const fn experiment(
+        self,
+        name: &'static str,
+        section: &'static str,
+        shows: &'static str,
+        how: How,
+        rows: &'static [Row],
+    ) -> Experiment {
+        Experiment { name, section, shows, how, devices: self.0, rows }
+    }
+
+    const fn cannot(
+        self,
+        name: &'static str,
+        section: &'static str,
+        shows: &'static str,
+        why: &'static str,
+    ) -> Experiment {
+        self.experiment(name, section, shows, How::Cannot(why), &[])
+    }
+}
+
+const fn measured(parts: &'static [Part], draw: Draw) -> How {
+    How::Measure { parts, draw }
+}
+
 /// The documents.
 pub const DOCUMENTS: [Document; 5] = [
     Document {

@@ -2,27 +2,13 @@
 //! power over cores and lanes.
 #![forbid(unsafe_code)]
 
-use super::{Draw, Experiment, How, Ours, Part, Row, Span, X, of, row, sweep};
+use super::{Devices, Draw, Experiment, How, Ours, Part, Row, Span, X, measured, of, row, sweep};
 use crate::sweep::Axis;
 
-const FERMI: &[&str] = &["a Fermi GPU of 8 cores (wall meter)"];
+const FERMI: Devices = Devices(&["a Fermi GPU of 8 cores (wall meter)"]);
 
 const CLASSES: Part =
     sweep(&["classes/int/", "classes/float/", "classes/double/", "classes/memory/"], &[]);
-
-const fn measured(parts: &'static [Part], draw: Draw) -> How {
-    How::Measure { parts, draw }
-}
-
-const fn experiment(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    how: How,
-    rows: &'static [Row],
-) -> Experiment {
-    Experiment { name, section, shows, how, devices: FERMI, rows }
-}
 
 /// Nanojoules of a statement above the floor; ours are picojoules.
 const fn class(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
@@ -55,21 +41,21 @@ const fn watts(label: &'static str) -> Draw {
 
 /// All.
 pub(super) const ALL: &[Experiment] = &[
-    experiment(
+    FERMI.experiment(
         "004/tab6.1",
         "6.2.1",
         "joules of an instruction above the floor, by class",
         measured(&[CLASSES], Draw::Numbers),
         TABLE,
     ),
-    experiment(
+    FERMI.experiment(
         "004/fig6.2",
         "6.2.1",
         "the same as bars",
         measured(&[CLASSES], Draw::Numbers),
         TABLE,
     ),
-    experiment(
+    FERMI.experiment(
         "004/fig6.3",
         "6.2.1",
         "watts of continuous host-device transfers",
@@ -78,7 +64,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    experiment(
+    FERMI.experiment(
         "004/fig6.4a",
         "6.2.1",
         "watts over the cores that work (there: a mixture of arithmetic, here: float)",
@@ -88,7 +74,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[row("all cores - one", "W", &[Some(20.0)], Ours::Span("power"))],
     ),
-    experiment(
+    FERMI.experiment(
         "004/fig6.4b",
         "6.2.1",
         "watts over the lanes of 32 that work",
@@ -98,14 +84,14 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[row("all lanes - one", "W", &[Some(3.0)], Ours::Span("power"))],
     ),
-    experiment(
+    FERMI.experiment(
         "004/sec6.1.1.3",
         "6.1.1.3",
         "idle states and how long they last after work",
         How::Cannot("measured by a command of its own: `clscope bench idle`"),
         &[],
     ),
-    experiment(
+    FERMI.experiment(
         "004/fig6.5",
         "6.2.2",
         "face detection: predicted and measured watts, by class",

@@ -2,11 +2,18 @@
 //! needed, the cusp.
 #![forbid(unsafe_code)]
 
-use super::{Draw, Experiment, How, Ours, Part, Per, Row, Span, X, any, row, sweep};
+use super::{Devices, Draw, Experiment, Ours, Part, Per, Row, Span, X, any, measured, row, sweep};
 use crate::sweep::Axis;
 
-pub(super) const FIVE: &[&str] =
-    &["8800GTX (G80)", "GTX280 (GT200)", "GTX480 (Fermi)", "GTX680 (Kepler)", "GTX980 (Maxwell)"];
+pub(super) const FIVE: Devices = Devices(&[
+    "8800GTX (G80)",
+    "GTX280 (GT200)",
+    "GTX480 (Fermi)",
+    "GTX680 (Kepler)",
+    "GTX980 (Maxwell)",
+]);
+/// Of what is not made again.
+const NOWHERE: Devices = Devices(&[]);
 const MAXWELL: &[&str] = &["GTX980 (Maxwell)"];
 
 const OCCUPANCY: &[(Axis, Span)] = &[(Axis::Occupancy, Span::Usual)];
@@ -52,10 +59,6 @@ const OVER_OCCUPANCY: Draw = Draw::Curves {
     y: "throughput",
 };
 
-pub(super) const fn measured(parts: &'static [Part], draw: Draw) -> How {
-    How::Measure { parts, draw }
-}
-
 const fn found(
     what: &'static str,
     unit: &'static str,
@@ -64,25 +67,6 @@ const fn found(
     figure: &'static str,
 ) -> Row {
     row(what, unit, printed, Ours::Found(finding, figure))
-}
-
-pub(super) const fn five(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    how: How,
-    rows: &'static [Row],
-) -> Experiment {
-    Experiment { name, section, shows, how, devices: FIVE, rows }
-}
-
-const fn cannot(
-    name: &'static str,
-    section: &'static str,
-    shows: &'static str,
-    why: &'static str,
-) -> Experiment {
-    Experiment { name, section, shows, how: How::Cannot(why), devices: &[], rows: &[] }
 }
 
 const fn latency(
@@ -181,26 +165,31 @@ pub(super) const ALL: &[Experiment] = &[
             },
         ],
     },
-    cannot(
+    NOWHERE.cannot(
         "001/fig3.6",
         "3.8",
         "model of the vector addition against experiment",
         "no case adds vectors at a set occupancy: `clscope explain` models the kernels of a trace",
     ),
-    cannot(
+    NOWHERE.cannot(
         "001/fig3.7",
         "3.10",
         "permutation over occupancy (and figure 3.8)",
         "no case permutes an array; `001/fig4.3` has scattered reads over occupancy",
     ),
-    cannot(
+    NOWHERE.cannot(
         "001/fig3.9",
         "3.10",
         "absolute values of a vector over occupancy (and figure 3.10)",
         "no case has this kernel",
     ),
-    cannot("001/fig3.11", "3.10", "Black-Scholes over occupancy", "no case has this kernel"),
-    five(
+    NOWHERE.cannot(
+        "001/fig3.11",
+        "3.10",
+        "Black-Scholes over occupancy",
+        "no case has this kernel",
+    ),
+    FIVE.experiment(
         "001/tab4.1",
         "4.1",
         "the model's parameters",
@@ -222,7 +211,7 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    cannot("001/tab4.2", "4.1", "the model's solutions", "formulas and no measurement"),
+    NOWHERE.cannot("001/tab4.2", "4.1", "the model's solutions", "formulas and no measurement"),
     Experiment {
         name: "001/fig4.1",
         section: "4.2",
@@ -231,7 +220,7 @@ pub(super) const ALL: &[Experiment] = &[
         devices: MAXWELL,
         rows: &[],
     },
-    five(
+    FIVE.experiment(
         "001/fig4.2",
         "4.3",
         "occupancies that hide the latencies of additions and of memory",
@@ -267,34 +256,34 @@ pub(super) const ALL: &[Experiment] = &[
             },
         ],
     },
-    cannot(
+    NOWHERE.cannot(
         "001/fig4.4",
         "4.4",
         "memory against arithmetic throughput of a vendor's GPUs by year",
         "data sheets and no measurement",
     ),
-    five(
+    FIVE.experiment(
         "001/fig4.6",
         "4.5",
         "the cusp: occupancy needed over additions for each access",
         measured(&[GRID], Draw::Needed),
         &[],
     ),
-    five(
+    FIVE.experiment(
         "001/fig4.8",
         "4.7",
         "the cusp of special functions: occupancy needed over additions for each of them",
         measured(&[sweep(&["latency/special/ilp1/filled32"], FEW)], Draw::Needed),
         &[],
     ),
-    five(
+    FIVE.experiment(
         "001/fig4.9",
         "4.7",
         "the cusp of local memory: occupancy needed over additions for each access",
         measured(&[sweep(&["latency/local/ilp1/filled32"], FEW)], Draw::Needed),
         &[],
     ),
-    cannot(
+    NOWHERE.cannot(
         "001/fig5.1",
         "5.4",
         "occupancy over time (and figures 5.2, 5.4)",
@@ -308,17 +297,17 @@ pub(super) const ALL: &[Experiment] = &[
             &[sweep(&["latency/special/ilp1/filled32"], &[(Axis::Tpb, Span::Usual)])],
             Draw::Curves { x: X::Axis(0), label: "work-items of a group", y: "throughput" },
         ),
-        devices: FIVE,
+        devices: FIVE.0,
         rows: &[],
     },
-    five(
+    FIVE.experiment(
         "001/fig5.5",
         "5.10",
         "throughput of streaming accesses over occupancy",
         measured(&[STREAMS], OVER_OCCUPANCY),
         &[SWEPT_PEAK],
     ),
-    five(
+    FIVE.experiment(
         "001/tab6.1",
         "6.1",
         "peak throughputs",
@@ -336,7 +325,7 @@ pub(super) const ALL: &[Experiment] = &[
             ops("random accesses", &all([0.027, 0.016, 0.029, 0.034, 0.023]), "latency/random"),
         ],
     ),
-    five(
+    FIVE.experiment(
         "001/tab6.2",
         "6.1",
         "register dependency latencies",
@@ -358,7 +347,7 @@ pub(super) const ALL: &[Experiment] = &[
             latency("random access", &all([644.0, 662.0, 1571.0, 1213.0, 534.0]), "latency/random"),
         ],
     ),
-    five(
+    FIVE.experiment(
         "001/tab6.3",
         "6.1",
         "concurrency needed (here: for 95 % of the peak, memory 90 %)",
@@ -381,21 +370,21 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    five(
+    FIVE.experiment(
         "001/fig6.1",
         "6.1",
         "throughput of local memory over occupancy",
         measured(&[sweep(&["latency/local/ilp1/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
         &[],
     ),
-    five(
+    FIVE.experiment(
         "001/fig6.2",
         "6.3",
         "streaming accesses over occupancy, one and two chains an item",
         measured(&[sweep(&[STREAM, "latency/stream/ilp2/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
         &[SWEPT_PEAK],
     ),
-    five(
+    FIVE.experiment(
         "001/tab6.4",
         "6.3",
         "occupancy that hides memory latency",
@@ -417,7 +406,7 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    five(
+    FIVE.experiment(
         "001/fig6.3",
         "6.4",
         "latency of memory over its throughput",
@@ -427,13 +416,13 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    cannot(
+    NOWHERE.cannot(
         "001/fig6.5",
         "6.6",
         "latencies of single accesses (and table 6.6)",
         "needs a clock inside kernels (cl_khr_kernel_clock), which runtimes do not have yet",
     ),
-    five(
+    FIVE.experiment(
         "001/fig6.6",
         "6.7",
         "throughput of random accesses over the size of the array",
@@ -443,7 +432,7 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    five(
+    FIVE.experiment(
         "001/tab6.7",
         "6.7",
         "cycles that a further transaction of a scattered access takes",

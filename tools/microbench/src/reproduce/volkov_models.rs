@@ -2,8 +2,8 @@
 //! sections 4.8 to 4.13, 6.4, 6.5 and chapter 7).
 #![forbid(unsafe_code)]
 
-use super::volkov::{FIVE, GRID, OCCUPANCIES, STREAM, all, five, measured};
-use super::{Draw, Experiment, How, Input, Ours, Part, Row, Span, row, sweep};
+use super::volkov::{FIVE, GRID, OCCUPANCIES, STREAM, all};
+use super::{Draw, Experiment, How, Input, Ours, Part, Row, Span, measured, row, sweep};
 use crate::sweep::Axis;
 use clscope_models::prior::Model;
 
@@ -48,7 +48,7 @@ const fn at(
     models: &'static [Model],
     rows: &'static [Row],
 ) -> Experiment {
-    five(name, section, shows, measured(PARTS, Draw::Estimates(alpha, models)), rows)
+    FIVE.experiment(name, section, shows, measured(PARTS, Draw::Estimates(alpha, models)), rows)
 }
 
 const PARAMETERS: [Row; 5] = [
@@ -118,7 +118,7 @@ pub(super) const ALL: &[Experiment] = &[
         &[],
     ),
     at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &OURS, &[REFINED]),
-    five(
+    FIVE.experiment(
         "001/tab6.5",
         "6.4",
         "coefficients of the latency of memory under load",
@@ -181,7 +181,7 @@ pub(super) const ALL: &[Experiment] = &[
         &[Model::HuangRoundRobin, Model::HuangGreedy, Model::Basic],
         &[ROUND_ROBIN, GREEDY],
     ),
-    five(
+    FIVE.experiment(
         "001/fig7.11",
         "7.9",
         "quotients of estimate and measurement over additions for each access: models before, and Volkov's",
@@ -197,14 +197,14 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[BAGHSORKHI, BAGHSORKHI_UNDER, ZHANG, SIM, SIM_UNDER, BASIC, REFINED],
     ),
-    five(
+    FIVE.experiment(
         "001/fig7.12",
         "7.9",
         "quotients of estimate and measurement over additions for each access: Volkov's models",
         measured(PARTS, Draw::Ratios(&OURS)),
         &[BASIC, REFINED],
     ),
-    five(
+    FIVE.experiment(
         "001/fig7.13",
         "7.9",
         "quotients of estimate and measurement over additions for each access: Huang et al.",
@@ -216,7 +216,7 @@ pub(super) const ALL: &[Experiment] = &[
         section: "7.9",
         shows: "every model against the grid of additions for each access x occupancy",
         how: measured(PARTS, Draw::Ratios(&Model::ALL)),
-        devices: FIVE,
+        devices: FIVE.0,
         rows: &[
             PARAMETERS[0],
             PARAMETERS[1],
