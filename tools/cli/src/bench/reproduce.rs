@@ -21,7 +21,7 @@ mod render;
 /// Seconds for `all` where the user names none.
 const BUDGET: f64 = 1200.0;
 /// An experiment may take so many times its even share of the time that is left.
-const SHARE: f64 = 2.0;
+const SHARE: f64 = 4.0;
 
 /// The experiments of a name.
 ///
