@@ -55,6 +55,15 @@ fn transfers_are_sampled_and_totals_stand_for_all() {
                 (figure(&estimate["mean_ns"]) - total / count as f64).abs() < 1.0,
                 "{transfer}"
             );
+            // Flame graphs stand for all as well.
+            let name = transfer["name"].as_str().unwrap();
+            let folded =
+                stage.clscope(["export", "folded", "-o", "-", "t.clscope"]).run().success();
+            let of = |line: &str| {
+                line.rsplit_once(" ").filter(|l| l.0.ends_with(name))?.1.parse::<f64>().ok()
+            };
+            let drawn: f64 = folded.stdout.lines().filter_map(of).sum();
+            assert!((drawn - total).abs() < 1e-3 * total, "{name}: {drawn} of {total}");
         }
         let whole = report["totals"]["transfer_estimate_ns"]["value"].as_f64().unwrap();
         assert!(whole > report["totals"]["transfer_ns"].as_f64().unwrap());

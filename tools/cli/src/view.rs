@@ -136,8 +136,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
             page::write(&view, &report, &options, &mut body)?;
         }
         Show::Perfetto => {
-            let counters = view.counters()?.cloned();
-            let power = power::Power::new(view.readings()?, view.energy()?).with_counters(counters);
+            let power = power::Power::of(&view)?;
             let document = perfetto::Document {
                 trace: view.trace(),
                 alignment: view.alignment(),

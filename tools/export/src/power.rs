@@ -4,13 +4,15 @@
 
 use super::arguments::{Argument, Sink};
 use clscope_analysis::Trace;
-use clscope_analysis::event::Command;
+use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
 use clscope_profile::energy::readings::{Readings, Sensor};
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
+use clscope_profile::error::ReadingsError;
 use clscope_profile::interval::Interval;
+use clscope_profile::profile::View;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::sensors::Quantity;
 use serde_json::Value;
@@ -48,6 +50,9 @@ struct Figures {
     gflop: Option<f64>,
     /// Joules from one of its launches to the next, where each begins an iteration.
     iteration: Option<Interval>,
+    /// Part of its spans that is its own where others run beside them: time that several share is shared
+    /// among them, as their joules are.
+    own: f64,
 }
 
 impl Figures {
@@ -64,6 +69,7 @@ impl Figures {
                 .as_ref()
                 .filter(|i| kernel && i.kernel == class.name)
                 .map(|i| i.joules),
+            own: 1.0,
         })
     }
 }
@@ -144,7 +150,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
 
 impl Power {
     /// From a trace's readings and energy.
-    pub fn new(readings: &Readings, energy: &Energy) -> Self {
+    fn new(readings: &Readings, energy: &Energy) -> Self {
         let mut out = Self {
             counters: readings.sensors.iter().filter_map(counter).collect(),
             ..Self::default()
@@ -184,8 +190,61 @@ impl Power {
         out
     }
 
+    /// Of a view: its readings, joules and counters.
+    ///
+    /// # Errors
+    /// If a file of readings that the user named cannot be read.
+    pub fn of(view: &View<'_>) -> Result<Self, ReadingsError> {
+        let counters = view.counters()?.cloned();
+        let mut out = Self::new(view.readings()?, view.energy()?).with_counters(counters);
+        out.share(view)?;
+        Ok(out)
+    }
+
+    /// Finds the part of each class's spans that is its own.
+    fn share(&mut self, view: &View<'_>) -> Result<(), ReadingsError> {
+        if self.figures.is_empty() {
+            return Ok(());
+        }
+        let trace = view.trace();
+        // Seconds and number of a class's spans, by process and device.
+        type Lengths = HashMap<(String, bool), (f64, f64)>;
+        let mut lengths: HashMap<(u32, u32), Lengths> = HashMap::new();
+        for event in trace.events(Some(view.alignment())) {
+            let Event::Command(command) = event else { continue };
+            let Outcome::Timed(times) = &command.outcome else { continue };
+            let definitions = &trace.process(command.process).definitions;
+            let Some(device) = definitions.clock_device(command.enqueued.record.queue) else {
+                continue;
+            };
+            let Some(class) = class_name(trace, &command, view.energy_grouping()) else { continue };
+            let of = lengths.entry((command.process.0, device)).or_default();
+            let sum = of.entry(class).or_default();
+            *sum = (sum.0 + times.duration() as f64 * 1e-9, sum.1 + 1.0);
+        }
+        for device in &view.energy()?.devices {
+            let members: Vec<(u32, u32)> =
+                device.members.iter().map(|(p, id)| (p.0, *id)).collect();
+            for class in &device.classes {
+                let key = (class.name.clone(), class.kind == "kernel");
+                let of = members.iter().filter_map(|m| lengths.get(m)?.get(&key));
+                let (length, count) = of.fold((0.0, 0.0), |sum, l| (sum.0 + l.0, sum.1 + l.1));
+                // Both are means, so that it does not matter which launches were timed.
+                let own = (class.busy_seconds / class.launches) / (length / count);
+                // What differs by rounding is no overlap.
+                if own.is_finite() && own < 0.98 {
+                    for member in &members {
+                        let known = self.figures.get_mut(member).and_then(|f| f.get_mut(&key));
+                        known.into_iter().for_each(|figures| figures.own = own);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds what counters say of kernels.
-    pub fn with_counters(mut self, counters: Option<Counters>) -> Self {
+    fn with_counters(mut self, counters: Option<Counters>) -> Self {
         let Some(counters) = counters else { return self };
         self.commands = counters.commands;
         for source in &counters.sources {
@@ -223,15 +282,16 @@ impl Power {
         self
     }
 
-    /// Mean watts of a class (its name, and whether it is a kernel) on a device of a process, where
-    /// they are known.
+    /// Mean watts of the spans of a class (its name, and whether it is a kernel) on a device of a process,
+    /// where they are known: of their own part, so that those of spans that run at once add up.
     pub fn watts(
         &self,
         process: clscope_analysis::time::ProcessIndex,
         device: u32,
         class: &(String, bool),
     ) -> Option<Interval> {
-        Some(self.figures.get(&(process.0, device))?.get(class)?.watts)
+        let figures = self.figures.get(&(process.0, device))?.get(class)?;
+        Some(figures.watts.times(figures.own))
     }
 
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
@@ -265,13 +325,14 @@ impl Power {
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
         let watts = figures.watts;
         let seconds = duration_ns as f64 * 1e-9;
-        to.put("energy_J", Argument::Figure(watts.value * seconds));
-        to.put("energy_plus_minus_J", Argument::Figure(watts.half() * seconds));
+        let own = seconds * figures.own;
+        to.put("energy_J", Argument::Figure(watts.value * own));
+        to.put("energy_plus_minus_J", Argument::Figure(watts.half() * own));
         to.put("power_W", Argument::Figure(watts.value));
         to.put("power_plus_minus_W", Argument::Figure(watts.half()));
-        to.put("energy_delay_Js", Argument::Figure(watts.value * seconds * seconds));
+        to.put("energy_delay_Js", Argument::Figure(watts.value * own * seconds));
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
-            to.put("GFLOP_per_s_per_W", Argument::Figure(gflop / (watts.value * seconds)));
+            to.put("GFLOP_per_s_per_W", Argument::Figure(gflop / (watts.value * own)));
         }
         if let Some(joules) = figures.iteration {
             to.put("iteration_energy_J", Argument::Figure(joules.value));

@@ -260,8 +260,7 @@ fn timeline(
     let profile = Profile::open(&common.traces)?;
     let files = profile.files();
     let view = profile.view(common.profile_options());
-    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
-    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
+    let power = power::Power::of(&view)?;
     let names = files.names();
     let opened = Opened { view: &view, power: &power, names: &names };
     // A file of nothing would pass for a timeline.

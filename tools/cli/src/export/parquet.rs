@@ -70,8 +70,7 @@ pub fn write(
     tables: &[String],
     target: &Path,
 ) -> Result<Result<Summary, ExportError>> {
-    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
-    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
+    let power = power::Power::of(view)?;
     let by = view.energy_grouping();
     Ok(Document { view, power: &power, by, sources, tables }.write(target))
 }

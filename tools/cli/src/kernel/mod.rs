@@ -26,7 +26,8 @@ use metering::Metering;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Exit code where results differ or a version is too slow.
 const DIFFERS: u8 = 3;
@@ -300,6 +301,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counters: args.counters,
     };
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
+    end_with_a_launch_that_does_not(stop);
     let metering = Metering::new(std::io::stderr().is_terminal());
     let begins = |longest| metering.begins(longest);
     let stopped = || {
@@ -375,6 +377,24 @@ fn write(args: &Args, document: &Document) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Time for the launch under way once the user has asked for an end.
+const LAST_LAUNCH: Duration = Duration::from_secs(5);
+
+/// Ends the command where it was asked to end and the launch under way, which nothing can stop, goes on.
+fn end_with_a_launch_that_does_not(stop: &'static AtomicBool) {
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        std::thread::sleep(LAST_LAUNCH);
+        crate::output::say(format_args!(
+            "interrupted; the launch under way did not end within {} s and is left behind",
+            LAST_LAUNCH.as_secs()
+        ));
+        std::process::exit(130);
+    });
 }
 
 #[cfg(test)]

@@ -105,7 +105,8 @@ impl Choices {
         }
         let mut view = |view| (self.view, self.scroll) = (view, 0);
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Action::Leave,
+            KeyCode::Esc => (self.help, self.filter) = (false, String::new()),
+            KeyCode::Char('q') => return Action::Leave,
             KeyCode::Char('r') => return Action::Record,
             KeyCode::Char('w') => return Action::Write,
             KeyCode::Char('t') => self.sort = Sort::Time,

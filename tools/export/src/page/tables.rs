@@ -180,8 +180,15 @@ fn commands(page: &mut Html, c: &Commands) {
         Some(mean) => interval(page, Some(mean), time),
         None => figure(page, c.time_ns.mean, time),
     }
-    figure(page, c.time_ns.median, time);
-    figure(page, c.time_ns.p95, time);
+    for (of, timed) in [
+        (estimated.and_then(|e| e.median_ns.as_ref()), c.time_ns.median),
+        (estimated.and_then(|e| e.p95_ns.as_ref()), c.time_ns.p95),
+    ] {
+        match of {
+            Some(of) => interval(page, Some(of), time),
+            None => figure(page, timed, time),
+        }
+    }
     figure(page, c.time_ns.min.map(|x| x as f64), time);
     figure(page, c.time_ns.max.map(|x| x as f64), time);
 }

@@ -138,6 +138,6 @@ pub const SPEC_PER: u32 = 8;
 pub const UNIT_MEGABYTE: u64 = 9;
 pub const UNIT_MEGAHERTZ: u64 = 15;
 pub const UNIT_SECOND: u64 = 22;
-pub const UNIT_WATT: u64 = 30;
+pub const UNIT_WATT: u64 = 29;
 pub const UNIT_CELSIUS: u64 = 34;
 pub const UNIT_PERCENT: u64 = 37;

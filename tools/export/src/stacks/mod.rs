@@ -1,6 +1,6 @@
 //! Owns stacks: what devices did, by where in the application it was enqueued, weighted by time,
 //! joules, launches or bytes; for flame graphs. Times are those of the report: where launches were
-//! left out by sampling, a kernel's estimated total is shared by its timed launches. Joules of a
+//! left out by sampling, the estimated total of a kernel or transfer is shared by what was timed. Joules of a
 //! class are shared by its time; floors, and what could be attributed to no kernel, are stacks of
 //! their own, so that the sum is what was measured. Refuses to write a format: its parts do.
 #![forbid(unsafe_code)]
@@ -143,7 +143,7 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
     }
     let mut stacks = Vec::with_capacity(found.len());
     let mut classes: BTreeMap<(u32, u32, (String, bool)), Class> = BTreeMap::new();
-    let mut kernels: BTreeMap<(String, String), Class> = BTreeMap::new();
+    let mut named: BTreeMap<(String, String), Class> = BTreeMap::new();
     for ((process, site, name, class, device), (time_ns, count, bytes)) in found {
         let mut frames = vec![Frame::new(layout::process_name(trace, process))];
         if let Some(site) = view.sites().get(ProcessIndex(process), site).filter(|_| by_site) {
@@ -151,31 +151,41 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
         }
         frames.push(Frame::new(&name));
         let at = stacks.len();
-        if let Some(class) = class {
-            if class.1 {
-                let of = trace.process(ProcessIndex(process)).definitions.device_name(device);
-                let kernel = kernels.entry((name, of.into_owned())).or_default();
-                kernel.time_ns += time_ns;
-                kernel.members.push(at);
+        // Transfers and others have one row for all devices.
+        let of = match &class {
+            Some((_, true)) => {
+                trace.process(ProcessIndex(process)).definitions.device_name(device).into_owned()
             }
+            _ => String::new(),
+        };
+        let row = named.entry((name, of)).or_default();
+        row.time_ns += time_ns;
+        row.members.push(at);
+        if let Some(class) = class {
             classes.entry((process, device, class)).or_default().members.push(at);
         }
         stacks.push(Stack { frames, time_ns, microjoules: None, count, bytes });
     }
-    estimate(&mut stacks, &kernels, &report);
+    estimate(&mut stacks, &named, &report);
     for device in &view.energy()?.devices {
         attribute(&mut stacks, &classes, device);
     }
     Ok(stacks)
 }
 
-/// Brings kernels of which launches were left out to their estimated totals.
-fn estimate(stacks: &mut [Stack], kernels: &BTreeMap<(String, String), Class>, report: &Report) {
-    for row in report.kernels.iter().filter(|k| k.left_out > 0) {
+/// Brings kernels, transfers and others of which some were left out to their estimated totals.
+fn estimate(stacks: &mut [Stack], named: &BTreeMap<(String, String), Class>, report: &Report) {
+    let mut totals: BTreeMap<(String, String), (f64, u64)> = BTreeMap::new();
+    for row in report.kernels.iter().chain(&report.transfers).chain(&report.other_commands) {
         let key = (row.name.clone(), row.device.clone().unwrap_or_default());
-        let Some(kernel) = kernels.get(&key).filter(|k| k.time_ns > 0.0) else { continue };
-        for at in &kernel.members {
-            stacks[*at].time_ns *= row.total() / kernel.time_ns;
+        // A kind of transfer has a row for each direction.
+        let total = totals.entry(key).or_default();
+        *total = (total.0 + row.total(), total.1 + row.left_out);
+    }
+    for (key, (total, _)) in totals.into_iter().filter(|(_, total)| total.1 > 0) {
+        let Some(class) = named.get(&key).filter(|c| c.time_ns > 0.0) else { continue };
+        for at in &class.members {
+            stacks[*at].time_ns *= total / class.time_ns;
         }
     }
 }
