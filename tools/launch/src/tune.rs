@@ -21,6 +21,8 @@ const FINALISTS: usize = 6;
 pub struct Bounds {
     /// Work-items in each dimension.
     pub global: Vec<usize>,
+    /// Fewest work-items of a group.
+    pub least: usize,
     /// Most work-items of a group.
     pub group: usize,
     /// Most in each dimension.
@@ -54,6 +56,7 @@ pub fn candidates(of: &Bounds) -> (Vec<Vec<usize>>, usize) {
             .collect();
     }
     let items = |local: &[usize]| local.iter().product::<usize>();
+    all.retain(|local| items(local) >= of.least);
     let rank = |local: &Vec<usize>| {
         let whole = items(local).is_multiple_of(of.multiple.max(1));
         let powers = local.iter().all(|n| n.is_power_of_two());
@@ -83,18 +86,25 @@ fn bounds(stage: &Stage<'_>, built: &Built) -> Result<(Bounds, Vec<String>), Run
         return Err(nothing(format!("it requires groups of {x}x{y}x{z}")));
     }
     let mut notes = Vec::new();
-    let mut group = built.kernel.largest_group();
-    if let Some(most) = local_limit(launch, built) {
-        let most = most.map_err(nothing)?;
-        if most < group {
+    let (mut least, mut group) = (1, built.kernel.largest_group());
+    if let Some(captured) = local_limit(launch, built) {
+        let captured = captured.map_err(nothing)?;
+        if captured < group {
             notes.push(format!(
-                "groups of more than {most} work-items are left out: local memory was captured for that many"
+                "groups of more than {captured} work-items are left out: local memory was captured for that many"
             ));
-            group = most;
+            group = captured;
+        }
+        if captured > 1 {
+            notes.push(format!(
+                "groups of fewer than {captured} work-items are left out: there would be more groups, and what each writes for itself would reach behind its memory"
+            ));
+            least = captured;
         }
     }
     let bounds = Bounds {
         global: built.range.global.clone(),
+        least,
         group,
         dimensions: stage.limits.group_sizes.clone(),
         must_divide: !stage.may_be_uneven(built),
@@ -227,6 +237,7 @@ mod tests {
     fn bounds(global: &[usize], group: usize, must_divide: bool) -> Bounds {
         Bounds {
             global: global.to_vec(),
+            least: 1,
             group,
             dimensions: vec![group; 3],
             must_divide,
@@ -246,6 +257,7 @@ mod tests {
         assert_eq!(sorted(&bounds(&[12], 16, true)), [1, 2, 3, 4, 6, 12]);
         assert_eq!(sorted(&bounds(&[12], 16, false)), [1, 2, 3, 4, 6, 8, 12]);
         assert_eq!(sorted(&bounds(&[7], 64, true)), [1, 7]);
+        assert_eq!(sorted(&Bounds { least: 4, ..bounds(&[12], 6, true) }), [4, 6]);
         let (all, _) = candidates(&bounds(&[64, 64], 64, true));
         assert_eq!(all[0], [64, 1]);
         let (few, found) = candidates(&bounds(&[4096, 4096, 64], 1024, true));

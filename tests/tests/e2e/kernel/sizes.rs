@@ -72,6 +72,7 @@ fn local_memory_and_required_sizes_are_kept_to() {
         assert!(items <= 4, "{row:#}");
     }
     assert!(found["tuned"]["notes"][0].as_str().unwrap().contains("more than 4 work-items"));
+    assert!(found["tuned"]["notes"][1].as_str().unwrap().contains("fewer than 4 work-items"));
     let source = "__attribute__((reqd_work_group_size(8, 1, 1)))
     kernel void one(global uint *out) { out[get_global_id(0)] = 1; }";
     let mut required = Captured::new(&stage.join("one.1"), "one", &[64]).source(source);
