@@ -22,6 +22,50 @@ struct Argument {
     name: String,
 }
 
+/// Types of OpenCL C that have no other name, without the number of a vector's elements.
+const TYPES: [&str; 17] = [
+    "char",
+    "uchar",
+    "short",
+    "ushort",
+    "int",
+    "uint",
+    "long",
+    "ulong",
+    "float",
+    "double",
+    "half",
+    "bool",
+    "size_t",
+    "sampler_t",
+    "event_t",
+    "queue_t",
+    "void",
+];
+
+/// Whether a type's name, without the stars of a pointer, is the language's own and not a program's,
+/// which may stand for any of them.
+fn is_own(name: &str) -> bool {
+    let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let elements = name.get(scalar.len()..).unwrap_or("");
+    let vector = ["", "2", "3", "4", "8", "16"].contains(&elements);
+    let image = name.starts_with("image") && name.ends_with("_t");
+    TYPES.contains(&scalar) && vector || image
+}
+
+impl Argument {
+    /// Whether it cannot be what the other is.
+    fn differs(&self, other: &Self) -> bool {
+        let parts = |of: &Self| {
+            let name = of.name.trim_end_matches('*').to_owned();
+            (of.name.len() - name.len(), name)
+        };
+        let ((stars, name), (others, of_other)) = (parts(self), parts(other));
+        (self.address, self.access, stars) != (other.address, other.access, others)
+            || name != of_other && is_own(&name) && is_own(&of_other)
+    }
+}
+
 /// Whether the runtime tells what a kernel's arguments are.
 pub fn is_told(slot: usize, kernel: H) -> bool {
     let count = ask::<u32>(api::clGetKernelInfo.behind(slot), kernel, cl::CL_KERNEL_NUM_ARGS);
@@ -41,7 +85,7 @@ pub fn difference(slot: usize, theirs: H, ours: H) -> Option<String> {
     }
     (0..of_theirs).find_map(|index| {
         let (theirs, ours) = (argument(slot, theirs, index)?, argument(slot, ours, index)?);
-        (theirs != ours).then(|| {
+        theirs.differs(&ours).then(|| {
             format!("argument {index} is {}, the application's is {}", shown(&ours), shown(&theirs))
         })
     })
@@ -90,4 +134,27 @@ fn shown(argument: &Argument) -> String {
         _ => "",
     };
     format!("{access}{address}{}", argument.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_programs_own_may_stand_for_any_type() {
+        let of = |name: &str| Argument { address: 0, access: 0, name: name.to_owned() };
+        for (theirs, ours, differ) in [
+            ("float", "float", false),
+            ("float", "int", true),
+            ("float4*", "float*", true),
+            ("float*", "float", true),
+            ("real_t", "float", false),
+            ("real_t*", "float", true),
+            ("image2d_t", "image3d_t", true),
+            ("float5", "float", false),
+        ] {
+            assert_eq!(of(theirs).differs(&of(ours)), differ, "{theirs} {ours}");
+        }
+        assert!(of("int").differs(&Argument { address: 1, ..of("int") }));
+    }
 }
