@@ -214,7 +214,7 @@ fn captured(captures: &Captures, mut line: impl FnMut(&str, &str)) {
     if let Some(first) = captures.captured.first() {
         let number = captures.captured.len() as u64;
         let text = format!(
-            "{} ({}); the times here hold nothing of the recorder's",
+            "{} ({}); times of launches hold nothing of that, idle and waiting times do",
             count(number, "launch is kept whole", "launches are kept whole"),
             bytes(captures.bytes())
         );
