@@ -25,6 +25,8 @@ pub mod bench;
 pub mod change;
 pub mod check;
 pub mod fit;
+#[cfg(test)]
+mod golden;
 pub mod half;
 pub mod idle;
 pub mod job;

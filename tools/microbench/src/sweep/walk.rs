@@ -223,6 +223,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
 mod tests {
     use super::super::{Coordinate, Place};
     use super::*;
+    use crate::golden::MAXWELL;
     use clscope_models::latency::Workload;
     use serde_json::json;
     use std::collections::BTreeMap;
@@ -261,14 +262,6 @@ mod tests {
             points: points.iter().collect(),
         }
     }
-
-    const MAXWELL: Workload = Workload {
-        memory_latency: 368.0,
-        add_latency: 6.0,
-        memory_throughput: 0.0814,
-        add_throughput: 4.0,
-        issue_throughput: 4.0,
-    };
 
     /// Maxwell needs most warps where memory and issue are busy at once: at 48.25 additions, 53.4
     /// warps (Volkov 2016, section 4.5); 90 % of the throughput needs 90 % of them.

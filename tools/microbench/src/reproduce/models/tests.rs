@@ -1,19 +1,11 @@
 use super::*;
 use crate::cl::DeviceFacts;
+use crate::golden::MAXWELL;
 use crate::reproduce::report::tests::{device, results};
 use crate::results::Figure;
 use crate::sweep::{Coordinate, Place as At};
 use serde_json::json;
 use std::collections::BTreeMap;
-
-/// Maxwell (Volkov 2016, table 4.1).
-const MAXWELL: Workload = Workload {
-    memory_latency: 368.0,
-    add_latency: 6.0,
-    memory_throughput: 0.0814,
-    add_throughput: 4.0,
-    issue_throughput: 4.0,
-};
 
 /// A case of so many warps on each of 4 units at 1 GHz: turns a cycle and unit, cycles of a turn.
 fn case(id: &str, alpha: Option<usize>, n: usize, turns: f64, latency: f64) -> CaseResult {
