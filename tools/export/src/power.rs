@@ -229,8 +229,11 @@ impl Power {
                 let key = (class.name.clone(), class.kind == "kernel");
                 let of = members.iter().filter_map(|m| lengths.get(m)?.get(&key));
                 let (length, count) = of.fold((0.0, 0.0), |sum, l| (sum.0 + l.0, sum.1 + l.1));
-                // Both are means, so that it does not matter which launches were timed.
-                let own = (class.busy_seconds / class.launches) / (length / count);
+                // Spans that sampling chose are not as long as the others: they do not tell overlap.
+                if count < class.launches {
+                    continue;
+                }
+                let own = class.busy_seconds / length;
                 // What differs by rounding is no overlap.
                 if own.is_finite() && own < 0.98 {
                     for member in &members {
