@@ -3,6 +3,7 @@
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_testing::Limited;
+use clscope_trace::defs::{Def, Kernel};
 use clscope_trace::record::CommandKind;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -230,4 +231,47 @@ fn csv_has_one_header_and_one_row_per_kernel() {
         lines[0].starts_with("section,name,device")
             && lines[1].starts_with("kernels,matmul,Test Device")
     );
+}
+
+#[test]
+fn busy_time_holds_the_launches_of_every_object_of_a_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 7000, 1);
+    if let Some(Def::Process(of)) = p.defs.first_mut() {
+        of.device_timing = "sample".into();
+    }
+    // A second kernel object of the same name, as an application has that creates one for each
+    // frame. Not one of its launches is timed.
+    let name = p.defs.iter().find_map(|d| match d {
+        Def::Kernel(k) if k.id == 1 => Some(k.name.clone()),
+        _ => None,
+    });
+    p.define(Kernel { id: 5, program: 1, name: name.expect("a kernel") });
+    for i in 0..400u64 {
+        let (id, at) = (i + 1, 10_000 + i * 20_000);
+        let kernel = if i % 4 == 1 && i >= 32 { 5 } else { 1 };
+        let timed = i < 32 || i % 8 == 3;
+        let probability = if i < 32 { 1.0 } else { 0.125 };
+        let launch = CommandSpec::sampled(id, 1, kernel, probability, timed);
+        p.thread(0).enqueue(at, at + 1_000, &launch);
+        p.thread(0).plain(function::FINISH, at + 2_000, at + 18_000, 0, 1);
+        if timed {
+            let stamps = [500, 1_500, 2_000, 12_000].map(|t| host.raw + at + t);
+            p.thread(0).timing(at + 18_100, id, stamps);
+        }
+    }
+    p.exit(9_000_000, 0);
+    let path = dir.path().join("t.clscope");
+    fs::create_dir(&path).unwrap();
+    let bytes = p.build();
+    fs::write(path.join("7000-0.defs"), &bytes.defs).unwrap();
+    fs::write(path.join("7000-0.0.clt"), &bytes.segment).unwrap();
+    let (report, _) = json(dir.path(), &path);
+    let kernels = report["totals"]["kernel_estimate_ns"]["value"].as_f64().unwrap();
+    let busy = |of: &str| report[of][0]["busy_estimate_ns"]["value"].as_f64();
+    assert!((kernels / 4e6 - 1.0).abs() < 0.01, "{kernels}");
+    assert_eq!(busy("devices"), Some(kernels));
+    assert_eq!(busy("queues"), Some(kernels));
+    assert_eq!(report["devices"][0]["busy_without"], 0);
 }

@@ -34,6 +34,7 @@ use clscope_trace::record::{CommandKind, Direction, flag, size_class};
 pub use commands::{Bias, CommandSums};
 use estimate::{Estimate, Sampled};
 use sketch::Distribution;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
 use unproven::Unproven;
@@ -534,19 +535,48 @@ impl Stats {
     /// Time in which a queue ran commands, if they did not overlap: the sum of their durations,
     /// estimated where some were left out. `None` where nothing is known of a class of them.
     #[must_use]
-    pub fn queue_time(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
-        let kernels = self.kernels.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
-        let others = self.commands.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
-        let ours = kernels
-            .chain(others)
-            .filter(|(p, q, sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
-        ours.map(|(.., sums)| sums.total())
-            .try_fold(Estimate::exact(0.0), |sum, total| Some(sum.plus(total?)))
+    pub fn queue_time(
+        &self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        queue: u32,
+    ) -> Option<Estimate> {
+        let (time, without) = self.known_time(trace, process, queue);
+        time.filter(|_| without == 0)
+    }
+
+    /// The estimated time of the commands of a queue of whose class some were timed, and how many
+    /// are left beside them. Classes are those of the tables: launches by the kernel's name,
+    /// however many objects or programs have it; other commands by kind and size.
+    fn known_time(
+        &self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        queue: u32,
+    ) -> (Option<Estimate>, u64) {
+        let d = &trace.process(process).definitions;
+        let mut kernels: BTreeMap<Cow<'_, str>, CommandSums> = BTreeMap::new();
+        for (kernel, of, sums) in self.kernels_of(process) {
+            if of == queue {
+                kernels.entry(d.kernel_name(kernel)).or_default().merge(sums);
+            }
+        }
+        let others = self.commands_of(process).filter(|(_, of, _)| *of == queue);
+        let (mut known, mut without) = (None, 0);
+        for sums in kernels.values().chain(others.map(|(.., sums)| sums)) {
+            match sums.total() {
+                Some(total) => {
+                    known = Some(known.map_or(total, |sum: Estimate| sum.plus(total)));
+                }
+                None => without += sums.covered(),
+            }
+        }
+        (known, without)
     }
 
     /// Time in which a device of a process ran its commands, estimated where some were left out by
     /// sampling: the time of its only queue that had commands, whose commands run one by one. With
-    /// the number of commands that it does not hold, since none of their kind and size was timed.
+    /// the number of commands that it does not hold, since none of their class was timed.
     ///
     /// # Errors
     /// Why it is not known.
@@ -567,19 +597,8 @@ impl Stats {
         if d.queues.get(queue).is_none_or(|q| q.is_out_of_order()) {
             return Err(BusyUnknown::OutOfOrder);
         }
-        let kernels = self.kernels.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
-        let others = self.commands.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
-        let (mut sum, mut without, mut any) = (Estimate::exact(0.0), 0, false);
-        for (.., sums) in kernels
-            .chain(others)
-            .filter(|(p, q, sums)| (*p, *q) == (process, *queue) && sums.covered() > 0)
-        {
-            match sums.total() {
-                Some(total) => (sum, any) = (sum.plus(total), true),
-                None => without += sums.covered(),
-            }
-        }
-        any.then_some((sum, without)).ok_or(BusyUnknown::NothingTimed)
+        let (known, without) = self.known_time(trace, process, *queue);
+        known.map(|known| (known, without)).ok_or(BusyUnknown::NothingTimed)
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.

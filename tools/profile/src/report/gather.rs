@@ -280,7 +280,7 @@ impl Report {
                     let d = &trace.process(*process).definitions;
                     let queue = d.queues.get(id);
                     let complete = q.left_out == 0;
-                    let estimate = if complete { None } else { stats.queue_time(*process, *id) };
+                    let estimate = if complete { None } else { stats.queue_time(trace, *process, *id) };
                     Queue {
                         process: label(*process),
                         id: *id,
