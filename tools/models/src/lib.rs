@@ -14,6 +14,7 @@
 //! | [`latency`] | latency hiding: occupancy, latency bounds, contention |
 //! | [`prior`] | models of latency hiding before Volkov's, and how far each is from measurements |
 //! | [`waves`] | work-groups in waves, and the last one |
+//! | [`stations`] | latency hiding by what accesses and additions reach alone: bounds and their mean |
 //! | [`energy`] | joules by class of instruction |
 //! | [`hockney`] | transfers: latency and bandwidth, two segments |
 //! | [`idle`] | operating states and how long they are held |
@@ -36,6 +37,7 @@ pub mod latency;
 pub mod predict;
 pub mod prior;
 pub mod roofline;
+pub mod stations;
 pub mod waves;
 
 pub use device::Device;

@@ -1,15 +1,16 @@
 //! Models of latency hiding before Volkov's, as his chapter 7 reads them (Volkov 2016, Understanding
 //! Latency Hiding on GPUs, sections 4.8 and 7.1 to 7.7): for his workload of one memory access for
 //! each `alpha` dependent additions. Owns their equations, and the ratios of estimates and
-//! measurements; refuses to measure.
+//! measurements, beside which clscope's own stand (module `stations`); refuses to measure.
 //!
 //! Throughputs are turns of the workload (an access and its additions) per cycle and compute unit,
 //! latencies cycles, n warps of a compute unit.
 
 use crate::latency::{Contention, Workload};
+use crate::stations::Stations;
 
 /// A device as these models see it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Inputs {
     /// Latencies and throughputs.
     pub workload: Workload,
@@ -19,6 +20,8 @@ pub struct Inputs {
     pub pins: f64,
     /// Schedulers of a compute unit, each of which issues one instruction a cycle at most.
     pub schedulers: f64,
+    /// What accesses and additions reach alone at each occupancy, where it was measured.
+    pub stations: Option<Stations>,
 }
 
 /// A model.
@@ -40,11 +43,17 @@ pub enum Model {
     HuangRoundRobin,
     /// Huang et al. 2014, greedy, then the oldest warp.
     HuangGreedy,
+    /// clscope's, warps independent of each other.
+    Independent,
+    /// clscope's, warps in step.
+    InStep,
+    /// clscope's, the mean of both times.
+    Mean,
 }
 
 impl Model {
-    /// All, in the order of the document.
-    pub const ALL: [Model; 8] = [
+    /// All, in the order of the document, then clscope's own.
+    pub const ALL: [Model; 11] = [
         Model::Basic,
         Model::Refined,
         Model::HongKim,
@@ -53,6 +62,9 @@ impl Model {
         Model::Sim,
         Model::HuangRoundRobin,
         Model::HuangGreedy,
+        Model::Independent,
+        Model::InStep,
+        Model::Mean,
     ];
 
     /// Its name.
@@ -67,6 +79,9 @@ impl Model {
             Model::Sim => "Sim et al. 2012",
             Model::HuangRoundRobin => "Huang et al. 2014, round-robin",
             Model::HuangGreedy => "Huang et al. 2014, greedy",
+            Model::Independent => "clscope, warps independent",
+            Model::InStep => "clscope, warps in step",
+            Model::Mean => "clscope, mean of both",
         }
     }
 
@@ -89,6 +104,9 @@ impl Model {
             Model::Sim => sim(w, n, alpha),
             Model::HuangRoundRobin => huang(of, n, alpha, false),
             Model::HuangGreedy => huang(of, n, alpha, true),
+            Model::Independent => of.stations.as_ref()?.independent(n, alpha)?,
+            Model::InStep => of.stations.as_ref()?.in_step(n, alpha),
+            Model::Mean => of.stations.as_ref()?.mean(n, alpha)?,
         })
     }
 }
@@ -236,7 +254,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn inputs(workload: Workload, schedulers: f64) -> Inputs {
-        Inputs { workload, contention: None, pins: workload.memory_throughput, schedulers }
+        Inputs {
+            workload,
+            contention: None,
+            pins: workload.memory_throughput,
+            schedulers,
+            stations: None,
+        }
     }
 
     /// Table 4.3, and the estimates with the term that it lacks (74 warps on Kepler).

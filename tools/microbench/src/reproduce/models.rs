@@ -1,6 +1,6 @@
 //! Models of latency hiding against a measured grid of additions for each access x occupancy (Volkov
 //! 2016, chapter 7). Owns the models' parameters as they follow from measurements, and the quotients;
-//! refuses to know a model: those are `clscope_models::prior`.
+//! refuses to know a model: those are `clscope_models::prior` and `stations`.
 #![forbid(unsafe_code)]
 
 use super::Input;
@@ -11,6 +11,7 @@ use crate::suite::lanes;
 use crate::sweep::Axis;
 use clscope_models::latency::{Contention, Workload};
 use clscope_models::prior::{self, Inputs, Model, Point};
+use clscope_models::stations::{Curve as Curves, Stations};
 use serde::Serialize;
 
 /// How far a model is from what was measured over the whole grid.
@@ -98,6 +99,7 @@ impl Fitted {
             let all = chains(begin).map(|s| s.point.measured).reduce(f64::max);
             all.ok_or_else(|| format!("no case of {begin} was measured"))
         };
+        let alone = |begin| Curves::of(chains(begin).map(|s| (s.point.n, s.point.measured)));
         let workload = Workload {
             memory_latency: least("latency/stream/ilp1/")?,
             add_latency: least("latency/add/ilp1/")?,
@@ -126,6 +128,9 @@ impl Fitted {
             contention: Contention::fit(&loaded),
             pins: workload.memory_throughput,
             schedulers: many,
+            stations: alone("latency/stream/ilp1/")
+                .zip(alone("latency/add/ilp1/"))
+                .map(|(memory, additions)| Stations { memory, additions }),
         };
         let gigabytes = lanes * 4.0 * units * cycles;
         Ok(Fitted { inputs, grid, gigabytes, has_clock: mhz.is_some(), method })

@@ -105,6 +105,11 @@ const SIM_UNDER: Row = under("Sim et al.: smallest (1 / 2)", &one(2, 0.5), Model
 const ROUND_ROBIN: Row = over("Huang et al., round-robin: largest", NONE, Model::HuangRoundRobin);
 const GREEDY: Row = over("Huang et al., greedy: largest", NONE, Model::HuangGreedy);
 
+const INDEPENDENT: Row = over("clscope, warps independent: largest", NONE, Model::Independent);
+const IN_STEP: Row = under("clscope, warps in step: smallest", NONE, Model::InStep);
+const MEAN: Row = over("clscope, mean of both: largest", NONE, Model::Mean);
+const MEAN_UNDER: Row = under("clscope, mean of both: smallest", NONE, Model::Mean);
+
 const OURS: [Model; 2] = [Model::Basic, Model::Refined];
 
 /// All.
@@ -236,6 +241,10 @@ pub(super) const ALL: &[Experiment] = &[
             SIM_UNDER,
             ROUND_ROBIN,
             GREEDY,
+            INDEPENDENT,
+            IN_STEP,
+            MEAN,
+            MEAN_UNDER,
         ],
     },
     Experiment {
