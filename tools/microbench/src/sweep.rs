@@ -5,8 +5,8 @@
 
 mod walk;
 
+pub(crate) use walk::{Need, Peaks, conclude, cusp, needed};
 pub use walk::{Walk, shown, value_at, walks};
-pub(crate) use walk::{conclude, needed};
 
 use crate::cl::DeviceFacts;
 use crate::job::Scalar;

@@ -135,8 +135,23 @@ pub enum Ours {
     },
     /// A parameter that the models take.
     Input(Input),
+    /// Of the work-items of a unit that hide latency over additions for each instruction.
+    Needed(Needed),
     /// Nothing, because of this.
     Nothing(&'static str),
+}
+
+/// What of a curve of [`Draw::Needed`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Needed {
+    /// Work-items at the fewest additions.
+    Fewest,
+    /// Work-items at the most additions.
+    Most,
+    /// Work-items at the cusp.
+    Cusp,
+    /// Additions at the cusp.
+    Additions,
 }
 
 /// A parameter of the models, in cycles, or instructions a cycle and unit.

@@ -30,6 +30,10 @@ pub struct Worst {
     pub under_at: [f64; 2],
 }
 
+/// The share of a bound that gradual saturation still reaches (Volkov 2016, section 6.3).
+const ENOUGH: f64 = 0.9;
+/// Most warps of a unit that are asked of a model.
+const MOST_WARPS: u32 = 256;
 const NO_CLOCK: &str = "no clock was read, and the device states none";
 const NO_CONTENTION: &str = "the latency of memory was not seen to grow with its throughput";
 
@@ -39,6 +43,8 @@ pub(super) struct Fitted {
     grid: Vec<Point>,
     /// GB/s of an access of a warp a cycle and unit.
     gigabytes: f64,
+    /// Work-items of a warp.
+    lanes: f64,
     /// Whether cycles are cycles: else nanoseconds.
     has_clock: bool,
     /// Where the parameters come from.
@@ -56,11 +62,20 @@ struct Seen<'r> {
 }
 
 impl Fitted {
-    /// Of the parts of an experiment.
+    /// Of the parts of an experiment: chains of streaming accesses.
     ///
     /// # Errors
     /// What is missing.
     pub fn of(results: &[&Results]) -> Result<Fitted, String> {
+        Self::of_chain(results, "stream")
+    }
+
+    /// The same with chains of another kind of instruction in the place of accesses.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn of_chain(results: &[&Results], kind: &str) -> Result<Fitted, String> {
+        let (every, single) = (format!("latency/{kind}/"), format!("latency/{kind}/ilp1/"));
         let device = &results.first().ok_or("nothing was measured")?.device;
         let cases = || {
             let all = results.iter().flat_map(|r| &r.cases);
@@ -88,22 +103,23 @@ impl Fitted {
                 Some(Seen { case, alpha, point, latency: value("latency")? * cycles })
             })
             .collect();
-        let chains = |begin: &'static str| {
-            seen.iter().filter(move |s| s.alpha.is_none() && s.case.id.starts_with(begin))
+        let chains = |begin: &str| {
+            let begin = begin.to_owned();
+            seen.iter().filter(move |s| s.alpha.is_none() && s.case.id.starts_with(&begin))
         };
-        let least = |begin: &'static str| {
+        let least = |begin: &str| {
             let all = chains(begin).map(|s| s.latency).reduce(f64::min);
             all.ok_or_else(|| format!("no case of {begin} was measured"))
         };
-        let most = |begin: &'static str| {
+        let most = |begin: &str| {
             let all = chains(begin).map(|s| s.point.measured).reduce(f64::max);
             all.ok_or_else(|| format!("no case of {begin} was measured"))
         };
-        let alone = |begin| Curves::of(chains(begin).map(|s| (s.point.n, s.point.measured)));
+        let alone = |begin: &str| Curves::of(chains(begin).map(|s| (s.point.n, s.point.measured)));
         let workload = Workload {
-            memory_latency: least("latency/stream/ilp1/")?,
+            memory_latency: least(&single)?,
             add_latency: least("latency/add/ilp1/")?,
-            memory_throughput: most("latency/stream/")?,
+            memory_throughput: most(&every)?,
             add_throughput: most("latency/add/ilp1/")?,
             // No document of a vendor's: what additions reach that are independent.
             issue_throughput: most("latency/add/")?,
@@ -115,7 +131,7 @@ impl Fitted {
             return Err("no point of the grid was measured".to_owned());
         }
         let loaded: Vec<(f64, f64)> =
-            chains("latency/stream/ilp1/").map(|s| (s.point.measured, s.latency)).collect();
+            chains(&single).map(|s| (s.point.measured, s.latency)).collect();
         let (many, from) = match schedulers(device) {
             Some(many) => (many, "known of its kind"),
             None => (workload.issue_throughput.round().max(1.0), "the best instructions a cycle"),
@@ -128,12 +144,23 @@ impl Fitted {
             contention: Contention::fit(&loaded),
             pins: workload.memory_throughput,
             schedulers: many,
-            stations: alone("latency/stream/ilp1/")
+            stations: alone(&single)
                 .zip(alone("latency/add/ilp1/"))
                 .map(|(memory, additions)| Stations { memory, additions }),
         };
         let gigabytes = lanes * 4.0 * units * cycles;
-        Ok(Fitted { inputs, grid, gigabytes, has_clock: mhz.is_some(), method })
+        Ok(Fitted { inputs, grid, gigabytes, lanes, has_clock: mhz.is_some(), method })
+    }
+
+    /// Work-items of a unit that a model needs for 90 % of the bound of throughput, whole warps.
+    /// `None` where an input is missing, or more are needed than it speaks of.
+    pub fn needed(&self, model: Model, alpha: f64) -> Option<f64> {
+        self.can(model).ok()?;
+        let enough = ENOUGH * self.inputs.workload.throughput_bound(alpha);
+        let enough_at = |n: &u32| {
+            model.throughput(&self.inputs, f64::from(*n), alpha).is_some_and(|t| t >= enough)
+        };
+        (1..=MOST_WARPS).find(enough_at).map(|n| f64::from(n) * self.lanes)
     }
 
     /// Whether a model can be told without more than is known.

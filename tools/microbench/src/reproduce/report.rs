@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::models::{self, Fitted, Worst};
-use super::{Draw, Experiment, How, Ours, Per, Pick, Row, X};
+use super::{Draw, Experiment, How, Needed, Ours, Per, Pick, Row, X};
 use crate::cl::DeviceFacts;
 use crate::results::{CaseResult, Figure, Finding, Results, Status};
 use crate::stats::Estimate;
 use crate::suite;
-use crate::sweep::{self, Walk, shown, value_at};
+use crate::sweep::{self, Need, Peaks, Walk, shown, value_at};
+use clscope_models::prior::Model;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -212,7 +213,7 @@ impl Report {
                 (Some(label), Some(format!("{name}, {unit}")), seen.curves(x, y))
             }
             Draw::Needed => {
-                let name = "work-items on a unit for 90 % of the best throughput".to_owned();
+                let name = "work-items on a unit for 90 % of a peak".to_owned();
                 (Some("additions for each access"), Some(name), seen.needed())
             }
             Draw::Estimates(alpha, models) => {
@@ -414,14 +415,50 @@ impl<'r> Seen<'r> {
         out.into_iter().filter_map(curve).collect()
     }
 
+    /// The work-items that are needed at each number of additions, as measured and as models have it.
     fn needed(&self) -> Vec<Curve> {
         let exact = |(x, y): (f64, f64)| Point { x, y: Estimate::symmetric(y, 0.0) };
+        let curve = |name: String, points: Vec<(f64, f64)>| Curve {
+            name,
+            points: points.into_iter().map(exact).collect(),
+        };
+        let mut out = Vec::new();
+        for walk in self.walks() {
+            let needs = self.needs(&walk);
+            let known = needs.iter().filter_map(|n| Some((n.alpha, n.items?)));
+            out.push(curve(format!("measured, {}", walk.case), known.collect()));
+            let Some(kind) = walk.case.split('/').nth(1) else { continue };
+            let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
+            for model in [Model::Basic, Model::Mean] {
+                let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
+                out.push(curve(model.name().to_owned(), needs.iter().filter_map(of).collect()));
+            }
+        }
+        out.retain(|c| !c.points.is_empty());
+        out
+    }
+
+    fn needs(&self, walk: &Walk<'_>) -> Vec<Need> {
+        sweep::needed(walk, Peaks::of(walk, self.cases()))
+    }
+
+    /// What is asked of the curve of needed work-items.
+    fn need(&self, of: Needed) -> Result<Estimate, String> {
         let walks = self.walks();
-        let curves = walks.iter().map(|walk| Curve {
-            name: walk.case.to_owned(),
-            points: sweep::needed(walk).into_iter().map(exact).collect(),
-        });
-        curves.filter(|c| !c.points.is_empty()).collect()
+        let grid = walks.iter().map(|walk| self.needs(walk)).find(|needs| !needs.is_empty());
+        let needs = grid.unwrap_or_default();
+        let of_end = |end: Option<&Need>| {
+            let end = end.ok_or("no mix was measured")?;
+            let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
+            end.items.ok_or_else(why)
+        };
+        let value = match of {
+            Needed::Fewest => of_end(needs.first())?,
+            Needed::Most => of_end(needs.last())?,
+            Needed::Cusp => sweep::cusp(&needs)?.1,
+            Needed::Additions => sweep::cusp(&needs)?.0,
+        };
+        Ok(Estimate::symmetric(value, 0.0))
     }
 
     fn picked(&self, pick: Pick) -> Result<Vec<Estimate>, String> {
@@ -466,6 +503,7 @@ impl<'r> Seen<'r> {
                 let ratio = fitted()?.worst_of(model, over)?;
                 Ok(Estimate::symmetric(ratio, 0.0))
             }
+            Ours::Needed(of) => self.need(of),
             Ours::Input(input) => {
                 let value = fitted()?.input(input)?;
                 Ok(Estimate::symmetric(value, 0.0))

@@ -2,7 +2,9 @@
 //! needed, the cusp.
 #![forbid(unsafe_code)]
 
-use super::{Devices, Draw, Experiment, Ours, Part, Per, Row, Span, X, any, measured, row, sweep};
+use super::{
+    Devices, Draw, Experiment, Needed, Ours, Part, Per, Row, Span, X, any, measured, row, sweep,
+};
 use crate::sweep::Axis;
 
 pub(super) const FIVE: Devices = Devices(&[
@@ -52,6 +54,35 @@ pub(super) const GRID: Part = sweep(
         (Axis::Occupancy, OCCUPANCIES),
     ],
 );
+
+const OVER: &[(Axis, Span)] = &[(Axis::Occupancy, OCCUPANCIES)];
+/// Chains that are nothing but one kind of instruction, with several independent ones too: their
+/// latency, and the peak.
+const ACCESSES: Part =
+    sweep(&[STREAM, "latency/stream/ilp2/filled32", "latency/stream/ilp4/filled32"], OVER);
+const ADDITIONS: Part = sweep(&["latency/add/ilp1/filled32", "latency/add/ilp4/filled32"], OVER);
+const SPECIALS: Part =
+    sweep(&["latency/special/ilp1/filled32", "latency/special/ilp4/filled32"], OVER);
+const LOCALS: Part = sweep(&["latency/local/ilp1/filled32", "latency/local/ilp4/filled32"], OVER);
+/// The grid, and what its two kinds of instruction do alone.
+pub(super) const PARTS: &[Part] = &[GRID, ACCESSES, ADDITIONS];
+
+/// Printed of the newest of the five alone (section 4.5).
+const fn newest(value: f64) -> [Option<f64>; 5] {
+    [None, None, None, None, Some(value)]
+}
+
+/// Of the curve of needed occupancies, warps of a compute unit.
+const fn need(what: &'static str, printed: &'static [Option<f64>], of: Needed) -> Row {
+    Row { per: Per::Warp, ..row(what, "warps/unit", printed, Ours::Needed(of)) }
+}
+
+/// The curve's ends and its cusp, of which the document prints nothing.
+const NEEDED: [Row; 3] = [
+    need("needed at the fewest additions", &[None; 5], Needed::Fewest),
+    need("needed at the most additions", &[None; 5], Needed::Most),
+    need("needed at the cusp", &[None; 5], Needed::Cusp),
+];
 
 const OVER_OCCUPANCY: Draw = Draw::Curves {
     x: X::Figure("items_per_unit"),
@@ -266,22 +297,30 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig4.6",
         "4.5",
         "the cusp: occupancy needed over additions for each access",
-        measured(&[GRID], Draw::Needed),
-        &[],
+        measured(PARTS, Draw::Needed),
+        &[
+            need("needed at the fewest additions (the limit: none)", &newest(30.0), Needed::Fewest),
+            need("needed at the most additions (the limit)", &newest(24.0), Needed::Most),
+            need("needed at the cusp", &newest(54.0), Needed::Cusp),
+            row("additions at the cusp", "", &newest(49.0), Ours::Needed(Needed::Additions)),
+        ],
     ),
     FIVE.experiment(
         "001/fig4.8",
         "4.7",
         "the cusp of special functions: occupancy needed over additions for each of them",
-        measured(&[sweep(&["latency/special/ilp1/filled32"], FEW)], Draw::Needed),
-        &[],
+        measured(
+            &[sweep(&["latency/special/ilp1/filled32"], FEW), SPECIALS, ADDITIONS],
+            Draw::Needed,
+        ),
+        &NEEDED,
     ),
     FIVE.experiment(
         "001/fig4.9",
         "4.7",
         "the cusp of local memory: occupancy needed over additions for each access",
-        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW)], Draw::Needed),
-        &[],
+        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], Draw::Needed),
+        &NEEDED,
     ),
     NOWHERE.cannot(
         "001/fig5.1",

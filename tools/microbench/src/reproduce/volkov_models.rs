@@ -2,17 +2,9 @@
 //! sections 4.8 to 4.13, 6.4, 6.5 and chapter 7).
 #![forbid(unsafe_code)]
 
-use super::volkov::{FIVE, GRID, OCCUPANCIES, STREAM, all};
-use super::{Draw, Experiment, How, Input, Ours, Part, Row, Span, measured, row, sweep};
-use crate::sweep::Axis;
+use super::volkov::{FIVE, PARTS, all};
+use super::{Draw, Experiment, How, Input, Ours, Row, measured, row};
 use clscope_models::prior::Model;
-
-const OVER: &[(Axis, Span)] = &[(Axis::Occupancy, OCCUPANCIES)];
-/// Chains that are nothing but accesses, or additions, with several independent ones too.
-const ACCESSES: Part =
-    sweep(&[STREAM, "latency/stream/ilp2/filled32", "latency/stream/ilp4/filled32"], OVER);
-const ADDITIONS: Part = sweep(&["latency/add/ilp1/filled32", "latency/add/ilp4/filled32"], OVER);
-const PARTS: &[Part] = &[GRID, ACCESSES, ADDITIONS];
 
 const fn input(
     what: &'static str,

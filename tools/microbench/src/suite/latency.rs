@@ -54,6 +54,10 @@ struct Level {
     fill_units: bool,
     /// Groups that local memory lets onto a unit, where it is filled.
     share: usize,
+    /// Launch no more than `share` groups for each unit, though more would fit: a device whose groups
+    /// may have a part of a unit's local memory alone cannot be limited by it. Devices give each
+    /// unit as many groups as the others before they give one more.
+    exactly: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +253,9 @@ fn launched(
     pad: usize,
 ) -> Result<(Measured, usize), CaseError> {
     let groups = if variant.level.fill_units {
-        resident(bench, variant, pad)?
+        let units = bench.facts().compute_units as usize;
+        let most = if variant.level.exactly { units * variant.level.share } else { usize::MAX };
+        resident(bench, variant, pad)?.min(most)
     } else {
         bench.facts().compute_units as usize
     };
@@ -267,7 +273,7 @@ impl Variant {
                 self.max_group
             ));
         }
-        self.level = Level { group: items / share, fill_units: true, share };
+        self.level = Level { group: items / share, fill_units: true, share, exactly: true };
         Ok(self)
     }
 }
@@ -348,9 +354,11 @@ fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
     } else {
         &[1, 2, 4, 8, 16, 32]
     };
-    let mut levels: Vec<Level> =
-        [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false, share: 1 }).collect();
-    levels.extend(multiples.iter().map(|m| Level { group: lane * m, fill_units: true, share: 1 }));
+    let level = |fill_units| {
+        move |m: &usize| Level { group: lane * m, fill_units, share: 1, exactly: false }
+    };
+    let mut levels: Vec<Level> = [1, 2].iter().map(level(false)).collect();
+    levels.extend(multiples.iter().map(level(true)));
     if settings.tiny {
         levels.truncate(3);
     }
@@ -395,8 +403,10 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
         for ilp in [1, 2, 4] {
             for &level in &all {
-                // Quick: independent chains where nothing else hides latency.
-                let quick = ilp == 1 || !level.fill_units;
+                // Quick: independent chains where nothing else hides latency, and with the most
+                // items: memory may reach its peak with both alone.
+                let full = all.iter().rfind(|l| l.fill_units && l.group <= max_group);
+                let quick = ilp == 1 || !level.fill_units || full == Some(&level);
                 if quick || settings.full || settings.tiny {
                     let filled = if level.fill_units { "filled" } else { "single" };
                     let variant = Variant {

@@ -110,58 +110,153 @@ pub fn shown(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The share of the best throughput that is asked for: memory saturates gradually (Volkov 2016,
-/// section 6.3).
+/// The share of a peak that is asked for: memory saturates gradually (Volkov 2016, section 6.3).
 const ENOUGH: f64 = 0.9;
 
-/// For each alpha, the smallest occupancy whose throughput is [`ENOUGH`] of the best at that alpha, in
-/// work-items of a unit (Volkov 2016, figure 4.6). An alpha whose throughput may still grow in
-/// proportion at the largest occupancy of the sweep may need more, and is left out.
-pub(crate) fn needed(walk: &Walk<'_>) -> Vec<(f64, f64)> {
-    let (alphas, occupancies) = match walk.axes.as_slice() {
-        [Axis::Alpha, Axis::Occupancy] => (0, 1),
-        [Axis::Occupancy, Axis::Alpha] => (1, 0),
-        _ => return Vec::new(),
-    };
-    let mut out = Vec::new();
-    for alpha in walk.values(alphas) {
-        let line = walk.line("throughput", occupancies, Some(alpha));
-        let best = line.iter().map(|p| p.1.value).max_by(f64::total_cmp).unwrap_or(0.0);
-        let first = line.iter().find(|p| p.1.value >= ENOUGH * best).map(|p| p.0);
-        let largest = line.last().map_or(0.0, |p| p.0);
-        if let (Some(alpha), Some(first)) =
-            (alpha.as_f64(), first.filter(|n| *n < ENOUGH * largest))
-        {
-            out.push((alpha, first));
+/// The most that each of two kinds of instruction reaches alone, of all work-items, 10^9 a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Peaks {
+    /// Instructions of the chain.
+    chain: f64,
+    /// Dependent additions.
+    additions: f64,
+    /// Whether both are known of chains of nothing else; else they are the best of the sweep, which
+    /// may be too small a range to show a peak.
+    alone: bool,
+}
+
+impl Peaks {
+    /// From a sweep of a chain over additions and occupancy, and from chains of nothing but additions
+    /// and nothing but its own kind, where those were measured too.
+    pub fn of<'r>(walk: &Walk<'r>, cases: impl Iterator<Item = &'r CaseResult>) -> Self {
+        // latency/KIND/
+        let kind: String = walk.case.split_inclusive('/').take(2).collect();
+        let (mut chain, mut additions): (Option<f64>, Option<f64>) = (None, None);
+        for case in cases.filter(|c| c.status == Status::Measured && alpha_of(c).is_none()) {
+            let Some(of) = case.figure("throughput").map(|f| f.estimate.value) else { continue };
+            let most = |best: &mut Option<f64>| *best = Some(best.map_or(of, |b| b.max(of)));
+            if case.id.starts_with(&kind) {
+                most(&mut chain);
+            }
+            if case.id.starts_with("latency/add/ilp1/") {
+                most(&mut additions);
+            }
+        }
+        let swept = |times: &dyn Fn(f64) -> f64| {
+            let of = |p: &&CaseResult| Some((alpha_of(p)?, p.figure("throughput")?.estimate.value));
+            let all = walk.points.iter().filter(|p| p.status == Status::Measured).filter_map(of);
+            all.map(|(alpha, t)| t * times(alpha)).fold(0.0, f64::max)
+        };
+        Self {
+            chain: chain.unwrap_or(0.0).max(swept(&|_| 1.0)),
+            additions: additions.unwrap_or_else(|| swept(&|alpha| alpha)),
+            alone: chain.is_some() && additions.is_some(),
         }
     }
-    out.sort_by(|a, b| a.0.total_cmp(&b.0));
+
+    /// Instructions of the chain at the peak that so many additions reach first.
+    fn at(&self, alpha: f64) -> f64 {
+        if alpha > 0.0 { self.chain.min(self.additions / alpha) } else { self.chain }
+    }
+}
+
+fn alpha_of(case: &CaseResult) -> Option<f64> {
+    let at = case.swept.iter().flat_map(|s| &s.at).find(|c| c.axis == Axis::Alpha)?;
+    at.value.as_f64()
+}
+
+/// Work-items of a compute unit that hide latency at so many additions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Need {
+    /// Additions for each instruction of the chain.
+    pub alpha: f64,
+    /// The fewest that reach [`ENOUGH`] of a peak; `None` where none did.
+    pub items: Option<f64>,
+}
+
+/// For each alpha, the smallest occupancy at which [`ENOUGH`] of one of the peaks is attained
+/// (Volkov 2016, figure 4.6).
+pub(crate) fn needed(walk: &Walk<'_>, peaks: Peaks) -> Vec<Need> {
+    let alphas = match walk.axes.as_slice() {
+        [Axis::Alpha, Axis::Occupancy] => 0,
+        [Axis::Occupancy, Axis::Alpha] => 1,
+        _ => return Vec::new(),
+    };
+    let items = |p: &CaseResult| {
+        let seen = p.figure("items_per_unit").map(|f| f.estimate.value);
+        seen.or_else(|| value_at(p, 1 - alphas)?.as_f64())
+    };
+    let measured = || walk.points.iter().filter(|p| p.status == Status::Measured);
+    let largest = measured().filter_map(|p| items(p)).fold(0.0, f64::max);
+    let mut out = Vec::new();
+    for value in walk.values(alphas) {
+        let Some(alpha) = value.as_f64() else { continue };
+        let enough = measured().filter(|p| value_at(p, alphas) == Some(value)).filter(|p| {
+            let throughput = p.figure("throughput").map_or(0.0, |f| f.estimate.value);
+            throughput >= ENOUGH * peaks.at(alpha)
+        });
+        let fewest = enough.filter_map(|p| items(p)).min_by(f64::total_cmp);
+        // What only the largest occupancies reach may grow beyond them: no peak.
+        let fewest = fewest.filter(|n| peaks.alone || *n < ENOUGH * largest);
+        out.push(Need { alpha, items: fewest });
+    }
+    out.sort_by(|a, b| a.alpha.total_cmp(&b.alpha));
     out
 }
 
-/// The cusp: mixes between memory alone and arithmetic alone need more work-items than either, and
-/// most at some alpha (Volkov 2016, section 4.5). Nothing where no alpha between the outermost ones
-/// needs more than both.
-fn cusp(walk: &Walk<'_>) -> Option<Finding> {
-    let needed = needed(walk);
-    let (first, last) = (needed.first()?.1, needed.last()?.1);
-    let top = *needed.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0)))?;
-    if top.1 <= first || top.1 <= last {
-        return None;
+/// The mix that needs most work-items, with their number: between memory alone and arithmetic alone
+/// more are needed than by either (Volkov 2016, section 4.5).
+///
+/// # Errors
+/// Why there is none: no mix between the outermost ones needs more than both, or none is known to.
+pub(crate) fn cusp(needs: &[Need]) -> Result<(f64, f64), String> {
+    let (Some(first), Some(last)) = (needs.first(), needs.last()) else {
+        return Err("no mix was measured".to_owned());
+    };
+    let known = || needs.iter().filter_map(|n| Some((n.alpha, n.items?)));
+    if let Some(unknown) = needs.iter().find(|n| n.items.is_none()) {
+        let many = needs.iter().filter(|n| n.items.is_none()).count();
+        return Err(format!(
+            "of {} mixes {many} reached 90 % of no peak at any occupancy, from {} additions on",
+            needs.len(),
+            unknown.alpha
+        ));
     }
+    let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0));
+    let top = known().max_by(most).ok_or("no mix was measured")?;
+    if Some(top.1) <= first.items || Some(top.1) <= last.items {
+        return Err("no mix needs more than the outermost ones".to_owned());
+    }
+    Ok(top)
+}
+
+/// What a sweep over additions and occupancy tells of the cusp.
+fn concluded(walk: &Walk<'_>, results: &Results) -> Option<Finding> {
+    let needs = needed(walk, Peaks::of(walk, results.cases.iter()));
+    let (first, last) = (needs.first()?, needs.last()?);
     let exact = |value| Estimate::symmetric(value, 0.0);
+    let (text, figures) = match cusp(&needs) {
+        Ok(top) => (
+            format!(
+                "{} additions for each instruction of the chain need most work-items on a unit, {}; the fewest and the most additions need {} and {}",
+                top.0,
+                top.1,
+                first.items.unwrap_or_default(),
+                last.items.unwrap_or_default()
+            ),
+            vec![
+                Figure::new("alpha", "additions", exact(top.0)),
+                Figure::new("occupancy", "items/unit", exact(top.1)),
+            ],
+        ),
+        Err(why) => (format!("none is seen: {why}"), Vec::new()),
+    };
     Some(Finding {
         name: format!("sweep/{}/cusp", walk.case),
-        text: format!(
-            "{}: the cusp: {} additions for each access need most work-items on a unit, {}; the fewest and the most additions need {first} and {last}",
-            walk.case, top.0, top.1
-        ),
-        figures: vec![
-            Figure::new("alpha", "additions", exact(top.0)),
-            Figure::new("occupancy", "items/unit", exact(top.1)),
-        ],
+        text: format!("{}: the cusp: {text}", walk.case),
+        figures,
         confidence: None,
-        method: "smallest occupancy with 90 % of the best throughput at each alpha",
+        method: "smallest occupancy with 90 % of one of the peaks",
     })
 }
 
@@ -198,7 +293,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
             confidence: None,
             method: if less { "smallest mean" } else { "largest mean" },
         });
-        out.extend(cusp(&walk));
+        out.extend(concluded(&walk, results));
         if walk.axes != [Axis::Blocks] {
             continue;
         }
@@ -263,28 +358,72 @@ mod tests {
         }
     }
 
+    fn needs(points: &[CaseResult], alone: &[CaseResult]) -> Vec<Need> {
+        let walk = walk(points);
+        needed(&walk, Peaks::of(&walk, points.iter().chain(alone)))
+    }
+
+    /// A chain of nothing else, at its peak.
+    fn alone(id: &str, warps: f64) -> CaseResult {
+        let of = Estimate::symmetric(1000.0 * warps, 0.0);
+        CaseResult {
+            id: id.to_owned(),
+            swept: None,
+            figures: vec![Figure::new("throughput", "Gop/s", of)],
+            ..grid(MAXWELL, &[0]).remove(0)
+        }
+    }
+
     /// Maxwell needs most warps where memory and issue are busy at once: at 48.25 additions, 53.4
     /// warps (Volkov 2016, section 4.5); 90 % of the throughput needs 90 % of them.
     #[test]
     fn the_cusp_is_where_most_warps_are_needed() {
         let points = grid(MAXWELL, &[0, 8, 32, 48, 64, 256, 2048]);
-        let found = cusp(&walk(&points)).unwrap();
-        assert_eq!(found.figure("alpha"), Some(48.0), "{}", found.text);
-        assert_eq!(
-            found.figure("occupancy"),
-            Some(32.0 * (0.9f64 * 53.4).ceil()),
-            "{}",
-            found.text
-        );
+        let (alpha, items) = cusp(&needs(&points, &[])).unwrap();
+        assert_eq!((alpha, items), (48.0, 32.0 * (0.9f64 * 53.4).ceil()));
+        // The work-items that were seen count, not the axis: four groups to each that was asked for.
+        let mut more = points;
+        for point in &mut more {
+            let at = value_at(point, 1).and_then(Json::as_f64).unwrap();
+            let items = Estimate::symmetric(4.0 * at, 0.0);
+            point.figures.push(Figure::new("items_per_unit", "items", items));
+        }
+        assert_eq!(cusp(&needs(&more, &[])).unwrap(), (48.0, 4.0 * items));
     }
 
     #[test]
     fn without_a_maximum_between_there_is_no_cusp() {
-        assert!(cusp(&walk(&grid(MAXWELL, &[0, 8, 32]))).is_none(), "it only rises");
-        assert!(cusp(&walk(&grid(MAXWELL, &[256, 2048]))).is_none(), "it only falls");
-        assert!(cusp(&walk(&[])).is_none());
+        let why =
+            |of: Workload, alphas: &[usize]| cusp(&needs(&grid(of, alphas), &[])).unwrap_err();
+        let outermost = "no mix needs more than the outermost ones";
+        assert_eq!(why(MAXWELL, &[0, 8, 32]), outermost, "it only rises");
+        assert_eq!(why(MAXWELL, &[256, 2048]), outermost, "it only falls");
+        assert_eq!(cusp(&[]).unwrap_err(), "no mix was measured");
+        // More is needed than was swept: the largest occupancies alone are no proof of a peak.
         let late = Workload { memory_latency: 3680.0, ..MAXWELL };
-        let points = grid(late, &[0, 48, 2048]);
-        assert!(needed(&walk(&points)).iter().all(|p| p.0 > 48.0), "more than was swept is needed");
+        let found = needs(&grid(late, &[0, 48, 2048]), &[]);
+        assert!(found[..2].iter().all(|n| n.items.is_none()), "{found:?}");
+        assert!(why(late, &[0, 48, 2048]).contains("reached 90 % of no peak"));
+    }
+
+    /// Figure 4.6 draws nothing where no occupancy attains 90 % of a peak. A peak is that of chains
+    /// alone, which independent ones reach where dependent ones do not.
+    #[test]
+    fn peaks_are_those_of_chains_alone() {
+        let points = grid(MAXWELL, &[0, 8, 48, 2048]);
+        let add = alone("latency/add/ilp1/filled32@occupancy=2048", MAXWELL.add_throughput);
+        let stream =
+            |times: f64| alone("latency/stream/ilp4/filled32@o", times * MAXWELL.memory_throughput);
+        let same = needs(&points, &[add.clone(), stream(1.0)]);
+        assert_eq!(same, needs(&points, &[]));
+        let twice = needs(&points, &[add.clone(), stream(2.0)]);
+        assert!(twice[..2].iter().all(|n| n.items.is_none()), "{twice:?}");
+        assert_eq!(twice[3], same[3], "bound by additions");
+        // Known to be peaks, the last occupancy may be what is needed.
+        let exact = Workload { memory_latency: 368.0 * 75.0 / 53.4, ..MAXWELL };
+        let points = grid(exact, &[48]);
+        let known = needs(&points, &[add, stream(1.0)])[0].items.unwrap();
+        assert!(known > 0.9 * 64.0 * 32.0, "{known}");
+        assert_eq!(needs(&points, &[])[0].items, None);
     }
 }
