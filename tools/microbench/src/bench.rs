@@ -281,7 +281,7 @@ impl<'a> Bench<'a> {
         self.verify(job, &buffers, at(job.check_trips), true)?;
 
         let trips = match (job.trips, self.settings.iterations) {
-            (Trips::Lasting(_), Some(trips)) => trips,
+            (Trips::Lasting(_) | Trips::Walking { .. }, Some(trips)) => trips,
             (Trips::Fixed(_), Some(_)) => {
                 let reason =
                     "its turns are what it moves, and --iterations cannot set them".to_owned();
@@ -290,6 +290,11 @@ impl<'a> Bench<'a> {
             (Trips::Fixed(trips), None) => trips,
             (Trips::Lasting(ns), None) => {
                 self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?
+            }
+            (Trips::Walking { ns, least }, None) => {
+                let trips =
+                    self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?;
+                trips.max(least.min(trips.saturating_mul(Trips::LONGER)))
             }
         };
         let geometry = at(trips);

@@ -176,6 +176,19 @@ pub enum Trips {
     Fixed(u32),
     /// As many as make a launch last this many nanoseconds.
     Lasting(u64),
+    /// The same, and at least so many, so that a launch reads more than caches keep of the one
+    /// before: up to [`LONGER`](Trips::LONGER) times as long.
+    Walking {
+        /// Nanoseconds.
+        ns: u64,
+        /// Turns.
+        least: u32,
+    },
+}
+
+impl Trips {
+    /// How much longer a launch may last for what it is to read.
+    pub const LONGER: u32 = 8;
 }
 
 /// What a launch was.

@@ -49,11 +49,13 @@ pub enum Model {
     InStep,
     /// clscope's, the mean of both times.
     Mean,
+    /// clscope's, in step as far as additions are busy.
+    ByUtilisation,
 }
 
 impl Model {
     /// All, in the order of the document, then clscope's own.
-    pub const ALL: [Model; 11] = [
+    pub const ALL: [Model; 12] = [
         Model::Basic,
         Model::Refined,
         Model::HongKim,
@@ -65,6 +67,7 @@ impl Model {
         Model::Independent,
         Model::InStep,
         Model::Mean,
+        Model::ByUtilisation,
     ];
 
     /// Its name.
@@ -82,6 +85,7 @@ impl Model {
             Model::Independent => "clscope, warps independent",
             Model::InStep => "clscope, warps in step",
             Model::Mean => "clscope, mean of both",
+            Model::ByUtilisation => "clscope, by utilisation",
         }
     }
 
@@ -107,6 +111,7 @@ impl Model {
             Model::Independent => of.stations.as_ref()?.independent(n, alpha)?,
             Model::InStep => of.stations.as_ref()?.in_step(n, alpha),
             Model::Mean => of.stations.as_ref()?.mean(n, alpha)?,
+            Model::ByUtilisation => of.stations.as_ref()?.by_utilisation(n, alpha)?,
         })
     }
 }

@@ -10,6 +10,9 @@
 //!   serves in turns and that begin together stay together once additions are the bottleneck: those
 //!   that wait for an adder leave it one behind the other, and find memory empty.
 //! * The **mean** of both times of a turn, where it is not known which of them a scheduler does.
+//! * **By utilisation**: warps fall in step behind adders that are busy. The time in step enters with
+//!   half of the additions' utilisation among independent warps. The half is no derivation: it is
+//!   the mean, of which nothing is left where additions are never waited for.
 //!
 //! Throughputs are turns (an access and its additions) per cycle and compute unit, n warps of a unit.
 
@@ -47,6 +50,7 @@ impl Curve {
     /// behind the last.
     #[must_use]
     pub fn at(&self, n: f64) -> f64 {
+        // Behind the last point it is level, at infinity too.
         let after = self.0.partition_point(|p| p.0 < n);
         let (low, high) = match (after.checked_sub(1).map(|i| self.0[i]), self.0.get(after)) {
             (low, Some(high)) => (low.unwrap_or_default(), *high),
@@ -109,7 +113,21 @@ impl Stations {
     /// Turns per cycle by the mean of both times of a turn.
     #[must_use]
     pub fn mean(&self, n: f64, alpha: f64) -> Option<f64> {
-        Some(2.0 / (1.0 / self.independent(n, alpha)? + 1.0 / self.in_step(n, alpha)))
+        self.between(n, alpha, |_| 0.5)
+    }
+
+    /// Turns per cycle where warps are in step as far as additions are busy.
+    #[must_use]
+    pub fn by_utilisation(&self, n: f64, alpha: f64) -> Option<f64> {
+        let most = self.additions.at(f64::INFINITY);
+        self.between(n, alpha, |independent| (independent * alpha / most).min(1.0) / 2.0)
+    }
+
+    /// By the times of a turn, of which the one in step enters with this share.
+    fn between(&self, n: f64, alpha: f64, share: impl Fn(f64) -> f64) -> Option<f64> {
+        let independent = self.independent(n, alpha)?;
+        let share = share(independent);
+        Some(1.0 / ((1.0 - share) / independent + share / self.in_step(n, alpha)))
     }
 }
 
@@ -186,8 +204,10 @@ mod tests {
             let n = f64::from(n);
             let (fast, slow) = (of.independent(n, alpha).unwrap(), of.in_step(n, alpha));
             prop_assert!(slow <= fast * (1.0 + 1e-9), "{slow} {fast}");
-            let mean = of.mean(n, alpha).unwrap();
-            prop_assert!(slow <= mean * (1.0 + 1e-9) && mean <= fast * (1.0 + 1e-9));
+            for between in [of.mean(n, alpha), of.by_utilisation(n, alpha)] {
+                let x = between.unwrap();
+                prop_assert!(slow <= x * (1.0 + 1e-9) && x <= fast * (1.0 + 1e-9));
+            }
             prop_assert!(fast <= of.memory.at(n) * (1.0 + 1e-9));
         }
     }

@@ -1,5 +1,5 @@
 //! Work-groups in waves: as many as fit at once, then the next; the last wave may be nearly empty and
-//! lasts as long as a full one. Owns this arithmetic, and the formula for Mali GPUs that it
+//! lasts as long as a full one. Owns this arithmetic, throughput over groups by it, and the formula for Mali GPUs that it
 //! generalises.
 
 /// A launch in waves of groups.
@@ -33,6 +33,44 @@ pub fn waves(groups: u64, slots: u64) -> Option<Waves> {
         lost: 1.0 - groups as f64 / (waves * slots) as f64,
     })
 }
+
+/// Throughput over groups as waves have it: every wave lasts as long as the first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SawTooth {
+    /// Groups that take the time of one.
+    pub slots: u64,
+    /// Groups per unit of time of a device with one group.
+    pub alone: f64,
+}
+
+impl SawTooth {
+    /// From throughputs at numbers of groups on a device of so many units: the time of a launch is
+    /// that of its fullest unit, and a unit's groups take the time of one up to the first number at
+    /// which they take a quarter longer. `None` without a point of one group a unit or fewer.
+    #[must_use]
+    pub fn fit(points: &[(u64, f64)], units: u64) -> Option<Self> {
+        let units = units.max(1);
+        let usable = || points.iter().filter(|p| p.0 > 0 && p.1 > 0.0 && p.1.is_finite());
+        let single: Vec<f64> =
+            usable().filter(|p| p.0 <= units).map(|p| p.1 / p.0 as f64).collect();
+        if single.is_empty() {
+            return None;
+        }
+        let alone = single.iter().sum::<f64>() / single.len() as f64;
+        let longer = usable().filter(|p| p.0 as f64 / p.1 > LONGER / alone).map(|p| p.0).min();
+        let level = longer.map_or(u64::MAX / units, |groups| (groups.div_ceil(units) - 1).max(1));
+        Some(Self { slots: level * units, alone })
+    }
+
+    /// Throughput of so many groups.
+    #[must_use]
+    pub fn throughput(&self, groups: u64) -> f64 {
+        waves(groups, self.slots).map_or(0.0, |w| groups as f64 * self.alone / w.waves as f64)
+    }
+}
+
+/// From so many times as long on, groups do not take the time of one.
+const LONGER: f64 = 1.25;
 
 /// Depth of a Mali-400 core's pipeline (Matsentidou 2020, chapter 7).
 const MALI_DEPTH: f64 = 38.0;
@@ -82,6 +120,22 @@ mod tests {
         }
         assert!((mali(512, 2, 5e6, 600e6) - 0.5333).abs() < 5e-5);
         assert!((mali(256, 2, 5e6, 600e6) - 0.3167).abs() < 5e-5);
+    }
+
+    #[test]
+    fn a_saw_tooth_gives_its_slots() {
+        for level in [1, 2, 5] {
+            let of = SawTooth { slots: level * 132, alone: 107.0 };
+            let points: Vec<(u64, f64)> =
+                (1..700).step_by(9).map(|g| (g, of.throughput(g))).collect();
+            let found = SawTooth::fit(&points, 132).unwrap();
+            let seen = points.iter().any(|p| p.0 > of.slots);
+            assert!(!seen || found.slots == of.slots, "{found:?}");
+            assert!((found.alone / of.alone - 1.0).abs() < 1e-12);
+            assert!(points.iter().all(|p| (found.throughput(p.0) / p.1 - 1.0).abs() < 1e-9));
+        }
+        assert_eq!(SawTooth::fit(&[(264, 1.0)], 132), None);
+        assert_eq!(SawTooth { slots: 4, alone: 1.0 }.throughput(0), 0.0);
     }
 
     proptest! {

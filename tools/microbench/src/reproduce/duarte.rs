@@ -56,6 +56,14 @@ const fn rate(case: &'static str) -> Pick {
     Pick { figure: "rate", case, at: &[] }
 }
 
+/// The model of waves of groups, over 1 to 4 times the compute units.
+const WAVES: Row = saw_tooth("waves of groups / measured: largest", true);
+const WAVES_UNDER: Row = saw_tooth("waves of groups / measured: smallest", false);
+
+const fn saw_tooth(what: &'static str, over: bool) -> Row {
+    row(what, "", &[None], Ours::SawTooth { figure: "rate", over })
+}
+
 const PEAK_MAD: Row =
     most("largest, mad, single precision", "GFLOP/s", &[Some(399.02)], rate("/float/fma/"));
 const PEAK_MAD_DOUBLE: Row =
@@ -130,14 +138,14 @@ pub(super) const THESIS: &[Experiment] = &[
             }],
             over_groups("rate"),
         ),
-        &[],
+        &[WAVES, WAVES_UNDER],
     ),
     GEN.experiment(
         "000/fig4.4",
         "4.2",
         "GFLOP/s over work-groups for five widths, mad, single precision",
         measured(&[FLOAT_MAD], over_groups("rate")),
-        &[PEAK_MAD],
+        &[PEAK_MAD, WAVES, WAVES_UNDER],
     ),
     GEN.experiment(
         "000/fig4.6",

@@ -135,6 +135,14 @@ pub enum Ours {
     },
     /// A parameter that the models take.
     Input(Input),
+    /// The largest quotient of what waves of groups give and what was measured, over numbers of groups
+    /// up to 4 times the compute units; smallest without `over`.
+    SawTooth {
+        /// The figure along the groups.
+        figure: &'static str,
+        /// Whether the largest.
+        over: bool,
+    },
     /// Of the work-items of a unit that hide latency over additions for each instruction.
     Needed(Needed),
     /// Nothing, because of this.

@@ -8,8 +8,9 @@ use crate::cl::DeviceFacts;
 use crate::results::{CaseResult, Figure, Finding, Results, Status};
 use crate::stats::Estimate;
 use crate::suite;
-use crate::sweep::{self, Need, Peaks, Walk, shown, value_at};
+use crate::sweep::{self, Axis, Need, Peaks, Walk, shown, value_at};
 use clscope_models::prior::Model;
+use clscope_models::waves::SawTooth;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -429,7 +430,7 @@ impl<'r> Seen<'r> {
             out.push(curve(format!("measured, {}", walk.case), known.collect()));
             let Some(kind) = walk.case.split('/').nth(1) else { continue };
             let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
-            for model in [Model::Basic, Model::Mean] {
+            for model in [Model::Basic, Model::ByUtilisation] {
                 let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
                 out.push(curve(model.name().to_owned(), needs.iter().filter_map(of).collect()));
             }
@@ -440,6 +441,33 @@ impl<'r> Seen<'r> {
 
     fn needs(&self, walk: &Walk<'_>) -> Vec<Need> {
         sweep::needed(walk, Peaks::of(walk, self.cases()))
+    }
+
+    fn saw_tooth(&self, figure: &str, over: bool) -> Result<Estimate, String> {
+        let units = self.results.first().map_or(1, |r| u64::from(r.device.compute_units.max(1)));
+        let mut worst: Option<f64> = None;
+        for walk in self.walks() {
+            let Some(along) = walk.axes.iter().position(|a| *a == Axis::Blocks) else { continue };
+            // Of two axes, a line for each value of the other.
+            let others = if walk.axes.len() > 1 { walk.values(1 - along) } else { Vec::new() };
+            let others = others.into_iter().map(Some);
+            let others: Vec<_> = if walk.axes.len() > 1 { others.collect() } else { vec![None] };
+            for other in others {
+                let line = walk.line(figure, along, other);
+                let points = line.iter().map(|(groups, of)| (*groups as u64, of.value));
+                let points: Vec<(u64, f64)> = points.filter(|p| p.0 <= 4 * units).collect();
+                let Some(waves) = SawTooth::fit(&points, units) else { continue };
+                for (groups, measured) in points.iter().filter(|p| p.0 > units) {
+                    let ratio = waves.throughput(*groups) / measured;
+                    let worse = |w: f64| if over { ratio > w } else { ratio < w };
+                    if worst.is_none_or(worse) {
+                        worst = Some(ratio);
+                    }
+                }
+            }
+        }
+        let why = "not measured with more work-groups than compute units";
+        worst.map(|w| Estimate::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
     }
 
     /// What is asked of the curve of needed work-items.
@@ -504,6 +532,7 @@ impl<'r> Seen<'r> {
                 Ok(Estimate::symmetric(ratio, 0.0))
             }
             Ours::Needed(of) => self.need(of),
+            Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
             Ours::Input(input) => {
                 let value = fitted()?.input(input)?;
                 Ok(Estimate::symmetric(value, 0.0))

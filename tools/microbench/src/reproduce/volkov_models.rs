@@ -101,8 +101,10 @@ const INDEPENDENT: Row = over("clscope, warps independent: largest", NONE, Model
 const IN_STEP: Row = under("clscope, warps in step: smallest", NONE, Model::InStep);
 const MEAN: Row = over("clscope, mean of both: largest", NONE, Model::Mean);
 const MEAN_UNDER: Row = under("clscope, mean of both: smallest", NONE, Model::Mean);
+const BUSY: Row = over("clscope, by utilisation: largest", NONE, Model::ByUtilisation);
+const BUSY_UNDER: Row = under("clscope, by utilisation: smallest", NONE, Model::ByUtilisation);
 
-const OURS: [Model; 2] = [Model::Basic, Model::Refined];
+const VOLKOV: [Model; 2] = [Model::Basic, Model::Refined];
 
 /// All.
 pub(super) const ALL: &[Experiment] = &[
@@ -114,7 +116,7 @@ pub(super) const ALL: &[Experiment] = &[
         &[Model::ZhangOwens, Model::Basic],
         &[],
     ),
-    at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &OURS, &[REFINED]),
+    at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &VOLKOV, &[REFINED]),
     FIVE.experiment(
         "001/tab6.5",
         "6.4",
@@ -198,7 +200,7 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig7.12",
         "7.9",
         "quotients of estimate and measurement over additions for each access: Volkov's models",
-        measured(PARTS, Draw::Ratios(&OURS)),
+        measured(PARTS, Draw::Ratios(&VOLKOV)),
         &[BASIC, REFINED],
     ),
     FIVE.experiment(
@@ -237,6 +239,8 @@ pub(super) const ALL: &[Experiment] = &[
             IN_STEP,
             MEAN,
             MEAN_UNDER,
+            BUSY,
+            BUSY_UNDER,
         ],
     },
     Experiment {

@@ -172,7 +172,14 @@ impl Variant {
         pads
     }
 
-    fn job(self, pad: usize, settings: &Settings, groups: usize) -> Job {
+    /// Turns of so many items that read half of the table: more than caches hold, so that a launch
+    /// finds nothing that the one before has left there.
+    fn walk(&self, items: usize) -> u32 {
+        let turn = items.saturating_mul(4 * (self.ilp * LINKS) as usize).max(1);
+        u32::try_from(4 * self.table_words / 2 / turn).unwrap_or(u32::MAX)
+    }
+
+    fn job(self, pad: usize, settings: &Settings, groups: usize, kind: DeviceKind) -> Job {
         let hop = (groups * self.level.group) as u32 * self.ilp;
         let name = match self.kind {
             Kind::LocalConflict => "LOCAL",
@@ -218,7 +225,13 @@ impl Variant {
                 Arg::Value(self.step().to_ne_bytes().to_vec()),
                 Arg::Local(pad),
             ],
-            trips: Trips::Lasting(settings.launch_ns()),
+            trips: match (self.kind, kind) {
+                (Kind::Stream, DeviceKind::Gpu) => Trips::Walking {
+                    ns: settings.launch_ns(),
+                    least: self.walk(groups * self.level.group),
+                },
+                _ => Trips::Lasting(settings.launch_ns()),
+            },
             check_trips: 2,
             check: Box::new(move |outcome| self.compare(outcome, hop)),
             check_args: Vec::new(),
@@ -259,7 +272,7 @@ fn launched(
     } else {
         bench.facts().compute_units as usize
     };
-    let job = variant.job(pad, &bench.settings, groups);
+    let job = variant.job(pad, &bench.settings, groups, bench.facts().kind);
     Ok((bench.measure(&job, false)?, groups))
 }
 

@@ -177,3 +177,32 @@ fn states_follow_from_the_cases() {
     assert_eq!(state(Status::NotAvailable, false), (State::NotAvailable, "why not".to_owned()));
     assert_eq!(state(Status::Wrong, false), (State::Failed, "1 of 1 cases: why not".to_owned()));
 }
+
+/// Of a device of 4 units whose groups take 1, 1, 2, 2 turns of time at 1 to 4 a unit; one point is
+/// measured a tenth below.
+#[test]
+fn the_saw_tooth_is_compared_up_to_four_groups_a_unit() {
+    let worst = |cases: &[CaseResult], over| {
+        let results = results(cases.to_vec());
+        let of = Row { ..row("", "", &[], Ours::SawTooth { figure: "rate", over }) };
+        Seen { results: &[&results] }.ours(&of, &Err(String::new())).map(|e| e.value)
+    };
+    let mut cases = Vec::new();
+    for groups in 1..=20usize {
+        let turns = groups.div_ceil(8) as f64;
+        let low = if groups == 14 { 0.9 } else { 1.0 };
+        // Beyond four groups a unit nothing is asked.
+        let more = if groups > 16 { 3.0 } else { 1.0 };
+        for width in [1, 4] {
+            let of = point(groups, width, "rate", low * more * groups as f64 / turns);
+            cases.push(of);
+        }
+    }
+    let near = |got: Result<f64, String>, want: f64| {
+        assert!((got.clone().unwrap() / want - 1.0).abs() < 1e-9, "{got:?}");
+    };
+    near(worst(&cases, true), 1.0 / 0.9);
+    near(worst(&cases, false), 1.0);
+    let few: Vec<CaseResult> = cases.iter().take(8).cloned().collect();
+    assert!(worst(&few, true).unwrap_err().contains("more work-groups than compute units"));
+}
