@@ -3,7 +3,7 @@
 
 use clscope_tests::artifacts::root;
 use clscope_tests::{Mode, Run, Runtime, Stage, artifacts, skip};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Prints what a query gives, as JSON: a list of rows.
@@ -357,6 +357,10 @@ fn questions_in_sql_are_answered_of_traces_and_of_tables() {
         for recipe in ["gaps", "overlap", "imbalance", "energy", "transfers"] {
             sql(&stage, &python, &["--recipe", recipe, "data"]);
         }
+        // What is not finite has no form in JSON.
+        let ratio = "SELECT 'nan'::DOUBLE AS a, sum(duration_ns) / 0.0 AS b, [-'inf'::DOUBLE] AS c, 'NaN' AS d FROM commands";
+        let rows = sql(&stage, &python, &[ratio, "data"]);
+        assert_eq!(rows, [json!({"a": null, "b": null, "c": [null], "d": "NaN"})]);
         // The time in which anything ran is no more than the sum of all, and no less than the longest.
         let overlap = sql(&stage, &python, &["--recipe", "overlap", "data"]);
         let weighed = |row: &Value| row["at_once"].as_i64().unwrap() * row["ns"].as_i64().unwrap();

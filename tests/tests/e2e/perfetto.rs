@@ -252,6 +252,12 @@ fn a_timeline_may_show_a_part() {
         "{}",
         wrong.stderr
     );
+    // Behind the end nothing is written, and the run's span is told.
+    let beyond = ["export", "perfetto", "t.clscope", "--from", "86400", "-o", "late.pftrace"];
+    let beyond = stage.clscope(beyond).run();
+    assert_eq!(beyond.status.code(), Some(1), "{}", beyond.stderr);
+    assert!(beyond.stderr.contains("what was recorded spans 0 to "), "{}", beyond.stderr);
+    assert!(!stage.join("late.pftrace").exists());
 }
 
 /// An application that waits for its launches one after the other, with three in flight: the arrow of

@@ -176,6 +176,12 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     let rows = same["rows"].as_array().unwrap();
     assert!(rows.iter().any(|r| r["section"] == "kernel" && r["metric"] == "time"), "{same}");
     for row in rows {
+        // What single runs do not show is assumed, and the document says so; what is not judged has
+        // no interval.
+        let is_judged = row["verdict"] != "not-judged" && !row["change"].is_null();
+        let assumes = is_judged && ["time", "energy"].contains(&row["metric"].as_str().unwrap());
+        assert_eq!(row["assumed_spread"].as_f64(), assumes.then_some(0.0075), "{row}");
+        assert!(is_judged || row["change"]["low"].is_null(), "{row}");
         assert!(row["change"].is_null() || row["change"]["value"] == 0.0, "{row}");
         assert!(!["more", "less"].contains(&row["verdict"].as_str().unwrap()), "{row}");
     }
@@ -199,6 +205,8 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     ]);
     let several: Value = serde_json::from_str(&several.success().stdout).unwrap();
     assert_eq!(several["notes"].as_array().unwrap().len(), 0);
+    let assumed = several["rows"].as_array().unwrap().iter().map(|r| &r["assumed_spread"]);
+    assert!(assumed.clone().all(Value::is_null), "{several}");
     assert!(
         several["rows"].as_array().unwrap().iter().all(|r| r["verdict"] != "more"),
         "{several}"
@@ -206,6 +214,7 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     for format in ["markdown", "html", "table"] {
         let shown = diff(&["a.clscope", "c.clscope", "--format", format]).success().stdout;
         assert!(shown.contains("launches"), "{format}: {shown}");
+        assert!(shown.contains("assuming 0.75 % between runs"), "{format}: {shown}");
     }
 }
 
@@ -257,9 +266,21 @@ fn what_cannot_be_compared_is_named_and_not_judged() {
         |row: &&Value| ["more", "less", "same"].contains(&row["verdict"].as_str().unwrap());
     let times = told["rows"].as_array().unwrap().iter().filter(|r| r["metric"] == "time");
     assert_eq!(times.filter(judged).count(), 0, "{told}");
+    // Half as many launches again have no verdict either, in no format.
+    stage.app(Mode::Record, "c", "linked 150").run().success();
+    for format in ["table", "markdown", "html", "junit"] {
+        let arguments = ["diff", "b.clscope", "c.clscope", "--limit", "0", "--format", format];
+        let shown = stage.clscope(arguments).run();
+        let shown = shown.success().stdout;
+        assert!(shown.contains("differ in device timing") || format == "junit", "{shown}");
+        assert!(shown.contains("+50.0 %"), "{format}: {shown}");
+        for word in ["slower", "faster", "unclear", "same", "more", "less", " to -", " to +"] {
+            assert!(!shown.contains(word), "{format}: {word}: {shown}");
+        }
+    }
     let refused = stage.clscope(["diff", "a.clscope", "b.clscope", "--fail-on", "time:+5%"]).run();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(refused.stderr.contains("device timing differ"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("differ in device timing"), "{}", refused.stderr);
     let none = stage.clscope(["diff", "a.clscope", "none.clscope"]).run();
     assert!(none.status.code() == Some(1) && none.stderr.contains("none.clscope"));
 }

@@ -10,7 +10,7 @@ use clscope_export::parquet::is_folder;
 use clscope_io::text::cell;
 use clscope_profile::names::Form as NamesForm;
 use clscope_profile::profile::{Options, Profile};
-use clscope_query::{Engine, Form, RECIPES, engine::Answer, views};
+use clscope_query::{Engine, Form, RECIPES, Strict, engine::Answer, views};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -60,7 +60,7 @@ enum Shown {
     Text,
     /// CSV; what is not known is an empty cell
     Csv,
-    /// A JSON array of objects
+    /// A JSON array of objects; what is not known or not finite is null
     Json,
 }
 
@@ -227,12 +227,12 @@ fn json_of(mut answer: Answer) -> Result<()> {
     let mut out = output::json();
     {
         let mut rows = BufReader::new(answer.rows());
-        let mut line = Vec::new();
+        let (mut strict, mut line, mut shown) = (Strict::default(), Vec::new(), Vec::new());
         while rows.read_until(b'\n', &mut line)? > 0 {
-            // Between values; in texts tabs are escaped.
-            line.retain(|byte| *byte != b'\t');
-            out.write_all(&line)?;
+            strict.add(&line, &mut shown);
+            out.write_all(&shown)?;
             line.clear();
+            shown.clear();
         }
     }
     out.flush()?;

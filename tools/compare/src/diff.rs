@@ -6,7 +6,7 @@
 //! these types. Its version is raised when a field changes its meaning or goes.
 
 use crate::run::{Key, Run};
-use crate::verdict::{Change, Sample, Verdict, change};
+use crate::verdict::{Change, RUN_TO_RUN, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ pub const SCHEMA: u32 = 1;
 /// Kernels below this share of the time of all are listed and not judged: there are many, and none
 /// of them matters.
 const MINOR: f64 = 0.005;
+/// Why no row is judged where [`Diff::differences`] forbid it.
+const INCOMPARABLE: &str = "the runs cannot be compared";
 /// Kernels that are named where a limit could not be judged.
 const SHOWN: usize = 5;
 
@@ -61,8 +63,11 @@ pub struct Row {
     pub base: Option<f64>,
     /// The same over the new runs.
     pub new: Option<f64>,
-    /// The change with its interval.
+    /// The change. Its interval is null where the row is not judged.
     pub change: Option<Change>,
+    /// Relative standard deviation between runs that the interval assumes, because a side is a
+    /// single run, which does not show it; null where runs show their spread, and for exact numbers.
+    pub assumed_spread: Option<f64>,
     /// What it is.
     pub verdict: Verdict,
     /// Why it is not judged.
@@ -71,11 +76,11 @@ pub struct Row {
     pub breaks: bool,
 }
 
-/// What differs between the sides besides figures.
+/// What the sides differ in besides figures.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// Of what: `devices`, `device timing`, ...
+    /// In what: `devices or drivers`, `device timing` or `correction of span bias`.
     pub what: String,
     /// In the base.
     pub base: String,
@@ -93,7 +98,8 @@ pub struct Diff {
     pub base: Vec<String>,
     /// Traces of the new side.
     pub new: Vec<String>,
-    /// Whether the sides can be compared; if not, no row has a verdict.
+    /// Whether the sides can be compared; if not, no row is judged: rows of what only one side has
+    /// are told as such.
     pub comparable: bool,
     /// What runs changed of their application on request, with the side: they are no plain runs.
     pub changed: Vec<String>,
@@ -108,6 +114,9 @@ pub struct Diff {
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub display_names: BTreeMap<String, String>,
+    /// Whether a side is a single run.
+    #[serde(skip)]
+    pub single: bool,
     /// Totals, then kernels, transfers and functions; by time in the base.
     pub rows: Vec<Row>,
 }
@@ -134,13 +143,16 @@ impl Diff {
         let names = |side: &[Run]| side.iter().flat_map(|r| r.report.traces.clone()).collect();
         let differences = differences(base, new);
         let comparable = anyway || differences.is_empty();
+        let single = base.len() < 2 || new.len() < 2;
         let mut notes = Vec::new();
-        if base.len() < 2 || new.len() < 2 {
-            notes.push(
-                "one run does not show how much runs differ: 0.75 % is assumed; name several for each side (--base, --new)"
-                    .to_owned(),
-            );
+        if single && comparable {
+            notes.push(format!(
+                "a single run does not show how much runs differ: intervals and verdicts assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (--base, --new)",
+                100.0 * RUN_TO_RUN
+            ));
         }
+        notes.extend(sums_only("base", base));
+        notes.extend(sums_only("new side", new));
         let mut out = Self {
             schema: SCHEMA,
             display_names: BTreeMap::new(),
@@ -152,6 +164,7 @@ impl Diff {
             notes,
             limits: limits.to_vec(),
             unjudged: Vec::new(),
+            single,
             rows: Vec::new(),
         };
         out.kernels(base, new);
@@ -170,12 +183,14 @@ impl Diff {
                 (_, None) => false,
             });
         }
-        out.unjudged = limits.iter().filter_map(|limit| out.unjudged_of(limit.metric)).collect();
+        out.unjudged =
+            limits.iter().filter_map(|limit| out.unjudged_of(limit.metric, base, new)).collect();
         out
     }
 
-    /// Why a limit of a metric says nothing of the kernels that both sides launched.
-    fn unjudged_of(&self, metric: Metric) -> Option<String> {
+    /// Why a limit of a metric says nothing of the kernels that both sides launched, and what would
+    /// make it known.
+    fn unjudged_of(&self, metric: Metric, base: &[Run], new: &[Run]) -> Option<String> {
         let word = match metric {
             Metric::Time => "time",
             Metric::Energy => "energy",
@@ -200,9 +215,18 @@ impl Diff {
             |side: fn(&Row) -> Option<f64>| all.iter().all(|(_, row)| row.and_then(side).is_none());
         match (lacks(|r| r.base), lacks(|r| r.new)) {
             _ if all.is_empty() => Some(format!("{word}: no kernel was launched on both sides")),
-            (true, true) => Some(format!("{word} of no kernel is known on either side")),
-            (true, false) => Some(format!("{word} of no kernel is known in the base")),
-            (false, true) => Some(format!("{word} of no kernel is known on the new side")),
+            (true, true) => {
+                let why = remedy(metric, base.iter().chain(new));
+                Some(format!("{word} of no kernel is known on either side: {why}"))
+            }
+            (true, false) => {
+                let why = remedy(metric, base.iter());
+                Some(format!("{word} of no kernel is known in the base: {why}"))
+            }
+            (false, true) => {
+                let why = remedy(metric, new.iter());
+                Some(format!("{word} of no kernel is known on the new side: {why}"))
+            }
             (false, false) => {
                 let partly =
                     |row: &Option<&Row>| row.is_some_and(|r| r.base.is_some() != r.new.is_some());
@@ -212,19 +236,24 @@ impl Diff {
                     .map(|(r, _)| r.name.as_str())
                     .take(SHOWN)
                     .collect();
-                (!names.is_empty())
-                    .then(|| format!("{word} is known on one side only of {}", names.join(", ")))
+                (!names.is_empty()).then(|| {
+                    format!(
+                        "{word} is known on one side only of {}: {}",
+                        names.join(", "),
+                        remedy(metric, base.iter().chain(new))
+                    )
+                })
             }
         }
     }
 
     /// A row of a figure with noise. `exists`: what it is of is there on both sides, so that a figure
-    /// that is missing is not known.
+    /// that is missing is not known, for these reasons in the base and on the new side.
     fn row(
         &mut self,
         (section, key, metric): (&'static str, &Key, Metric),
         (base, new): (&[Option<Sample>], &[Option<Sample>]),
-        exists: bool,
+        exists: Option<[String; 2]>,
         judged: Result<usize, String>,
     ) {
         let known = |side: &[Option<Sample>]| side.iter().copied().collect::<Option<Vec<_>>>();
@@ -238,25 +267,24 @@ impl Diff {
             .as_deref()
             .zip(new.as_deref())
             .and_then(|(a, b)| change(a, b, judged.as_ref().copied().unwrap_or(1)));
-        let (verdict, why) = match (&found, &base, &new) {
-            (None, None, None) => return,
-            (None, Some(_), None) if exists => {
-                (Verdict::NotJudged, Some("it is not known of the new side".to_owned()))
-            }
-            (None, None, Some(_)) if exists => {
-                (Verdict::NotJudged, Some("it is not known of the base".to_owned()))
-            }
-            (None, Some(_), None) => (Verdict::Gone, None),
-            (None, None, Some(_)) => (Verdict::Added, None),
+        let (verdict, why) = match (&found, &base, &new, exists) {
+            (None, None, None, _) => return,
+            (None, Some(_), None, Some([_, why])) => (Verdict::NotJudged, Some(why)),
+            (None, None, Some(_), Some([why, _])) => (Verdict::NotJudged, Some(why)),
+            (None, Some(_), None, None) => (Verdict::Gone, None),
+            (None, None, Some(_), None) => (Verdict::Added, None),
             (None, ..) => (Verdict::NotJudged, Some("a figure is 0".to_owned())),
             (Some(_), ..) if !self.comparable => {
-                (Verdict::NotJudged, Some("the runs cannot be compared".to_owned()))
+                (Verdict::NotJudged, Some(INCOMPARABLE.to_owned()))
             }
             (Some(change), ..) => match judged {
                 Ok(_) => (change.verdict(), None),
                 Err(why) => (Verdict::NotJudged, Some(why)),
             },
         };
+        // An interval is the ground of a verdict; without one it would rest on what was refused.
+        let is_judged = verdict != Verdict::NotJudged;
+        let found = found.map(|c| if is_judged { c } else { c.without_interval() });
         self.rows.push(Row {
             section,
             name: key.0.clone(),
@@ -265,6 +293,7 @@ impl Diff {
             base: mean(&base),
             new: mean(&new),
             change: found,
+            assumed_spread: (is_judged && found.is_some() && self.single).then_some(RUN_TO_RUN),
             verdict,
             why,
             breaks: false,
@@ -279,12 +308,13 @@ impl Diff {
             () if base == 0.0 && new == 0.0 => return,
             () if base == 0.0 => Verdict::Added,
             () if new == 0.0 => Verdict::Gone,
+            () if !self.comparable => Verdict::NotJudged,
             () if new > base => Verdict::More,
             () if new < base => Verdict::Less,
             () => Verdict::Same,
         };
-        let (key, why) = (key.clone(), None);
-        let (name, of) = key;
+        let why = (verdict == Verdict::NotJudged).then(|| INCOMPARABLE.to_owned());
+        let (name, of) = key.clone();
         let (base, new) = (Some(base), Some(new));
         self.rows.push(Row {
             section,
@@ -294,6 +324,7 @@ impl Diff {
             base,
             new,
             change,
+            assumed_spread: None,
             verdict,
             why,
             breaks: false,
@@ -328,9 +359,21 @@ impl Diff {
             };
             let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
             let (a, b) = sides(&time);
-            self.row(("kernel", key, Metric::Time), (&a, &b), exists, verdict.clone());
+            let unknown = exists.then(not_known);
+            self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
             let (a, b) = sides(&|run| run.energy(key));
-            self.row(("kernel", key, Metric::Energy), (&a, &b), exists, verdict);
+            let unknown = exists.then(|| {
+                let mut why = not_known();
+                for ((why, side), word) in
+                    why.iter_mut().zip([base, new]).zip(["in the base", "on the new side"])
+                {
+                    if side.iter().any(|run| run.is_in_a_sum(key)) {
+                        *why = format!("{word} joules are known only as a sum with other kernels");
+                    }
+                }
+                why
+            });
+            self.row(("kernel", key, Metric::Energy), (&a, &b), unknown, verdict);
             let launches = |side: &[Run]| {
                 let n = side.iter().filter_map(|r| Some(r.report.kernels[find(r)?].count as f64));
                 n.sum::<f64>() / side.len() as f64 + 0.0
@@ -366,7 +409,8 @@ impl Diff {
                 Err("the bytes moved differ".to_owned())
             };
             let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
-            self.row(("transfer", key, Metric::Time), (&a, &b), exists, verdict);
+            let unknown = exists.then(not_known);
+            self.row(("transfer", key, Metric::Time), (&a, &b), unknown, verdict);
             self.count("transfer", key, Metric::Bytes, before, after);
         }
     }
@@ -390,7 +434,7 @@ impl Diff {
             };
             let (a, b): (Vec<_>, Vec<_>) =
                 (base.iter().map(mean).collect(), new.iter().map(mean).collect());
-            self.row(("function", key, Metric::Time), (&a, &b), false, judged.clone());
+            self.row(("function", key, Metric::Time), (&a, &b), None, judged.clone());
         }
     }
 
@@ -421,7 +465,7 @@ impl Diff {
             };
             let judged = if several { Ok(figures.len()) } else { Err(why()) };
             let key = (name.to_owned(), String::new());
-            self.row(("total", &key, metric), (&side(base), &side(new)), true, judged);
+            self.row(("total", &key, metric), (&side(base), &side(new)), Some(not_known()), judged);
         }
         // They are read first.
         let totals = self.rows.split_off(from);
@@ -474,6 +518,30 @@ fn apart(base: &[Run], new: &[Run], key: &Key) -> Option<String> {
     }
 }
 
+/// Why a figure is missing of the base and of the new side, where nothing more is known.
+fn not_known() -> [String; 2] {
+    ["it is not known of the base".to_owned(), "it is not known of the new side".to_owned()]
+}
+
+/// Why a metric of no kernel is known of some of these runs, or what to do about it.
+fn remedy<'r>(metric: Metric, mut runs: impl Iterator<Item = &'r Run>) -> String {
+    let known = match metric {
+        Metric::Energy => runs.find_map(Run::no_joules),
+        Metric::Time | Metric::Count | Metric::Bytes => None,
+    };
+    known.unwrap_or_else(|| match metric {
+        Metric::Energy => {
+            "record both sides with the same sensors (`clscope doctor` lists them)".to_owned()
+        }
+        _ => "record both sides with device timing".to_owned(),
+    })
+}
+
+/// What to know of kernels of a side whose joules have no row, because only their sum is known.
+fn sums_only(side: &str, runs: &[Run]) -> Option<String> {
+    runs.iter().find_map(Run::sums_only).map(|why| format!("{side}: {why}"))
+}
+
 /// What forbids comparing the sides at all.
 fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
     let of = |side: &[Run], figure: &dyn Fn(&Report) -> Vec<String>| -> String {
@@ -486,10 +554,13 @@ fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
     let timing = |r: &Report| -> Vec<String> {
         r.processes.iter().map(|p| p.device_timing.clone()).collect()
     };
-    let bias = |r: &Report| vec![r.bias_corrected.to_string()];
+    let bias = |r: &Report| vec![if r.bias_corrected { "on" } else { "off" }.to_owned()];
     type Figure<'f> = (&'static str, &'f dyn Fn(&Report) -> Vec<String>);
-    let figures: [Figure<'_>; 3] =
-        [("devices", &devices), ("device timing", &timing), ("span bias taken off", &bias)];
+    let figures: [Figure<'_>; 3] = [
+        ("devices or drivers", &devices),
+        ("device timing", &timing),
+        ("correction of span bias", &bias),
+    ];
     figures
         .iter()
         .map(|(what, figure)| Difference {

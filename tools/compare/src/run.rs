@@ -3,6 +3,7 @@
 
 use crate::verdict::Sample;
 use clscope_analysis::event::{Event, Outcome};
+use clscope_profile::energy::result::Class;
 use clscope_profile::error::ReadingsError;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
@@ -179,6 +180,52 @@ impl Run {
         let joules = class.joules_per_launch?;
         Some(Sample { value: joules.value, error: joules.relative()? / 1.96 })
     }
+
+    /// Whether joules of a kernel are known as a sum with those of others alone.
+    #[must_use]
+    pub fn is_in_a_sum(&self, key: &Key) -> bool {
+        let devices = self.report.energy.iter().flat_map(|e| &e.devices);
+        let mut classes = devices.filter(|d| d.device == key.1).flat_map(|d| &d.classes);
+        classes.any(|c| c.name == key.0 && in_a_sum(c))
+    }
+
+    /// How many kernels have joules as a sum alone, and what tells them apart; `None` where there
+    /// are none.
+    #[must_use]
+    pub fn sums_only(&self) -> Option<String> {
+        let devices = self.report.energy.iter().flat_map(|e| &e.devices);
+        let (mut kernels, mut next) = (0, None);
+        for device in devices {
+            let here = device.classes.iter().filter(|c| in_a_sum(c)).count();
+            kernels += here;
+            next = next.or(device.next.as_deref().filter(|_| here > 0));
+        }
+        let next = next.unwrap_or("`clscope report` shows the sums; a longer run may tell more");
+        (kernels > 0).then(|| {
+            let of = if kernels == 1 { "kernel" } else { "kernels" };
+            format!("joules of {kernels} {of} are known only as a sum: {next}")
+        })
+    }
+
+    /// Why joules of some kernels are not known, and what to do about it, as far as the report
+    /// tells; `None` where it does not.
+    #[must_use]
+    pub fn no_joules(&self) -> Option<String> {
+        let energy = self.report.energy.as_ref()?;
+        let failed = || {
+            let mut devices = energy.devices.iter();
+            devices.find_map(|d| d.failed.clone().or_else(|| d.next.clone()))
+        };
+        let unmeasured = || energy.unmeasured.first().map(|u| u.why.clone());
+        energy.absent.clone().or_else(|| self.sums_only()).or_else(failed).or_else(unmeasured)
+    }
+}
+
+/// Whether a class of commands is a kernel whose joules are known as a sum with others alone.
+fn in_a_sum(class: &Class) -> bool {
+    class.kind == "kernel"
+        && class.joules_per_launch.is_none()
+        && class.identifiability == "only-as-sum"
 }
 
 #[cfg(test)]

@@ -106,6 +106,12 @@ pub fn change(base: &[Sample], new: &[Sample], judged: usize) -> Option<Change> 
 }
 
 impl Change {
+    /// The same change, of which no ends are told.
+    #[must_use]
+    pub fn without_interval(self) -> Self {
+        Self { low: f64::NEG_INFINITY, high: f64::INFINITY, ..self }
+    }
+
     /// What it is.
     #[must_use]
     pub fn verdict(&self) -> Verdict {

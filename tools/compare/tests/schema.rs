@@ -36,6 +36,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         verdict,
         why: Some("new".into()),
         breaks: false,
+        assumed_spread: Some(0.0075),
     };
     let open = Change { value: 0.1, low: f64::NEG_INFINITY, high: f64::INFINITY };
     let differences = Diff {
@@ -48,6 +49,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         notes: vec!["note".into()],
         display_names: [("_Z1kv".to_owned(), "k".to_owned())].into(),
         unjudged: Vec::new(),
+        single: true,
         limits: vec![Limit { metric: Metric::Time, rise: 0.05 }],
         rows: vec![row(None, Verdict::NotJudged), row(Some(open), Verdict::Unclear)],
     };

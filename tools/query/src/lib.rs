@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+mod json;
 pub mod recipes;
 mod views;
 
 pub use engine::{Engine, Form, QueryError};
+pub use json::Strict;
 pub use recipes::{RECIPES, Recipe};
 pub use views::views;

@@ -137,15 +137,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !diff.comparable && !args.fail_on.is_empty() {
         let what: Vec<&str> = diff.differences.iter().map(|d| d.what.as_str()).collect();
         bail!(
-            "cannot judge --fail-on: {} differ; record both sides alike, or give --anyway",
-            what.join(", ")
+            "cannot judge --fail-on: the sides differ in {}; record both sides alike, or give --anyway",
+            what.join(" and in ")
         );
     }
     if !diff.unjudged.is_empty() {
-        bail!(
-            "the runs cannot be compared by --fail-on: {}; record both sides alike, with sensors for joules and device timing for times (`clscope doctor` lists sensors)",
-            diff.unjudged.join("; ")
-        );
+        bail!("the runs cannot be compared by --fail-on: {}", diff.unjudged.join("; "));
     }
     let broken = diff.broken().count();
     if broken == 0 {

@@ -2,6 +2,7 @@
 //! applications, and are escaped for each. Refuses to judge.
 #![forbid(unsafe_code)]
 
+use crate::output::count;
 use clscope_compare::diff::{Diff, Metric, Row};
 use clscope_compare::verdict::{Change, Verdict};
 use clscope_io::text::{is_printable, line};
@@ -61,8 +62,18 @@ fn percent(share: f64) -> String {
     if matches!(&*shown, "-0.0" | "+0.0") { "0.0".to_owned() } else { shown }
 }
 
+/// What no verdict rests on is shown without its ends, or the lack of them.
 fn change(row: &Row) -> String {
-    change_of(row.change)
+    match row.change {
+        Some(c) if row.verdict == Verdict::NotJudged => format!("{} %", percent(c.value)),
+        change => change_of(change),
+    }
+}
+
+/// What the intervals of a section rest on, where that was not measured.
+fn assumption(rows: &[&Row]) -> Option<String> {
+    let spread = rows.iter().find_map(|row| row.assumed_spread)?;
+    Some(format!("assuming {} % between runs", 100.0 * spread))
 }
 
 /// A change with its interval, in percent.
@@ -103,8 +114,7 @@ fn name(row: &Row) -> String {
 /// Rows of a section: those with a change first, and `most` of them. Counts that are the same say
 /// nothing.
 fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
-    let dull =
-        |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.verdict == Verdict::Same;
+    let dull = |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.base == r.new;
     let mut all: Vec<&Row> =
         diff.rows.iter().filter(|r| r.section == section).filter(|r| !dull(r)).collect();
     let rank = |r: &&Row| match r.verdict {
@@ -124,7 +134,7 @@ fn head(diff: &Diff) -> Vec<String> {
     out.push(format!("new:  {}", diff.new.join(", ")));
     for d in &diff.differences {
         let so = if diff.comparable { "compared anyway" } else { "not comparable" };
-        out.push(format!("{so}: {} differ: {} | {}", d.what, d.base, d.new));
+        out.push(format!("{so}: the sides differ in {}: base {}; new {}", d.what, d.base, d.new));
     }
     out.extend(diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}")));
     out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
@@ -142,7 +152,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
         if shown.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "\n{title}: mean of a side, change with its interval");
+        let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
+        let _ = writeln!(out, "\n{title}: mean of a side, change with its interval{assuming}");
         let cells: Vec<[String; 6]> = shown
             .iter()
             .map(|r| {
@@ -154,7 +165,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
             .collect();
         aligned(&mut out, &cells, [true, true, true, false, false]);
         if left > 0 {
-            let _ = writeln!(out, "  and {left} more rows: --limit 0 shows all");
+            let left = count(left as u64, "more row", "more rows");
+            let _ = writeln!(out, "  and {left}: --limit 0 shows all");
         }
     }
     out
@@ -217,9 +229,10 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
         if shown.is_empty() {
             continue;
         }
+        let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
         let _ = writeln!(
             out,
-            "\n#### {title}\n\n| | what | base | new | change | verdict |\n|---|---|---:|---:|---:|---|"
+            "\n#### {title}\n\n| | what | base | new | change{assuming} | verdict |\n|---|---|---:|---:|---:|---|"
         );
         for r in shown {
             let cells = [
@@ -233,7 +246,8 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
             let _ = writeln!(out, "| {} |", cells.map(|c| markdown_cell(&c)).join(" | "));
         }
         if left > 0 {
-            let _ = writeln!(out, "\nAnd {left} more rows.");
+            let left = count(left as u64, "more row", "more rows");
+            let _ = writeln!(out, "\nAnd {left}.");
         }
     }
     out
@@ -274,9 +288,10 @@ tr.broken{background:#d332}tr.broken td:last-child{font-weight:600}p{margin:.2em
         if shown.is_empty() {
             continue;
         }
+        let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
         let _ = writeln!(
             out,
-            "<h2>{title}</h2><table><tr><th><th>what<th>base<th>new<th>change<th>verdict"
+            "<h2>{title}</h2><table><tr><th><th>what<th>base<th>new<th>change{assuming}<th>verdict"
         );
         for r in shown {
             let class = if r.breaks { " class=broken" } else { "" };
@@ -315,10 +330,11 @@ pub fn junit(diff: &Diff) -> String {
     }
     for r in &diff.rows {
         let told = format!(
-            "{} to {}: {}, {}",
+            "{} to {}: {}{}, {}",
             figure(r.metric, r.base),
             figure(r.metric, r.new),
             change(r),
+            assumption(&[r]).map_or_else(String::new, |a| format!(" {a}")),
             verdict(r)
         );
         let told = escaped(&told);
@@ -361,6 +377,7 @@ mod tests {
             verdict,
             why: Some(HOSTILE.into()),
             breaks,
+            assumed_spread: None,
         };
         Diff {
             schema: SCHEMA,
@@ -377,6 +394,7 @@ mod tests {
             display_names: Default::default(),
             limits: Vec::new(),
             unjudged: vec![HOSTILE.into()],
+            single: true,
             rows: vec![
                 row(Verdict::More, true),
                 row(Verdict::NotJudged, false),
@@ -391,6 +409,20 @@ mod tests {
         let mut row = differences().rows.remove(0);
         row.change = Some(Change { value: -0.2, low: f64::NEG_INFINITY, high: f64::INFINITY });
         assert_eq!(change(&row), "-20.0 % (too few runs, or too unlike)");
+        row.verdict = Verdict::NotJudged;
+        assert_eq!(change(&row), "-20.0 %", "what is not judged has no ends");
+    }
+
+    #[test]
+    fn an_assumed_spread_is_told_beside_the_intervals_that_rest_on_it() {
+        let mut diff = differences();
+        let tells = |diff: &Diff| {
+            let all = [table(diff, 9), markdown(diff, 9), html(diff, 9), junit(diff)];
+            all.map(|text| text.contains("assuming 0.75 % between runs"))
+        };
+        assert_eq!(tells(&diff), [false; 4]);
+        diff.rows[0].assumed_spread = Some(0.0075);
+        assert_eq!(tells(&diff), [true; 4]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod stacks;
 use crate::output::{self, say};
 use crate::report::{Finding, refuse_unreadable};
 use anyhow::{Context, Result, bail};
+use clscope_analysis::Trace;
 use clscope_analysis::issue::Severity;
 use clscope_export::perfetto::{HostCalls, Options, Tracks};
 use clscope_export::{Summary, chrome, perfetto, power};
@@ -135,6 +136,18 @@ fn seconds(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| "expected seconds, as 1.5".to_owned())
 }
 
+/// A window that begins behind the end of the run has nothing to show.
+fn check_window(options: &Options, trace: &Trace<'_>) -> Result<()> {
+    let (Some(from), Some(run)) = (options.from, trace.bounds()) else { return Ok(()) };
+    let length = run.duration() as f64 * 1e-9;
+    if from > length {
+        bail!(
+            "nothing lies behind --from {from}: what was recorded spans 0 to {length:.6} s; times are seconds from its beginning"
+        );
+    }
+    Ok(())
+}
+
 impl Perfetto {
     fn options(&self) -> Result<Options> {
         if let (Some(from), Some(to)) = (self.from, self.to)
@@ -209,6 +222,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let whole = args.from.or(args.to).is_none() && args.host_calls != Calls::None;
             let output = args.output.as_deref();
             let told = timeline(&args.common, output, "pftrace", whole, |opened, out| {
+                check_window(&options, opened.view.trace())?;
                 let document = perfetto::Document {
                     trace: opened.view.trace(),
                     alignment: opened.view.alignment(),
@@ -219,6 +233,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 };
                 Ok(document.write(out)?)
             })?;
+            let Told(summary, _) = &told;
+            if !whole && summary.calls + summary.device_spans == 0 {
+                say(
+                    "no call and no command of the run lies in what --from, --to and --host-calls leave",
+                );
+            }
             told.say("open it at https://ui.perfetto.dev");
         }
     }
