@@ -61,14 +61,31 @@ fn an_experiment_has_the_documents_axes_and_numbers() {
 fn other_kinds_of_experiments_run_on_processors() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let state = |line: &str| {
+        let all = |line: &str| {
             let run = clscope(&stage, &format!("{line} --json")).success();
-            document(&run.stdout)["experiments"][0].clone()
+            document(&run.stdout)
         };
-        // A sweep of one axis with a quotient of two of its points.
-        let of = state("002/fig12.3 --sweep blocks=1,64");
+        let state = |line: &str| all(line)["experiments"][0].clone();
+        // Products and sums: of mad where the device has no fma, and that is said.
+        let of = all("000/fig4.4 --sweep blocks=1,2,width=1 --iterations 8");
+        let units = of["device"]["compute_units"].as_u64().unwrap();
+        let of = &of["experiments"][0];
+        assert_eq!(of["state"], "measured", "{of}");
+        assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
+        let command = of["commands"][0].as_str().unwrap();
+        let said = of["notes"][0].as_str().unwrap_or_default();
+        let fma = command.contains("/float/fma/scalar --sweep blocks=1,2,width=1 --iterations 8");
+        let mad = command.contains("/float/mad/scalar --sweep blocks=1,2,width=1 --iterations 8");
+        assert!(fma && said.is_empty() || mad && said.contains("no single FMA"), "{of}");
+        // A sweep of one axis with a quotient of two of its points: the document's 64 groups are those
+        // of 4 units.
+        let many = 64 * units.max(4) / 4;
+        let of = state(&format!("002/fig12.3 --sweep blocks=1,{many}"));
         assert_eq!(of["state"], "measured");
         assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
+        // The command is that of what ran.
+        let command = format!("clscope bench structure/store/1 --sweep blocks=1,{many} --repeat 3");
+        assert_eq!(of["commands"][0], command);
         // A suite as it is; without a clock there are no cycles, and the reason is told.
         let of = state("001/tab6.7");
         assert!(of["numbers"][0]["here"].is_null() && !of["curves"][0]["points"][0].is_null());

@@ -232,7 +232,9 @@ pub fn usual(axis: Axis, device: &DeviceFacts, settings: &Settings, of: &dyn Swe
         }
         Axis::Lanes => vec![1, 2, 4, 8, 12, 16, 20, 24, 28, 32],
         Axis::Cores => {
-            let mut all: Vec<usize> = (1..=8).map(|eighth| (units * eighth / 8).max(1)).collect();
+            // One by itself, which differences are taken from, and eighths of all.
+            let eighths = (1..=8).map(|eighth| (units * eighth / 8).max(1));
+            let mut all: Vec<usize> = std::iter::once(1).chain(eighths).collect();
             all.dedup();
             all
         }

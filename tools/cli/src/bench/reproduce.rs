@@ -7,7 +7,9 @@ use crate::output::{json, say, write_whole};
 use anyhow::{Context, Result, bail};
 use clscope_microbench::cl::{Device, OpenCl, list as devices};
 use clscope_microbench::plot;
-use clscope_microbench::reproduce::{self, Experiment, On, Part, Report, Reported, SCHEMA, State};
+use clscope_microbench::reproduce::{
+    self, Experiment, On, Part, Ran, Report, Reported, SCHEMA, State,
+};
 use clscope_microbench::results::{CaseResult, Results};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::sweep::Along;
@@ -71,8 +73,16 @@ struct Bench<'a> {
     args: &'a Args,
     device: &'a Device,
     asked: &'a [Along],
-    /// Parts that ended, and what they gave: experiments share them.
-    known: Vec<(Part, Results)>,
+    /// Parts that ended: experiments share them.
+    known: Vec<Known>,
+}
+
+/// A part that ran.
+struct Known {
+    part: Part,
+    /// The command that runs the same.
+    command: String,
+    results: Results,
 }
 
 impl Bench<'_> {
@@ -81,12 +91,19 @@ impl Bench<'_> {
     fn measure(&mut self, of: &Experiment, watch: &mut Until<'_>) -> Result<Vec<usize>> {
         let mut out = Vec::new();
         for part in of.parts() {
-            if let Some(known) = self.known.iter().position(|(p, _)| p == part) {
+            if let Some(known) = self.known.iter().position(|k| k.part == *part) {
                 out.push(known);
                 continue;
             }
             let settings = reproduce::settings(part, &settings(self.args));
             let chosen = reproduce::cases(part, self.device, &settings, self.asked)?;
+            let ran = Ran {
+                device: &self.device.facts,
+                asked: self.asked,
+                settings: &settings,
+                cases: chosen.iter().flat_map(|(_, cases)| cases).collect(),
+            };
+            let command = part.command_of(&ran);
             let choice = Choice {
                 suites: chosen.iter().map(|(suite, _)| suite.name.to_owned()).collect(),
                 cases: part.cases.iter().map(|c| (*c).to_owned()).collect(),
@@ -96,7 +113,7 @@ impl Bench<'_> {
             let results = run::run_cases(self.device, &settings, &choice, &chosen, watch)
                 .context("cannot use the device")?;
             let whole = !results.interrupted;
-            self.known.push((*part, results));
+            self.known.push(Known { part: *part, command, results });
             out.push(self.known.len() - 1);
             if !whole {
                 break;
@@ -107,7 +124,7 @@ impl Bench<'_> {
 
     /// Forgets what was ended early: another experiment may have time for it.
     fn forget(&mut self) {
-        self.known.retain(|(_, results)| !results.interrupted);
+        self.known.retain(|known| !known.results.interrupted);
     }
 }
 
@@ -192,9 +209,11 @@ pub fn run(args: &Args, name: &str) -> Result<ExitCode> {
             let mut watch = Until { inner: &mut progress, end: share };
             match bench.measure(of, &mut watch) {
                 Ok(parts) => {
-                    let parts: Vec<&Results> = parts.iter().map(|n| &bench.known[*n].1).collect();
+                    let known: Vec<&Known> = parts.iter().map(|n| &bench.known[*n]).collect();
+                    let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
                     let seconds = Some(now.elapsed().as_secs_f64());
-                    let report = Report { seconds, ..Report::of(of, &parts) };
+                    let commands = known.iter().map(|k| k.command.clone()).collect();
+                    let report = Report { seconds, commands, ..Report::of(of, &parts) };
                     if let Some(directory) = &args.output {
                         files(&report, &parts, &folder(directory, of.name, alone), args.png)?;
                     }

@@ -19,7 +19,7 @@ const BOTH: Span = Span::Types(&[Scalar::Float, Scalar::Double]);
 const AT_WIDTHS: &[(Axis, Span)] = &[(Axis::Width, WIDTHS), (Axis::Precision, BOTH)];
 
 // The thesis's mad is one instruction of its GPU: fma here, since a compiler may make two of a product
-// and a sum (`--mad-enable`).
+// and a sum (`--enable-fma`). A device without fma measures mad all the same.
 const FLOAT_ADD: Part = sweep(&["flop/private/float/add/scalar"], OVER_GROUPS);
 const FLOAT_MAD: Part = sweep(&["flop/private/float/fma/scalar"], OVER_GROUPS);
 const DOUBLE_ADD: Part = sweep(&["flop/private/double/add/scalar"], OVER_GROUPS);
@@ -53,7 +53,7 @@ const fn most(
 }
 
 const fn rate(case: &'static str) -> Pick {
-    Pick { figure: "rate", case, at: &[] }
+    Pick { figure: "rate", case, at: &[], units: None }
 }
 
 /// The model of waves of groups, over 1 to 4 times the compute units.
@@ -76,14 +76,19 @@ const BANDWIDTH: Row = most(
     "largest, vect4, caches included",
     "GB/s",
     &[Some(191.99)],
-    Pick { figure: "bandwidth", case: "", at: &[(Axis::Width, "4")] },
+    Pick { figure: "bandwidth", case: "", at: &[(Axis::Width, "4")], units: None },
 );
 const EFFICIENCY: Row = most("largest", "GFLOP/s/W", &[Some(35.0)], any("efficiency"));
 
 const fn per_unit(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
     Row {
         per: Per::Unit,
-        ..most(what, "FLOP/cycle/unit", printed, Pick { figure: "rate_per_cycle", case, at: &[] })
+        ..most(
+            what,
+            "FLOP/cycle/unit",
+            printed,
+            Pick { figure: "rate_per_cycle", case, at: &[], units: None },
+        )
     }
 }
 

@@ -8,13 +8,20 @@ use crate::sweep::Axis;
 
 const MALI: Devices = Devices(&["Mali T-624"]);
 const STEPS: &str = "structure/groups/1";
-/// Every number of groups up to past 64.
-const TO_65: Span = Span::Numbers(&[
-    1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 34, 36, 37, 38, 39, 40, 42, 44, 46, 48, 50, 52, 56, 60, 63,
-    64, 65,
-]);
-const TO_320: Span =
-    Span::Numbers(&[1, 16, 32, 63, 64, 65, 96, 128, 129, 160, 192, 193, 224, 256, 257, 288, 320]);
+/// Compute units of the document's device.
+const UNITS: usize = 4;
+/// Every number of groups up to past 64, where the first of its cores is full.
+const TO_65: Span = Span::OfUnits(
+    UNITS,
+    &[
+        1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 34, 36, 37, 38, 39, 40, 42, 44, 46, 48, 50, 52, 56, 60,
+        63, 64, 65,
+    ],
+);
+const TO_320: Span = Span::OfUnits(
+    UNITS,
+    &[1, 16, 32, 63, 64, 65, 96, 128, 129, 160, 192, 193, 224, 256, 257, 288, 320],
+);
 
 const TIME: &str = "time_per_statement";
 
@@ -27,7 +34,7 @@ const fn over_parameter(label: &'static str) -> Draw {
 }
 
 const fn at(figure: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
-    Pick { figure, case: "", at }
+    Pick { figure, case: "", at, units: Some(UNITS) }
 }
 
 /// A time over one at fewer groups; printed are both.
@@ -227,7 +234,7 @@ pub(super) const ALL: &[Experiment] = &[
                     "structure/sharing/same_line_between_groups",
                     "structure/sharing/apart",
                 ],
-                &[(Axis::Cores, Span::Usual)],
+                &[(Axis::Cores, Span::Powers)],
             )],
             over("groups that work"),
         ),

@@ -6,6 +6,7 @@
 //! documents; one that is a quotient of two printed numbers names both.
 #![forbid(unsafe_code)]
 
+mod command;
 mod duarte;
 mod matsentidou;
 mod measure;
@@ -15,6 +16,7 @@ mod report;
 mod volkov;
 mod volkov_models;
 
+pub use command::Ran;
 pub use measure::{cases, settings};
 pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
@@ -44,6 +46,16 @@ pub enum Span {
     /// Work-groups at both sides of the rounds of the compute units: few, for what takes a second
     /// at each.
     Rounds,
+    /// These of a device of so many compute units; more in proportion where the device has more.
+    OfUnits(usize, &'static [usize]),
+    /// Powers of two up to the compute units, and those.
+    Powers,
+}
+
+/// `number` of something that belongs to a device of `of` compute units, on one of `units`: the
+/// same where it has no more, else in proportion. One stays one.
+pub(crate) fn of_units(number: usize, of: usize, units: usize) -> usize {
+    if number <= 1 { number } else { number.saturating_mul(units.max(of)) / of.max(1) }
 }
 
 /// What is measured.
@@ -105,6 +117,9 @@ pub struct Pick {
     pub case: &'static str,
     /// Values of axes, as `--sweep` takes them.
     pub at: &'static [(Axis, &'static str)],
+    /// Where the numbers of work-groups in `at` are those of a device of so many compute units:
+    /// that number, as in [`Span::OfUnits`].
+    pub units: Option<usize>,
 }
 
 /// What of ours is put beside a document's number.
@@ -116,7 +131,8 @@ pub enum Ours {
     Least(Pick),
     /// The largest of one over the largest of the other.
     Ratio(Pick, Pick),
-    /// The largest value of the first axis up to which the figure stays within 5 % of its first.
+    /// The largest value of the first axis up to which the figure stays within 5 % of its first;
+    /// at least the last one, where it never leaves that.
     Level(Pick),
     /// A figure of a finding.
     Found(&'static str, &'static str),
@@ -124,7 +140,7 @@ pub enum Ours {
     FoundRatio([&'static str; 2], [&'static str; 2]),
     /// The same, less one of another.
     FoundDifference([&'static str; 2], [&'static str; 2]),
-    /// A figure at the last point of the first curve, less that at its first.
+    /// A figure at the last point of the first curve, less that at 1.
     Span(&'static str),
     /// The largest quotient of a model's estimate and what was measured; smallest without `over`.
     Worst {
@@ -334,51 +350,6 @@ impl Experiment {
     }
 }
 
-impl Part {
-    /// The command that measures it by itself.
-    #[must_use]
-    pub fn command(&self) -> String {
-        let mut out = "clscope bench".to_owned();
-        if self.along.is_empty() {
-            let mut suites: Vec<&str> =
-                self.cases.iter().filter_map(|c| c.split('/').next()).collect();
-            suites.dedup();
-            out += &format!(" {}", suites.join(" "));
-            for case in self.cases {
-                out += &format!(" --choose {case}");
-            }
-        } else {
-            out += &format!(" {} --sweep ", self.cases.join(" "));
-            let axes: Vec<String> = self
-                .along
-                .iter()
-                .map(|(axis, span)| {
-                    let values = match span {
-                        Span::Usual => return axis.name().to_owned(),
-                        Span::Rounds => vec![
-                            "U/2".to_owned(),
-                            "U".to_owned(),
-                            "U+1".to_owned(),
-                            "..4U".to_owned(),
-                        ],
-                        Span::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
-                        Span::Types(types) => types.iter().map(|t| t.name().to_owned()).collect(),
-                    };
-                    format!("{}={}", axis.name(), values.join(","))
-                })
-                .collect();
-            out += &axes.join(",");
-        }
-        if let Some(turns) = self.iterations {
-            out += &format!(" --iterations {turns}");
-        }
-        if self.power {
-            out += " --power";
-        }
-        out
-    }
-}
-
 /// A part of one case along axes.
 const fn sweep(cases: &'static [&'static str], along: &'static [(Axis, Span)]) -> Part {
     Part { cases, along, power: false, iterations: None }
@@ -391,12 +362,12 @@ const fn watched(cases: &'static [&'static str], along: &'static [(Axis, Span)])
 
 /// A figure anywhere in an experiment.
 const fn any(figure: &'static str) -> Pick {
-    Pick { figure, case: "", at: &[] }
+    Pick { figure, case: "", at: &[], units: None }
 }
 
 /// A figure of a case.
 const fn of(case: &'static str, figure: &'static str) -> Pick {
-    Pick { figure, case, at: &[] }
+    Pick { figure, case, at: &[], units: None }
 }
 
 /// A row in the unit that ours has, too.
@@ -469,22 +440,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn commands_are_those_of_the_command_line() {
-        let part = watched(
-            &["power/float/mad/scalar"],
-            &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1, 4]))],
-        );
-        assert_eq!(
-            part.command(),
-            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --power"
-        );
-        let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
-        assert_eq!(
-            plain.command(),
-            "clscope bench latency --choose latency/add/ilp1 --choose latency/stream/ilp1"
-        );
     }
 }

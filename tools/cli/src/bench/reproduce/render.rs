@@ -49,13 +49,23 @@ fn place(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { number(x) }
 }
 
+/// Ours: a value, or a reason.
 fn here(of: &Number) -> String {
-    match (&of.here, &of.reason) {
+    let reason = of.reason.as_deref().filter(|r| !r.is_empty());
+    let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
+    value(of, reason) + &how
+}
+
+fn value(of: &Number, reason: Option<&str>) -> String {
+    match (&of.here, reason) {
+        (Some(e), _) if e.low == e.value && e.high.is_infinite() => {
+            format!("at least {}", place(e.value))
+        }
         (Some(e), _) if e.half().is_finite() && e.half() > 0.0 => {
             format!("{} ±{}", number(e.value), number(e.half()))
         }
         (Some(e), _) => number(e.value),
-        (None, reason) => format!("none: {}", reason.as_deref().unwrap_or("not measured")),
+        (None, reason) => format!("none: {}", reason.unwrap_or("not measured")),
     }
 }
 
@@ -72,6 +82,9 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
     }
     if of.state != State::Measured {
         writeln!(out, "  {}: {}", of.state.words(), of.reason.as_deref().unwrap_or("no reason"))?;
+    }
+    for note in &of.notes {
+        writeln!(out, "  {note}")?;
     }
     if let (Some(x), Some(y), false) = (of.x, &of.y, of.curves.is_empty()) {
         writeln!(out, "  {y}, over {x}")?;

@@ -1,10 +1,12 @@
+use super::seen::Seen;
 use super::*;
 use crate::cl::DeviceKind;
-use crate::reproduce::{find, row};
-use crate::results::{Figure, Finding, Timing};
-use crate::stats::summarise;
+use crate::reproduce::{Ours, Per, Pick, find, row};
+use crate::results::{CaseResult, Timing};
+use crate::stats::{Estimate, summarise};
 use crate::sweep::{Axis, Coordinate, Place as At};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A small GPU of nobody's.
 pub(in crate::reproduce) fn device() -> DeviceFacts {
@@ -82,8 +84,8 @@ pub(in crate::reproduce) fn results(cases: Vec<CaseResult>) -> Results {
     }
 }
 
-const RATE: Pick = Pick { figure: "rate", case: "", at: &[] };
-const WIDE: Pick = Pick { figure: "rate", case: "/mad", at: &[(Axis::Width, "4")] };
+const RATE: Pick = Pick { figure: "rate", case: "", at: &[], units: None };
+const WIDE: Pick = Pick { figure: "rate", case: "/mad", at: &[(Axis::Width, "4")], units: None };
 
 fn ours(of: Ours, per: Per, times: f64) -> Result<f64, String> {
     let mut cases = Vec::new();
@@ -135,6 +137,52 @@ fn what_is_not_there_has_its_reason() {
         let got = ours(of, per, 1.0).unwrap_err();
         assert!(got.contains(why), "{got}");
     }
+}
+
+/// A figure over work-groups that stays level to the end of the sweep, and one that begins at 16.
+#[test]
+fn ends_of_sweeps_are_told_as_what_they_are() {
+    let seen = |blocks: &[usize], rates: &[f64], of: Row| {
+        let at = blocks.iter().zip(rates).map(|(b, rate)| point(*b, 1, "rate", *rate));
+        let results = results(at.collect());
+        let seen = Seen { results: &[&results] };
+        (seen.ours(&of, &Err(String::new())), seen.compared(&of))
+    };
+    let level = row("", "", &[], Ours::Level(RATE));
+    let ended = seen(&[1, 2, 4], &[10.0, 10.1, 20.0], level).0.unwrap();
+    assert_eq!((ended.low, ended.value, ended.high), (2.0, 2.0, 2.0));
+    let never = seen(&[1, 2, 4], &[10.0, 10.1, 10.2], level).0.unwrap();
+    assert_eq!((never.low, never.value, never.high), (4.0, 4.0, f64::INFINITY));
+    let span = row("", "", &[], Ours::Span("rate"));
+    let (got, compared) = seen(&[1, 132], &[10.0, 50.0], span);
+    assert_eq!(got.unwrap().value, 40.0);
+    assert_eq!(compared.as_deref(), Some("132 against 1"));
+    let (got, compared) = seen(&[16, 132], &[10.0, 50.0], span);
+    assert!(got.unwrap_err().contains("16 to 132 were measured") && compared.is_none());
+}
+
+/// The document's 39 and 38 groups on 4 units are 78 and 76 on 8.
+#[test]
+fn groups_are_compared_in_proportion_to_the_units() {
+    const fn of(groups: &'static [(Axis, &'static str)]) -> Pick {
+        Pick { at: groups, units: Some(2), ..RATE }
+    }
+    let ratio = Ours::Ratio(of(&[(Axis::Blocks, "39")]), of(&[(Axis::Blocks, "38")]));
+    let results = results(vec![point(76, 1, "rate", 10.0), point(78, 1, "rate", 15.0)]);
+    let seen = Seen { results: &[&results] };
+    let of = row("", "", &[], ratio);
+    assert_eq!(seen.ours(&of, &Err(String::new())).unwrap().value, 1.5, "4 units, twice 2");
+    assert_eq!(seen.compared(&of).as_deref(), Some("78 against 76 work-groups"));
+}
+
+/// A device without fma has the numbers of mad, and says so.
+#[test]
+fn mad_stands_beside_the_numbers_of_the_thesis() {
+    let mut case = point(1, 1, "rate", 7.0);
+    case.id = case.id.replace("flop/float/mad", "flop/private/float/mad/scalar");
+    let report = Report::of(find("000/fig4.4").unwrap(), &[&results(vec![case])]);
+    assert_eq!(report.numbers[0].here.map(|e| e.value), Some(7.0), "{:?}", report.numbers);
+    assert!(report.notes[0].contains("no single FMA"), "{:?}", report.notes);
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! Parts of experiments as commands: as they are listed, and as they ran. Owns the text alone;
+//! refuses to choose values: that is [`super::measure`].
+#![forbid(unsafe_code)]
+
+use super::{Part, Span, measure};
+use crate::cl::DeviceFacts;
+use crate::settings::Settings;
+use crate::suite::Case;
+use crate::sweep::{Along, Axis};
+
+/// What a part ran with.
+pub struct Ran<'a> {
+    /// The device.
+    pub device: &'a DeviceFacts,
+    /// The axes whose values the user chose.
+    pub asked: &'a [Along],
+    /// The settings of the run.
+    pub settings: &'a Settings,
+    /// The points.
+    pub cases: Vec<&'a Case>,
+}
+
+impl Ran<'_> {
+    /// The values of an axis that ran.
+    fn values(&self, axis: Axis) -> Vec<String> {
+        let places = self.cases.iter().filter_map(|c| c.place.as_ref()).flat_map(|p| &p.at);
+        let mut out: Vec<String> = Vec::new();
+        for at in places.filter(|at| at.axis == axis) {
+            let value = crate::sweep::shown(&at.value);
+            if !out.contains(&value) {
+                out.push(value);
+            }
+        }
+        out
+    }
+}
+
+/// The values of an axis where no device is known; none: the usual ones.
+fn listed(span: Span) -> Vec<String> {
+    match span {
+        Span::Usual => Vec::new(),
+        Span::Rounds => ["U/2", "U", "U+1", "..4U"].map(str::to_owned).to_vec(),
+        Span::Powers => ["1", "2", "4", "..U"].map(str::to_owned).to_vec(),
+        Span::Numbers(numbers) | Span::OfUnits(_, numbers) => {
+            numbers.iter().map(ToString::to_string).collect()
+        }
+        Span::Types(types) => types.iter().map(|t| t.name().to_owned()).collect(),
+    }
+}
+
+impl Part {
+    /// The command that measures it by itself.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut out = self.text(
+            |case| case.to_owned(),
+            |_, span| listed(span),
+            &measure::settings(self, &Settings::default()),
+        );
+        let of = self.along.iter().find_map(|(_, span)| match span {
+            Span::OfUnits(of, _) => Some(of),
+            _ => None,
+        });
+        if let Some(of) = of {
+            out += &format!("  # more groups where the device has more than {of} units");
+        }
+        out
+    }
+
+    /// The command that measures what ran.
+    #[must_use]
+    pub fn command_of(&self, ran: &Ran<'_>) -> String {
+        let values = |axis: Axis, span: Span| {
+            let chosen = ran.asked.iter().any(|a| a.axis == axis && !a.values.is_empty());
+            if span == Span::Usual && !chosen { Vec::new() } else { ran.values(axis) }
+        };
+        self.text(|case| measure::stands_in(case, ran.device), values, ran.settings)
+    }
+
+    fn text(
+        &self,
+        case: impl Fn(&str) -> String,
+        values: impl Fn(Axis, Span) -> Vec<String>,
+        settings: &Settings,
+    ) -> String {
+        let mut out = "clscope bench".to_owned();
+        let cases: Vec<String> = self.cases.iter().map(|c| case(c)).collect();
+        if self.along.is_empty() {
+            let mut suites: Vec<&str> = cases.iter().filter_map(|c| c.split('/').next()).collect();
+            suites.dedup();
+            out += &format!(" {}", suites.join(" "));
+            for case in &cases {
+                out += &format!(" --choose {case}");
+            }
+        } else {
+            let axes: Vec<String> = self
+                .along
+                .iter()
+                .map(|(axis, span)| match values(*axis, *span) {
+                    none if none.is_empty() => axis.name().to_owned(),
+                    values => format!("{}={}", axis.name(), values.join(",")),
+                })
+                .collect();
+            out += &format!(" {} --sweep {}", cases.join(" "), axes.join(","));
+        }
+        let usual = Settings::default();
+        if let Some(turns) = settings.iterations {
+            out += &format!(" --iterations {turns}");
+        }
+        if let Some(launches) = settings.warm_up {
+            out += &format!(" --warm-up {launches}");
+        }
+        if let Some(ns) = settings.window_ns {
+            out += &format!(" --window {}", ns as f64 / 1e9);
+        }
+        if settings.repeat != usual.repeat {
+            out += &format!(" --repeat {}", settings.repeat);
+        }
+        for (given, option) in [
+            (settings.power, " --power"),
+            (settings.counters, " --counters"),
+            (settings.opt_disable, " --opt-disable"),
+            (settings.enable_fma, " --enable-fma"),
+            (settings.power_smoothing, " --power-smoothing"),
+            (settings.validate, " --validate"),
+        ] {
+            if given {
+                out += option;
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{sweep, watched};
+    use super::*;
+
+    #[test]
+    fn commands_are_those_of_the_command_line() {
+        let part = watched(
+            &["power/float/mad/scalar"],
+            &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1, 4]))],
+        );
+        assert_eq!(
+            part.command(),
+            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --power"
+        );
+        let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
+        assert_eq!(
+            plain.command(),
+            "clscope bench latency --choose latency/add/ilp1 --choose latency/stream/ilp1"
+        );
+    }
+
+    /// What the user chose and what the device lacks are in it.
+    #[test]
+    fn what_ran_is_told() {
+        let device = super::super::report::tests::device();
+        let all = Settings { full: true, ..Settings::default() };
+        let name = "flop/private/float/mad/scalar";
+        let cases = (crate::suite::flop::SUITE.cases)(&device, &all);
+        let case = cases.iter().find(|c| c.id == name).unwrap();
+        let part = sweep(
+            &["flop/private/float/fma/scalar"],
+            &[(Axis::Blocks, Span::Usual), (Axis::Width, Span::Numbers(&[1, 4, 16]))],
+        );
+        let at = |axis, numbers: &[usize]| Along {
+            axis,
+            values: numbers.iter().map(|n| crate::sweep::Value::Number(*n)).collect(),
+        };
+        let asked = [at(Axis::Width, &[1, 4])];
+        let axes = [at(Axis::Blocks, &[8]), asked[0].clone()];
+        let points = crate::sweep::grid(case, &device, &all, &axes).unwrap();
+        let settings = Settings { iterations: Some(8), ..Settings::default() };
+        let ran = Ran {
+            device: &device,
+            asked: &asked,
+            settings: &settings,
+            cases: points.iter().collect(),
+        };
+        assert_eq!(
+            part.command_of(&ran),
+            format!("clscope bench {name} --sweep blocks,width=1,4 --iterations 8")
+        );
+    }
+}

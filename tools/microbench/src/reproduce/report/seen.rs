@@ -1,0 +1,310 @@
+//! What the results of an experiment's parts say: curves, and the numbers that stand beside the
+//! document's. Owns the choice among points; refuses to invent one that was not measured.
+#![forbid(unsafe_code)]
+
+use super::super::measure::stands_in;
+use super::super::models::Fitted;
+use super::super::{Needed, Ours, Per, Pick, Row, X, of_units};
+use super::{Curve, Point, schedulers};
+use crate::cl::DeviceFacts;
+use crate::results::{CaseResult, Results};
+use crate::stats::Estimate;
+use crate::suite;
+use crate::sweep::{self, Axis, Need, Peaks, Walk, shown, value_at};
+use clscope_models::prior::Model;
+use clscope_models::waves::SawTooth;
+use std::collections::BTreeMap;
+
+/// What was measured.
+pub(super) struct Seen<'r> {
+    pub results: &'r [&'r Results],
+}
+
+impl<'r> Seen<'r> {
+    pub fn cases(&self) -> impl Iterator<Item = &'r CaseResult> {
+        self.results.iter().flat_map(|r| &r.cases)
+    }
+
+    /// Why no case has a figure.
+    pub fn lacks(&self, figure: &str) -> String {
+        let by_power = ["power", "efficiency"].contains(&figure) || figure.contains("energy");
+        let source = self.results.first().map_or("", |r| r.power_source.as_str());
+        if by_power {
+            format!("no power was read; sensor: {source}")
+        } else if figure.contains("cycle") {
+            format!("no clock was read; sensor: {source}")
+        } else {
+            "it does not follow from what was measured".to_owned()
+        }
+    }
+
+    fn walks(&self) -> Vec<Walk<'r>> {
+        self.results.iter().flat_map(|r| sweep::walks(r)).collect()
+    }
+
+    /// Curves of a figure: of each sweep, one for each value of its other axis; of cases that are
+    /// not swept, one for all whose ids differ in their last part.
+    pub fn curves(&self, x: X, y: &str) -> Vec<Curve> {
+        let walks = self.walks();
+        let mut found: BTreeMap<(usize, String), Vec<Point>> = BTreeMap::new();
+        for (n, walk) in walks.iter().enumerate() {
+            let along = if let X::Axis(axis) = x { axis } else { 0 };
+            for point in &walk.points {
+                let other = value_at(point, 1 - along.min(1));
+                let other =
+                    other.map(|v| format!("{} {}", walk.axes[1 - along.min(1)].name(), shown(v)));
+                let name = [(walks.len() > 1).then(|| walk.case.to_owned()), other];
+                let name: Vec<String> = name.into_iter().flatten().collect();
+                let axis = value_at(point, along).and_then(serde_json::Value::as_f64);
+                found.entry((n, name.join(", "))).or_default().extend(place(point, x, y, axis));
+            }
+        }
+        for case in self.cases().filter(|c| c.swept.is_none() && !suite::is_floor(&c.id)) {
+            let name = case.id.rsplit_once('/').map_or(case.id.as_str(), |(begin, _)| begin);
+            let at = found.entry((walks.len(), name.to_owned())).or_default();
+            at.extend(place(case, x, y, None));
+        }
+        let mut out: Vec<((usize, String), Vec<Point>)> = found.into_iter().collect();
+        // Names hold numbers: 4 comes before 16.
+        out.sort_by_key(|((n, name), _)| {
+            let number = name.rsplit(' ').next().and_then(|w| w.parse::<u64>().ok());
+            (*n, number, name.clone())
+        });
+        let curve = |((_, name), mut points): ((usize, String), Vec<Point>)| {
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            (!points.is_empty()).then_some(Curve { name, points })
+        };
+        out.into_iter().filter_map(curve).collect()
+    }
+
+    /// The work-items that are needed at each number of additions, as measured and as models have it.
+    pub fn needed(&self) -> Vec<Curve> {
+        let exact = |(x, y): (f64, f64)| Point { x, y: Estimate::symmetric(y, 0.0) };
+        let curve = |name: String, points: Vec<(f64, f64)>| Curve {
+            name,
+            points: points.into_iter().map(exact).collect(),
+        };
+        let mut out = Vec::new();
+        for walk in self.walks() {
+            let needs = self.needs(&walk);
+            let known = needs.iter().filter_map(|n| Some((n.alpha, n.items?)));
+            out.push(curve(format!("measured, {}", walk.case), known.collect()));
+            let Some(kind) = walk.case.split('/').nth(1) else { continue };
+            let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
+            for model in [Model::Basic, Model::ByUtilisation] {
+                let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
+                out.push(curve(model.name().to_owned(), needs.iter().filter_map(of).collect()));
+            }
+        }
+        out.retain(|c| !c.points.is_empty());
+        out
+    }
+
+    fn needs(&self, walk: &Walk<'_>) -> Vec<Need> {
+        sweep::needed(walk, Peaks::of(walk, self.cases()))
+    }
+
+    fn saw_tooth(&self, figure: &str, over: bool) -> Result<Estimate, String> {
+        let units = self.results.first().map_or(1, |r| u64::from(r.device.compute_units.max(1)));
+        let mut worst: Option<f64> = None;
+        for walk in self.walks() {
+            let Some(along) = walk.axes.iter().position(|a| *a == Axis::Blocks) else { continue };
+            // Of two axes, a line for each value of the other.
+            let others = if walk.axes.len() > 1 { walk.values(1 - along) } else { Vec::new() };
+            let others = others.into_iter().map(Some);
+            let others: Vec<_> = if walk.axes.len() > 1 { others.collect() } else { vec![None] };
+            for other in others {
+                let line = walk.line(figure, along, other);
+                let points = line.iter().map(|(groups, of)| (*groups as u64, of.value));
+                let points: Vec<(u64, f64)> = points.filter(|p| p.0 <= 4 * units).collect();
+                let Some(waves) = SawTooth::fit(&points, units) else { continue };
+                for (groups, measured) in points.iter().filter(|p| p.0 > units) {
+                    let ratio = waves.throughput(*groups) / measured;
+                    let worse = |w: f64| if over { ratio > w } else { ratio < w };
+                    if worst.is_none_or(worse) {
+                        worst = Some(ratio);
+                    }
+                }
+            }
+        }
+        let why = "not measured with more work-groups than compute units";
+        worst.map(|w| Estimate::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
+    }
+
+    /// What is asked of the curve of needed work-items.
+    fn need(&self, of: Needed) -> Result<Estimate, String> {
+        let walks = self.walks();
+        let grid = walks.iter().map(|walk| self.needs(walk)).find(|needs| !needs.is_empty());
+        let needs = grid.unwrap_or_default();
+        let of_end = |end: Option<&Need>| {
+            let end = end.ok_or("no mix was measured")?;
+            let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
+            end.items.ok_or_else(why)
+        };
+        let value = match of {
+            Needed::Fewest => of_end(needs.first())?,
+            Needed::Most => of_end(needs.last())?,
+            Needed::Cusp => sweep::cusp(&needs)?.1,
+            Needed::Additions => sweep::cusp(&needs)?.0,
+        };
+        Ok(Estimate::symmetric(value, 0.0))
+    }
+
+    fn device(&self) -> Option<&'r DeviceFacts> {
+        self.results.first().map(|r| &r.device)
+    }
+
+    /// A value of an axis on this device.
+    fn wanted(&self, pick: Pick, (axis, value): (Axis, &str)) -> String {
+        let units = self.device().map_or(1, |d| d.compute_units as usize);
+        match (axis, pick.units, value.parse()) {
+            (Axis::Blocks, Some(of), Ok(number)) => of_units(number, of, units).to_string(),
+            _ => value.to_owned(),
+        }
+    }
+
+    fn picked(&self, pick: Pick) -> Result<Vec<Estimate>, String> {
+        let wanted: Vec<(Axis, String)> =
+            pick.at.iter().map(|at| (at.0, self.wanted(pick, *at))).collect();
+        let at = |case: &&CaseResult| {
+            wanted.iter().all(|(axis, wanted)| {
+                let place = case.swept.iter().flat_map(|s| &s.at);
+                place.into_iter().any(|c| c.axis == *axis && shown(&c.value) == *wanted)
+            })
+        };
+        let case = self.device().map_or_else(String::new, |d| stands_in(pick.case, d));
+        let ours: Vec<&CaseResult> =
+            self.cases().filter(|c| c.id.contains(&case)).filter(at).collect();
+        let found: Vec<Estimate> =
+            ours.iter().filter_map(|c| Some(c.figure(pick.figure)?.estimate)).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let reason = ours.iter().find_map(|c| c.reason.clone());
+        Err(match (reason, ours.is_empty()) {
+            (Some(reason), _) => reason,
+            (None, true) => "no such point was measured".to_owned(),
+            (None, false) => self.lacks(pick.figure),
+        })
+    }
+
+    fn most(&self, pick: Pick) -> Result<Estimate, String> {
+        let found = self.picked(pick)?;
+        let most = found.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
+        most.ok_or_else(|| self.lacks(pick.figure))
+    }
+
+    fn finding(&self, [name, figure]: [&str; 2]) -> Result<Estimate, String> {
+        let all = self.results.iter().flat_map(|r| &r.findings);
+        let mut figures = all.filter(|f| f.name == name).flat_map(|f| &f.figures);
+        let found = figures.find(|f| f.name == figure).map(|f| f.estimate);
+        found.ok_or_else(|| self.lacks(figure))
+    }
+
+    fn value(&self, of: Ours, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+        let fitted = || fitted.as_ref().map_err(Clone::clone);
+        match of {
+            Ours::Worst { model, over } => {
+                let ratio = fitted()?.worst_of(model, over)?;
+                Ok(Estimate::symmetric(ratio, 0.0))
+            }
+            Ours::Needed(of) => self.need(of),
+            Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
+            Ours::Input(input) => {
+                let value = fitted()?.input(input)?;
+                Ok(Estimate::symmetric(value, 0.0))
+            }
+            Ours::Most(pick) => self.most(pick),
+            Ours::Least(pick) => {
+                let found = self.picked(pick)?;
+                let least = found.into_iter().min_by(|a, b| a.value.total_cmp(&b.value));
+                least.ok_or_else(|| self.lacks(pick.figure))
+            }
+            Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
+            Ours::Found(finding, figure) => self.finding([finding, figure]),
+            Ours::FoundRatio(a, b) => Ok(self.finding(a)?.over(self.finding(b)?)),
+            Ours::FoundDifference(a, b) => Ok(self.finding(a)?.minus(self.finding(b)?)),
+            Ours::Level(pick) => {
+                let curves = self.curves(X::Axis(0), pick.figure);
+                let points = curves.first().map(|c| c.points.as_slice()).unwrap_or_default();
+                let first = points.first().ok_or_else(|| self.lacks(pick.figure))?.y.value;
+                let level = points.iter().take_while(|p| p.y.value <= LEVEL * first).count();
+                let last = level.checked_sub(1).and_then(|n| points.get(n));
+                let value = last.ok_or_else(|| self.lacks(pick.figure))?.x;
+                let high = if level == points.len() { f64::INFINITY } else { value };
+                Ok(Estimate { value, low: value, high })
+            }
+            Ours::Span(figure) => {
+                let [first, last] = self.ends(figure)?;
+                Ok(last.y.minus(first.y))
+            }
+            Ours::Nothing(why) => Err(why.to_owned()),
+        }
+    }
+
+    /// The points of a curve at 1 and at its end.
+    fn ends(&self, figure: &str) -> Result<[Point; 2], String> {
+        let curves = self.curves(X::Axis(0), figure);
+        let ends = curves.first().and_then(|c| Some([*c.points.first()?, *c.points.last()?]));
+        let [first, last] = ends.ok_or_else(|| self.lacks(figure))?;
+        if first.x == 1.0 && last.x > 1.0 {
+            return Ok([first, last]);
+        }
+        Err(format!("{} to {} were measured, and 1 and more are compared", first.x, last.x))
+    }
+
+    /// What was compared for a number of ours, where its name does not say.
+    pub fn compared(&self, row: &Row) -> Option<String> {
+        match row.ours {
+            Ours::Span(figure) => {
+                let [first, last] = self.ends(figure).ok()?;
+                Some(format!("{} against {}", last.x, first.x))
+            }
+            Ours::Ratio(a, b) => {
+                let at = |pick: Pick| -> Option<(&str, String)> {
+                    let at = *pick.at.iter().find(|at| at.0 == Axis::Blocks)?;
+                    Some((at.1, self.wanted(pick, at)))
+                };
+                let (a, b) = (at(a)?, at(b)?);
+                let other = a.0 != a.1 || b.0 != b.1;
+                other.then(|| format!("{} against {} work-groups", a.1, b.1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Ours, in the document's unit.
+    pub fn ours(&self, row: &Row, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+        let value = self.value(row.ours, fitted)?.times(row.times);
+        let Some(device) = self.device() else {
+            return Err("nothing was measured".to_owned());
+        };
+        let lanes = suite::lanes(device) as f64;
+        let schedulers = || {
+            schedulers(device)
+                .ok_or_else(|| "how many schedulers a compute unit has is not known".to_owned())
+        };
+        let by = match row.per {
+            Per::Device => 1.0,
+            Per::Unit => f64::from(device.compute_units.max(1)),
+            Per::Warp => lanes,
+            Per::Scheduler => schedulers()?,
+            Per::WarpOfScheduler => lanes * schedulers()?,
+        };
+        Ok(value.times(1.0 / by))
+    }
+}
+
+/// A time within this of the first is the same.
+const LEVEL: f64 = 1.05;
+
+/// Where a case stands on a curve.
+fn place(case: &CaseResult, x: X, y: &str, axis: Option<f64>) -> Option<Point> {
+    let x = match x {
+        X::Axis(_) => axis?,
+        X::Items => case.timing.as_ref().map(|t| (t.groups * t.group_size) as f64)?,
+        X::Figure(name) => case.figure(name)?.estimate.value,
+        X::Parameter(name) => case.number(name)?,
+    };
+    Some(Point { x, y: case.figure(y)?.estimate })
+}
