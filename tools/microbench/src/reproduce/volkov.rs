@@ -437,11 +437,11 @@ pub(super) const ALL: &[Experiment] = &[
                 "linear_concurrency",
             ),
             needed("for 90 %", &all([20.0, 16.0, 21.0, 14.0, 10.0]), "latency/stream"),
-            row(
+            warps(
                 "for 95 %",
-                "warps/scheduler",
                 &all([24.0, 18.0, 25.0, 16.0, 11.5]),
-                Ours::Nothing("the suite looks for 90 % of memory's peak alone"),
+                "latency/stream",
+                "concurrency_needed_95",
             ),
         ],
     ),

@@ -477,12 +477,17 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for
             // the rest (Volkov 2016, section 6.3).
             let share = if matches!(kind, Kind::Stream | Kind::Random) { 0.9 } else { 0.95 };
-            let enough = chains
-                .filter(|r| value(r, "throughput").is_some_and(|t| t.value >= share * peak.value));
-            let needed = enough
-                .filter_map(|r| value(r, "items_per_unit"))
-                .map(|e| e.value)
-                .min_by(f64::total_cmp);
+            let needed_for = |share: f64| {
+                chains
+                    .clone()
+                    .filter(|r| {
+                        value(r, "throughput").is_some_and(|t| t.value >= share * peak.value)
+                    })
+                    .filter_map(|r| value(r, "items_per_unit"))
+                    .map(|e| e.value)
+                    .min_by(f64::total_cmp)
+            };
+            let needed = needed_for(share);
             let linear = latency.value * peak.value / units;
             let clock = ours.iter().find_map(|r| value(r, "clock")).map(|e| e.value);
             let mut figures = vec![
@@ -495,9 +500,9 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             figures.extend(clock.map(|mhz| {
                 Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))
             }));
-            figures.extend(needed.map(|n| {
-                Figure::new("concurrency_needed", "items/unit", Estimate::symmetric(n, 0.0))
-            }));
+            let items = |name, n| Figure::new(name, "items/unit", Estimate::symmetric(n, 0.0));
+            figures.extend(needed.map(|n| items("concurrency_needed", n)));
+            figures.extend(needed_for(0.95).map(|n| items("concurrency_needed_95", n)));
             let in_cycles =
                 cycles.map_or_else(String::new, |c| format!(" ({:.1} cycles)", c.value));
             let needs = needed.map_or_else(

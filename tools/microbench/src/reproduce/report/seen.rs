@@ -33,6 +33,10 @@ impl<'r> Seen<'r> {
             format!("no power was read; sensor: {source}")
         } else if figure.contains("cycle") {
             format!("no clock was read; sensor: {source}")
+        } else if figure.starts_with("concurrency_needed") {
+            let why =
+                "dependent chains reach so much of the peak at no occupancy; independent ones do";
+            why.to_owned()
         } else {
             "it does not follow from what was measured".to_owned()
         }
