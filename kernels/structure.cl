@@ -45,6 +45,43 @@ kernel SIZED void pairs(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
 }
 #endif
 
+// Dependent products and sums in turn, COUPLES of them a turn, while there are turns left and no x is 0 (VECTOR wide). x and y begin as p and q.
+// Leaves x + y.
+#ifdef COUPLES
+#if WIDTH == 1
+#define NOT_ZERO(x) ((x) != (SCALAR)0)
+#else
+#define NOT_ZERO(x) all((x) != (VECTOR)((SCALAR)0))
+#endif
+kernel SIZED void couples(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
+{
+    VECTOR x = (VECTOR)(p), y = (VECTOR)(q);
+    for (uint j = 0; j < trips && NOT_ZERO(x); j++) {
+#pragma unroll
+        for (uint k = 0; k < COUPLES; k++) {
+            y = x * y;
+            x = x + y;
+        }
+    }
+    out[get_global_id(0)] = x + y;
+}
+#endif
+
+// Fusion of a comparison and an AND: a dependent step a turn, in a loop with one condition, or with two (-DBOTH). Leaves the chain's value.
+#ifdef CONDITIONS
+kernel SIZED void conditions(global uint *out, uint trips, uint x)
+{
+#ifdef BOTH
+    for (uint j = 0; j < trips && x != 0u; j++) {
+#else
+    for (uint j = 0; j < trips; j++) {
+#endif
+        x = x * 1664525u + 1013904223u;
+    }
+    out[get_global_id(0)] = x;
+}
+#endif
+
 // Register file: LIVE variables that are all alive through the loop. Leaves their sum.
 #ifdef LIVE
 kernel SIZED void registers(global uint *out, uint trips, uint p)

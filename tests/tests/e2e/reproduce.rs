@@ -54,6 +54,10 @@ fn an_experiment_has_the_documents_axes_and_numbers() {
         let page = file(&stage, "out/index.html");
         assert!(page.contains("199.96") || page.contains("200.0 GFLOP/s (HD Graphics 620)"));
         assert!(file(&stage, "out/000-fig4_7a.svg").contains("work-items"));
+        // The table of the terminal is on the page.
+        for word in ["<h2 id=\"experiment\">000/fig4.7a", "<th>HD Graphics 620", ">199.96"] {
+            assert!(page.contains(word), "{word}");
+        }
     }
 }
 
@@ -86,6 +90,18 @@ fn other_kinds_of_experiments_run_on_processors() {
         // The command is that of what ran.
         let command = format!("clscope bench structure/store/1 --sweep blocks=1,{many} --repeat 3");
         assert_eq!(of["commands"][0], command);
+        // Chains of products and sums, in four elements too, and loops with two conditions.
+        for (line, numbers) in [
+            ("002/fig10.1 --iterations 64", 5),
+            ("002/fig11.4 --sweep precision=int,float --iterations 64", 18),
+            ("002/fig9.1 --iterations 64", 3),
+        ] {
+            let of = state(line);
+            assert_eq!(of["state"], "measured", "{of}");
+            let all = of["numbers"].as_array().unwrap();
+            assert_eq!(all.len(), numbers);
+            assert!(all.iter().all(|n| n["here"]["value"].as_f64() > Some(0.0)), "{of}");
+        }
         // A suite as it is; without a clock there are no cycles, and the reason is told.
         let of = state("001/tab6.7");
         assert!(of["numbers"][0]["here"].is_null() && !of["curves"][0]["points"][0].is_null());
@@ -139,6 +155,12 @@ fn all_experiments_keep_to_a_budget_and_go_on_after_a_failure() {
     assert_eq!(state("000/fig4.4"), "failed");
     assert!(["measured", "cut_short"].contains(&state("000/fig4.3").as_str()));
     assert!(stage.join("out/000-fig4.3/index.html").exists(), "its own directory");
+    // One page leads to those that there are, and names the others with their reasons.
+    let index = file(&stage, "out/index.html");
+    assert!(index.contains("<a href=\"000-fig4.3/index.html\">000/fig4.3</a>"));
+    let alone = experiments.iter().filter_map(|e| e["name"].as_str());
+    assert!(alone.clone().count() > 60 && alone.clone().all(|name| index.contains(name)));
+    assert!(!index.contains("href=\"000-fig4.4/") && index.contains("not reproducible: "));
 }
 
 #[test]

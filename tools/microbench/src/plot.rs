@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod draw;
+mod index;
 mod page;
 
 use crate::cl::DeviceFacts;
@@ -12,7 +13,8 @@ use crate::sweep;
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
 
 pub use draw::PlotError;
-pub use page::page;
+pub use index::index;
+pub use page::{experiment, page};
 
 /// A plot.
 pub struct Plot {
@@ -313,7 +315,23 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     Ok(plots)
 }
 
-/// The curves of an experiment with the axes of its document; nothing where there are none.
+/// The numbers of ours as bars, where several have one unit.
+fn numbers(report: &Report, axes: &Axes<'_>) -> Result<Option<Plot>, PlotError> {
+    let known = || report.numbers.iter().filter_map(|n| Some((n, n.here?)));
+    let Some(unit) = known().next().map(|(n, _)| n.unit) else { return Ok(None) };
+    let drawn: Vec<(String, Point)> = known()
+        .filter(|(n, e)| n.unit == unit && e.value.is_finite())
+        .map(|(n, e)| (n.what.to_owned(), Point { x: 0.0, y: e.value, low: e.low, high: e.high }))
+        .collect();
+    if drawn.len() < 2 {
+        return Ok(None);
+    }
+    let svg = bars(&Axes { x: unit, y: "", marks: Vec::new(), ..*axes }, &drawn)?;
+    Ok(Some(Plot { name: axes.name.to_owned(), title: axes.title.to_owned(), svg }))
+}
+
+/// The curves of an experiment with the axes of its document, else its numbers as bars; nothing where
+/// there are none.
 ///
 /// # Errors
 /// Where the drawing library fails.
@@ -329,11 +347,9 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
         })
         .collect();
     let xs = || drawn.iter().flat_map(|l| &l.points).map(|p| p.x);
-    let (Some(x), Some(y), Some(first)) = (report.x, &report.y, xs().reduce(f64::min)) else {
-        return Ok(None);
-    };
+    let first = xs().reduce(f64::min);
     // Wide ranges read better by factors; 0 has no place there.
-    let wide = first > 0.0 && xs().fold(first, f64::max) / first >= 128.0;
+    let wide = first.is_some_and(|x| x > 0.0 && xs().fold(x, f64::max) / x >= 128.0);
     // What is behind a point would be taken for the ending of a file.
     let name = report.name.replace('/', "-").replace('.', "_");
     let title = format!("{}: {}", report.name, report.shows);
@@ -341,11 +357,14 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
         name: &name,
         title: &title,
         subtitle: &format!("{}, driver {}", device.name, device.driver),
-        x,
-        y,
+        x: report.x.unwrap_or_default(),
+        y: report.y.as_deref().unwrap_or_default(),
         scale: (if wide { Scale::Log(2.0) } else { Scale::Linear }, Scale::Linear),
         marks: Vec::new(),
     };
+    if first.is_none() {
+        return numbers(report, &axes);
+    }
     let svg = lines(&axes, &drawn)?;
     Ok(Some(Plot { name: name.clone(), title: title.clone(), svg }))
 }

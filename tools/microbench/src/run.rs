@@ -10,7 +10,7 @@ use crate::power::{Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::{self, Estimate};
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
-use crate::sweep::{self, Along, SweepError};
+use crate::sweep::{self, Along, Axis, SweepError};
 use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub fn sweeps(
     let mut out = Vec::new();
     for (suite, cases) in suites {
         let mut points = Vec::new();
-        for case in cases {
+        for case in apart(cases, along, &choice.cases) {
             if is_floor(&case.id) {
                 points.push(case);
             } else {
@@ -108,6 +108,36 @@ pub fn sweeps(
         out.push((suite, points));
     }
     Ok(out)
+}
+
+/// What tells a case from others that are swept along the same axes; nothing where no parameter of it
+/// says where it is on them.
+fn without(case: &Case, along: &[Along]) -> Option<BTreeMap<&'static str, serde_json::Value>> {
+    let mut rest = case.parameters.clone();
+    let mut told = false;
+    for Along { axis, .. } in along {
+        told |= rest.remove(axis.parameter()).is_some();
+        // The name of a pattern of memory holds its stride: stride16.
+        if let (Axis::Stride, Some(serde_json::Value::String(name))) =
+            (axis, rest.get_mut("pattern"))
+        {
+            name.truncate(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+        }
+    }
+    told.then_some(rest)
+}
+
+/// Cases without those that differ from an earlier one in what is swept alone: they are one sweep.
+/// What the user names by its own name stays.
+pub(crate) fn apart(cases: Vec<Case>, along: &[Along], named: &[String]) -> Vec<Case> {
+    let mut begun = Vec::new();
+    let mut keep = |case: &Case| {
+        let Some(rest) = without(case, along) else { return true };
+        let again = begun.contains(&rest);
+        begun.push(rest);
+        !again || named.contains(&case.id)
+    };
+    cases.into_iter().filter(|case| keep(case)).collect()
 }
 
 struct Pending {

@@ -75,6 +75,18 @@ impl Axis {
         }
     }
 
+    /// The parameter of a case that says where it is.
+    #[must_use]
+    pub fn parameter(self) -> &'static str {
+        match self {
+            Axis::Precision => "type",
+            Axis::Size => "bytes",
+            Axis::Blocks | Axis::Cores => "groups",
+            Axis::Tpb => "group_size",
+            axis => axis.name(),
+        }
+    }
+
     /// The axis of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Axis> {
@@ -362,14 +374,7 @@ pub fn grid(
         out.parameters.remove("sweep");
         out.parameters.remove("at");
         for Coordinate { axis, value } in &at {
-            let name = match axis {
-                Axis::Precision => "type",
-                Axis::Size => "bytes",
-                Axis::Blocks | Axis::Cores => "groups",
-                Axis::Tpb => "group_size",
-                axis => axis.name(),
-            };
-            out.parameters.insert(name, value.clone());
+            out.parameters.insert(axis.parameter(), value.clone());
         }
         out.place = Some(Place { case: case.id.clone(), at });
         out

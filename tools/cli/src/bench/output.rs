@@ -232,14 +232,21 @@ pub fn json(results: &Results) -> Result<()> {
 /// # Errors
 /// Where a file cannot be written or a plot cannot be drawn.
 pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
-    write_with(results, &plots(results)?, directory, png)
+    let plots = plots(results)?;
+    write_with(results, &plots, &page(results, &plots), directory, png)
 }
 
-/// The same with these plots.
+/// The same with these plots and this page.
 ///
 /// # Errors
 /// As [`write`].
-pub fn write_with(results: &Results, plots: &[Plot], directory: &Path, png: bool) -> Result<()> {
+pub fn write_with(
+    results: &Results,
+    plots: &[Plot],
+    page: &str,
+    directory: &Path,
+    png: bool,
+) -> Result<()> {
     write_whole(&directory.join("results.json"), |out| {
         Ok(serde_json::to_writer_pretty(out, results)?)
     })?;
@@ -258,7 +265,5 @@ pub fn write_with(results: &Results, plots: &[Plot], directory: &Path, png: bool
             Ok(out.write_all(plot.svg.as_bytes())?)
         })?;
     }
-    write_whole(&directory.join("index.html"), |out| {
-        Ok(out.write_all(page(results, plots).as_bytes())?)
-    })
+    write_whole(&directory.join("index.html"), |out| Ok(out.write_all(page.as_bytes())?))
 }

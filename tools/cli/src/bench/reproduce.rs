@@ -138,7 +138,20 @@ fn files(report: &Report, parts: &[&Results], directory: &Path, png: bool) -> Re
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let plots: Vec<plot::Plot> = plot::reproduced(report, &results.device)?.into_iter().collect();
-    output::write_with(&results, &plots, directory, png)
+    let page = plot::experiment(report, &results, &plots);
+    output::write_with(&results, &plots, &page, directory, png)
+}
+
+/// The page that leads to those of the experiments.
+fn write_index(of: &Reported, directory: &Path) -> Result<()> {
+    let link = |report: &Report| {
+        let page = folder(Path::new(""), report.name, false).join("index.html");
+        let there = directory.join(&page).is_file() && report.seconds.is_some();
+        there.then(|| page.display().to_string())
+    };
+    write_whole(&directory.join("index.html"), |out| {
+        Ok(out.write_all(plot::index(of, link).as_bytes())?)
+    })
 }
 
 fn write_reported(of: &Reported, directory: &Path) -> Result<()> {
@@ -230,6 +243,9 @@ pub fn run(args: &Args, name: &str) -> Result<ExitCode> {
         out.interrupted |= progress.stop();
         if let Some(directory) = &args.output {
             write_reported(&out, directory)?;
+            if !alone {
+                write_index(&out, directory)?;
+            }
         }
     }
     progress.bar.finish_and_clear();

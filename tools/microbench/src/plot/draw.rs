@@ -38,6 +38,22 @@ pub(super) struct Line {
     pub bare: bool,
 }
 
+impl Line {
+    /// Whether it is the other one of two: the smallest beside the largest.
+    fn is_lower(&self) -> bool {
+        self.name.ends_with(LOWER)
+    }
+
+    /// What two lines have in common.
+    fn stem(&self) -> &str {
+        let name = self.name.as_str();
+        name.strip_suffix(LOWER).or_else(|| name.strip_suffix(UPPER)).unwrap_or(name)
+    }
+}
+
+const LOWER: &str = ", smallest";
+const UPPER: &str = ", largest";
+
 /// How an axis runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
@@ -59,8 +75,8 @@ pub(super) struct Axes<'a> {
 }
 
 /// Colours that people with the common kinds of colour blindness can distinguish (Okabe and Ito
-/// 2008), without yellow.
-const COLOURS: [RGBColor; 7] = [
+/// 2008), without yellow; three darker ones for more lines.
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -68,6 +84,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(60, 60, 60),
+    RGBColor(148, 0, 0),
+    RGBColor(102, 51, 153),
+    RGBColor(128, 118, 0),
 ];
 const GREY: RGBColor = RGBColor(110, 110, 110);
 const SIZE: (u32, u32) = (760, 440);
@@ -116,8 +135,7 @@ fn short_of_two(value: &f64) -> String {
     }
 }
 
-/// What an axis shows. `room` is the share of it that is left free at its upper end, for the
-/// legend.
+/// What an axis shows. `room` is the share of it that is left free at its upper end.
 fn range(values: impl Iterator<Item = f64>, scale: Scale, room: f64) -> Range<f64> {
     let (low, high) = values
         .filter(|v| v.is_finite())
@@ -139,17 +157,21 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
     let mut svg = String::new();
     let failed = |why: &dyn Display| PlotError { plot: axes.name.to_owned(), why: why.to_string() };
     let all = || lines.iter().flat_map(|l| &l.points);
-    let room = if lines.len() > 1 { 0.1 + 0.06 * lines.len() as f64 } else { 0.0 };
+    let styles = styles(lines);
     let xs = range(all().map(|p| p.x), axes.scale.0, 0.0);
-    let ys = range(all().map(|p| p.y), axes.scale.1, room);
+    let ys = range(all().map(|p| p.y), axes.scale.1, 0.0);
     // Intervals that leave the plot end at its edge.
     let inside = |y: f64| y.clamp(ys.start, ys.end);
     let (x_label, y_label) = (labels(axes.scale.0), labels(axes.scale.1));
     {
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let whole = (SIZE.0, SIZE.1 + legend_height(lines));
+        let root = SVGBackend::with_string(&mut svg, whole).into_drawing_area();
         root.fill(&WHITE).map_err(|e| failed(&e))?;
         titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
-        let mut builder = ChartBuilder::on(&root);
+        // The legend stands below: it never covers what was measured.
+        let (upper, lower) = root.split_vertically(SIZE.1);
+        legend(&lower, lines, &styles).map_err(|e| failed(&e))?;
+        let mut builder = ChartBuilder::on(&upper);
         builder
             .margin(12)
             .margin_top(52)
@@ -180,17 +202,17 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                     );
                     chart.draw_series(dashed).map_err(|e| failed(&e))?;
                 }
-                for (index, line) in lines.iter().enumerate() {
-                    let colour = COLOURS[index % COLOURS.len()];
-                    let series = LineSeries::new(
-                        line.points.iter().map(|p| (p.x, p.y)),
-                        colour.stroke_width(2),
-                    );
-                    chart.draw_series(series).map_err(|e| failed(&e))?.label(&line.name).legend(
-                        move |(x, y)| {
-                            PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
-                        },
-                    );
+                for (line, style) in lines.iter().zip(&styles) {
+                    let colour = style.colour;
+                    let points = line.points.iter().map(|p| (p.x, p.y));
+                    let stroke = colour.stroke_width(2);
+                    if style.dashed {
+                        let series = DashedLineSeries::new(points, 7, 4, stroke);
+                        chart.draw_series(series).map_err(|e| failed(&e))?;
+                    } else {
+                        let series = LineSeries::new(points, stroke);
+                        chart.draw_series(series).map_err(|e| failed(&e))?;
+                    }
                     if !line.bare {
                         let whiskers = line.points.iter().filter(|p| p.low < p.high).map(|p| {
                             PathElement::new(
@@ -204,16 +226,6 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                         chart.draw_series(dots).map_err(|e| failed(&e))?;
                     }
                 }
-                if lines.len() > 1 {
-                    chart
-                        .configure_series_labels()
-                        .position(SeriesLabelPosition::UpperLeft)
-                        .background_style(WHITE.mix(0.85))
-                        .border_style(RGBColor(190, 190, 190))
-                        .label_font(("sans-serif", 13))
-                        .draw()
-                        .map_err(|e| failed(&e))?;
-                }
             }};
         }
         let (x, y) = (xs.clone(), ys.clone());
@@ -226,6 +238,63 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
         root.present().map_err(|e| failed(&e))?;
     }
     Ok(svg)
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Style {
+    colour: RGBColor,
+    dashed: bool,
+}
+
+/// A colour for each line, one for two that belong together: the lower one is dashed. So are those
+/// behind the last colour.
+fn styles(lines: &[Line]) -> Vec<Style> {
+    let mut stems: Vec<&str> = Vec::new();
+    lines
+        .iter()
+        .map(|line| {
+            let known = stems.iter().position(|s| *s == line.stem());
+            let number = known.unwrap_or_else(|| {
+                stems.push(line.stem());
+                stems.len() - 1
+            });
+            let again = number / COLOURS.len() % 2 == 1;
+            Style { colour: COLOURS[number % COLOURS.len()], dashed: line.is_lower() != again }
+        })
+        .collect()
+}
+
+/// Height of a row of the legend.
+const ROW: u32 = 19;
+/// Columns of the legend.
+const COLUMNS: usize = 2;
+
+fn legend_height(lines: &[Line]) -> u32 {
+    if lines.len() < 2 { 0 } else { 10 + ROW * lines.len().div_ceil(COLUMNS) as u32 }
+}
+
+fn legend<B: DrawingBackend>(
+    area: &DrawingArea<B, plotters::coord::Shift>,
+    lines: &[Line],
+    styles: &[Style],
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    if lines.len() < 2 {
+        return Ok(());
+    }
+    for (number, (line, style)) in lines.iter().zip(styles).enumerate() {
+        let x = 68 + (number % COLUMNS) as i32 * 340;
+        let y = 8 + (number / COLUMNS) as i32 * ROW as i32;
+        let pieces: &[(i32, i32)] =
+            if style.dashed { &[(0, 7), (11, 18), (22, 28)] } else { &[(0, 28)] };
+        for (from, to) in pieces {
+            let piece = [(x + from, y), (x + to, y)];
+            area.draw(&PathElement::new(piece, style.colour.stroke_width(2)))?;
+        }
+        let text = TextStyle::from(("sans-serif", 13));
+        area.draw_text(&line.name, &text, (x + 34, y - 7))?;
+    }
+    Ok(())
 }
 
 /// Bars that lie on their sides, each with its interval; `bars` holds names and points whose x is
@@ -323,6 +392,19 @@ mod tests {
             [(20_000.0, "20 k"), (0.5, "0.5"), (1000.0, "1000"), (30.0, ""), (900.0, "")]
         {
             assert_eq!(short_of_decades(&value), want);
+        }
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let line = |name: &str| Line { name: name.to_owned(), points: Vec::new(), bare: false };
+        let two = styles(&[line("a, largest"), line("a, smallest"), line("b, largest")]);
+        assert_eq!(two[0].colour, two[1].colour);
+        assert!(!two[0].dashed && two[1].dashed && two[2].colour != two[0].colour);
+        let many: Vec<Line> = (0..2 * COLOURS.len()).map(|n| line(&n.to_string())).collect();
+        let many = styles(&many);
+        for (n, style) in many.iter().enumerate() {
+            assert!(!many[..n].contains(style), "{n}");
         }
     }
 }

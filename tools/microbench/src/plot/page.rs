@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::Plot;
+use super::index::beside;
+use crate::reproduce::Report;
 use crate::results::{CaseResult, Results, Status};
 use crate::suite::SUITES;
 use std::fmt::Write as _;
@@ -10,16 +12,17 @@ use std::fmt::Write as _;
 /// The page is no larger than about this, bytes; what tables have no room for is in the CSV.
 const MOST_BYTES: usize = 3_000_000;
 
-const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;margin:1em auto;padding:0 1em;color:#222}\
-    figure{display:inline-block;margin:.3em;max-width:100%}\
-    svg{max-width:100%;height:auto;border:1px solid #ddd}\
+// Plots scroll on phones instead of shrinking until nobody can read them.
+pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;margin:1em auto;padding:0 1em;color:#222}\
+    figure{display:inline-block;margin:.3em;max-width:100%;overflow-x:auto}\
+    svg{max-width:100%;min-width:640px;height:auto;border:1px solid #ddd}\
     table{border-collapse:collapse;font-size:.85em;display:block;overflow-x:auto}\
     td,th{padding:.15em .7em;border-bottom:1px solid #eee;text-align:left}\
     td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00}\
     summary{cursor:pointer;padding:.3em 0}h2,h3{scroll-margin-top:.5em}li{margin:.2em 0}";
 
 /// Text as HTML.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -34,6 +37,16 @@ fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// One page that needs nothing beside it: contents, findings, plots, and every figure as a table.
 #[must_use]
 pub fn page(results: &Results, plots: &[Plot]) -> String {
+    whole(results, plots, None)
+}
+
+/// The page of an experiment of a document: the same, below the document's numbers and ours.
+#[must_use]
+pub fn experiment(of: &Report, results: &Results, plots: &[Plot]) -> String {
+    whole(results, plots, Some(of))
+}
+
+fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     let d = &results.device;
     let mut html = format!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -48,6 +61,9 @@ pub fn page(results: &Results, plots: &[Plot]) -> String {
     );
     if results.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");
+    }
+    if let Some(of) = of {
+        html.push_str(&beside(of));
     }
     let found: Vec<&str> = subjects()
         .map(|s| s.0)

@@ -1,12 +1,13 @@
-//! The Mali T-624 (Matsentidou 2020): groups, batches, pairs, registers, stores and loads, sharing.
+//! The Mali T-624 (Matsentidou 2020): groups, batches, stores and loads, sharing. What it fuses and
+//! keeps in registers is in [`super::couples`].
 #![forbid(unsafe_code)]
 
 use super::{
-    Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, of, row, sweep, watched,
+    Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, row, sweep, watched,
 };
 use crate::sweep::Axis;
 
-const MALI: Devices = Devices(&["Mali T-624"]);
+pub(super) const MALI: Devices = Devices(&["Mali T-624"]);
 const STEPS: &str = "structure/groups/1";
 /// Compute units of the document's device.
 const UNITS: usize = 4;
@@ -23,14 +24,10 @@ const TO_320: Span = Span::OfUnits(
     &[1, 16, 32, 63, 64, 65, 96, 128, 129, 160, 192, 193, 224, 256, 257, 288, 320],
 );
 
-const TIME: &str = "time_per_statement";
+pub(super) const TIME: &str = "time_per_statement";
 
-const fn over(label: &'static str) -> Draw {
+pub(super) const fn over(label: &'static str) -> Draw {
     Draw::Curves { x: X::Axis(0), label, y: TIME }
-}
-
-const fn over_parameter(label: &'static str) -> Draw {
-    Draw::Curves { x: X::Parameter("at"), label, y: TIME }
 }
 
 const fn at(figure: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
@@ -38,12 +35,22 @@ const fn at(figure: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
 }
 
 /// A time over one at fewer groups; printed are both.
-const fn slower(what: &'static str, printed: &'static [Option<f64>], many: Pick, few: Pick) -> Row {
+pub(super) const fn slower(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    many: Pick,
+    few: Pick,
+) -> Row {
     row(what, "", printed, Ours::Ratio(many, few))
 }
 
-/// All.
-pub(super) const ALL: &[Experiment] = &[
+/// Time over that of words far apart.
+const fn shared(what: &'static str, finding: &'static str) -> Row {
+    row(what, "", &[None], Ours::Found(finding, "ratio"))
+}
+
+/// Chapters 7 and 8.
+pub(super) const GROUPS: &[Experiment] = &[
     MALI.experiment(
         "002/fig7.2",
         "7.1",
@@ -110,83 +117,10 @@ pub(super) const ALL: &[Experiment] = &[
         ),
         &[],
     ),
-    MALI.cannot(
-        "002/fig9.1",
-        "9.1",
-        "fusion of a comparison and an AND",
-        "no case counts turns by two conditions",
-    ),
-    MALI.experiment(
-        "002/fig9.3",
-        "9.2",
-        "fusion of products and sums: dependent pairs against independent ones",
-        measured(
-            &[sweep(&["structure/fused_float", "structure/split_float"], &[])],
-            over_parameter("pairs in flight"),
-        ),
-        &[],
-    ),
-    MALI.cannot(
-        "002/fig10.1",
-        "10.1",
-        "time of 2 to 6 dependent products and sums",
-        "no case has chains of such lengths; `002/fig10.2` has independent pairs",
-    ),
-    MALI.experiment(
-        "002/fig10.2",
-        "10.1",
-        "independent products and sums: what one VLIW word holds (and figure 10.5)",
-        measured(&[sweep(&["structure/fused_int"], &[])], over_parameter("pairs in flight")),
-        &[
-            // The times of a statement, times the statements.
-            Row {
-                times: 2.0,
-                ..slower(
-                    "time of 2 pairs / of 1 (190.002 / 190.002 ms)",
-                    &[Some(1.0)],
-                    of("/int2", TIME),
-                    of("/int1", TIME),
-                )
-            },
-            Row {
-                times: 4.0,
-                ..slower(
-                    "time of 4 pairs / of 1 (316.67 / 190.002 ms)",
-                    &[Some(316.67 / 190.002)],
-                    of("/int4", TIME),
-                    of("/int1", TIME),
-                )
-            },
-        ],
-    ),
-    MALI.experiment(
-        "002/fig10.7",
-        "10.2",
-        "three independent pairs over the width of vectors",
-        measured(
-            &[sweep(&["structure/fused_int/int3"], &[(Axis::Width, Span::Usual)])],
-            over("elements of a vector"),
-        ),
-        &[],
-    ),
-    MALI.experiment(
-        "002/fig11.2",
-        "11.1",
-        "time over live variables: the register file",
-        measured(&[sweep(&["structure/registers"], &[])], over_parameter("live words")),
-        &[row(
-            "first that is spilled",
-            "words",
-            &[Some(17.0)],
-            Ours::Found("structure/registers/spill", "at"),
-        )],
-    ),
-    MALI.cannot(
-        "002/fig11.4",
-        "11.2",
-        "time over live vectors",
-        "the case of live variables has words alone",
-    ),
+];
+
+/// Chapters 12 and 13.
+pub(super) const MEMORY: &[Experiment] = &[
     MALI.experiment(
         "002/fig12.3",
         "12.1",
@@ -216,12 +150,15 @@ pub(super) const ALL: &[Experiment] = &[
         "12.3",
         "adding to one word and to words of their own, in one group and between groups",
         measured(&[sweep(&["structure/sharing"], &[])], Draw::Numbers),
-        &[row(
-            "shared by a group / far apart (identical there)",
-            "",
-            &[None],
-            Ours::Found("structure/sharing/shared_in_group", "ratio"),
-        )],
+        &[
+            shared(
+                "shared by a group / far apart (identical there)",
+                "structure/sharing/shared_in_group",
+            ),
+            shared("shared by all / far apart", "structure/sharing/shared_word"),
+            shared("neighbours / far apart", "structure/sharing/neighbours"),
+            shared("same line / far apart", "structure/sharing/same_line_between_groups"),
+        ],
     ),
     MALI.experiment(
         "002/fig12.9",

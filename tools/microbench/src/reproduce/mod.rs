@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod couples;
 mod duarte;
 mod matsentidou;
 mod measure;
@@ -317,7 +318,9 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
         duarte::THESIS,
         volkov::ALL,
         volkov_models::ALL,
-        matsentidou::ALL,
+        matsentidou::GROUPS,
+        couples::ALL,
+        matsentidou::MEMORY,
         duarte::PAPER,
         piispanen::ALL,
     ]

@@ -162,7 +162,11 @@ pub(super) const ALL: &[Experiment] = &[
         "Zhang and Owens on newer devices, 64 additions",
         64,
         &[Model::ZhangOwens, Model::Basic],
-        &[],
+        &[over(
+            "Zhang and Owens: largest (there up to 1.9 or 2, not said of which device)",
+            NONE,
+            Model::ZhangOwens,
+        )],
     ),
     at(
         "001/fig7.7",

@@ -411,11 +411,14 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let mut cases: Vec<Case> = variants(device, settings)
         .into_iter()
         .map(|variant| {
-            let parameters = BTreeMap::from([
+            let mut parameters = BTreeMap::from([
                 ("pattern", json!(variant.pattern.name())),
                 ("width", json!(variant.width)),
                 ("elements_per_item", json!(variant.trips)),
             ]);
+            if let Pattern::Stride(by) | Pattern::Local(by) = variant.pattern {
+                parameters.insert("stride", json!(by));
+            }
             Case::of(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classes;
+mod couples;
 pub mod flop;
 pub mod latency;
 pub mod levels;

@@ -428,6 +428,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             Variant { question: Question::AddOnes(gap, spread), groups, group },
         );
     }
+    cases.extend(super::couples::cases());
     cases
 }
 

@@ -122,3 +122,21 @@ fn axes_that_choose_the_same_are_not_swept_together() {
     }
     assert!(both_choose(Axis::Blocks, Axis::Width).is_none());
 }
+
+/// Transfers of every size are one sweep over sizes; what differs otherwise is not taken together.
+#[test]
+fn cases_that_differ_in_what_is_swept_alone_are_one_sweep() {
+    let ids = |pattern: &str, axis| {
+        let all = Settings { full: true, ..Settings::default() };
+        let cases = SUITES.iter().flat_map(|s| (s.cases)(&device(), &all));
+        let cases = cases.filter(|c| crate::run::matches(&c.id, pattern)).collect();
+        let kept = crate::run::apart(cases, &[usual_of(axis)], &[]);
+        kept.into_iter().map(|c| c.id).collect::<Vec<String>>()
+    };
+    assert_eq!(ids("transfer/pinned/to_device", Axis::Size).len(), 1);
+    assert_eq!(ids("transfer/pinned", Axis::Size).len(), 2, "both directions");
+    assert_eq!(ids("memory/stride", Axis::Stride).len(), 1);
+    assert_eq!(ids("flop/private/float/fma", Axis::Width), ["flop/private/float/fma/scalar"]);
+    assert_eq!(ids("flop/private/float/fma", Axis::Blocks).len(), 5);
+    assert_eq!(ids("structure/sharing", Axis::Cores).len(), 5, "which say nothing of groups");
+}

@@ -49,7 +49,9 @@ impl<'r> Seen<'r> {
     /// Curves of a figure: of each sweep, one for each value of its other axis; of cases that are
     /// not swept, one for all whose ids differ in their last part.
     pub fn curves(&self, x: X, y: &str) -> Vec<Curve> {
-        let walks = self.walks();
+        // A parameter tells cases from each other: curves go through them.
+        let through = matches!(x, X::Parameter(_));
+        let walks = if through { Vec::new() } else { self.walks() };
         let mut found: BTreeMap<(usize, String), Vec<Point>> = BTreeMap::new();
         for (n, walk) in walks.iter().enumerate() {
             let along = if let X::Axis(axis) = x { axis } else { 0 };
@@ -63,10 +65,15 @@ impl<'r> Seen<'r> {
                 found.entry((n, name.join(", "))).or_default().extend(place(point, x, y, axis));
             }
         }
-        for case in self.cases().filter(|c| c.swept.is_none() && !suite::is_floor(&c.id)) {
-            let name = case.id.rsplit_once('/').map_or(case.id.as_str(), |(begin, _)| begin);
-            let at = found.entry((walks.len(), name.to_owned())).or_default();
-            at.extend(place(case, x, y, None));
+        let alone = |c: &&CaseResult| (through || c.swept.is_none()) && !suite::is_floor(&c.id);
+        for case in self.cases().filter(alone) {
+            let id = case.swept.as_ref().map_or(case.id.as_str(), |s| s.case.as_str());
+            let begin = id.rsplit_once('/').map_or(id, |(begin, _)| begin).to_owned();
+            let place = case.swept.iter().flat_map(|s| &s.at);
+            let place = place.map(|c| format!("{} {}", c.axis.name(), shown(&c.value)));
+            let name: Vec<String> = std::iter::once(begin).chain(place).collect();
+            let at = found.entry((walks.len(), name.join(", "))).or_default();
+            at.extend(self::place(case, x, y, None));
         }
         let mut out: Vec<((usize, String), Vec<Point>)> = found.into_iter().collect();
         // Names hold numbers: 4 comes before 16.

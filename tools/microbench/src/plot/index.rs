@@ -1,0 +1,137 @@
+//! The documents' numbers beside ours as HTML: the table of an experiment, and the page that leads
+//! to all experiments of a run. Owns their layout; refuses to load anything from elsewhere.
+#![forbid(unsafe_code)]
+
+use super::page::{STYLE, escaped};
+use crate::reproduce::{Number, Report, Reported};
+use std::fmt::Write as _;
+
+/// Most numbers of an experiment in the table of all; its own page has the rest.
+const FEW: usize = 3;
+
+/// A number for people: four digits that count, or as it is where it is short.
+fn number(x: f64) -> String {
+    let text = x.to_string();
+    if text.len() <= 8 {
+        return text;
+    }
+    match x.abs() {
+        a if !a.is_finite() => "?".to_owned(),
+        a if a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 0.1 => format!("{x:.3}"),
+        _ => format!("{x:.3e}"),
+    }
+}
+
+/// Ours, or why there is none.
+fn here(of: &Number) -> String {
+    let reason = of.reason.as_deref().filter(|r| !r.is_empty()).unwrap_or("not measured");
+    let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
+    match &of.here {
+        Some(e) if e.high.is_infinite() && e.low == e.value => {
+            format!("at least {}{how}", number(e.value))
+        }
+        Some(e) => number(e.value) + &how,
+        None => format!("none: {reason}"),
+    }
+}
+
+/// What an experiment is: document, section, commands, and its numbers as a table.
+pub(super) fn beside(of: &Report) -> String {
+    let mut html = format!(
+        "<h2 id=\"experiment\">{}: {}</h2><p>{}, section {}</p>",
+        escaped(of.name),
+        escaped(of.shows),
+        escaped(of.document),
+        escaped(of.section)
+    );
+    for text in of.commands.iter() {
+        let _ = write!(html, "<p><code>{}</code></p>", escaped(text));
+    }
+    for text in of.reason.iter().chain(&of.notes) {
+        let _ = write!(html, "<p>{}</p>", escaped(text));
+    }
+    let Some(first) = of.numbers.first() else {
+        html.push_str("<p>The document prints no number for it.</p>");
+        return html;
+    };
+    html.push_str("<table><tr><th>the document<th>unit");
+    for printed in &first.printed {
+        let _ = write!(html, "<th>{}", escaped(printed.device));
+    }
+    html.push_str("<th>here</tr>");
+    for row in &of.numbers {
+        let _ = write!(html, "<tr><td>{}<td>{}", escaped(row.what), escaped(row.unit));
+        for printed in &row.printed {
+            let text = printed.value.map_or_else(|| "-".to_owned(), number);
+            let _ = write!(html, "<td class=\"n\">{text}");
+        }
+        let _ = write!(html, "<td class=\"n\">{}</tr>", escaped(&here(row)));
+    }
+    html.push_str("</table>");
+    html
+}
+
+/// A few numbers in one cell.
+fn few(of: &Report) -> String {
+    let known = of.numbers.iter().filter(|n| n.here.is_some());
+    let line = |n: &Number| {
+        let printed: Vec<String> = n.printed.iter().filter_map(|p| p.value).map(number).collect();
+        let printed = if printed.is_empty() { "-".to_owned() } else { printed.join(", ") };
+        let unit = if n.unit.is_empty() { String::new() } else { format!(" {}", n.unit) };
+        escaped(&format!("{}: {printed}; here {}{unit}", n.what, here(n)))
+    };
+    let mut lines: Vec<String> = known.take(FEW).map(line).collect();
+    if of.numbers.len() > lines.len() && !lines.is_empty() {
+        lines.push(format!("{} of {} numbers", lines.len(), of.numbers.len()));
+    }
+    lines.join("<br>")
+}
+
+/// One page that leads to the page of each experiment; `link` gives where that is, if there is one.
+#[must_use]
+pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String {
+    let d = &of.device;
+    let mut html = format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>clscope bench: experiments on {0}</title><style>{STYLE}</style></head><body>\
+         <h1>Experiments of the reference documents on {0}</h1>\
+         <p>{1}; driver {2}; {3} compute units.</p>",
+        escaped(&d.name),
+        escaped(&d.platform),
+        escaped(&d.driver),
+        d.compute_units
+    );
+    if of.interrupted {
+        html.push_str("<p class=\"bad\">The run was ended early.</p>");
+    }
+    html.push_str(
+        "<table><tr><th>experiment<th>section<th>what it shows<th>status\
+         <th>the document; here</tr>",
+    );
+    let mut document = "";
+    for report in &of.experiments {
+        if report.document != document {
+            document = report.document;
+            let _ = write!(html, "<tr><th colspan=\"5\">{}</tr>", escaped(document));
+        }
+        let name = escaped(report.name);
+        let name = match link(report) {
+            Some(to) => format!("<a href=\"{}\">{name}</a>", escaped(&to)),
+            None => name,
+        };
+        let why = report.reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        let _ = write!(
+            html,
+            "<tr><td>{name}<td>{}<td>{}<td>{}{}<td>{}</tr>",
+            escaped(report.section),
+            escaped(report.shows),
+            report.state.words(),
+            escaped(&why),
+            few(report)
+        );
+    }
+    html.push_str("</table></body></html>\n");
+    html
+}
