@@ -413,7 +413,7 @@ fn the_timeline_of_a_page_draws_the_trace() {
     let said = drawn["said"].as_array().unwrap();
     let says = |part: &str| said.iter().any(|s| s.as_str().unwrap().contains(part));
     assert!(says("after its call began") && says("clock bound ±") && says("begin "), "{said:?}");
-    assert!(!says(" J at "), "no sensor, no joules: {said:?}");
+    assert!(!says("J ± "), "no sensor, no joules: {said:?}");
     // With a sensor a command says its joules, and the kernel's watts are the report's.
     crate::energy::emulated(&stage);
     let drawn = run("t");
@@ -427,7 +427,9 @@ fn the_timeline_of_a_page_draws_the_trace() {
         assert!(known.iter().any(|k| (k / w - 1.0).abs() < 1e-12), "{w} is none of {known:?}");
     }
     let said = drawn["said"].as_array().unwrap();
-    assert!(said.iter().any(|s| s.as_str().unwrap().contains(" J at ")), "{said:?}");
+    let joules = said.iter().filter_map(Value::as_str).find(|s| s.contains("J ± "));
+    let joules = joules.unwrap_or_else(|| panic!("no joules in {said:?}"));
+    assert!(joules.contains(" W ± ") && joules.contains("(95 %)"), "{joules}");
 }
 
 /// A browser to open pages in; `None` where there is none, which is said.

@@ -5,7 +5,8 @@ mod common;
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_testing::Limited;
-use clscope_trace::defs::{Def, Device, Kernel, Queue};
+use clscope_trace::defs::{Def, Device, Geometry, Kernel, Queue};
+use clscope_trace::record::CommandKind;
 use common::{Stage, save, stderr};
 
 fn page(stage: &Stage, arguments: &[&str]) -> String {
@@ -160,18 +161,159 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
     let shown = between(&text, "<span>Device busy</span>", "</div>");
-    let busy: f64 = between(shown, "data-v=\"", "\"").parse().unwrap();
+    let share: f64 = between(shown, "data-v=\"", "\"").parse().unwrap();
     let truth = (0..400).map(|i| 10_000.0 + f64::from(i)).sum::<f64>();
-    assert!((busy / truth - 1.0).abs() < 0.02, "{busy} {truth}");
     assert!(shown.contains(">~") && shown.contains("not all launches were timed"), "{shown}");
     let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!(json["devices"][0]["busy_estimate_ns"]["value"].as_f64(), Some(busy));
+    let busy = json["devices"][0]["busy_estimate_ns"]["value"].as_f64().unwrap();
+    assert!((busy / truth - 1.0).abs() < 0.02, "{busy} {truth}");
+    assert_eq!(json["devices"][0]["busy_share"]["value"].as_f64(), Some(share));
+    let wall = json["duration_ns"].as_f64().unwrap();
+    assert!((share / (busy / wall) - 1.0).abs() < 1e-12, "{share}");
     assert_eq!(json["devices"][0]["busy_without"], 1);
     assert!(shown.contains("without 1 of kinds never timed"), "{shown}");
     let idle = between(&text, "<section id=\"idle\">", "</section>");
     assert!(idle.contains("not known: between timed ones ran others"), "{idle}");
     assert!(!idle.contains("No gap between commands"), "{idle}");
+    assert!(idle.contains("<p>Gaps between") && !text.contains('`'), "a sentence, and no backtick");
+    assert!(idle.contains("<code>record --device-timing event</code>"), "{idle}");
+    // What the host waited for is known in part, and each part says of how many launches it is.
+    let waits = between(&text, "<section id=\"waits\">", "</section>");
+    assert!(waits.contains("what was not sampled") && waits.contains("were not sampled ran"));
+    let findings = between(&text, "<section id=\"findings\">", "</section>");
+    assert!(findings.contains("part of the commands was timed, 78 of 401 launches"), "{findings}");
+    assert!(findings.contains("why devices were idle is not known"), "{findings}");
+    let queues = between(&text, "<h3>Command queues</h3>", "</section>");
+    assert!(queues.contains("idle time and gaps are not known"), "{queues}");
+    let timeline = between(&text, "<section id=\"time\">", "</section>");
+    assert!(timeline.contains("left out are not drawn"), "{timeline}");
+}
+
+/// What a kernel's row opens to is of timed launches, and says so; its launches add up to the row's.
+#[test]
+fn opened_rows_of_a_sample_say_which_launches_they_are_of() {
+    let stage = Stage::new();
+    let host = HostModel::default();
+    let mut process = ProcessBuilder::standard(host, 4000, 1);
+    process.anchor(1_000_000_000);
+    for i in 0..800u64 {
+        let (id, at) = (i + 1, 10_000 + i * 20_000);
+        let timed = i < 32 || i % 8 == 3;
+        let probability = if i < 32 { 1.0 } else { 0.125 };
+        let geometry = 1 + (i % 4 == 0) as u32;
+        let launch = CommandSpec { geometry, ..CommandSpec::sampled(id, 1, 1, probability, timed) };
+        process.thread(0).enqueue(at, at + 1_000, &launch);
+        if timed {
+            let stamps = [500, 1_500, 2_000, 12_000].map(|t| host.raw + at + t);
+            process.thread(0).timing(at + 18_100, id, stamps);
+        }
+    }
+    for (id, global) in [(1, [1_024, 1, 1]), (2, [64, 64, 1])] {
+        process.define(Geometry { id, dimensions: 2, global, ..Geometry::default() });
+    }
+    process.exit(20_000_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let text = page(&stage, &[]);
+    let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let (kernel, of) = (&json["kernels"][0], &json["kernels"][0]["time_ns"]);
+    assert_eq!((kernel["count"].as_u64(), of["count"].as_u64()), (Some(800), Some(128)));
+    let opened = between(&text, "<details class=\"kernel\">", "</details>");
+    assert!(opened.contains("Of 800 launches 128 were timed"), "{opened}");
+    assert!(opened.contains(&format!("<b data-v=\"{}\">", of["total"])), "{opened}");
+    assert_eq!(opened.matches("Timed launches").count(), 2, "{opened}");
+    // By size: launches, timed, total and mean of those.
+    let figures = |row: &str| -> Vec<f64> {
+        row.split("data-v=\"")
+            .skip(1)
+            .map(|c| c.split('"').next().unwrap().parse().unwrap())
+            .collect()
+    };
+    let sizes = between(opened, "<th>Global size</th>", "</table>");
+    assert!(sizes.contains("Total of timed") && sizes.contains("Mean of timed"), "{sizes}");
+    let rows: Vec<Vec<f64>> = sizes.split("<tr><td").skip(1).map(figures).collect();
+    assert_eq!(rows.len(), 2, "{sizes}");
+    let sum = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>();
+    assert_eq!((sum(0), sum(1)), (800.0, 128.0));
+    assert_eq!(Some(sum(2)), of["total"].as_f64());
+    // The row has both numbers, too.
+    let row = between(&text, "<section id=\"kernels\">", "</tr>\n</tbody>");
+    assert!(row.contains("<th class=\"n\">Timed</th>") && row.contains("Max timed"), "{row}");
+}
+
+/// One definition of the busy share: of the time recorded, in text, JSON and page.
+#[test]
+fn the_busy_share_is_the_same_everywhere() {
+    let stage = Stage::new();
+    let mut process = launches(&["alone".to_owned(), "other".to_owned()], true);
+    process.exit(40_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let device = &json["devices"][0];
+    let share = device["busy_share"]["value"].as_f64().unwrap();
+    let number = |v: &serde_json::Value| v.as_f64().unwrap();
+    assert_eq!(number(&device["busy_ns"]), 10_000.0);
+    assert!((share - 10_000.0 / number(&json["duration_ns"])).abs() < 1e-12, "{device}");
+    assert!(number(&device["extent_ns"]) < number(&json["duration_ns"]), "or nothing is tested");
+    let page = page(&stage, &[]);
+    let shown = between(&page, "<span>Device busy</span>", "</div>");
+    assert!(shown.contains(&format!("data-v=\"{share}\"")), "{shown}");
+    let rounded = format!("{:.1}", 100.0 * share);
+    assert!(shown.contains(&format!(">{rounded} %<")), "{shown}");
+    let text = stage.clscope().args(["report", "t.clscope"]).ended();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains(&format!("busy 10.0us, {rounded}% of the")), "{text}");
+}
+
+/// What stands out is said with its figure, what helps, and a link to a section that is there.
+#[test]
+fn findings_name_figure_remedy_and_section() {
+    let stage = Stage::new();
+    let host = HostModel::default();
+    let mut process = ProcessBuilder::standard(host, 4000, 1);
+    process.anchor(1_000_000_000);
+    // 200 launches of 5 µs, each enqueued for 15 and waited for; then one long wait for a transfer.
+    for i in 0..200u64 {
+        let (id, at) = (i + 1, 10_000 + i * 30_000);
+        process.thread(0).enqueue(at, at + 15_000, &CommandSpec::kernel(id, 1, 1));
+        let stamps = [500, 14_000, 15_000, 20_000].map(|t| host.raw + at + t);
+        process.thread(0).timing(at + 22_000, id, stamps);
+        process.thread(0).plain(function::FINISH, at + 16_000, at + 22_500, 0, 1);
+    }
+    process.thread(0).call(function::FINISH, 6_500_000, 6_501_000, -5, &[1]);
+    let at = 7_000_000;
+    let write = CommandSpec::transfer(999, 1, CommandKind::WriteBuffer, 1 << 20);
+    process.thread(0).enqueue(at, at + 900_000, &write);
+    process.thread(0).timing(
+        at + 900_100,
+        999,
+        [500, 1_500, 2_000, 800_000].map(|t| host.raw + at + t),
+    );
+    process.exit(8_000_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let text = page(&stage, &[]);
+    let findings = between(&text, "<section id=\"findings\">", "</section>");
+    for (part, remedy, section) in [
+        ("The host was blocked on devices for 1.30 ms", "enqueue ahead", "waits"),
+        (
+            "clEnqueueNDRangeKernel: 3.00 ms of host time in 200 calls",
+            "fewer and larger",
+            "functions",
+        ),
+        ("A call takes 15.0 µs on average, a launch 5.00 µs", "fewer and larger", "functions"),
+        ("Devices were idle for", "What helps", "idle"),
+        ("Transfers took 798 µs", "pinned memory", "transfers"),
+        ("(200 launches, median 5.0", "join kernels", "kernels"),
+        ("1 API call failed: clFinish with CL_OUT_OF_RESOURCES (1)", "clscope check", "functions"),
+    ] {
+        let one = findings.lines().find(|line| line.contains(part));
+        let one = one.unwrap_or_else(|| panic!("no {part} in {findings}"));
+        assert!(one.contains(remedy) && one.contains(&format!("href=\"#{section}\"")), "{one}");
+        assert!(text.contains(&format!("<section id=\"{section}\">")), "{section}");
+    }
+    assert!(!findings.contains('`'), "code is shown as code");
 }
 
 #[test]

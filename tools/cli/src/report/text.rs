@@ -123,26 +123,20 @@ fn heading(report: &Report, width: usize) -> Page {
     }
     for device in report.devices.iter().take(4) {
         let extent = device.extent_ns;
-        let busy = match device.busy_ns {
-            Some(busy) => format!(
-                "busy {} of {}",
-                percent((extent > 0).then(|| busy as f64 / extent as f64)),
-                time(extent as f64)
-            ),
-            None => {
-                let wall = report.duration_ns.map(|ns| ns as f64).filter(|ns| *ns > 0.0);
-                match (&device.busy_estimate_ns, wall) {
-                    (Some(busy), Some(wall)) => format!(
-                        "busy ~{}{}, ~{} of the {} recorded",
-                        time(busy.value),
-                        busy.relative()
-                            .map_or_else(String::new, |r| format!(" +-{}", percent(Some(r)))),
-                        percent(Some((busy.value / wall).min(1.0))),
-                        time(wall),
-                    ),
-                    _ => format!("in use for {}", time(extent as f64)),
-                }
+        let busy = match (device.busy(), &device.busy_share, report.duration_ns) {
+            (Some(busy), Some(share), Some(wall)) => {
+                let interval = busy.relative().filter(|_| busy.estimated);
+                format!(
+                    "busy {mark}{}{}, {mark}{} of the {} recorded",
+                    time(busy.value),
+                    interval.map_or_else(String::new, |r| format!(" +-{}", percent(Some(r)))),
+                    percent(Some(share.value)),
+                    time(wall as f64),
+                    mark = if busy.estimated { "~" } else { "" },
+                )
             }
+            _ if extent == 0 => "no command has a device time".to_owned(),
+            _ => format!("in use for {}", time(extent as f64)),
         };
         let process = report.processes.iter().find(|p| p.label == device.process);
         // The same device has a line for each process that used it.
@@ -157,6 +151,14 @@ fn heading(report: &Report, width: usize) -> Page {
         }
         if let Some(why) = &device.busy_absent {
             line(&mut out, "", &format!("busy time is not known: {why}"));
+        }
+        if let Some(idle) = device.idle_ns.filter(|_| extent > 0) {
+            let (extent, idle) = (time(extent as f64), time(idle as f64));
+            line(
+                &mut out,
+                "",
+                &format!("from its first command to its last {extent}, idle {idle}"),
+            );
         }
         let timing = process.map_or("", |p| p.device_timing.as_str());
         let steps = if device.clock_steps > 0 {
@@ -566,21 +568,12 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     let mut table = Table::new(&["share", "blocked", "waits", "blocked in, while the device ran"]);
     let limit = shown.limit(report.waits.len());
     for w in &report.waits[..limit] {
-        let rest: u64 = w.waited_for.iter().skip(WAITED_FOR).map(|r| r.ns).sum();
         let total = w.function.time_ns.total as f64;
-        let of = |name: &str, ns: u64| {
-            format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total)))
+        let of = |(name, ns): (&str, Option<u64>)| match ns {
+            Some(ns) => format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total))),
+            None => name.to_owned(),
         };
-        let mut ran: Vec<String> =
-            w.waited_for.iter().take(WAITED_FOR).map(|r| of(&r.name, r.ns)).collect();
-        if rest > 0 {
-            ran.push(of("others", rest));
-        }
-        match w.nothing_ns {
-            Some(ns) if ns > 0 => ran.push(of("nothing timed", ns)),
-            None => ran.push("what was not sampled".to_owned()),
-            _ => {}
-        }
+        let ran: Vec<String> = w.ran(WAITED_FOR).into_iter().map(of).collect();
         let f = &w.function;
         table.row(vec![
             percent(w.share_of_waits),

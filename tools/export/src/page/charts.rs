@@ -65,6 +65,11 @@ pub fn overview(
         .raw("</text></svg>\n");
 }
 
+/// What a picture of launches shows.
+fn timed(of: &Details) -> &'static str {
+    if of.all.timed < of.all.count { "Timed launches" } else { "Launches" }
+}
+
 /// Launches by length.
 pub fn distribution(page: &mut Html, of: &Details) {
     let (Some(first), Some(last)) = (of.lengths.keys().next(), of.lengths.keys().last()) else {
@@ -73,7 +78,7 @@ pub fn distribution(page: &mut Html, of: &Details) {
     let most = of.lengths.values().copied().max().unwrap_or(1).max(1) as f64;
     let bins = f64::from(last - first + 1);
     let low = |bin: u32| time((f64::from(bin) / 4.0).exp2());
-    page.raw("<figure><figcaption>Launches by length, four bars to a doubling</figcaption><svg viewBox=\"0 0 400 110\" role=\"img\" aria-label=\"Distribution\">");
+    page.raw("<figure><figcaption>").raw(timed(of)).raw(" by length, four bars to a doubling</figcaption><svg viewBox=\"0 0 400 110\" role=\"img\" aria-label=\"Distribution\">");
     for (bin, count) in &of.lengths {
         let height = *count as f64 / most * 85.0;
         let (x, width) = (f64::from(bin - first) / bins * 400.0, (400.0 / bins).min(60.0));
@@ -96,7 +101,7 @@ pub fn over_time(page: &mut Html, of: &Details, length: u64) {
     if most == 0 {
         return;
     }
-    page.raw("<figure><figcaption>Length over the run</figcaption><svg viewBox=\"0 0 400 110\" role=\"img\" aria-label=\"Length over time\">");
+    page.raw("<figure><figcaption>").raw(timed(of)).raw(": length over the run</figcaption><svg viewBox=\"0 0 400 110\" role=\"img\" aria-label=\"Length over time\">");
     let points = of.over_time.iter().flat_map(|few| {
         let low = (few.low != few.high).then_some(few.low);
         low.into_iter().chain([few.high])

@@ -1,26 +1,44 @@
 //! Owns what a kernel's row opens to: the distribution of its lengths, its length over time, its
-//! launches by size and by place, its build options. Refuses to estimate: all of it is of timed
-//! launches.
+//! launches by size and by place, its build options. Refuses to estimate: launches are all of them,
+//! times are those of the timed ones, and both numbers are there.
 #![forbid(unsafe_code)]
 
 use super::html::cut;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
 use clscope_profile::profile::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Points of a length over time.
 const POINTS: usize = 400;
 /// Sizes and places of one kernel that are kept; the rest is summed up.
 const KINDS: usize = 40;
 
-/// Launches and their time.
+/// Launches and the time of those that were timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
-    /// Timed launches.
+    /// All launches.
     pub count: u64,
-    /// Their time, ns.
+    /// Those of them that were timed.
+    pub timed: u64,
+    /// Time of the timed ones, ns.
     pub total: u128,
+}
+
+impl Sum {
+    fn add(&mut self, length: Option<u64>) {
+        self.plus(Self {
+            count: 1,
+            timed: length.is_some().into(),
+            total: length.map_or(0, u128::from),
+        });
+    }
+
+    fn plus(&mut self, other: Self) {
+        self.count += other.count;
+        self.timed += other.timed;
+        self.total += other.total;
+    }
 }
 
 /// When a launch began, ns since the origin, and its length, ns.
@@ -56,6 +74,8 @@ pub struct Details {
     /// out is missing.
     pub over_time: Vec<Few>,
     step: u64,
+    /// All of its launches.
+    pub all: Sum,
     /// The kernel's name, without what else tells rows apart.
     pub kernel: String,
     /// By global and local size.
@@ -67,9 +87,14 @@ pub struct Details {
 }
 
 impl Details {
-    fn add(&mut self, at: i64, length: u64) {
+    /// A timed launch.
+    fn length(&mut self, length: u64) {
         let bin = if length == 0 { 0 } else { (4.0 * (length as f64).log2()).floor() as u32 };
         *self.lengths.entry(bin).or_default() += 1;
+    }
+
+    /// A timed launch whose place in time is known.
+    fn point(&mut self, at: i64, length: u64) {
         self.step = self.step.max(1);
         let one = Few { low: (at, length), high: (at, length), count: 1 };
         match self.over_time.last_mut().filter(|few| few.count < self.step) {
@@ -85,11 +110,35 @@ impl Details {
     }
 }
 
-fn count(of: &mut BTreeMap<String, Sum>, key: String, length: u64) {
-    let key = if of.len() < KINDS || of.contains_key(&key) { key } else { "others".to_owned() };
-    let sum = of.entry(key).or_default();
-    sum.count += 1;
-    sum.total += u128::from(length);
+/// What has no name in a trace.
+const UNKNOWN: &str = "not recorded";
+
+/// Sums by name: the largest, and the rest as one. Empty where nothing has a name.
+fn largest(named: BTreeMap<String, Sum>) -> BTreeMap<String, Sum> {
+    if named.keys().all(|name| name == UNKNOWN) {
+        return BTreeMap::new();
+    }
+    let mut rows: Vec<(String, Sum)> = named.into_iter().collect();
+    rows.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.total, sum.count)));
+    let mut out = BTreeMap::new();
+    for (i, (name, sum)) in rows.into_iter().enumerate() {
+        let name = if i < KINDS { name } else { "others".to_owned() };
+        out.entry(name).or_insert_with(Sum::default).plus(sum);
+    }
+    out
+}
+
+/// Sums by a process's ids, of which a trace has as many as definitions.
+type ById = HashMap<(u32, u32), Sum>;
+
+/// The same by what the ids stand for.
+fn by_name(sums: &ById, name: impl Fn(u32, u32) -> Option<String>) -> BTreeMap<String, Sum> {
+    let mut named: BTreeMap<String, Sum> = BTreeMap::new();
+    for ((process, id), sum) in sums {
+        let name = name(*process, *id).unwrap_or_else(|| UNKNOWN.to_owned());
+        named.entry(name).or_default().plus(*sum);
+    }
+    largest(named)
 }
 
 /// A kernel and its device.
@@ -98,20 +147,20 @@ pub type Key = (String, String);
 /// Of the kernels that are wanted, all in one pass.
 pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Details> {
     let trace = view.trace();
-    let mut out: BTreeMap<Key, Details> = BTreeMap::new();
+    let mut out: BTreeMap<Key, (Details, ById, ById)> = BTreeMap::new();
     let by = view.row_grouping();
     let variant = by.variant();
     let mut known: BTreeMap<(u32, u32, u32, u32), Option<Key>> = BTreeMap::new();
     for event in trace.events(Some(view.alignment())) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
-        let Outcome::Timed(times) = &command.outcome else { continue };
-        let Some(placed) = times.placed.as_ref().filter(|_| record.kind.is_kernel()) else {
+        if !record.kind.is_kernel() {
             continue;
-        };
+        }
+        let process = command.process.0;
         let definitions = &trace.process(command.process).definitions;
         let variant = variant.map_or(0, |of| of(record));
-        let of = (command.process.0, record.object, record.queue, variant);
+        let of = (process, record.object, record.queue, variant);
         let key = known.entry(of).or_insert_with(|| {
             let device = definitions.clock_device(record.queue).unwrap_or(0);
             let name = by.name(trace, command.process, record.object, variant);
@@ -121,21 +170,23 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
         let Some(key) = key else { continue };
         if !out.contains_key(key) {
             let kernel = definitions.kernel_name(record.object).into_owned();
-            out.insert(key.clone(), Details { kernel, ..Details::default() });
+            let details = Details { kernel, ..Details::default() };
+            out.insert(key.clone(), (details, ById::new(), ById::new()));
         }
-        let Some(details) = out.get_mut(key) else { continue };
-        let length = times.duration();
-        details.add(placed.stamps[2].0 - origin, length);
-        if let Some(g) = definitions.geometries.get(&record.geometry) {
-            let d = (g.dimensions as usize).min(3);
-            let shown = |sizes: &[u64; 3]| {
-                sizes[..d].iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
-            };
-            let local = g.local.as_ref().map_or("chosen by the runtime".to_owned(), shown);
-            count(&mut details.sizes, format!("{}, local {local}", shown(&g.global)), length);
-        }
-        if let Some(site) = view.sites().get(ProcessIndex(of.0), record.site) {
-            count(&mut details.places, cut(&site.name), length);
+        let Some((details, sizes, places)) = out.get_mut(key) else { continue };
+        let times = match &command.outcome {
+            Outcome::Timed(times) => Some(times),
+            _ => None,
+        };
+        let length = times.map(|times| times.duration());
+        details.all.add(length);
+        sizes.entry((process, record.geometry)).or_default().add(length);
+        places.entry((process, record.site)).or_default().add(length);
+        if let Some(length) = length {
+            details.length(length);
+            if let Some(placed) = times.and_then(|times| times.placed.as_ref()) {
+                details.point(placed.stamps[2].0 - origin, length);
+            }
         }
         let program = definitions.kernels.get(&record.object).map(|k| k.program);
         if let Some(options) = program.and_then(|p| definitions.build_options.get(&p))
@@ -145,7 +196,23 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
             details.options.insert(options.clone());
         }
     }
-    out
+    let size = |process: u32, id: u32| {
+        let g = trace.process(ProcessIndex(process)).definitions.geometries.get(&id)?;
+        let d = (g.dimensions as usize).min(3);
+        let shown = |sizes: &[u64; 3]| {
+            sizes[..d].iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
+        };
+        let local = g.local.as_ref().map_or("chosen by the runtime".to_owned(), shown);
+        Some(format!("{}, local {local}", shown(&g.global)))
+    };
+    let place = |process: u32, id: u32| {
+        view.sites().get(ProcessIndex(process), id).map(|site| cut(&site.name))
+    };
+    let named = |(key, (details, sizes, places)): (Key, (Details, ById, ById))| {
+        let (sizes, places) = (by_name(&sizes, size), by_name(&places, place));
+        (key, Details { sizes, places, ..details })
+    };
+    out.into_iter().map(named).collect()
 }
 
 #[cfg(test)]
@@ -158,8 +225,9 @@ mod tests {
         for i in 0..100_000u64 {
             // One launch that was slow, and one that was fast.
             let length = [1_000 + i % 7, 90_000, 10];
-            details.add(i as i64, length[usize::from(i == 70_001) + 2 * usize::from(i == 33)]);
-            count(&mut details.sizes, format!("{}", i % 100), 1);
+            let length = length[usize::from(i == 70_001) + 2 * usize::from(i == 33)];
+            details.length(length);
+            details.point(i as i64, length);
         }
         assert!(details.over_time.len() < 2 * POINTS && details.over_time.len() >= POINTS);
         assert!(details.over_time.windows(2).all(|w| w[0].high.0 < w[1].low.0));
@@ -167,7 +235,25 @@ mod tests {
         assert!(details.over_time.iter().any(|few| few.low == (33, 10)));
         assert_eq!(details.over_time.iter().map(|few| few.count).sum::<u64>(), 100_000);
         assert_eq!(details.lengths.values().sum::<u64>(), 100_000);
-        assert_eq!(details.sizes.values().map(|s| s.count).sum::<u64>(), 100_000);
-        assert_eq!(details.sizes.len(), KINDS + 1);
+    }
+
+    #[test]
+    fn of_many_sizes_the_largest_stay_and_no_launch_is_lost() {
+        let mut sums = ById::new();
+        for i in 0..100_000u32 {
+            // Of each kind every second one was timed; kind 99 takes longest, and id 7 has no name.
+            let length = (i / 100 % 2 == 0).then_some(u64::from(i % 100));
+            sums.entry((0, i % 100)).or_default().add(length);
+        }
+        let named = by_name(&sums, |_, id| (id != 7).then(|| format!("size {id}")));
+        assert_eq!(named.len(), KINDS + 1);
+        assert!(named.contains_key("size 99") && !named.contains_key("size 0"), "{named:?}");
+        let all = named.values().fold(Sum::default(), |mut all, sum| {
+            all.plus(*sum);
+            all
+        });
+        assert_eq!(all, Sum { count: 100_000, timed: 50_000, total: 500 * (0..100).sum::<u128>() });
+        assert_eq!(named["size 99"], Sum { count: 1_000, timed: 500, total: 500 * 99 });
+        assert!(by_name(&sums, |_, _| None).is_empty(), "nothing is named");
     }
 }

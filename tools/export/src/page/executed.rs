@@ -165,11 +165,12 @@ fn bounds(page: &mut Html, on: &Explained, of: &Explanatory) {
     let levers = of.levers.iter().map(|l| (l.text.as_str(), l.evidence));
     page.raw("<ul class=\"explained\">\n");
     for (text, evidence) in statements.chain(levers) {
-        page.raw("<li>").put(text).raw(" <small>").put(evidence.name()).raw("</small></li>\n");
+        page.raw("<li>").prose(text).raw(" <small>").put(evidence.name()).raw("</small></li>\n");
     }
     // What the whole device lacks is why a kernel has no bounds.
     for Missing { what, remedy } in of.missing.iter().chain(&on.missing) {
-        page.raw("<li class=\"soft\">Not known: ").put(what).raw(": ").put(remedy).raw("</li>\n");
+        page.raw("<li class=\"soft\">Not known: ").prose(what).raw(": ").prose(remedy);
+        page.raw("</li>\n");
     }
     page.raw("</ul>\n");
 }

@@ -7,6 +7,8 @@ use std::fmt::Display;
 
 /// Most characters of a name: longer ones are cut, and whole in the document's JSON.
 const NAME: usize = 160;
+/// Most characters of a text of this program, which may hold names.
+const PROSE: usize = 1_000;
 
 /// A page being made.
 #[derive(Debug, Default)]
@@ -42,6 +44,31 @@ impl Html {
         self.put(cut(name))
     }
 
+    /// A text of this program that may hold names: what stands between backticks is shown as code.
+    pub fn prose(&mut self, text: &str) -> &mut Self {
+        let text = cut_at(text, PROSE);
+        let mut parts = text.split('`').peekable();
+        let mut code = false;
+        while let Some(part) = parts.next() {
+            match (code, parts.peek().is_some()) {
+                (true, true) => self.raw("<code>").put(part).raw("</code>"),
+                // One that is never closed is a character like others.
+                (true, false) => self.raw("`").put(part),
+                (false, _) => self.put(part),
+            };
+            code = !code;
+        }
+        self
+    }
+
+    /// The same as a sentence of its own.
+    pub fn sentence(&mut self, text: &str) -> &mut Self {
+        let mut rest = text.chars();
+        let first = rest.next().map(char::to_uppercase).into_iter().flatten();
+        let text: String = first.chain(rest).collect();
+        self.prose(text.trim_end_matches('.')).raw(".")
+    }
+
     /// What was made.
     pub fn finish(self) -> String {
         self.text
@@ -67,7 +94,11 @@ impl Html {
 
 /// A name on one line, cut where it is very long.
 pub fn cut(name: &str) -> String {
-    match name.char_indices().nth(NAME) {
+    cut_at(name, NAME)
+}
+
+fn cut_at(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
         Some((at, _)) => format!("{}… ({} bytes)", line(&name[..at]), name.len()),
         None => line(name).into_owned(),
     }
@@ -107,6 +138,15 @@ pub fn bytes(n: f64) -> String {
     digits(value, unit)
 }
 
+/// A figure of any unit: three digits at least, and powers of ten only where it has many.
+pub fn number(x: f64) -> String {
+    match x.abs() {
+        a if a != 0.0 && !(1e-3..1e9).contains(&a) => format!("{x:.2e}"),
+        a if a != 0.0 && a < 0.995 => format!("{x:.4}"),
+        _ => digits(x, "").trim_end().to_owned(),
+    }
+}
+
 /// Three digits.
 fn digits(value: f64, unit: &str) -> String {
     let decimals = match value.abs() {
@@ -136,6 +176,22 @@ mod tests {
             html.put(format_args!("a{c}b"));
             assert!(html.finish().chars().all(|c| c.is_ascii_graphic()), "{c:?}");
         }
+    }
+
+    #[test]
+    fn backticks_are_code_and_what_is_in_them_is_no_markup() {
+        let mut html = Html::default();
+        html.sentence("gaps: `record <b>` times all").prose(" a`b");
+        html.prose(&"`x".repeat(1_000));
+        let text = html.finish();
+        assert!(
+            text.starts_with("Gaps: <code>record &lt;b&gt;</code> times all. a`b<code>x</code>x"),
+            "{text}"
+        );
+        assert_eq!(text.matches("<code>").count(), text.matches("</code>").count());
+        assert!(text.ends_with("(2000 bytes)"), "{text}");
+        let shown = [1980.0, 42.04, 0.5, 3.26e-7, 0.0, 2e12].map(number);
+        assert_eq!(shown, ["1980", "42.0", "0.5000", "3.26e-7", "0", "2.00e12"]);
     }
 
     #[test]

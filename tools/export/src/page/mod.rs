@@ -10,6 +10,7 @@
 mod charts;
 mod details;
 mod executed;
+mod findings;
 pub(crate) mod html;
 mod spans;
 mod tables;
@@ -19,19 +20,20 @@ use crate::{ExportError, stacks};
 use clscope_analysis::stats::estimate::Estimate;
 use clscope_io::text::is_printable;
 use clscope_models::explain::Explained;
+use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
-use clscope_profile::report::data::Device;
 use html::{Html, bytes, joules, time};
 use serde::Serialize;
 use spans::Timeline;
+use std::collections::BTreeSet;
 use std::io::Write;
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 /// SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "Pm5lgTzAEKquLNtGvP+u7fVPhzCRJzbKUBEGWD2vkjw=";
-const STYLE_HASH: &str = "r1VkcLqnYYGOucIVgg0xTB8yfKLjyE6adDGZgA3d6M8=";
+const SCRIPT_HASH: &str = "+pUSPIPiXVo6TdfMqbPW8yrkdQb4Vg7zMqe4/Hgld1I=";
+const STYLE_HASH: &str = "ssj8+I+9dYvGvp1x/sNqjFSisAb0PZGp2har+a8I+2s=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;
@@ -66,8 +68,10 @@ struct Facts<'f> {
     classes: &'f [String],
     #[serde(rename = "ofDevice")]
     of_device: &'f [bool],
-    /// Watts of each class, where they are known.
+    /// Watts of each class, where they are known, and half of their 95 % interval.
     watts: &'f [Option<f64>],
+    #[serde(rename = "wattsHalf")]
+    watts_half: &'f [Option<f64>],
     power: Vec<Curve>,
     /// Busy part of all devices by stretch.
     busy: Vec<f64>,
@@ -121,7 +125,7 @@ pub fn write(
     head(&mut page, report, options);
     changes(&mut page, report);
     figures(&mut page, report);
-    tables::findings(&mut page, report);
+    findings::findings(&mut page, report);
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     let known = executed::Known::of(view, &options.explained);
     tables::kernels(&mut page, report, &details, &known, length);
@@ -137,6 +141,7 @@ pub fn write(
         classes: &timeline.classes,
         of_device: &timeline.of_device,
         watts: &timeline.watts,
+        watts_half: &timeline.watts_half,
         power,
         busy: mean(timeline.busy.values(), BINS),
         partial: report.sampling.is_some(),
@@ -224,7 +229,7 @@ fn figures(page: &mut Html, report: &Report) {
         if let Some(exact) = exact {
             page.raw(" data-v=\"").put(exact).raw("\"");
         }
-        page.raw(">").name(value).raw("</b><span>").name(more).raw("</span></div>");
+        page.raw(">").name(value).raw("</b><span>").prose(more).raw("</span></div>");
     };
     each_figure(&mut figure, report);
     page.raw("</div>\n");
@@ -239,7 +244,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         n => format!("first begin to last end of {n} processes"),
     };
     figure("Recorded", &wall.map_or("nothing".into(), time), wall, &processes);
-    busy(figure, report, wall);
+    busy(figure, report);
     let measured: Vec<_> = report.energy.iter().flat_map(|e| &e.devices).collect();
     if measured.is_empty() {
         let why = report.energy.as_ref().and_then(|e| e.absent.clone());
@@ -269,52 +274,58 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     }
     let of = |severity: &str| report.issues.iter().filter(|i| i.severity == severity).count();
     let (warnings, errors) = (of("warning") + of("error"), report.totals.errors);
-    let more = format!("{errors} API call{} failed", if errors == 1 { "" } else { "s" });
+    let codes: BTreeSet<&str> =
+        (report.issues.iter()).filter(|i| i.severity != "note").map(|i| i.code.as_str()).collect();
+    let mut more: Vec<String> = codes.iter().take(3).map(|code| code.replace('-', " ")).collect();
+    if codes.len() > 3 {
+        more.push(format!("{} more kinds", codes.len() - 3));
+    }
+    more.push(format!("{errors} API call{} failed", if errors == 1 { "" } else { "s" }));
+    let more = more.join(", ");
     figure("Warnings", &warnings.to_string(), Some(warnings as f64), &more);
 }
 
-/// Time in which devices ran commands, estimated where sampling left some out.
-fn busy(figure: &mut Figure<'_>, report: &Report, wall: Option<f64>) {
+/// Part of the time recorded in which devices ran commands, estimated where sampling left some out.
+fn busy(figure: &mut Figure<'_>, report: &Report) {
     let used: Vec<_> = report.devices.iter().filter(|d| d.extent_ns > 0).collect();
-    let of_device = |device: &Device| match (device.busy_ns, &device.busy_estimate_ns) {
-        (Some(ns), _) => Some(Estimate::exact(ns as f64)),
-        (None, Some(e)) => Some(Estimate { value: e.value, low: e.low, high: e.high }),
-        (None, None) => None,
-    };
-    let sum = (used.iter())
-        .try_fold(Estimate::exact(0.0), |sum, device| Some(sum.plus(of_device(device)?)));
-    match (sum, wall) {
-        _ if used.is_empty() => {
-            figure("Device busy", "nothing ran", None, "no command has a device time");
-        }
-        (Some(busy), Some(wall)) if wall > 0.0 => {
-            let share = (busy.value / wall / used.len() as f64).min(1.0);
-            let of = format!("of {} device{}", used.len(), if used.len() == 1 { "" } else { "s" });
-            let estimated = used.iter().any(|d| d.busy_ns.is_none());
-            let (mark, more) = match estimated {
-                false => ("", format!("{} {of}", time(busy.value))),
-                true => (
-                    "~",
-                    format!(
-                        "~{}, {} to {}, {of}: not all launches were timed{}",
-                        time(busy.value),
-                        time(busy.low),
-                        time(busy.high),
-                        match used.iter().map(|d| d.busy_without).sum::<u64>() {
-                            0 => String::new(),
-                            n => format!("; without {n} of kinds never timed"),
-                        }
-                    ),
-                ),
-            };
-            let shown = format!("{mark}{:.1} %", 100.0 * share);
-            figure("Device busy", &shown, Some(busy.value), &more);
-        }
-        _ => {
-            let why = used.iter().find_map(|d| d.busy_absent.as_deref());
-            figure("Device busy", "not known", None, why.unwrap_or("the trace has no duration"));
-        }
+    if used.is_empty() {
+        return figure("Device busy", "nothing ran", None, "no command has a device time");
     }
+    let known: Option<Vec<_>> = used.iter().map(|d| d.busy_share.zip(d.busy())).collect();
+    let Some(known) = known else {
+        let why = used.iter().find_map(|d| d.busy_absent.as_deref());
+        return figure(
+            "Device busy",
+            "not known",
+            None,
+            why.unwrap_or("the trace has no duration"),
+        );
+    };
+    let sum = |of: fn(&(Interval, Interval)) -> Interval| {
+        let each = known.iter().map(of);
+        each.map(|b| Estimate { value: b.value, low: b.low, high: b.high })
+            .fold(Estimate::exact(0.0), Estimate::plus)
+    };
+    let n = used.len() as f64;
+    let (share, busy) = (sum(|of| of.0).times(1.0 / n), sum(|of| of.1));
+    let of = match used.len() {
+        1 => "of the time recorded".to_owned(),
+        n => format!("of the time recorded, mean of {n} devices"),
+    };
+    let estimated = known.iter().any(|(_, busy)| busy.estimated);
+    let of_all =
+        |of: Estimate| Interval { estimated, ..Interval::estimated(of.value, of.low, of.high) };
+    let mut more = format!("{of}: {}", tables::told(&of_all(busy), time));
+    if estimated {
+        more += "; not all launches were timed";
+    }
+    let without: u64 = used.iter().map(|d| d.busy_without).sum();
+    if without > 0 {
+        more += &format!("; without {without} of kinds never timed");
+    }
+    let mark = if estimated { "~" } else { "" };
+    let shown = format!("{mark}{}", tables::percent(share.value));
+    figure("Device busy", &shown, Some(share.value), &more);
 }
 
 /// The timeline: a picture for all, and what the script draws on.
@@ -329,14 +340,17 @@ fn picture(
     charts::overview(page, (&timeline.busy, partial), power, length);
     page.raw("</div>\n<div id=\"timeline\"><canvas id=\"overview\"></canvas><canvas id=\"lanes\" tabindex=\"0\"></canvas><p class=\"soft\"><button id=\"in\">+</button> <button id=\"out\">−</button> <button id=\"all\">All</button> drag to move; wheel (after a click, or with Ctrl), pinch or W and S to zoom; A and D to move; drag over the upper strip to choose a part</p><p id=\"detail\" aria-live=\"polite\"></p></div>\n<p id=\"told\" class=\"soft\">");
     if timeline.resolution > 0 {
-        page.put(format!(
-            "{} spans are drawn of {}: neighbours within {} are one. Larger pages show more (--max-size), and `clscope export perfetto` each.",
+        page.prose(&format!(
+            "{} spans are drawn of {}: neighbours within {} are one. Larger pages show more (`--max-size`), and `clscope export perfetto` each.",
             timeline.lanes.iter().map(|l| l.spans).sum::<usize>(),
             timeline.all,
             time(timeline.resolution as f64)
         ));
     }
     page.raw("</p>");
+    if partial {
+        page.raw("<p class=\"soft\">Commands that sampling left out are not drawn: a gap of a queue is not idle time.</p>");
+    }
     if left_out > 0 {
         page.raw("<p class=\"soft\">").put(left_out).raw(if left_out == 1 {
             " sensor has"

@@ -69,6 +69,13 @@
     const [scale, unit] = a >= 1e9 ? [1e9, 's'] : a >= 1e6 ? [1e6, 'ms'] : a >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
     return `${(ns / scale).toPrecision(4).replace(/\.?0+$/, '')} ${unit}`;
   };
+  // Three digits, no powers of ten.
+  const three = x => x.toFixed(Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2);
+  const scaled = (x, unit) => {
+    const a = Math.abs(x);
+    const [scale, prefix] = a >= 1e6 ? [1e6, 'M'] : a >= 1e3 ? [1e3, 'k'] : a >= 1 || a === 0 ? [1, ''] : a >= 1e-3 ? [1e-3, 'm'] : a >= 1e-6 ? [1e-6, 'µ'] : [1e-9, 'n'];
+    return `${three(x / scale)} ${prefix}${unit}`;
+  };
   const colour = (index, device) => device ? `hsl(${(index * 137.5 + 20) % 360} 62% 58%)` : `hsl(${(index * 137.5 + 200) % 360} 22% 62%)`;
 
   (async () => {
@@ -122,8 +129,12 @@
     const delay = i => since[i] + sinceHigh[i] * 4294967296;
     for (const series of facts.power) rows.push({ series });
     if (attributed) rows.push({ attributed: true });
+    const shownOf = series => {
+      const top = Math.max(...series.points.map(p => p[1]));
+      return series.unit === 'W' ? scaled(top, 'W') : `${three(top)} ${series.unit}`;
+    };
     // What is written above a curve.
-    const LABEL = 12;
+    const LABEL = 14;
     const HEIGHT = { lane: 20, title: 18, series: 48, attributed: 60 };
     const height = row => row.lane ? HEIGHT.lane : row.title !== undefined ? HEIGHT.title : row.series ? HEIGHT.series : HEIGHT.attributed;
     let view = [0, whole];
@@ -183,7 +194,10 @@
       for (const row of rows) {
         const h = height(row);
         c.fillStyle = row.title !== undefined ? soft : fg;
-        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? (facts.partial ? 'attributed (W), timed' : 'attributed (W)'), left - (row.title !== undefined ? 8 : 16)), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
+        // A curve's name stands above it, in full: cut ones would read alike.
+        const name = row.title ?? row.lane?.name ?? '';
+        c.fillText(fit(name, left - (row.title !== undefined ? 8 : 16)), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
+        let peak = '';
         c.save();
         c.beginPath();
         c.rect(left, y, w - left, h);
@@ -235,7 +249,6 @@
           }
           c.stroke();
           c.fillStyle = soft;
-          c.fillText(`${top.toPrecision(3)} ${row.series.unit}`, left + 3, y + 9);
         } else if (row.attributed) {
           const pixels = Math.max(1, Math.floor(w - left));
           const sums = Array.from({ length: facts.classes.length }, () => null);
@@ -267,9 +280,14 @@
             }
           });
           c.fillStyle = soft;
-          c.fillText(`${top.toPrecision(3)} W`, left + 3, y + 9);
+          peak = scaled(top, 'W');
         }
         c.restore();
+        if (row.series || row.attributed) {
+          const title = row.series?.name ?? (facts.partial ? 'attributed to timed commands' : 'attributed to commands');
+          c.fillStyle = soft;
+          c.fillText(fit(`${title}: up to ${row.series ? shownOf(row.series) : peak}`, w - 14), 10, y + 9);
+        }
         y += h;
       }
       // From the enqueue to the command that is chosen.
@@ -352,7 +370,10 @@
       if (joined[index] > 1) parts.push(`${joined[index]} spans, drawn as one`);
       else if (lane.device) {
         parts.push(`${time(delay(index))} after its call began`);
-        if (watts[kind[index]]) parts.push(`${((end[index] - begin[index]) * 1e-9 * watts[kind[index]]).toPrecision(3)} J at ${watts[kind[index]].toPrecision(3)} W`);
+        const power = watts[kind[index]];
+        const half = facts.wattsHalf[kind[index]];
+        const seconds = (end[index] - begin[index]) * 1e-9;
+        if (power) parts.push(half === null ? `${scaled(seconds * power, 'J')} at ${scaled(power, 'W')}` : `${scaled(seconds * power, 'J')} ± ${scaled(seconds * half, 'J')} at ${scaled(power, 'W')} ± ${scaled(half, 'W')} (95 %)`);
         if (facts.bound) parts.push(`clock bound ±${time(facts.bound)}`);
       }
       detail.textContent = parts.join(' · ');

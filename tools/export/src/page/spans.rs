@@ -12,6 +12,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::{ProcessIndex, Span};
 use clscope_profile::energy::activity::{self, class_name};
+use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,6 +71,8 @@ pub struct Timeline {
     /// Watts of each class, where they are known. A kernel whose joules differ by device, size or
     /// place is several classes of one name.
     pub watts: Vec<Option<f64>>,
+    /// Half of their 95 % intervals.
+    pub watts_half: Vec<Option<f64>>,
     /// Part of each of as many equal stretches as were asked for in which a device ran something, by
     /// device. Of all spans, before any were joined.
     pub busy: BTreeMap<String, Vec<f64>>,
@@ -99,13 +102,15 @@ impl Timeline {
         let mut commands: HashMap<What, u32> = HashMap::new();
         let mut lanes: BTreeMap<LaneKey, (Lane, Vec<One>)> = BTreeMap::new();
         let mut queues: HashMap<(u32, u32), Lanes> = HashMap::new();
-        let mut class = |out: &mut Self, device: bool, name: &str, watts: Option<f64>| {
-            let watts = watts.filter(|w| w.is_finite());
+        let mut class = |out: &mut Self, device: bool, name: &str, known: Option<Interval>| {
+            let known = known.filter(|w| w.value.is_finite());
+            let watts = known.map(|w| w.value);
             let key = (device, name.to_owned(), watts.map(f64::to_bits));
             *classes.entry(key).or_insert_with(|| {
                 out.classes.push(cut(name));
                 out.of_device.push(device);
                 out.watts.push(watts);
+                out.watts_half.push(known.map(|w| w.half()).filter(|half| half.is_finite()));
                 (out.classes.len() - 1) as u32
             })
         };
@@ -158,7 +163,7 @@ impl Timeline {
                         let device = definitions.clock_device(queue).unwrap_or(0);
                         let watts = class_name(trace, &command, by)
                             .and_then(|of| power.watts(command.process, device, &of));
-                        class(&mut out, true, &name, watts.map(|w| w.value))
+                        class(&mut out, true, &name, watts)
                     });
                     let number = queues.entry((command.process.0, queue)).or_default().place(span);
                     let key = (true, command.process.0, queue, number);

@@ -1,16 +1,16 @@
-//! Owns the page's tables and findings. A cell shows a figure for people and holds the exact one,
+//! Owns the page's tables. A cell shows a figure for people and holds the exact one,
 //! which is the JSON's. Refuses to compute figures.
 #![forbid(unsafe_code)]
 
 use super::details::{Details, Key, Sum};
 use super::executed::Known;
-use super::html::{Html, joules, time};
+use super::html::{Html, joules, number, time};
 use super::{OPEN, ROWS, charts, rate, size};
 use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::DeviceEnergy;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
-use clscope_profile::report::data::{Commands, Finding, Function};
+use clscope_profile::report::data::{Commands, Function};
 use std::collections::BTreeMap;
 
 /// Issues that are listed.
@@ -72,110 +72,78 @@ fn more(page: &mut Html, all: usize) {
     }
 }
 
+/// The ends of an interval; where they look the same, their distance from the value. `None` where
+/// there is none, or an end is not known.
+fn ends(of: &Interval, shown: impl Fn(f64) -> String) -> Option<String> {
+    if !(of.low.is_finite() && of.high.is_finite() && of.estimated) {
+        return None;
+    }
+    let (low, high) = (shown(of.low), shown(of.high));
+    Some(match of.relative().filter(|_| low == high) {
+        Some(relative) => format!("± {} %", number(100.0 * relative)),
+        None => format!("[{low} to {high}]"),
+    })
+}
+
 /// An interval of a figure, below it: side by side they would make tables wider than the page.
 fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f64) -> String) {
-    let Some(i) = of.filter(|i| i.low.is_finite() && i.high.is_finite() && i.estimated) else {
+    let Some((i, ends)) = of.and_then(|i| Some((i, ends(i, &shown)?))) else {
         return figure(page, of.map(|i| i.value), shown);
     };
     page.raw("<td class=\"n\" data-v=\"").put(i.value).raw("\">").put(shown(i.value));
-    page.raw(" <small>[").put(shown(i.low)).raw(" to ").put(shown(i.high)).raw("]</small></td>");
+    page.raw(" <small>").put(ends).raw("</small></td>");
 }
 
-/// In plain words what stands out, with links.
-pub fn findings(page: &mut Html, report: &Report) {
-    page.raw("<section id=\"findings\"><h2>Findings</h2>\n<ul class=\"findings\">\n");
-    let mut any = false;
-    let mut say = |page: &mut Html, class: &'static str, text: &str, to: &'static str| {
-        any = true;
-        page.raw("<li class=\"").raw(class).raw("\">").put(text);
-        if !to.is_empty() {
-            page.raw(" <a href=\"#").raw(to).raw("\">more</a>");
-        }
-        page.raw("</li>\n");
-    };
-    let wall = report.duration_ns.unwrap_or(0) as f64;
-    for function in report.functions.iter().take(3) {
-        let total = function.time_ns.total as f64;
-        if wall > 0.0 && total > 0.2 * wall {
-            let text = format!(
-                "{}: {} of host time in {} calls, {} of the run.",
-                function.name,
-                time(total),
-                count(function.calls as f64),
-                percent(total / wall)
-            );
-            say(page, "", &text, "functions");
-        }
+/// A figure in a sentence, with its 95 % interval.
+pub(super) fn told(of: &Interval, shown: impl Fn(f64) -> String) -> String {
+    match ends(of, &shown) {
+        Some(ends) => format!("{} {ends}", shown(of.value)),
+        None => shown(of.value),
     }
-    let idle = (report.devices.iter().filter_map(|d| d.idle_ns)).fold(0, u64::saturating_add);
-    if let Some(cause) = report.idle.first().filter(|_| wall > 0.0 && idle as f64 > 0.2 * wall) {
-        let text = format!(
-            "Devices were idle for {} between commands; most of it before the next command: {} ({}).",
-            time(idle as f64),
-            cause.cause,
-            time(cause.ns as f64)
-        );
-        say(page, "", &text, "idle");
-    }
-    if report.totals.errors > 0 {
-        let failed: Vec<&str> = report
-            .functions
-            .iter()
-            .filter(|f| f.errors > 0)
-            .take(5)
-            .map(|f| f.name.as_str())
-            .collect();
-        let (n, s) = (report.totals.errors, if report.totals.errors == 1 { "" } else { "s" });
-        let text = format!("{} API call{s} failed: {}.", count(n as f64), failed.join(", "));
-        say(page, "warning", &text, "functions");
-    }
-    if report.kernels.iter().all(|k| k.time_ns.count == 0) && !report.kernels.is_empty() {
-        let text = "No launch has a device time: what kernels took is not known.";
-        say(page, "warning", text, "recording");
-    }
-    if let Some(sampling) = &report.sampling {
-        let text = format!(
-            "A random part of the launches was timed, {} of {}: times of kernels are estimates with intervals.",
-            count(sampling.timed as f64),
-            count(sampling.launches as f64)
-        );
-        say(page, "", &text, "kernels");
-    }
-    for device in report.energy.iter().flat_map(|e| &e.devices) {
-        let sums = device.groups.iter().filter(|g| g.names.len() > 1).count();
-        if sums > 0 {
-            let text = format!(
-                "On {} the joules of some kernels are known as a sum only: they always ran in the same proportion.",
-                device.device
-            );
-            say(page, "warning", &text, "energy");
-        }
-    }
-    let mut said: BTreeMap<(&str, &str), (&Finding, usize)> = BTreeMap::new();
-    for issue in report.issues.iter().filter(|i| i.severity != "note") {
-        said.entry((&issue.code, &issue.text)).or_insert((issue, 0)).1 += 1;
-    }
-    for (issue, n) in said.values().take(ISSUES) {
-        let others = if *n > 1 { format!(" (and {} more)", n - 1) } else { String::new() };
-        let remedy = issue.remedy.map_or_else(String::new, |r| format!(" Remedy: {r}."));
-        let class = if issue.severity == "error" { "error" } else { "warning" };
-        let text = format!("{}{others}: {}.{remedy}", issue.subject, issue.text);
-        say(page, class, &text, "");
-    }
-    if !any {
-        page.raw("<li>Nothing stands out.</li>");
-    }
-    page.raw("</ul></section>\n");
 }
 
-fn commands(page: &mut Html, c: &Commands) {
+/// Columns of [`commands`]; `timed` where sampling left some out.
+fn columns(
+    first: &'static str,
+    number: &'static str,
+    timed: bool,
+    last: &[&'static str],
+) -> Vec<&'static str> {
+    let mut out = vec![first, "Share#", "Total#", number];
+    if timed {
+        out.push("Timed#");
+    }
+    out.extend(["Mean#", "Median#", "p95#"]);
+    out.extend(if timed { ["Min timed#", "Max timed#"] } else { ["Min#", "Max#"] });
+    out.extend(last);
+    out
+}
+
+/// Whether sampling left some of them out.
+fn sampled<'c>(of: impl IntoIterator<Item = &'c Commands>) -> bool {
+    of.into_iter().any(|c| c.left_out > 0)
+}
+
+/// Below a table of sampled commands.
+fn sampled_note(page: &mut Html) {
+    page.raw("<p class=\"soft\">A random part was timed. Figures with a 95 % interval below them are estimates for all; columns that say so are of the timed ones alone.</p>\n");
+}
+
+/// A share, total, number and times of commands; `timed` as in [`columns`].
+fn commands(page: &mut Html, c: &Commands, timed: bool) {
     let estimated = c.estimate.as_ref();
-    figure(page, c.share, percent);
+    match estimated.and_then(|e| e.share.as_ref()) {
+        Some(share) => interval(page, Some(share), percent),
+        None => figure(page, c.share, percent),
+    }
     match estimated.and_then(|e| e.total_ns.as_ref()) {
         Some(total) => interval(page, Some(total), time),
         None => figure(page, (c.time_ns.count > 0).then_some(c.time_ns.total as f64), time),
     }
     figure(page, Some(c.count as f64), count);
+    if timed {
+        figure(page, Some(c.time_ns.count as f64), count);
+    }
     match estimated.and_then(|e| e.mean_ns.as_ref()) {
         Some(mean) => interval(page, Some(mean), time),
         None => figure(page, c.time_ns.mean, time),
@@ -212,19 +180,8 @@ pub fn kernels(
         let of = devices.filter(|d| Some(&d.device) == k.device.as_ref());
         of.flat_map(|d| &d.classes).find(|c| c.kind == "kernel" && c.name == k.name)
     };
-    let columns = [
-        "Kernel",
-        "Share#",
-        "Total#",
-        "Launches#",
-        "Mean#",
-        "Median#",
-        "p95#",
-        "Min#",
-        "Max#",
-        "J/launch#",
-        "W#",
-    ];
+    let timed = sampled(&report.kernels);
+    let columns = columns("Kernel", "Launches#", timed, &["J/launch#", "W#"]);
     table(page, &columns, report.kernels.iter().take(ROWS), |page, k| {
         page.raw("<td class=\"name\">").name(&k.name);
         if let Some(share) = k.share {
@@ -233,18 +190,28 @@ pub fn kernels(
                 .raw("\"></meter>");
         }
         page.raw(" <small>").name(k.device.as_deref().unwrap_or_default()).raw("</small></td>");
-        commands(page, k);
+        commands(page, k, timed);
         let class = joules_of(k);
         interval(page, class.and_then(|c| c.joules_per_launch.as_ref()), joules);
         interval(page, class.and_then(|c| c.watts.as_ref()), |w| format!("{w:.1} W"));
     });
     more(page, report.kernels.len());
+    if timed {
+        sampled_note(page);
+    }
     for k in report.kernels.iter().take(OPEN) {
         let key = (k.name.clone(), k.device.clone().unwrap_or_default());
         let Some(of) = details.get(&key) else { continue };
-        page.raw("<details class=\"kernel\"><summary>")
-            .name(&k.name)
-            .raw("</summary><div class=\"charts\">");
+        page.raw("<details class=\"kernel\"><summary>").name(&k.name).raw("</summary>");
+        if of.all.timed < of.all.count {
+            page.raw("<p>Of ").put(count(of.all.count as f64)).raw(" launches ");
+            page.put(count(of.all.timed as f64)).raw(
+                " were timed. Pictures and times below are of those: they add up to <b data-v=\"",
+            );
+            page.put(of.all.total).raw("\">").put(time(of.all.total as f64));
+            page.raw("</b>. The row above is of all launches.</p>");
+        }
+        page.raw("<div class=\"charts\">");
         charts::distribution(page, of);
         charts::over_time(page, of, length);
         page.raw("</div>");
@@ -264,17 +231,27 @@ pub fn kernels(
     page.raw("</section>\n");
 }
 
+/// Launches by something. Their numbers add up to the kernel's launches.
 fn sums(page: &mut Html, title: &'static str, of: &BTreeMap<String, Sum>) {
     if of.is_empty() {
         return;
     }
     let mut rows: Vec<_> = of.iter().collect();
-    rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.total));
-    table(page, &[title, "Launches#", "Total#", "Mean#"], rows, |page, (name, sum)| {
+    rows.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.total, sum.count)));
+    let partial = of.values().any(|sum| sum.timed < sum.count);
+    let columns: &[&'static str] = match partial {
+        true => &[title, "Launches#", "Timed#", "Total of timed#", "Mean of timed#"],
+        false => &[title, "Launches#", "Total#", "Mean#"],
+    };
+    table(page, columns, rows, |page, (name, sum)| {
         page.raw("<td class=\"name\">").name(name).raw("</td>");
         figure(page, Some(sum.count as f64), count);
-        figure(page, Some(sum.total as f64), time);
-        figure(page, Some(sum.total as f64 / sum.count.max(1) as f64), time);
+        if partial {
+            figure(page, Some(sum.timed as f64), count);
+        }
+        let known = |x: f64| (sum.timed > 0).then_some(x);
+        figure(page, known(sum.total as f64), time);
+        figure(page, known(sum.total as f64 / sum.timed as f64), time);
     });
 }
 
@@ -291,7 +268,7 @@ fn counters(page: &mut Html, report: &Report, kernel: &Commands) {
         let known = source.columns.iter().filter_map(|c| Some((c, mean(c)?)));
         table(page, &["Counter", "Mean#", "Unit"], known, |page, (column, mean)| {
             page.raw("<td>").name(&column.name).raw("</td>");
-            interval(page, Some(&mean), |x| format!("{x:.4}"));
+            interval(page, Some(&mean), number);
             page.raw("<td>").name(&column.unit).raw("</td>");
         });
     }
@@ -305,18 +282,17 @@ pub fn energy(page: &mut Html, report: &Report) {
         return;
     };
     if let Some(why) = &energy.absent {
-        page.raw("<p>No joules: ").put(why).raw(".</p>\n");
+        page.raw("<p>No joules: ").prose(why).raw(".</p>\n");
     }
     for device in &energy.devices {
         page.raw("<h3>").name(&device.device).raw("</h3>\n");
         one_device(page, device);
     }
     for device in &energy.unmeasured {
-        page.raw("<p>").name(&device.device).raw(": not measured: ").put(&device.why).raw("</p>\n");
+        page.raw("<p>").name(&device.device).raw(": not measured: ").prose(&device.why);
+        page.raw("</p>\n");
     }
-    for note in &energy.notes {
-        page.raw("<p class=\"soft\">").name(note).raw("</p>\n");
-    }
+    notes(page, &energy.notes);
     page.raw("</section>\n");
 }
 
@@ -331,11 +307,11 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         .put(device.equation)
         .raw(". Includes ")
         .name(&device.includes)
-        .raw(". ")
-        .name(&device.reason)
-        .raw("</p>\n");
+        .raw(". Why this one: ")
+        .prose(&device.reason)
+        .raw(".</p>\n");
     if let Some(why) = &device.failed {
-        page.raw("<p>Nothing was attributed: ").name(why).raw("</p>\n");
+        page.raw("<p>Nothing was attributed: ").prose(why).raw("</p>\n");
     }
     let columns = [
         "Kernel or transfer",
@@ -377,10 +353,18 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     );
     for group in device.groups.iter().filter(|g| g.names.len() > 1) {
         page.raw("<p>Cannot be known one by one: ").name(&group.names.join(" + ")).raw(" cost ");
-        page.put(joules(group.joules.value)).raw(" together.</p>\n");
+        page.put(told(&group.joules, joules)).raw(" together, ");
+        page.put(told(&group.watts, |w| format!("{w:.1} W"))).raw(" while any of them runs.</p>\n");
     }
-    for note in &device.notes {
-        page.raw("<p class=\"soft\">").name(note).raw("</p>\n");
+    if let Some(next) = &device.next {
+        page.raw("<p>Next: ").prose(next).raw("</p>\n");
+    }
+    notes(page, &device.notes);
+}
+
+fn notes(page: &mut Html, notes: &[String]) {
+    for note in notes {
+        page.raw("<p class=\"soft\">Note: ").prose(note).raw("</p>\n");
     }
 }
 
@@ -399,7 +383,7 @@ fn function(page: &mut Html, f: &Function) {
 pub fn rest(page: &mut Html, report: &Report) {
     page.raw("<section id=\"idle\"><h2>Why devices were idle</h2>\n");
     for why in &report.idle_absent {
-        page.raw("<p>").put(why).raw(".</p>");
+        page.raw("<p>").sentence(why).raw("</p>");
     }
     if report.idle.is_empty() && report.idle_absent.is_empty() {
         page.raw("<p>No gap between commands is known.</p>");
@@ -412,18 +396,20 @@ pub fn rest(page: &mut Html, report: &Report) {
         });
     }
     page.raw("</section>\n<section id=\"transfers\"><h2>Transfers and other commands</h2>\n");
-    let columns = [
-        "Command", "Share#", "Total#", "Count#", "Mean#", "Median#", "p95#", "Min#", "Max#",
-        "Bytes#", "Rate#",
-    ];
-    let rows = report.transfers.iter().chain(&report.other_commands).take(ROWS);
-    table(page, &columns, rows, |page, t| {
+    let rows = || report.transfers.iter().chain(&report.other_commands);
+    let timed = sampled(rows());
+    let last = ["Bytes#", if timed { "Rate of timed#" } else { "Rate#" }];
+    let columns = columns("Command", "Count#", timed, &last);
+    table(page, &columns, rows().take(ROWS), |page, t| {
         page.raw("<td class=\"name\">").name(&t.name).raw(" <small>");
         page.put(t.direction.unwrap_or_default()).raw("</small></td>");
-        commands(page, t);
+        commands(page, t, timed);
         figure(page, Some(t.bytes as f64), |_| size(t.bytes));
         figure(page, t.gigabytes_per_second, |x| rate(Some(x)));
     });
+    if timed {
+        sampled_note(page);
+    }
     page.raw("<h3>Command queues</h3>\n");
     let columns = [
         "Queue",
@@ -452,23 +438,12 @@ pub fn rest(page: &mut Html, report: &Report) {
         }
     });
     more(page, report.queues.len());
-    page.raw("</section>\n<section id=\"waits\"><h2>What the host waited for</h2>\n");
-    table(
-        page,
-        &["Call", "Waited#", "Waits#", "While ran"],
-        report.waits.iter().take(ROWS),
-        |page, wait| {
-            page.raw("<td>").name(&wait.function.name).raw("</td>");
-            figure(page, Some(wait.function.time_ns.total as f64), time);
-            figure(page, Some(wait.function.calls as f64), count);
-            page.raw("<td class=\"name\">");
-            for part in wait.waited_for.iter().take(4) {
-                page.name(&part.name).raw(" ").put(time(part.ns as f64)).raw("<br>");
-            }
-            page.raw("</td>");
-        },
-    );
-    page.raw("</section>\n<section id=\"functions\"><h2>API calls by host time</h2>\n");
+    if report.queues.iter().any(|q| q.left_out > 0) {
+        page.raw("<p class=\"soft\">A random part was timed: busy time is the estimated sum of all commands' times, where that is known; idle time and gaps are not known; waits are of the timed commands.</p>\n");
+    }
+    page.raw("</section>\n");
+    waits(page, report);
+    page.raw("<section id=\"functions\"><h2>API calls by host time</h2>\n");
     let columns =
         ["Function", "Share#", "Total#", "Calls#", "Mean#", "Median#", "p95#", "Max#", "Errors#"];
     table(page, &columns, report.functions.iter().take(ROWS), |page, f| {
@@ -476,6 +451,44 @@ pub fn rest(page: &mut Html, report: &Report) {
         function(page, f);
     });
     more(page, report.functions.len());
+    page.raw("</section>\n");
+}
+
+/// Entries of what one function waited for.
+const WAITED_FOR: usize = 4;
+
+/// What the host waited for.
+fn waits(page: &mut Html, report: &Report) {
+    page.raw("<section id=\"waits\"><h2>What the host waited for</h2>\n");
+    if report.waits.is_empty() {
+        page.raw("<p>No call waited for a device.</p></section>\n");
+        return;
+    }
+    let columns = ["Call", "Share#", "Waited#", "Waits#", "While ran"];
+    table(page, &columns, report.waits.iter().take(ROWS), |page, wait| {
+        page.raw("<td>").name(&wait.function.name).raw("</td>");
+        let total = wait.function.time_ns.total as f64;
+        figure(page, wait.share_of_waits, percent);
+        figure(page, Some(total), time);
+        figure(page, Some(wait.function.calls as f64), count);
+        page.raw("<td class=\"name\">");
+        for (name, ns) in wait.ran(WAITED_FOR) {
+            page.raw("<span>").name(name);
+            if let Some(ns) = ns {
+                page.raw(" <span data-v=\"").put(ns).raw("\">").put(time(ns as f64));
+                page.raw("</span>");
+                if total > 0.0 {
+                    page.raw(" <small>").put(percent(ns as f64 / total)).raw("</small>");
+                }
+            }
+            page.raw("</span><br>");
+        }
+        page.raw("</td>");
+    });
+    more(page, report.waits.len());
+    if report.waits.iter().any(|wait| wait.nothing_ns.is_none()) {
+        page.raw("<p class=\"soft\">Commands that were not sampled ran in a part of these waits: how long, and which, is not known.</p>\n");
+    }
     page.raw("</section>\n");
 }
 
@@ -517,7 +530,8 @@ pub fn recording(page: &mut Html, report: &Report) {
         "Device",
         "Driver",
         "Busy#",
-        "Extent#",
+        "Of recorded#",
+        "First to last command#",
         "Clock bound, median#",
         "at most#",
         "Drift#",
@@ -525,12 +539,15 @@ pub fn recording(page: &mut Html, report: &Report) {
     ];
     table(page, &columns, report.devices.iter().take(ROWS), |page, d| {
         page.raw("<td class=\"name\">").name(&d.name).raw("</td><td>").name(&d.driver).raw("</td>");
-        figure(page, d.busy_ns.map(|x| x as f64), time);
-        figure(page, Some(d.extent_ns as f64), time);
+        interval(page, d.busy().filter(|_| d.extent_ns > 0).as_ref(), time);
+        interval(page, d.busy_share.as_ref(), percent);
+        figure(page, (d.extent_ns > 0).then_some(d.extent_ns as f64), time);
         figure(page, d.clock_bound_ns.median, time);
         figure(page, d.clock_bound_ns.max.map(|x| x as f64), time);
-        figure(page, d.drift.as_ref().map(|i| i.value), |x| format!("{:.2} ppm", x * 1e6));
-        figure(page, d.span_bias_ns.as_ref().map(|i| i.value), time);
+        interval(page, d.drift.as_ref(), |x| format!("{:.2} ppm", x * 1e6));
+        // It was measured, and its interval is that of the measurement.
+        let bias = d.span_bias_ns.map(|bias| Interval { estimated: true, ..bias });
+        interval(page, bias.as_ref(), time);
     });
     page.raw("<p class=\"soft\">Median and p95 err by up to ")
         .put(percent(report.percentile_error));
@@ -540,11 +557,8 @@ pub fn recording(page: &mut Html, report: &Report) {
     if !notes.is_empty() {
         page.raw("<h3>Notes</h3>\n");
         for note in notes {
-            page.raw("<p class=\"soft\">")
-                .name(&note.subject)
-                .raw(": ")
-                .name(&note.text)
-                .raw("</p>\n");
+            page.raw("<p class=\"soft\">").name(&note.subject).raw(": ").prose(&note.text);
+            page.raw("</p>\n");
         }
     }
     page.raw("</section>\n");

@@ -2,7 +2,7 @@
 //! bound supports.
 
 use super::words::{bytes, doubt, joules, many, percent, time};
-use super::{Explanatory, Lever, Statement};
+use super::{Explanatory, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement};
 use crate::device::{Device, name};
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
@@ -287,7 +287,7 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
             saves_joules: None,
             evidence: Evidence::Modelled,
         });
-    } else if empty.is_none() && took.value < 20e3 && of.launches >= 100 {
+    } else if empty.is_none() && took.value < SHORT_LAUNCH_NS && of.launches >= MANY_LAUNCHES {
         out.statements.push(Statement::new(
             "launch",
             Evidence::Measured,

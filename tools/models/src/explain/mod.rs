@@ -22,6 +22,12 @@ use std::collections::BTreeMap;
 /// Name and version of this schema.
 pub const SCHEMA: &str = "clscope-explain/1";
 
+/// Launches shorter than this may take less than launching and waiting, ns: where no empty kernel was
+/// measured on the device.
+pub const SHORT_LAUNCH_NS: f64 = 20e3;
+/// Launches from which on that matters.
+pub const MANY_LAUNCHES: u64 = 100;
+
 /// The document.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

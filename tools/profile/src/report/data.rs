@@ -111,6 +111,9 @@ pub struct Device {
     pub busy_without: u64,
     /// Why there is neither.
     pub busy_absent: Option<String>,
+    /// Busy time, exact or estimated, over the report's `duration_ns`; null where no command has a
+    /// device time.
+    pub busy_share: Option<Interval>,
     pub idle_ns: Option<u64>,
     /// First begin to last end of its timed commands.
     pub extent_ns: u64,
@@ -125,6 +128,14 @@ pub struct Device {
     pub queued: Option<&'static str>,
     /// Steps of its clock.
     pub clock_steps: u64,
+}
+
+impl Device {
+    /// Its busy time, exact or estimated.
+    pub fn busy(&self) -> Option<Interval> {
+        let exact = self.busy_ns.map(|ns| Interval::around(ns as f64, 0.0));
+        exact.or(self.busy_estimate_ns)
+    }
 }
 
 /// Estimates for all launches of a kernel of which some were left out by chance.
@@ -312,6 +323,25 @@ pub struct Wait {
     /// Time of the waits in which none of them ran: launching, noticing, and what was not timed.
     /// Null where launches were left out by sampling.
     pub nothing_ns: Option<u64>,
+}
+
+impl Wait {
+    /// What ran meanwhile as (name, ns), with the rest after the first `most` as one: `others`, and
+    /// the time in which nothing timed ran; `None` ns for what was not sampled.
+    pub fn ran(&self, most: usize) -> Vec<(&str, Option<u64>)> {
+        let first = self.waited_for.iter().take(most).map(|of| (of.name.as_str(), Some(of.ns)));
+        let mut out: Vec<_> = first.collect();
+        let rest: u64 = self.waited_for.iter().skip(most).map(|of| of.ns).sum();
+        if rest > 0 {
+            out.push(("others", Some(rest)));
+        }
+        match self.nothing_ns {
+            Some(0) => {}
+            Some(ns) => out.push(("nothing timed", Some(ns))),
+            None => out.push(("what was not sampled", None)),
+        }
+        out
+    }
 }
 
 /// What the host waited for.

@@ -195,7 +195,7 @@ impl Report {
                         .iter()
                         .rev()
                         .find(|c| c.name == SPAN_BIAS && c.device == *id);
-                    Device {
+                    let mut device = Device {
                         process: label(*process),
                         id: *id,
                         name: d.device_name(*id).into_owned(),
@@ -204,6 +204,7 @@ impl Report {
                         busy_estimate_ns: estimate,
                         busy_without: without,
                         busy_absent: absent,
+                        busy_share: None,
                         idle_ns: complete.then(|| extent - sums.busy.busy()),
                         extent_ns: extent,
                         span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
@@ -217,7 +218,13 @@ impl Report {
                             Queued::Contradicted => "contradicted",
                         }),
                         clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
-                    }
+                    };
+                    let wall = stats.span.map(|s| s.duration() as f64).filter(|ns| *ns > 0.0);
+                    // A clock's bound may put busy time beyond the run's end.
+                    let busy = device.busy().filter(|_| extent > 0);
+                    let part = |wall: f64| busy.map(|b| b.map(|ns| (ns / wall).min(1.0)));
+                    device.busy_share = wall.and_then(part);
+                    device
                 })
                 .collect(),
             places: None,
