@@ -464,11 +464,10 @@ fn waits(page: &mut Html, report: &Report) {
         page.raw("<p>No call waited for a device.</p></section>\n");
         return;
     }
-    let columns = ["Call", "Share#", "Waited#", "Waits#", "While ran"];
+    let columns = ["Call", "Waited#", "Waits#", "While ran"];
     table(page, &columns, report.waits.iter().take(ROWS), |page, wait| {
         page.raw("<td>").name(&wait.function.name).raw("</td>");
         let total = wait.function.time_ns.total as f64;
-        figure(page, wait.share_of_waits, percent);
         figure(page, Some(total), time);
         figure(page, Some(wait.function.calls as f64), count);
         page.raw("<td class=\"name\">");
