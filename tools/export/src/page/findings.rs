@@ -426,7 +426,7 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
         let why: BTreeSet<&str> = sampled_issues(report).map(|i| i.text.as_str()).collect();
         let why: String = why.iter().map(|why| format!(" Why: {why}.")).collect();
         let text = format!(
-            "A random part of the commands was timed, {} of {} launches: totals are estimates with intervals, and why devices were idle is not known.{cpu}{why}",
+            "A random part of the commands was timed, {} of {} launches; totals are estimates, and why devices were idle is not known.{cpu}{why}",
             count(sampling.timed as f64),
             count(sampling.launches as f64)
         );

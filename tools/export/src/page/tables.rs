@@ -80,7 +80,8 @@ fn ends(of: &Interval, shown: impl Fn(f64) -> String) -> Option<String> {
     }
     let (low, high) = (shown(of.low), shown(of.high));
     Some(match of.relative().filter(|_| low == high) {
-        Some(relative) => format!("± {} %", number(100.0 * relative)),
+        Some(relative) if relative < 5e-5 => "± 0.01 % at most".to_owned(),
+        Some(relative) => format!("± {:.2} %", 100.0 * relative),
         None => format!("[{low} to {high}]"),
     })
 }
