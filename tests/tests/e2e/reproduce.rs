@@ -122,6 +122,16 @@ fn other_kinds_of_experiments_run_on_processors() {
         let latency = &of["numbers"][0];
         let known = latency["here"]["value"].as_f64().is_some_and(|x| x > 0.0);
         assert!(known || latency["reason"].as_str().unwrap().contains("no clock"), "{of}");
+        // Several names, and patterns; counters that no processor has are said to be missing.
+        let line = "002/fig12.[3] 002/fig9.? --sweep blocks=1,2 --iterations 8";
+        assert!(!clscope(&stage, line).status.success(), "brackets are no pattern");
+        let run =
+            clscope(&stage, "002/fig12.3 002/fig9.1 --counters --iterations 8 --sweep blocks=1,2");
+        let run = run.success();
+        assert!(run.stdout.contains("\n002/fig9.1: ") && run.stdout.contains("\n002/fig12.3: "));
+        assert!(run.stderr.contains("--counters: no counter of this device"), "{}", run.stderr);
+        let run = clscope(&stage, "002/fig9.? --iterations 8").success();
+        assert!(run.stdout.contains("\n002/fig9.3: ") && !run.stdout.contains("\n002/fig12.3: "));
         // Without a sensor there is no power.
         let of = state("004/fig6.4a --sweep cores=1,2");
         assert_eq!(of["state"], "not_available", "{of}");

@@ -23,7 +23,7 @@ use axes::Axes;
 use clscope_capture::system;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list as devices};
-use clscope_microbench::results::{CaseResult, Status};
+use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
 use clscope_microbench::sweep::Axis;
@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a reference document, its numbers beside ours
+  clscope bench --reproduce '002/*' 001/ch7   several of them
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
   clscope bench idle                          watts and clocks after work, and how long they last
@@ -80,11 +81,11 @@ pub struct Args {
     /// blocks=1..=64,width=1,4; else those of --blocks and --tpb, or the usual ones of the device
     #[arg(long, value_name = "AXIS[,AXIS]")]
     sweep: Option<Axes>,
-    /// Measure an experiment of the reference documents again and put their numbers beside ours: its
-    /// name, such as 000/fig4.4, or `all`; `list` names them. --sweep AXIS=VALUES and --iterations
-    /// replace the values of experiments that have them
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak", "counters"])]
-    reproduce: Option<String>,
+    /// Measure experiments of the reference documents again and put their numbers beside ours: names
+    /// such as 000/fig4.4, with `*` and `?` for several, or `all`; `list` names them. --sweep
+    /// AXIS=VALUES and --iterations replace the values of experiments that have them
+    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak"])]
+    reproduce: Vec<String>,
     /// Seconds for all experiments together; what does not end in time is named
     #[arg(long, value_name = "SECONDS", requires = "reproduce", value_parser = seconds)]
     budget: Option<f64>,
@@ -244,6 +245,16 @@ fn several(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Says so where counters were asked for and no case has any.
+fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
+    let mut figures = results.into_iter().flat_map(|r| &r.cases).flat_map(|c| &c.figures);
+    if !figures.any(|f| f.name.starts_with("counter/")) {
+        say(
+            "--counters: no counter of this device was read; `clscope list-counters` names those there are",
+        );
+    }
+}
+
 /// What the options say of launches, windows and checks.
 fn settings(args: &Args) -> Settings {
     Settings {
@@ -278,8 +289,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::kernels()?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(name) = &args.reproduce {
-        return reproduce::run(args, name);
+    if !args.reproduce.is_empty() {
+        return reproduce::run(args, &args.reproduce);
     }
     let by_itself = |s: &String| s == "model" || s == "idle";
     if args.sweep.is_some() && args.suites.iter().any(by_itself) {
@@ -363,6 +374,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(directory) = &args.output {
         output::write(&results, directory, args.png)?;
         say(format_args!("results are in {}", directory.display()));
+    }
+    if args.counters {
+        counted([&results]);
     }
     let bad =
         results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();

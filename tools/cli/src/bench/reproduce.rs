@@ -2,9 +2,9 @@
 //! and goes on after a failure. Owns their order, what is shared between them, and the files; refuses
 //! to know what they measure: that is `clscope_microbench::reproduce`.
 
-use super::{Args, Progress, choose_device, output, png, settings};
+use super::{Args, Progress, choose_device, counted, output, png, settings};
 use crate::output::{json, say, write_whole};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clscope_microbench::cl::{Device, OpenCl, list as devices};
 use clscope_microbench::plot;
 use clscope_microbench::reproduce::{
@@ -13,6 +13,7 @@ use clscope_microbench::reproduce::{
 use clscope_microbench::results::{CaseResult, Results};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::sweep::Along;
+use clscope_trace::pattern;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,17 +26,26 @@ const BUDGET: f64 = 1200.0;
 /// An experiment may take so many times its even share of the time that is left.
 const SHARE: f64 = 4.0;
 
-/// The experiments of a name.
+/// The experiments of names, each once, in the order of the documents.
 ///
 /// # Errors
-/// Where there is none: with those whose names are nearest.
-fn named(name: &str) -> Result<Vec<&'static Experiment>> {
-    if name == "all" {
-        return Ok(reproduce::all().collect());
+/// Where a name means none.
+fn named(names: &[String]) -> Result<Vec<&'static Experiment>> {
+    for name in names {
+        if !reproduce::all().any(|e| means(name, e)) {
+            return Err(unknown(name));
+        }
     }
-    if let Some(found) = reproduce::find(name) {
-        return Ok(vec![found]);
-    }
+    Ok(reproduce::all().filter(|e| names.iter().any(|name| means(name, e))).collect())
+}
+
+/// Whether a name, or a pattern with `*` and `?`, means an experiment.
+fn means(name: &str, of: &Experiment) -> bool {
+    name == "all" || pattern::matches(name, of.name)
+}
+
+/// The error of a name that means nothing: with those whose names are nearest.
+fn unknown(name: &str) -> anyhow::Error {
     let mut near: Vec<(f64, &str)> = reproduce::all()
         .map(|e| (strsim::jaro_winkler(name, e.name), e.name))
         .filter(|(like, _)| *like > 0.6)
@@ -47,7 +57,7 @@ fn named(name: &str) -> Result<Vec<&'static Experiment>> {
     } else {
         format!("; the nearest are {}", near.join(", "))
     };
-    bail!("no experiment is called {name}{hint}; `clscope bench --reproduce list` names all")
+    anyhow!("no experiment is called {name}{hint}; `clscope bench --reproduce list` names all")
 }
 
 /// A watch that ends a run at a moment, too.
@@ -165,15 +175,15 @@ fn write_reported(of: &Reported, directory: &Path) -> Result<()> {
 /// # Errors
 /// Where no experiment has the name, no device can be opened, or a file cannot be written. An experiment
 /// that fails is named in the end, and the exit code tells it.
-pub fn run(args: &Args, name: &str) -> Result<ExitCode> {
-    if name == "list" {
+pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
+    if names == ["list"] {
         if args.json {
             bail!("the list of experiments is text: --json is for what was measured");
         }
         render::list()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let experiments = named(name)?;
+    let experiments = named(names)?;
     if args.png {
         png::Renderer::new()?;
     }
@@ -235,6 +245,10 @@ pub fn run(args: &Args, name: &str) -> Result<ExitCode> {
                 Err(why) => Report::without(of, State::Failed, format!("{why:#}")),
             }
         };
+        if args.counters && number == 0 {
+            // The first tells for all: it is the device's.
+            counted(bench.known.iter().map(|known| &known.results));
+        }
         bench.forget();
         if !args.json {
             progress.bar.suspend(|| render::report(&report, &out.device))?;

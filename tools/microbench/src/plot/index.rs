@@ -23,8 +23,12 @@ fn number(x: f64) -> String {
     }
 }
 
-/// Ours, or why there is none.
-fn here(of: &Number) -> String {
+/// Ours, or why there is none: by its number where several have the reason.
+fn here(of: &Number, shared: &[&str]) -> String {
+    let noted = |reason: &str| shared.iter().position(|s| *s == reason);
+    if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
+        return format!("none ({})", note + 1);
+    }
     let reason = of.reason.as_deref().filter(|r| !r.is_empty()).unwrap_or("not measured");
     let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
     match &of.here {
@@ -55,6 +59,7 @@ pub(super) fn beside(of: &Report) -> String {
         html.push_str("<p>The document prints no number for it.</p>");
         return html;
     };
+    let shared = of.shared_reasons();
     html.push_str("<table><tr><th>the document<th>unit");
     for printed in &first.printed {
         let _ = write!(html, "<th>{}", escaped(printed.device));
@@ -66,9 +71,12 @@ pub(super) fn beside(of: &Report) -> String {
             let text = printed.value.map_or_else(|| "-".to_owned(), number);
             let _ = write!(html, "<td class=\"n\">{text}");
         }
-        let _ = write!(html, "<td class=\"n\">{}</tr>", escaped(&here(row)));
+        let _ = write!(html, "<td class=\"n\">{}</tr>", escaped(&here(row, &shared)));
     }
     html.push_str("</table>");
+    for (n, reason) in shared.iter().enumerate() {
+        let _ = write!(html, "<p>({}) {}</p>", n + 1, escaped(reason));
+    }
     html
 }
 
@@ -79,7 +87,7 @@ fn few(of: &Report) -> String {
         let printed: Vec<String> = n.printed.iter().filter_map(|p| p.value).map(number).collect();
         let printed = if printed.is_empty() { "-".to_owned() } else { printed.join(", ") };
         let unit = if n.unit.is_empty() { String::new() } else { format!(" {}", n.unit) };
-        escaped(&format!("{}: {printed}; here {}{unit}", n.what, here(n)))
+        escaped(&format!("{}: {printed}; here {}{unit}", n.what, here(n, &[])))
     };
     let mut lines: Vec<String> = known.take(FEW).map(line).collect();
     if of.numbers.len() > lines.len() && !lines.is_empty() {

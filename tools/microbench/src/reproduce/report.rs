@@ -179,6 +179,19 @@ pub struct Printed {
 }
 
 impl Report {
+    /// The reasons that several numbers have: tables say them once, below.
+    #[must_use]
+    pub fn shared_reasons(&self) -> Vec<&str> {
+        let reasons = || self.numbers.iter().filter_map(|n| n.reason.as_deref());
+        let mut out: Vec<&str> = Vec::new();
+        for reason in reasons().filter(|r| !r.is_empty()) {
+            if !out.contains(&reason) && reasons().filter(|r| *r == reason).count() > 1 {
+                out.push(reason);
+            }
+        }
+        out
+    }
+
     /// An experiment of which nothing is measured, because of a reason.
     #[must_use]
     pub fn without(of: &'static Experiment, state: State, reason: String) -> Report {

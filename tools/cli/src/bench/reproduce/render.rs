@@ -49,8 +49,12 @@ fn place(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { number(x) }
 }
 
-/// Ours: a value, or a reason.
-fn here(of: &Number) -> String {
+/// Ours: a value, or a reason, by its number where several have it.
+fn here(of: &Number, shared: &[&str]) -> String {
+    let noted = |reason: &str| shared.iter().position(|s| *s == reason);
+    if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
+        return format!("none ({})", note + 1);
+    }
     let reason = of.reason.as_deref().filter(|r| !r.is_empty());
     let how = of.compared.as_ref().map_or_else(String::new, |how| format!(" ({how})"));
     value(of, reason) + &how
@@ -112,6 +116,7 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
             writeln!(out, "  the document has a picture alone, without numbers")?;
         }
     } else {
+        let shared = of.shared_reasons();
         let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device.to_owned()));
         let head = ["the document".to_owned(), "unit".to_owned()].into_iter();
         let mut rows: Vec<Vec<String>> = vec![
@@ -123,9 +128,12 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
             let printed =
                 of.printed.iter().map(|p| p.value.map_or_else(|| "-".to_owned(), as_printed));
             let begin = [of.what.to_owned(), of.unit.to_owned()].into_iter();
-            rows.push(begin.chain(printed).chain([here(of)]).collect());
+            rows.push(begin.chain(printed).chain([here(of, &shared)]).collect());
         }
         aligned(&mut out, &rows)?;
+        for (number, reason) in shared.iter().enumerate() {
+            writeln!(out, "  ({}) {reason}", number + 1)?;
+        }
     }
     Ok(out.flush()?)
 }
