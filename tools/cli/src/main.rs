@@ -128,6 +128,9 @@ enum Command {
         /// What to find out about what
         question: Vec<std::ffi::OsString>,
     },
+    /// Runs a captured launch in a process of its own; `kernel` asks
+    #[command(name = kernel::worker::SUBCOMMAND, hide = true)]
+    KernelWorker(Box<kernel::Args>),
     /// Measures the recorder in a process of its own; `overhead` asks
     #[command(name = clscope_doctor::overhead::SUBCOMMAND, hide = true)]
     SelfTest {
@@ -170,6 +173,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Kernel(args) => kernel::run(&args),
+        Command::KernelWorker(args) => kernel::worker::run(&args),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
         Command::Sensord(args) => sensord::run(&args),

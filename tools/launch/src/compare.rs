@@ -75,6 +75,23 @@ pub fn difference(expected: &[u8], found: &[u8], element: Element) -> Difference
     out
 }
 
+/// Whether two contents hold the same elements, in another order. Of bytes whose meaning is not known
+/// nobody can tell.
+#[must_use]
+pub fn is_reordered(expected: &[u8], found: &[u8], element: Element) -> bool {
+    if element == Element::Byte || expected.len() != found.len() || expected == found {
+        return false;
+    }
+    // Elements at places where both are the same take no part in it.
+    let size = element.bytes();
+    let apart = |(a, b): &(&[u8], &[u8])| a != b;
+    let pairs: Vec<_> = expected.chunks(size).zip(found.chunks(size)).filter(apart).collect();
+    let (mut before, mut after): (Vec<&[u8]>, Vec<&[u8]>) = pairs.into_iter().unzip();
+    before.sort_unstable();
+    after.sort_unstable();
+    before == after
+}
+
 fn distance(kind: Element, a: &[u8], b: &[u8]) -> Option<u64> {
     let (a, b) = (kind.ordered(a)?, kind.ordered(b)?);
     match (a.is_nan, b.is_nan) {
@@ -91,6 +108,17 @@ mod tests {
 
     fn floats(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn elements_in_another_order_are_told() {
+        let (a, b) = (floats(&[1.0, 2.0, 2.0]), floats(&[2.0, 1.0, 2.0]));
+        assert!(is_reordered(&a, &b, Element::Float));
+        assert!(!is_reordered(&a, &a, Element::Float));
+        assert!(!is_reordered(&a, &floats(&[2.0, 1.0, 1.0]), Element::Float));
+        assert!(!is_reordered(&a, &b[..8], Element::Float));
+        // Bytes may be parts of anything.
+        assert!(!is_reordered(&[1, 2], &[2, 1], Element::Byte));
     }
 
     #[test]

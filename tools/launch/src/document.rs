@@ -4,6 +4,8 @@
 use crate::capture::Launch;
 use crate::compare::{Place, difference};
 use crate::element::Element;
+use crate::progress::Ended;
+use crate::stage::Overrun;
 use clscope_compare::verdict::{self, Change};
 use clscope_opencl::DeviceFacts;
 use clscope_profile::interval::Interval;
@@ -33,6 +35,8 @@ pub struct Document {
     pub base: Version,
     /// Another version beside it, if one was asked for.
     pub changed: Option<Changed>,
+    /// Versions that ended the process in which they ran, and are not among the others.
+    pub ended: Vec<Ended>,
     /// The search for a work-group size, if it was asked for.
     pub tuned: Option<Tuned>,
 }
@@ -150,7 +154,7 @@ pub struct Tried {
     pub change: Option<Change>,
     /// What that change is.
     pub verdict: verdict::Verdict,
-    /// Why the runtime refused it.
+    /// Why there is nothing of it: the runtime refused it, or it ended the process in which it ran.
     pub refused: Option<String>,
 }
 
@@ -243,6 +247,20 @@ pub struct Results {
     pub is_repeatable: bool,
     /// Memories that were compared.
     pub memories: Vec<MemoryResult>,
+    /// Writes behind the end of a memory. The 4096 bytes that lie there are watched.
+    pub overruns: Vec<Behind>,
+}
+
+/// A write behind the end of a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Behind {
+    /// The memory's id in the capture.
+    pub memory: u32,
+    /// Numbers and names of the arguments that it was given as.
+    pub arguments: Vec<String>,
+    /// Bytes from its end to behind the last one that was changed, of those that are watched.
+    pub bytes: u64,
 }
 
 /// A memory that was compared.
@@ -311,6 +329,28 @@ pub struct Expected<'e> {
     pub is_repeatable: bool,
 }
 
+/// Numbers and names of the arguments that a memory was given as.
+fn arguments(launch: &Launch, memory: u32) -> Vec<String> {
+    let argument = |a: &crate::capture::Argument| match &a.name {
+        Some(name) => format!("{} {name}", a.index),
+        None => a.index.to_string(),
+    };
+    launch.arguments_of(memory).map(argument).collect()
+}
+
+impl Results {
+    /// With the writes behind memories.
+    #[must_use]
+    pub fn with_overruns(mut self, launch: &Launch, all: &[Overrun]) -> Self {
+        let behind = |of: &Overrun| {
+            let memory = launch.memories.get(of.index)?.id;
+            Some(Behind { memory, arguments: arguments(launch, memory), bytes: of.bytes })
+        };
+        self.overruns = all.iter().filter_map(behind).collect();
+        self
+    }
+}
+
 /// Judges a run; `again` is a second one.
 #[must_use]
 pub fn judge(
@@ -327,6 +367,7 @@ pub fn judge(
         ulps: Some(0),
         is_repeatable: true,
         memories: Vec::new(),
+        overruns: Vec::new(),
     };
     let contents = expected.contents.iter().zip(found).zip(again);
     for ((memory, element), ((expected, found), again)) in
@@ -336,13 +377,9 @@ pub fn judge(
         out.is_repeatable &= found == again;
         let of = difference(expected, found, *element);
         out.ulps = out.ulps.zip(of.ulps).map(|(most, ulps)| most.max(ulps));
-        let argument = |a: &crate::capture::Argument| match &a.name {
-            Some(name) => format!("{} {name}", a.index),
-            None => a.index.to_string(),
-        };
         out.memories.push(MemoryResult {
             memory: memory.id,
-            arguments: launch.arguments_of(memory.id).map(argument).collect(),
+            arguments: arguments(launch, memory.id),
             element: element.name(),
             bytes: memory.bytes,
             elements: of.elements,

@@ -12,6 +12,7 @@
 //! | [`mix`](mod@mix) | what a launch executes, counted |
 //! | [`tune`] | the search for a work-group size |
 //! | [`mod@export`] | a capture as a program that stands alone |
+//! | [`progress`] | which version is doing what, for whoever watches the process |
 //! | [`document`] | what a run gave, as a document |
 //! | [`run`](mod@run) | the order of all that |
 #![forbid(unsafe_code)]
@@ -24,6 +25,8 @@ pub mod energy;
 pub mod export;
 pub mod measure;
 pub mod mix;
+mod order;
+pub mod progress;
 pub mod read;
 pub mod run;
 pub mod stage;

@@ -16,6 +16,7 @@ const NAME: &str = "a copy of the program that counts";
 /// Why it cannot be counted, as a sentence's end.
 pub fn count(stage: &Stage<'_>, built: &Built) -> Result<KernelMix, String> {
     let said = |error: &dyn std::error::Error| error.to_string();
+    stage.tell(&built.who);
     let (language, counted) = copy(stage, built)?;
     let session = &stage.session;
     let program = match language {

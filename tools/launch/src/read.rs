@@ -55,20 +55,20 @@ pub enum CaptureError {
         names: String,
     },
     /// A file cannot be read.
-    #[error("cannot read {file} of the capture: {source}; copy the whole folder, or record again")]
+    #[error("cannot read {file} of the capture: {why}; copy the whole folder, or record again")]
     File {
         /// Its name in the folder.
         file: String,
-        /// Why.
-        source: io::Error,
+        /// Why: in the sentence above, and so no source beneath it.
+        why: io::Error,
     },
     /// The description cannot be understood.
-    #[error("{path} cannot be understood: {source}; record the application again")]
+    #[error("{path} cannot be understood: {why}; record the application again")]
     Json {
         /// Its path.
         path: String,
-        /// Why.
-        source: serde_json::Error,
+        /// Why: in the sentence above, and so no source beneath it.
+        why: serde_json::Error,
     },
     /// It is of a later version.
     #[error(
@@ -117,7 +117,7 @@ impl Capture {
         let folder = locate(path)?;
         let text = read(&folder, FILE, MOST_DESCRIPTION)?;
         let path = folder.join(FILE).display().to_string();
-        let wrong = |source| CaptureError::Json { path: path.clone(), source };
+        let wrong = |why| CaptureError::Json { path: path.clone(), why };
         // The version first: a later one may not be read by today's types.
         let version: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
         let number = version.get("schema").and_then(serde_json::Value::as_u64);
@@ -174,7 +174,7 @@ impl Capture {
 
 /// Reads a file inside of the folder, of at most `most` bytes.
 fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, CaptureError> {
-    let failed = |source| CaptureError::File { file: name.to_owned(), source };
+    let failed = |why| CaptureError::File { file: name.to_owned(), why };
     let mut path = folder.to_owned();
     for part in inside(name).map_err(CaptureError::Wrong)? {
         // Folders on the way must be no links either.

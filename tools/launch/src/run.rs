@@ -9,8 +9,10 @@ use crate::element::Element;
 use crate::energy::{self, Drawn};
 use crate::measure::{self, Effort, Subject};
 use crate::mix;
+use crate::order::{self, Against};
+use crate::progress::{At, Ended, Step, Who};
 use crate::read::Capture;
-use crate::stage::{Built, Recipe, Stage, StageError};
+use crate::stage::{Built, Overrun, Recipe, Stage, StageError};
 use crate::tune;
 use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
@@ -43,6 +45,8 @@ pub struct Wanted {
     pub energy: bool,
     /// Whether performance counters are read, too.
     pub counters: bool,
+    /// Versions that ended an earlier process in which they ran: they are left out.
+    pub ended: Vec<Ended>,
 }
 
 impl Default for Wanted {
@@ -57,6 +61,7 @@ impl Default for Wanted {
             effort: Effort::default(),
             energy: true,
             counters: false,
+            ended: Vec::new(),
         }
     }
 }
@@ -68,13 +73,13 @@ pub enum RunError {
     #[error(transparent)]
     Stage(#[from] StageError),
     /// There is no such argument.
-    #[error("argument {index} is no memory of {kernel}; its memories are arguments {known}")]
+    #[error("argument {index} is no memory of {kernel}; {known}")]
     NoArgument {
         /// What was asked for.
         index: u32,
         /// The kernel.
         kernel: String,
-        /// Those that are.
+        /// Those that are, as a clause.
         known: String,
     },
     /// No work-group size can be searched.
@@ -120,6 +125,8 @@ pub(crate) struct Computed {
     changed: Vec<usize>,
     /// Whether a run from its own results gives them once more.
     is_fixed: bool,
+    /// Writes behind memories, by memory.
+    pub(crate) overruns: Vec<Overrun>,
 }
 
 pub(crate) fn computed(
@@ -127,20 +134,27 @@ pub(crate) fn computed(
     built: &Built,
     range: &Range,
 ) -> Result<Computed, StageError> {
+    stage.enter(Step::Results);
     let memories = 0..stage.before().len();
-    let ran = |restore: bool| -> Result<Vec<Vec<u8>>, StageError> {
+    let mut overruns: Vec<Overrun> = Vec::new();
+    let mut ran = |restore: bool| -> Result<Vec<Vec<u8>>, StageError> {
+        stage.guard()?;
         if restore {
             memories.clone().try_for_each(|index| stage.restore(index))?;
         }
         stage.launch(built, range)?;
         stage.session.finish()?;
+        overruns.extend(stage.overruns()?);
         memories.clone().map(|index| Ok(stage.read(index)?)).collect()
     };
     let (first, again, third) = (ran(true)?, ran(true)?, ran(false)?);
     let pairs = first.iter().zip(stage.before()).enumerate();
     let changed = pairs.filter(|(_, (after, before))| after != before).map(|(i, _)| i).collect();
     let is_fixed = again == third && first == again;
-    Ok(Computed { first, again, changed, is_fixed })
+    // The furthest of each memory.
+    overruns.sort_unstable_by_key(|of| (of.index, std::cmp::Reverse(of.bytes)));
+    overruns.dedup_by_key(|of| of.index);
+    Ok(Computed { first, again, changed, is_fixed, overruns })
 }
 
 /// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types of
@@ -181,7 +195,11 @@ fn elements(
         return Err(RunError::NoArgument {
             index: *index,
             kernel: launch.kernel.clone(),
-            known: known.join(", "),
+            known: match known.as_slice() {
+                [] => "it takes none".to_owned(),
+                [one] => format!("its only memory is argument {one}"),
+                all => format!("its memories are arguments {}", all.join(", ")),
+            },
         });
     }
     let of = |memory: &crate::capture::Memory| -> Element {
@@ -241,6 +259,7 @@ fn restored(
     /// Times that differ by no more are the same.
     const ALIKE: f64 = 0.1;
     stage.keep_copies(&of.changed);
+    stage.enter(Step::Timing);
     if of.changed.is_empty() || !of.is_fixed {
         return Ok(of.changed.clone());
     }
@@ -327,6 +346,11 @@ pub(crate) fn notes(stage: &Stage<'_>, facts: &DeviceFacts) -> Vec<String> {
             of.name, launch.platform.name, of.driver, here.name, here.platform, here.driver
         ));
     }
+    for memory in stage.unguarded() {
+        out.push(format!(
+            "a write behind memory {memory} would not be seen: the device has no room for more behind it"
+        ));
+    }
     if stage.moved_words > 0 {
         out.push(format!(
             "{} words that hold addresses of captured shared virtual memory were changed to where it lies now",
@@ -336,8 +360,18 @@ pub(crate) fn notes(stage: &Stage<'_>, facts: &DeviceFacts) -> Vec<String> {
     out
 }
 
-/// Runs a capture on a device; `stop` is asked between launches, several times a second. `metering` is
-/// told when joules begin to be measured, and for how many nanoseconds at most.
+/// Who follows a run.
+#[derive(Clone, Copy)]
+pub struct Watch<'w> {
+    /// Told which version is doing what, before it does.
+    pub progress: &'w dyn Fn(&At),
+    /// Told when joules begin to be measured, and for how many nanoseconds at most.
+    pub metering: &'w dyn Fn(u64),
+    /// Asked between launches, several times a second, whether to end.
+    pub stop: &'w dyn Fn() -> bool,
+}
+
+/// Runs a capture on a device.
 ///
 /// # Errors
 /// [`RunError`].
@@ -345,23 +379,29 @@ pub fn run(
     device: &Device,
     capture: &Capture,
     wanted: &Wanted,
-    metering: &dyn Fn(u64),
-    stop: &dyn Fn() -> bool,
+    watch: Watch<'_>,
 ) -> Result<Document, RunError> {
+    let Watch { progress, metering, stop } = watch;
     let launch = &capture.launch;
-    let mut stage = Stage::new(device, capture)?;
-    let base = stage.build(&wanted.base)?;
+    let mut stage = Stage::new(device, capture, progress)?;
+    let base = stage.build(Who::Captured, &wanted.base)?;
     let kinds = elements(launch, &base, &pointed(capture)?, &wanted.types)?;
-    let changed = wanted.changed.as_ref().map(|recipe| stage.build(recipe)).transpose()?;
+    let has_ended = wanted.ended.iter().any(|ended| ended.who == Who::Other);
+    let recipe = wanted.changed.as_ref().filter(|_| !has_ended);
+    let changed = recipe.map(|recipe| stage.build(Who::Other, recipe)).transpose()?;
     let computed_base = computed(&stage, &base, &base.range)?;
     let captured = stage.after()?;
     let runs = (&computed_base.first[..], &computed_base.again[..]);
     let with = Expected { name: "capture", contents: &captured, is_repeatable: true };
-    let results = judge(launch, &kinds, with, runs, wanted.tolerance);
+    let mut results = judge(launch, &kinds, with, runs, wanted.tolerance)
+        .with_overruns(launch, &computed_base.overruns);
+    let with = Against { expected: &captured, found: &computed_base.first, kinds: &kinds };
+    let order = order::settle(&stage, (&base, None), &mut results, &with, stop)?;
     let is_written: Vec<bool> = captured.iter().map(Option::is_some).collect();
     drop(captured);
     let mut notes = notes(&stage, &device.facts);
     untyped(launch, &results, &mut notes);
+    notes.extend(order);
     let mut document = Document {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
@@ -371,6 +411,7 @@ pub fn run(
         notes,
         base: version(&base, results),
         changed: None,
+        ended: wanted.ended.iter().filter(|of| of.who == Who::Other).cloned().collect(),
         tuned: None,
     };
     let mut to_restore = restored(&mut stage, &base, &computed_base, stop)?;
@@ -385,8 +426,12 @@ pub fn run(
         let runs = (&other.first[..], &other.again[..]);
         let is_repeatable = document.base.results.is_repeatable;
         let with = Expected { name: "base", contents: &expected, is_repeatable };
-        let results = judge(launch, &kinds, with, runs, wanted.tolerance);
+        let mut results = judge(launch, &kinds, with, runs, wanted.tolerance)
+            .with_overruns(launch, &other.overruns);
+        let with = Against { expected: &expected, found: &other.first, kinds: &kinds };
+        let order = order::settle(&stage, (built, recipe), &mut results, &with, stop)?;
         untyped(launch, &results, &mut document.notes);
+        document.notes.extend(order);
         // What one of the two needs is done for both, so that they are alike.
         to_restore.extend(restored(&mut stage, built, &other, stop)?);
         to_restore.sort_unstable();
@@ -398,6 +443,7 @@ pub fn run(
         });
     }
     if wanted.mix {
+        stage.enter(Step::Counting);
         put_mix(&mut document.base, &stage, &base);
         if let (Some(of), Some(built)) = (&mut document.changed, &changed) {
             put_mix(&mut of.version, &stage, built);
@@ -411,6 +457,7 @@ pub fn run(
             restored: &to_restore,
             effort: wanted.effort,
             tolerance: wanted.tolerance,
+            ended: &wanted.ended,
         };
         document.tuned = Some(tune::local(&stage, &base, &computed_base, &with, stop)?);
     }
@@ -418,6 +465,7 @@ pub fn run(
         .chain(&changed)
         .map(|built| Subject { built, range: &built.range, restored: &to_restore })
         .collect();
+    stage.enter(Step::Timing);
     let samples = measure::in_turns(&stage, &subjects, wanted.effort, stop)?;
     if stop() {
         return Err(RunError::Interrupted);
@@ -440,6 +488,7 @@ pub fn run(
         }
     }
     if wanted.energy {
+        stage.enter(Step::Metering);
         let of = (metering, stop);
         let watched = energy::watch(&stage, &subjects, &times_ns, wanted.counters, of)?;
         if stop() {

@@ -6,6 +6,7 @@ use crate::capture::{Given, Launch};
 use crate::document::{Expected, Time, Tried, Tuned, Verdict, judge};
 use crate::element::Element;
 use crate::measure::{self, Effort, Subject};
+use crate::progress::{Ended, Step, Who};
 use crate::run::{Computed, RunError, computed, time_of};
 use crate::stage::{Built, Stage, StageError};
 use clscope_compare::verdict;
@@ -135,6 +136,8 @@ pub(crate) struct With<'r> {
     pub(crate) effort: Effort,
     /// ULPs that are tolerated.
     pub(crate) tolerance: u64,
+    /// Versions that ended an earlier process: they are not tried again.
+    pub(crate) ended: &'r [Ended],
 }
 
 /// Searches. `base` is what the captured size gave.
@@ -172,11 +175,29 @@ pub(crate) fn local(
             return Err(RunError::Interrupted);
         }
         let mut row = Tried::new(range.local.clone());
+        let who = Who::Groups(range.local.clone());
+        if let Some(ended) = with.ended.iter().find(|ended| ended.who == who) {
+            row.refused = Some(format!("it {ended}"));
+            rows.push(row);
+            continue;
+        }
         match computed(stage, built, &range) {
             Ok(ran) => {
                 let runs = (&ran.first[..], &ran.again[..]);
                 row.results = Some(judge(launch, with.kinds, other, runs, with.tolerance).verdict);
-                kept.push((rows.len(), range));
+                // What the captured size does, too, is no fault of this one.
+                let of_its_own = ran.overruns.iter().find(|of| {
+                    base.overruns.iter().all(|base| base.index != of.index || base.bytes < of.bytes)
+                });
+                match of_its_own.and_then(|of| Some((launch.memories.get(of.index)?.id, of.bytes)))
+                {
+                    Some((memory, bytes)) => {
+                        row.refused = Some(format!(
+                            "it writes behind the end of memory {memory}, up to byte {bytes}"
+                        ));
+                    }
+                    None => kept.push((rows.len(), range)),
+                }
             }
             Err(StageError::Cl(error)) => row.refused = Some(error.to_string()),
             Err(StageError::Sizes { why, .. }) => row.refused = Some(why),
@@ -193,6 +214,7 @@ pub(crate) fn local(
     };
     let put =
         |row: &mut Tried, samples: &[f64]| row.time = time_of(samples, !with.restored.is_empty());
+    stage.enter(Step::Timing);
     // First all of them, a few times each.
     let few = Effort { launches: Effort::LEAST, ..with.effort };
     let samples = timed(&kept, few)?;

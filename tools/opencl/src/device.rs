@@ -95,6 +95,8 @@ pub struct Limits {
     pub has_uneven_groups: bool,
     /// CL_DEVICE_SVM_CAPABILITIES; 0 where there is no SVM.
     pub svm: u64,
+    /// CL_DEVICE_ADDRESS_BITS.
+    pub address_bits: Option<u32>,
     /// CL_DEVICE_IL_VERSION; empty where no intermediate language is taken.
     pub languages: String,
 }
@@ -111,6 +113,7 @@ impl Device {
             group_sizes: sizes.iter().map(|size| usize::from_ne_bytes(*size)).collect(),
             has_uneven_groups: query.u32(0x1065).unwrap_or(0) != 0,
             svm: query.u64(0x1053).unwrap_or(0),
+            address_bits: query.u32(0x100D),
             languages: query.text(0x105B),
         }
     }

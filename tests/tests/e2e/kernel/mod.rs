@@ -3,7 +3,9 @@
 //! hostile captures are refused.
 
 mod captures;
+mod endings;
 mod exports;
+mod order;
 mod sizes;
 
 use captures::{SAXPY, gcd, saxpy, shift, sums, turn, turns_of_gcd, view, view_of_part, walk};
@@ -204,7 +206,11 @@ fn differences_are_told_to_the_element_and_in_ulps() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    refused(&stage, &[&capture, "--as", "2=float"], &["argument 2 is no memory", "0, 1"]);
+    refused(
+        &stage,
+        &[&capture, "--as", "2=float"],
+        &["argument 2 is no memory of saxpy; its memories are arguments 0, 1"],
+    );
 }
 
 /// Without the compiler's word the captured source tells what arguments point to, as far as it shows
@@ -386,7 +392,17 @@ fn damaged_and_hostile_captures_are_refused() {
     check(&|m| memory(m, "bytes", u64::MAX.into()), &["bytes together"]);
     check(&|m| memory(m, "bytes", (1u64 << 40).into()), &["allocates at most", "--device"]);
     check(&|m| m.launch["arguments"][1]["offset"] = u64::MAX.into(), &["are not in memory 1"]);
-    check(&|m| m.launch["global"] = json!([u64::MAX]), &["cannot run"]);
+    check(
+        &|m| m.launch["global"] = json!([u64::MAX / 2]),
+        &["cannot run", "work-items take", "--global"],
+    );
+    check(
+        &|m| {
+            m.launch["global"] = json!([u64::MAX]);
+            m.launch["offset"] = json!([64]);
+        },
+        &["more than the device counts", "--global"],
+    );
     check(&|m| m.launch["global"] = json!([1, 1]), &["global has 2 sizes for 1 dimensions"]);
     check(&|m| m.launch["local"] = json!([0]), &["a local size is 0"]);
     check(&|m| m.launch["dimensions"] = 4.into(), &["it has 4 dimensions"]);
@@ -416,6 +432,13 @@ fn damaged_and_hostile_captures_are_refused() {
     }
     std::fs::write(stage.join("saxpy.1/launch.json"), "{").unwrap();
     refused(&stage, &["saxpy.1"], &["cannot be understood"]);
+    // The system's word stands in the sentence, and not once more behind it.
+    let ran = stage.clscope(["kernel", "saxpy.1"]).run();
+    assert_eq!(ran.stderr.matches("EOF while parsing").count(), 1, "{}", ran.stderr);
+    std::fs::remove_file(stage.join("saxpy.2/launch.json")).unwrap();
+    std::os::unix::fs::symlink(&secret, stage.join("saxpy.2/launch.json")).unwrap();
+    let ran = stage.clscope(["kernel", "saxpy.2"]).run();
+    assert_eq!((ran.status.code(), ran.stderr.lines().count()), (Some(1), 1), "{}", ran.stderr);
 }
 
 /// The fake library has no images, no samplers and no shared virtual memory.

@@ -1,36 +1,37 @@
 //! `clscope kernel`: a captured launch, run alone. Owns the options, the choice of the device, and the
 //! exit code: 3 where results differ, or another version is slower than is allowed. Refuses to run or
-//! to judge: `clscope-launch` does.
+//! to judge: `clscope-launch` does, in a process of its own.
 #![forbid(unsafe_code)]
 
 mod metering;
+mod supervise;
 mod text;
+pub mod worker;
 
 use crate::args::NameArgs;
 use crate::bench::choose_device;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
-use clscope_capture::system;
 use clscope_compare::verdict;
 use clscope_io::input;
 use clscope_launch::document::{Document, Verdict};
 use clscope_launch::element::Element;
 use clscope_launch::export;
 use clscope_launch::measure::Effort;
-use clscope_launch::run::{RunError, TOLERANCE, is_of};
-use clscope_launch::stage::{Form, Recipe, StageError};
-use clscope_launch::{Capture, Wanted, run as run_capture};
-use clscope_microbench::cl::{ClError, Device, OpenCl, list as devices};
+use clscope_launch::progress::Ended;
+use clscope_launch::run::{TOLERANCE, is_of};
+use clscope_launch::stage::{Form, Recipe};
+use clscope_launch::{Capture, Wanted};
+use clscope_microbench::cl::Device;
 use clscope_trace::values;
-use metering::Metering;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Exit code where results differ or a version is too slow.
 const DIFFERS: u8 = 3;
+/// Exit code where a version ended the process in which it ran, or wrote behind a memory.
+const ENDED: u8 = 4;
 
 /// Options of `clscope kernel`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,8 @@ const DIFFERS: u8 = 3;
 
 Captures are made by `clscope record --capture KERNEL -- APP`. Exit code: 3 where results differ from
 those captured (of another version: from those of the captured one) by more than --tolerance, or where
-the other version is slower than --fail-over allows; 1 where the command failed.")]
+the other version is slower than --fail-over allows; 4 where a version ended the process in which it
+ran, as by a signal, or wrote behind a memory; 1 where the command failed.")]
 pub struct Args {
     /// Folder of a capture, or a trace that has one
     #[arg(value_name = "CAPTURE")]
@@ -265,6 +267,35 @@ fn device_for<'a>(
     }
 }
 
+impl Args {
+    /// What is wanted of a run, without versions that ended earlier ones.
+    fn wanted(&self, capture: &Capture, ended: Vec<Ended>) -> Result<Wanted> {
+        let form = self.from.map(|from| match from {
+            From::Source => Form::Source,
+            From::Il => Form::Il,
+            From::Binary => Form::Binary,
+        });
+        let changed = self.version.recipe(capture, form)?;
+        if changed.is_none() && self.version.fail_over.is_some() {
+            bail!(
+                "--fail-over is about another version: name one with --source, --options, --local or --global"
+            );
+        }
+        Ok(Wanted {
+            base: Recipe { form, ..Recipe::default() },
+            changed,
+            mix: self.mix,
+            tune: self.tune.is_some(),
+            tolerance: self.tolerance,
+            types: self.types.clone(),
+            effort: Effort { launches: self.repeat as usize, ..Effort::default() },
+            energy: !self.no_energy,
+            counters: self.counters,
+            ended,
+        })
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -274,61 +305,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(language) = args.export {
         return export(&capture, language, args.output.as_deref());
     }
-    let form = args.from.map(|from| match from {
-        From::Source => Form::Source,
-        From::Il => Form::Il,
-        From::Binary => Form::Binary,
-    });
-    let changed = args.version.recipe(&capture, form)?;
-    if changed.is_none() && args.version.fail_over.is_some() {
-        bail!(
-            "--fail-over is about another version: name one with --source, --options, --local or --global"
-        );
-    }
-    let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all =
-        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
-    let device = device_for(&all, &capture, args.device.as_deref())?;
-    let wanted = Wanted {
-        base: Recipe { form, ..Recipe::default() },
-        changed,
-        mix: args.mix,
-        tune: args.tune.is_some(),
-        tolerance: args.tolerance,
-        types: args.types.clone(),
-        effort: Effort { launches: args.repeat as usize, ..Effort::default() },
-        energy: !args.no_energy,
-        counters: args.counters,
-    };
-    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
-    end_with_a_launch_that_does_not(stop);
-    let metering = Metering::new(std::io::stderr().is_terminal());
-    let begins = |longest| metering.begins(longest);
-    let stopped = || {
-        metering.goes_on();
-        stop.load(Ordering::Relaxed)
-    };
-    let document = match run_capture(device, &capture, &wanted, &begins, &stopped) {
-        Ok(document) => document,
-        Err(RunError::Interrupted) => {
-            say("interrupted: nothing was measured to its end");
-            return Ok(ExitCode::from(130));
-        }
-        Err(error) => {
-            if let RunError::Stage(StageError::Cl(ClError::Build { log, .. })) = &error {
-                log.lines().for_each(say);
-            }
-            return Err(error).with_context(|| {
-                format!("cannot run {} on {}", capture.folder.display(), device.facts.name)
-            });
-        }
-    };
-    write(args, &document)?;
-    Ok(if is_bad(&document, args.version.fail_over) {
-        ExitCode::from(DIFFERS)
-    } else {
-        ExitCode::SUCCESS
-    })
+    // What is wrong with the options is said before anything is started.
+    args.wanted(&capture, Vec::new())?;
+    let folder = capture.folder.display().to_string();
+    drop(capture);
+    supervise::run(&folder)
 }
 
 /// Writes a program that stands alone.
@@ -377,24 +358,6 @@ fn write(args: &Args, document: &Document) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Time for the launch under way once the user has asked for an end.
-const LAST_LAUNCH: Duration = Duration::from_secs(5);
-
-/// Ends the command where it was asked to end and the launch under way, which nothing can stop, goes on.
-fn end_with_a_launch_that_does_not(stop: &'static AtomicBool) {
-    std::thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        std::thread::sleep(LAST_LAUNCH);
-        crate::output::say(format_args!(
-            "interrupted; the launch under way did not end within {} s and is left behind",
-            LAST_LAUNCH.as_secs()
-        ));
-        std::process::exit(130);
-    });
 }
 
 #[cfg(test)]

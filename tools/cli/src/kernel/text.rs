@@ -63,6 +63,11 @@ pub fn render(of: &Document, form: Form) -> String {
         ratio(&mut out, changed);
         energy(&mut out, &changed.version);
     }
+    for ended in &of.ended {
+        out.push_str("\nThe other version\n");
+        put!(out, "  {ended}: there are no figures of it");
+        out.push_str("  compare its indices with the sizes of its memories\n");
+    }
     if let Some(tuned) = &of.tuned {
         table(&mut out, tuned);
     }
@@ -137,19 +142,40 @@ fn results(out: &mut Page, of: &Results) {
             "           a second run gave other bytes: the order of work-items decides them\n",
         );
     }
+    for behind in &of.overruns {
+        put!(
+            out,
+            "           wrote behind the end of memory {} ({}), up to byte {} from there",
+            behind.memory,
+            named(&behind.arguments),
+            behind.bytes
+        );
+    }
     for memory in of.memories.iter().filter(|m| m.differing > 0) {
         one(out, memory);
     }
 }
 
-fn one(out: &mut Page, of: &MemoryResult) {
-    let arguments = match of.arguments.as_slice() {
+/// A memory by the arguments that it was given as.
+fn named(arguments: &[String]) -> String {
+    match arguments {
         [] => "no argument".to_owned(),
-        all => format!("argument {}", all.join(" and ")),
-    };
+        [one] => format!("argument {one}"),
+        all => format!("arguments {}", all.join(" and ")),
+    }
+}
+
+fn one(out: &mut Page, of: &MemoryResult) {
+    let arguments = named(&of.arguments);
     let ulps =
         of.ulps.map_or_else(String::new, |n| format!(", by at most {}", count(n, "ULP", "ULPs")));
-    let greatest = of.greatest.map_or_else(String::new, |g| format!(", by at most {g:e} in value"));
+    // Integers of 64 bits may be too long for the value to be exact, and are rounded then.
+    let value = |g: f64| match of.element {
+        "half" | "float" | "double" => format!("{g:e}"),
+        _ => format!("{g:.0}"),
+    };
+    let greatest =
+        of.greatest.map_or_else(String::new, |g| format!(", by at most {} in value", value(g)));
     put!(
         out,
         "    memory {} ({arguments}): {} of {} {}s differ ({} of {}){ulps}{greatest}",

@@ -31,12 +31,12 @@ pub enum ExportError {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// The system.
-    #[error("cannot write {path}: {source}; name another folder with -o")]
+    #[error("cannot write {path}: {why}; name another folder with -o")]
     Write {
         /// The path.
         path: String,
-        /// Why.
-        source: io::Error,
+        /// Why: in the sentence above, and so no source beneath it.
+        why: io::Error,
     },
     /// It cannot be expressed.
     #[error("{what}, which a program in {language} is not made of here; {next}")]
@@ -163,7 +163,7 @@ pub fn export(
     };
     let failed = |path: &Path| {
         let path = path.display().to_string();
-        move |source| ExportError::Write { path, source }
+        move |why| ExportError::Write { path, why }
     };
     let make = |path: &Path| create_dir(path, Access::Umask).map_err(failed(path));
     let put = |name: &str, content: &[u8]| -> Result<PathBuf, ExportError> {

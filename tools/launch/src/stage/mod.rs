@@ -1,15 +1,19 @@
 //! A capture on a device: its memory, arguments and programs. Owns what is put back before a launch.
 //! Refuses to launch what the capture does not describe.
 
+mod guard;
 mod places;
+mod sizes;
 
 use crate::capture::{self, Given, Launch, Memory, MemoryKind};
 use crate::element::bytes_of_hex;
+use crate::progress::{At, Step, Who};
 use crate::read::{Capture, CaptureError};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
 use clscope_opencl::{Sampler, Session, Svm};
-use clscope_trace::replace;
+use std::cell::{Cell, RefCell};
 
+pub use guard::Overrun;
 pub use places::shape;
 use places::{Move, Place, moved, place};
 
@@ -125,6 +129,8 @@ pub struct Built {
     pub range: Range,
     /// The kernel, whose arguments are set.
     pub kernel: Kernel,
+    /// Which version it is.
+    pub who: Who,
     program: Program,
 }
 
@@ -144,6 +150,10 @@ pub struct Stage<'c> {
     pub limits: Limits,
     /// Words that held addresses of shared virtual memory and were changed to where it lies now.
     pub moved_words: u64,
+    /// What is told when another version, or something else, begins; the last that was told.
+    progress: &'c dyn Fn(&At),
+    told: RefCell<Option<At>>,
+    step: Cell<Step>,
     parts: Vec<Option<Buffer>>,
     samplers: Vec<Option<Sampler>>,
     places: Vec<Place>,
@@ -154,11 +164,16 @@ pub struct Stage<'c> {
 }
 
 impl<'c> Stage<'c> {
-    /// Makes memory and samplers on a device, with the contents before the launch.
+    /// Makes memory and samplers on a device, with the contents before the launch. `progress` is told
+    /// which version is doing what, before it does.
     ///
     /// # Errors
     /// If the capture cannot be read, or the device lacks something.
-    pub fn new(device: &Device, capture: &'c Capture) -> Result<Self, StageError> {
+    pub fn new(
+        device: &Device,
+        capture: &'c Capture,
+        progress: &'c dyn Fn(&At),
+    ) -> Result<Self, StageError> {
         let launch = &capture.launch;
         let limits = device.limits();
         let lacks = |lack: String| StageError::Lacks { device: device.facts.name.clone(), lack };
@@ -188,6 +203,9 @@ impl<'c> Stage<'c> {
             capture,
             limits,
             moved_words: 0,
+            progress,
+            told: RefCell::new(None),
+            step: Cell::new(Step::Building),
             parts: Vec::new(),
             samplers: Vec::new(),
             places,
@@ -323,7 +341,9 @@ impl<'c> Stage<'c> {
             }
             Place::Buffer { own, pristine: None } => self.session.write(own, 0, bytes).map(drop),
             Place::Image(image) => self.session.write_image(image, bytes).map(drop),
-            Place::Svm(svm) => self.session.map_svm(svm, true, |into| into.copy_from_slice(bytes)),
+            Place::Svm(svm) => {
+                self.session.map_svm(svm, true, |all| all[..bytes.len()].copy_from_slice(bytes))
+            }
         }
     }
 
@@ -343,7 +363,8 @@ impl<'c> Stage<'c> {
             Place::Buffer { own, .. } => drop(self.session.read(own, 0, &mut out)?),
             Place::Image(image) => drop(self.session.read_image(image, &mut out)?),
             Place::Svm(svm) => {
-                self.session.map_svm(svm, false, |from| out.copy_from_slice(from))?;
+                let bytes = out.len();
+                self.session.map_svm(svm, false, |all| out.copy_from_slice(&all[..bytes]))?;
             }
         }
         Ok(out)
@@ -353,8 +374,10 @@ impl<'c> Stage<'c> {
     ///
     /// # Errors
     /// If there is no such program, it does not build, or its kernel is another.
-    pub fn build(&self, recipe: &Recipe) -> Result<Built, StageError> {
+    pub fn build(&self, who: Who, recipe: &Recipe) -> Result<Built, StageError> {
         let launch = &self.capture.launch;
+        self.enter(Step::Building);
+        self.tell(&who);
         let options = recipe.options.clone().unwrap_or_else(|| launch.program.options.clone());
         let (name, form, program) = match &recipe.source {
             Some((name, text)) => (name.clone(), Form::Source, self.built(name, text, &options)?),
@@ -378,7 +401,8 @@ impl<'c> Stage<'c> {
             global: recipe.global.clone().unwrap_or_else(|| sizes(&launch.global)),
             local: recipe.local.clone().unwrap_or_else(|| launch.local.as_deref().map(sizes)),
         };
-        Ok(Built { name, form, options, range, kernel, program })
+        self.ends_in_time(&range)?;
+        Ok(Built { name, form, options, range, kernel, who, program })
     }
 
     fn captured_program(
@@ -486,6 +510,7 @@ impl<'c> Stage<'c> {
     /// # Errors
     /// What the runtime returned, with the reason where sizes do not fit.
     pub fn launch(&self, built: &Built, range: &Range) -> Result<Event, StageError> {
+        self.tell_of(built, range);
         self.session
             .launch_over(&built.kernel, range)
             .map_err(|error| self.explained(built, range, error))
@@ -496,57 +521,30 @@ impl<'c> Stage<'c> {
     /// # Errors
     /// As [`launch`](Self::launch).
     pub fn launch_untimed(&self, built: &Built, range: &Range) -> Result<(), StageError> {
+        self.tell_of(built, range);
         let launched = self.session.launch_over_untimed(&built.kernel, range);
         launched.map_err(|error| self.explained(built, range, error))
     }
 
-    fn explained(&self, built: &Built, range: &Range, error: ClError) -> StageError {
-        match self.sizes(built, range) {
-            Some(why) => StageError::Sizes {
-                kernel: self.capture.launch.kernel.clone(),
-                why: format!("{why} ({error})"),
-            },
-            None => StageError::Cl(error),
+    /// From here on this is done with versions.
+    pub fn enter(&self, step: Step) {
+        self.step.set(step);
+    }
+
+    /// Tells which version is next, unless it was told last.
+    pub fn tell(&self, who: &Who) {
+        let at = At { who: who.clone(), step: self.step.get() };
+        if self.told.borrow().as_ref() != Some(&at) {
+            (self.progress)(&at);
+            self.told.replace(Some(at));
         }
     }
 
-    /// Whether the work-groups at the end of a launch may be smaller than the others.
-    pub(crate) fn may_be_uneven(&self, built: &Built) -> bool {
-        self.limits.has_uneven_groups && replace::may_have_uneven_groups(&built.options)
-    }
-
-    /// Why the sizes of a launch do not fit the device or the kernel, if they do not.
-    #[must_use]
-    pub fn sizes(&self, built: &Built, range: &Range) -> Option<String> {
-        let local = range.local.as_ref()?;
-        let items = local.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
-        let most = built.kernel.largest_group();
-        if let Some(required) = built.kernel.required_group()
-            && local.iter().zip(required).any(|(have, want)| *have != want)
-        {
-            let [x, y, z] = required;
-            return Some(format!("the kernel requires groups of {x}x{y}x{z}"));
+    fn tell_of(&self, built: &Built, range: &Range) {
+        match *range == built.range {
+            true => self.tell(&built.who),
+            false => self.tell(&Who::Groups(range.local.clone())),
         }
-        if items.is_none_or(|items| items > most) {
-            return Some(format!("its groups may have {most} work-items on this device"));
-        }
-        for (have, most) in local.iter().zip(&self.limits.group_sizes) {
-            if have > most {
-                return Some(format!(
-                    "a group of this device has at most {most} work-items in a dimension"
-                ));
-            }
-        }
-        if self.may_be_uneven(built) {
-            return None;
-        }
-        let uneven =
-            range.global.iter().zip(local).find(|(g, l)| **l == 0 || !g.is_multiple_of(**l));
-        uneven.map(|(global, local)| {
-            format!(
-                "the global size {global} is no multiple of the local size {local}; choose one that divides it with --local, or another --global"
-            )
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memories of a capture on a device: buffers, images and views of them, shared virtual memory.
 //! Refuses what no device has.
 
-use super::StageError;
+use super::{StageError, guard};
 use crate::capture::{self, Image, Launch, Memory, MemoryKind};
 use crate::read::CaptureError;
 use clscope_opencl::{Buffer, Image as ClImage, Session, Shape, Svm, View};
@@ -95,11 +95,12 @@ pub(super) fn place(
     let too_large = || wrong(format!("memory {} is too large for this host", memory.id));
     let bytes = usize::try_from(memory.bytes).map_err(|_| too_large())?;
     let flags = capture::flags(&memory.flags);
+    let guard = guard::bytes(memory.bytes, session.facts().largest_buffer);
     Ok(match (memory.kind, &memory.image) {
         (MemoryKind::Buffer, _) => {
-            Place::Buffer { own: session.buffer_with(bytes, flags)?, pristine: None }
+            Place::Buffer { own: session.buffer_with(bytes + guard, flags)?, pristine: None }
         }
-        (MemoryKind::Svm, _) => Place::Svm(session.svm(bytes, flags)?),
+        (MemoryKind::Svm, _) => Place::Svm(session.svm(bytes + guard, flags)?),
         (MemoryKind::Image, Some(image)) => {
             let shape = shape(image).map_err(wrong)?;
             let view = view(session, launch, before, image)?;
@@ -125,15 +126,17 @@ fn view<'p>(
     match index.and_then(|index| before.get(index)) {
         Some(Place::Image(of)) => Ok(Some(View::Image(of))),
         Some(Place::Buffer { own, .. }) => {
+            let bytes = index.and_then(|index| launch.memories.get(index)).map_or(0, |m| m.bytes);
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(own.bytes());
             let offset = image.of_offset.unwrap_or(0);
-            let offset = usize::try_from(offset).ok().filter(|at| *at <= own.bytes());
+            let offset = usize::try_from(offset).ok().filter(|at| *at <= bytes);
             let offset = offset.ok_or_else(|| wrong(format!("a view is not in memory {id}")))?;
             let flat = image.kind == "CL_MEM_OBJECT_IMAGE1D_BUFFER";
             let pitch = if flat { 0 } else { image.row_pitch as usize };
             // Not every runtime takes a part here: only where the view begins in the middle.
             Ok(Some(match offset {
                 0 => View::Buffer(own, pitch),
-                _ => View::Part(session.part(own, 0, offset, own.bytes() - offset)?, pitch),
+                _ => View::Part(session.part(own, 0, offset, bytes - offset)?, pitch),
             }))
         }
         _ => {

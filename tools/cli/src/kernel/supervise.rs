@@ -1,0 +1,249 @@
+//! Starts the process in which a captured launch runs, and watches it. Owns what becomes of a version
+//! that ended it: the rest is run once more without that version, and the document says so. Refuses to
+//! open OpenCL, and to believe more of what the process says than a number or a name.
+#![forbid(unsafe_code)]
+
+use super::ENDED;
+use super::worker::{Job, LINE, SUBCOMMAND, Said};
+use crate::output::say;
+use anyhow::{Context, Result};
+use clscope_capture::system::{self, Held, signal_name};
+use clscope_launch::progress::{At, Ended, Who};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Most versions that are left out for having ended a process.
+const MOST_ENDED: usize = 16;
+/// Time for the launch under way once the user has asked for an end.
+const LAST_LAUNCH: Duration = Duration::from_secs(5);
+/// Time for the system to end a process.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
+/// What a process said before it ended.
+#[derive(Debug, Default)]
+struct Heard {
+    /// The last words about a version as captured, and about another.
+    captured: Option<At>,
+    other: Option<At>,
+    /// Whether the last word was about another.
+    other_is_last: bool,
+    /// It had written everything, and wanted this exit code.
+    done: Option<u8>,
+}
+
+impl Heard {
+    fn note(&mut self, said: Said) {
+        match said {
+            Said::Done(code) => self.done = Some(code),
+            Said::At(at) => {
+                self.other_is_last = at.who != Who::Captured;
+                let last = if self.other_is_last { &mut self.other } else { &mut self.captured };
+                *last = Some(at);
+            }
+        }
+    }
+
+    /// The version that ended a process. One that ran before the captured one may have broken what
+    /// that one needs: it is the one that is left out, and the captured one is tried alone.
+    fn ended(&self, how: &str) -> Option<Ended> {
+        let at = self.other.as_ref().or(self.captured.as_ref())?;
+        Some(match (&self.other, &self.captured, self.other_is_last) {
+            (Some(_), Some(captured), false) => Ended {
+                who: at.who.clone(),
+                step: captured.step,
+                how: format!("{how}, in a turn of {} after its own,", captured.who),
+            },
+            _ => Ended { who: at.who.clone(), step: at.step, how: how.to_owned() },
+        })
+    }
+}
+
+/// How a process ended.
+enum End {
+    /// It did what it had to do.
+    Done(u8),
+    /// It was asked to end.
+    Interrupted,
+    /// Its output was closed.
+    Unread,
+    /// Something else ended it.
+    Died(Heard, String),
+}
+
+/// Runs the launch in processes of its own, until one comes to its end.
+///
+/// # Errors
+/// If there can be none.
+pub fn run(capture: &str) -> Result<ExitCode> {
+    let held = Held::new(&[libc::SIGINT, libc::SIGTERM])
+        .context("cannot watch the process that runs the launch")?;
+    let mut job = Job::default();
+    loop {
+        let (heard, how) = match once(&held, &job)? {
+            End::Done(code) => return Ok(ExitCode::from(code)),
+            End::Interrupted => return Ok(ExitCode::from(130)),
+            End::Unread => {
+                system::die_by(libc::SIGPIPE);
+                return Ok(ExitCode::FAILURE);
+            }
+            End::Died(heard, how) => (heard, how),
+        };
+        let Some(ended) = heard.ended(&how) else {
+            say(format_args!(
+                "cannot run {capture}: the process that was to run it was ended by {how} before it built a program; `clscope doctor` tries each driver alone"
+            ));
+            return Ok(ExitCode::from(ENDED));
+        };
+        if ended.who == Who::Captured {
+            say(format_args!(
+                "cannot run {capture}: {} {ended}; name another device with --device, or look for the fault in a program that stands alone, which --export c writes",
+                ended.who
+            ));
+            return Ok(ExitCode::from(ENDED));
+        }
+        let is_new = job.ended.iter().all(|of| of.who != ended.who);
+        if !is_new || job.ended.len() >= MOST_ENDED {
+            say(format_args!(
+                "cannot run {capture}: {} {ended}; {} versions before it were left out for that",
+                ended.who,
+                job.ended.len()
+            ));
+            return Ok(ExitCode::from(ENDED));
+        }
+        say(format_args!(
+            "{} {ended}; it is left out, and the rest is run once more: compare its indices with the sizes of its memories",
+            ended.who
+        ));
+        job.ended.push(ended);
+    }
+}
+
+/// Starts one process and waits for its end.
+fn once(held: &Held, job: &Job) -> Result<End> {
+    let starting = || "cannot start the process that runs the launch";
+    let (ours, theirs) = UnixStream::pair().with_context(starting)?;
+    let mut line = serde_json::to_vec(job)?;
+    line.push(b'\n');
+    // Before there is anybody to read it: what is written to a process that is gone ends the writer.
+    (&ours).write_all(&line).with_context(starting)?;
+    let mut command = Command::new(crate::own_path()?);
+    command.arg(SUBCOMMAND).args(std::env::args_os().skip(2)).stdin(OwnedFd::from(theirs));
+    held.undo_in(&mut command);
+    let mut child = command.spawn().with_context(starting)?;
+    // With it goes this process's copy of the other end.
+    drop(command);
+    let from = ours.try_clone().with_context(starting)?;
+    let listener = std::thread::spawn(move || listen(from));
+    let (status, interrupted) = wait(held, &mut child)?;
+    // What it said is read to the end; whoever has inherited its end says nothing more.
+    let _ = ours.shutdown(Shutdown::Read);
+    let heard = listener.join().unwrap_or_default();
+    // A crash at exit, after the document, is common among drivers and does no harm.
+    Ok(match (heard.done, status.signal()) {
+        (Some(code), _) => End::Done(code),
+        (None, _) if interrupted => {
+            say("interrupted: nothing was measured to its end");
+            End::Interrupted
+        }
+        (None, Some(libc::SIGPIPE)) => End::Unread,
+        (None, Some(signal)) => {
+            End::Died(heard, format!("signal {signal} ({})", signal_name(signal)))
+        }
+        // What reads its arguments ends so, and has said why.
+        (None, None) if status.code() == Some(2) => End::Done(2),
+        (None, None) => {
+            End::Died(heard, format!("exit code {}", status.code().unwrap_or_default()))
+        }
+    })
+}
+
+/// Hears what a process says until it ends; what is none of its words is left aside.
+fn listen(from: UnixStream) -> Heard {
+    let mut heard = Heard::default();
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match from.by_ref().take(LINE).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return heard,
+            Ok(_) => serde_json::from_slice(&line).into_iter().for_each(|said| heard.note(said)),
+        }
+    }
+}
+
+/// Waits for the end of a process, passes on what asks for it, and ends it where it does not. Gives
+/// also whether it was asked.
+fn wait(held: &Held, child: &mut Child) -> Result<(ExitStatus, bool)> {
+    let watching = || "cannot watch the process that runs the launch";
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait().with_context(watching)? {
+            return Ok((status, asked.is_some()));
+        }
+        let left = asked.map(|at| LAST_LAUNCH.saturating_sub(at.elapsed()));
+        if left == Some(Duration::ZERO) {
+            say(format_args!(
+                "the launch under way does not end within {} s of the interruption: its process is ended",
+                LAST_LAUNCH.as_secs()
+            ));
+            let _ = child.kill();
+            let gone = Instant::now() + LAST_BREATH;
+            while child.try_wait().with_context(watching)?.is_none() && Instant::now() < gone {
+                held.wait(Some(gone.saturating_duration_since(Instant::now())));
+            }
+            return Ok((ExitStatus::from_raw(libc::SIGKILL), true));
+        }
+        let Some(arrived) = held.wait(left) else { continue };
+        if arrived.signal == libc::SIGCHLD {
+            continue;
+        }
+        asked.get_or_insert_with(Instant::now);
+        // The terminal's goes to both.
+        if arrived.sender.is_some() {
+            system::send(child.id(), arrived.signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_launch::progress::Step;
+
+    fn heard(words: &[(Who, Step)]) -> Heard {
+        let mut out = Heard::default();
+        for (who, step) in words {
+            out.note(Said::At(At { who: who.clone(), step: *step }));
+        }
+        out
+    }
+
+    #[test]
+    fn who_ended_a_process_is_who_may_have_broken_it() {
+        let captured = (Who::Captured, Step::Results);
+        let other = (Who::Other, Step::Results);
+        assert_eq!(heard(&[]).ended("signal 11 (SIGSEGV)"), None);
+        let of = heard(&[captured.clone()]).ended("signal 11 (SIGSEGV)").unwrap();
+        assert_eq!((of.who, of.how.as_str()), (Who::Captured, "signal 11 (SIGSEGV)"));
+        let of = heard(&[captured.clone(), other.clone()]).ended("signal 6 (SIGABRT)").unwrap();
+        assert_eq!((of.who, of.how.as_str()), (Who::Other, "signal 6 (SIGABRT)"));
+        let of = heard(&[other, (Who::Captured, Step::Timing)]).ended("signal 11").unwrap();
+        assert_eq!((&of.who, of.step), (&Who::Other, Step::Timing));
+        let words = "ended by signal 11, in a turn of the version as captured after its own, while it was timed";
+        assert_eq!(of.to_string(), words);
+    }
+
+    #[test]
+    fn words_of_others_are_left_aside() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let said = serde_json::to_string(&Said::Done(3)).unwrap();
+        (&theirs).write_all(format!("noise\n{{\"done\":900}}\n{said}\n\0\0").as_bytes()).unwrap();
+        drop(theirs);
+        assert_eq!(listen(ours).done, Some(3));
+    }
+}
