@@ -80,6 +80,23 @@ impl Tree {
         }
     }
 
+    /// Runs something while the counters rise.
+    pub fn rises<T>(&self, run: impl FnOnce() -> T) -> T {
+        let (goes_on, from) = (AtomicBool::new(false), Instant::now());
+        std::thread::scope(|scope| {
+            let running = While::new(&goes_on);
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) {
+                    self.show(from.elapsed().as_secs_f64(), 0);
+                    std::thread::park_timeout(Duration::from_micros(200));
+                }
+            });
+            let out = run();
+            drop(running);
+            out
+        })
+    }
+
     /// Records two_powers with options while the counters rise. The application goes on until the
     /// sampler has stored readings of its work in `lost.len()` goes; with the nth go so many microjoules are
     /// lost to the counters, as on a reset.

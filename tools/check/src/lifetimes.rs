@@ -65,6 +65,8 @@ struct Object {
     references: i64,
     function: String,
     place: Option<String>,
+    /// Bytes of a buffer, where the call that made it says them.
+    bytes: Option<u64>,
     /// What it was made of.
     parents: Vec<u32>,
     /// Mappings that are left.
@@ -72,6 +74,16 @@ struct Object {
     map_place: Option<String>,
     /// Made by a call that makes many.
     implied: bool,
+}
+
+impl Object {
+    /// What a finding calls it.
+    fn shown(&self, id: u32) -> String {
+        match self.bytes {
+            Some(bytes) => format!("{} #{id} ({bytes} bytes)", self.kind.name()),
+            None => format!("{} #{id}", self.kind.name()),
+        }
+    }
 }
 
 /// The objects of one process.
@@ -113,6 +125,7 @@ impl Lifetimes {
                 references: 1,
                 function: seen.function.to_owned(),
                 place: seen.place.map(str::to_owned),
+                bytes: seen.argument("size").filter(|_| kind == Kind::Memory),
                 parents,
                 mapped: 0,
                 map_place: None,
@@ -152,7 +165,8 @@ impl Lifetimes {
         if change < 0 && before <= 0 && !object.implied {
             let text = format!("{} of a {} that was released already", seen.function, kind.name());
             let key = Key::new(Rule::UseAfterRelease, text).at(seen.function, seen.place);
-            to.add(key, None, Some(format!("{} #{id}", kind.name())));
+            let shown = object.shown(id);
+            to.add(key, None, Some(shown));
         }
         if before > 0 && object.references <= 0 && object.mapped > 0 {
             self.still_mapped(id, to);
@@ -167,6 +181,7 @@ impl Lifetimes {
                 references: 1 + change,
                 function: "clCreateKernelsInProgram".to_owned(),
                 place: None,
+                bytes: None,
                 parents: Vec::new(),
                 mapped: 0,
                 map_place: None,
@@ -227,7 +242,7 @@ impl Lifetimes {
         let function = "clEnqueueMapBuffer or clEnqueueMapImage";
         let key = Key::new(Rule::StillMapped, text).at(function, object.map_place.as_deref());
         let count = u64::try_from(object.mapped).unwrap_or(0);
-        to.add_many(key, count, None, Some(format!("{} #{id}", object.kind.name())));
+        to.add_many(key, count, None, Some(object.shown(id)));
     }
 
     /// The end of the process. `ended`: in order, so that nothing was left to be released.
@@ -249,7 +264,7 @@ impl Lifetimes {
                 format!("{} made a {} that is not released", object.function, object.kind.name());
             let key =
                 Key::new(Rule::NeverReleased, text).at(&object.function, object.place.as_deref());
-            to.add(key, None, Some(format!("{} #{id}", object.kind.name())));
+            to.add(key, None, Some(object.shown(*id)));
         }
     }
 }

@@ -8,6 +8,7 @@ use clscope_clock::monotonic_raw;
 use clscope_microbench::power::{Power, Sensors, Window};
 use clscope_microbench::stats::Estimate;
 use clscope_profile::interval::Interval;
+use std::path::Path;
 
 /// The first window; each further one is at least twice as long.
 const FIRST_NS: u64 = 1_500_000_000;
@@ -42,7 +43,7 @@ pub struct Watched {
     pub drawn: Vec<Result<Drawn, String>>,
 }
 
-/// Meters subjects. `counters` asks for the device's performance counters, too. `begins` is told how
+/// Meters subjects with the sensors of the system, or of a tree in a folder. `counters` asks for the device's performance counters, too. `begins` is told how
 /// long metering takes at most, in nanoseconds, before it begins.
 ///
 /// # Errors
@@ -51,14 +52,14 @@ pub fn watch(
     stage: &Stage<'_>,
     subjects: &[Subject<'_>],
     times_ns: &[f64],
-    counters: bool,
+    (root, counters): (Option<&Path>, bool),
     (begins, stop): (&dyn Fn(u64), &dyn Fn() -> bool),
 ) -> Result<Watched, StageError> {
     let facts = stage.session.facts().clone();
     let mut length = FIRST_NS;
     let mut told = false;
     loop {
-        let sensors = match Sensors::start(counters) {
+        let sensors = match Sensors::below(root, counters) {
             Ok(sensors) => sensors,
             Err(error) => {
                 let why = format!("the sampling thread could not be started: {error}");

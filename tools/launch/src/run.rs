@@ -18,6 +18,7 @@ use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
 use clscope_profile::mixes::document::Kernel;
 use clscope_profile::opencl_c;
+use std::path::PathBuf;
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
 /// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
@@ -45,6 +46,8 @@ pub struct Wanted {
     pub energy: bool,
     /// Whether performance counters are read, too.
     pub counters: bool,
+    /// Where sensors are looked for instead of the system's sysfs.
+    pub sysfs_root: Option<PathBuf>,
     /// Versions that ended an earlier process in which they ran: they are left out.
     pub ended: Vec<Ended>,
 }
@@ -61,6 +64,7 @@ impl Default for Wanted {
             effort: Effort::default(),
             energy: true,
             counters: false,
+            sysfs_root: None,
             ended: Vec::new(),
         }
     }
@@ -490,7 +494,8 @@ pub fn run(
     if wanted.energy {
         stage.enter(Step::Metering);
         let of = (metering, stop);
-        let watched = energy::watch(&stage, &subjects, &times_ns, wanted.counters, of)?;
+        let sensors = (wanted.sysfs_root.as_deref(), wanted.counters);
+        let watched = energy::watch(&stage, &subjects, &times_ns, sensors, of)?;
         if stop() {
             return Err(RunError::Interrupted);
         }

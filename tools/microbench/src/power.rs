@@ -7,11 +7,12 @@ use crate::cl::{DeviceFacts, DeviceKind};
 use crate::stats::{self, Estimate};
 use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
-use clscope_sensors::rapl::perf::Kernel as PerfKernel;
+use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfCounter, PerfOpener};
 use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
 use clscope_sensors::{Roots, System};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -101,6 +102,15 @@ impl Sink for Readings {
     }
 }
 
+/// A tree that is not the system's names event numbers that mean something else here.
+struct NoPerf;
+
+impl PerfOpener for NoPerf {
+    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// The sampling thread.
 pub struct Sensors {
     stop: Arc<AtomicBool>,
@@ -116,10 +126,21 @@ impl Sensors {
     /// # Errors
     /// Why no thread could be started.
     pub fn start(counters: bool) -> std::io::Result<Sensors> {
-        let mut opened =
-            clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
-        match clscope_nvml::load(None) {
-            Ok((api, devices)) => {
+        Self::below(None, counters)
+    }
+
+    /// As [`start`](Self::start), of a tree of sysfs that lies in a folder: its files alone, without
+    /// the running system's perf events and NVML.
+    ///
+    /// # Errors
+    /// Why no thread could be started.
+    pub fn below(root: Option<&Path>, counters: bool) -> std::io::Result<Sensors> {
+        let roots = root.map_or_else(Roots::default, Roots::below);
+        let perf: &dyn PerfOpener = if root.is_some() { &NoPerf } else { &PerfKernel };
+        let mut opened = clscope_sensors::doctor::open_host(&System, &roots, perf, None);
+        match root.is_none().then(|| clscope_nvml::load(None)) {
+            None => {}
+            Some(Ok((api, devices))) => {
                 let (sources, findings) = clscope_nvml::open(
                     &api,
                     &devices,
@@ -128,7 +149,7 @@ impl Sensors {
                 opened.sources.extend(sources);
                 opened.findings.extend(findings);
             }
-            Err(finding) => opened.findings.push(*finding),
+            Some(Err(finding)) => opened.findings.push(*finding),
         }
         let failed = opened.findings.iter().filter(|f| f.remedy.is_some());
         let refusals = failed

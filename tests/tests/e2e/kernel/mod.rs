@@ -5,6 +5,7 @@
 mod captures;
 mod endings;
 mod exports;
+mod joules;
 mod order;
 mod sizes;
 

@@ -57,6 +57,8 @@ impl Range {
 /// A memory object.
 struct Memory {
     flags: u64,
+    /// Bytes of a buffer, where the call that made it says them.
+    bytes: Option<u64>,
     /// Of a sub-buffer: its buffer, and where in it.
     part: Option<(u32, Range)>,
     /// Mappings through which the host may write.
@@ -268,7 +270,8 @@ impl Races {
         let access = MEM_READ_ONLY | MEM_WRITE_ONLY | 1;
         let inherited = buffer.and_then(|of| self.memory.get(&of)).map_or(0, |of| of.flags);
         let flags = if flags & access == 0 { flags | inherited } else { flags };
-        self.memory.insert(id, Memory { flags, part, writable: 0 });
+        let bytes = seen.argument("size");
+        self.memory.insert(id, Memory { flags, bytes, part, writable: 0 });
     }
 
     /// The buffer that an object is, or is a part of.
@@ -374,7 +377,10 @@ impl Races {
                     Key::new(Rule::DataRace, text).at(&own.function, own.place.as_deref());
                 key.other_place = earlier.place.clone().or_else(|| Some(earlier.function.clone()));
                 let shown = match object {
-                    Object::Memory(id) => format!("memory object #{id}"),
+                    Object::Memory(id) => match self.memory.get(&id).and_then(|m| m.bytes) {
+                        Some(bytes) => format!("memory object #{id} ({bytes} bytes)"),
+                        None => format!("memory object #{id}"),
+                    },
                     _ => format!("{:#x}", own.range.begin.max(earlier.range.begin)),
                 };
                 to.add(key, None, Some(shown));

@@ -107,6 +107,9 @@ pub struct Args {
     format: Format,
     #[command(flatten)]
     names: NameArgs,
+    /// Read sensors below this folder instead of /sys
+    #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with_all = ["no_energy", "counters"])]
+    sysfs_root: Option<PathBuf>,
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     opencl: Option<String>,
@@ -291,6 +294,7 @@ impl Args {
             effort: Effort { launches: self.repeat as usize, ..Effort::default() },
             energy: !self.no_energy,
             counters: self.counters,
+            sysfs_root: self.sysfs_root.clone(),
             ended,
         })
     }
