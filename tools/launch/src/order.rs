@@ -5,9 +5,8 @@
 use crate::compare::is_reordered;
 use crate::document::{Contents, Results, Verdict};
 use crate::element::Element;
-use crate::read::CaptureError;
 use crate::run::RunError;
-use crate::stage::{Built, Form, Recipe, Stage};
+use crate::stage::{Built, Form, Stage};
 use clscope_clock::monotonic_raw;
 use clscope_mix::{Counts, spirv};
 use clscope_profile::opencl_c;
@@ -19,25 +18,12 @@ const LONGEST_NS: u64 = 2_000_000_000;
 
 /// What a program has of atomics, in words; nothing where it has none, and of binaries, which do not
 /// tell.
-///
-/// # Errors
-/// If the capture cannot be read.
-pub(crate) fn atomics(
-    stage: &Stage<'_>,
-    built: &Built,
-    recipe: Option<&Recipe>,
-) -> Result<Option<String>, CaptureError> {
-    if let Some((_, text)) = recipe.and_then(|recipe| recipe.source.as_ref()) {
-        return Ok(in_source(text));
-    }
-    let mut own = stage.capture.launch.program.own_files();
-    let Some(file) = own.find(|file| file.file == built.name) else { return Ok(None) };
-    let bytes = stage.capture.program(file)?;
-    Ok(match built.form {
-        Form::Source => in_source(&String::from_utf8_lossy(&bytes)),
-        Form::Il => in_module(&bytes),
+pub(crate) fn atomics(form: Form, program: &[u8]) -> Option<String> {
+    match form {
+        Form::Source => in_source(&String::from_utf8_lossy(program)),
+        Form::Il => in_module(program),
         Form::Binary => None,
-    })
+    }
 }
 
 fn in_source(text: &str) -> Option<String> {
@@ -71,7 +57,7 @@ pub(crate) struct Against<'r> {
 /// [`RunError`].
 pub(crate) fn settle(
     stage: &Stage<'_>,
-    (built, recipe): (&Built, Option<&Recipe>),
+    built: &Built,
     results: &mut Results,
     with: &Against<'_>,
     stop: &dyn Fn() -> bool,
@@ -79,7 +65,7 @@ pub(crate) fn settle(
     if !matches!(results.verdict, Verdict::Differs | Verdict::Varies) {
         return Ok(None);
     }
-    let Some(atomics) = atomics(stage, built, recipe)? else { return Ok(None) };
+    let Some(atomics) = &built.atomics else { return Ok(None) };
     let who = &built.who;
     let (mut runs, begun) = (2, monotonic_raw().0);
     while results.is_repeatable && runs < 2 + RUNS && monotonic_raw().0 - begun < LONGEST_NS {

@@ -51,9 +51,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let other = UnixStream::from(stdin.context("cannot reach the command that started this")?);
     let mut line = String::new();
     let mut from = BufReader::new(other.try_clone()?);
-    from.by_ref().take(LINE).read_line(&mut line).context("cannot read what is to be done")?;
-    let job: Job = serde_json::from_str(&line)
-        .context("this process is started by `clscope kernel`; start that instead")?;
+    const ALONE: &str = "this process is started by `clscope kernel`; start that instead";
+    from.by_ref().take(LINE).read_line(&mut line).context(ALONE)?;
+    let job: Job = serde_json::from_str(&line).context(ALONE)?;
     // Without the other there is nobody who would end a launch that does not end.
     system::without_signals(|| {
         std::thread::spawn(move || {

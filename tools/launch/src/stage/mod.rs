@@ -7,6 +7,7 @@ mod sizes;
 
 use crate::capture::{self, Given, Launch, Memory, MemoryKind};
 use crate::element::bytes_of_hex;
+use crate::order;
 use crate::progress::{At, Step, Who};
 use crate::read::{Capture, CaptureError};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
@@ -131,6 +132,8 @@ pub struct Built {
     pub kernel: Kernel,
     /// Which version it is.
     pub who: Who,
+    /// What its program has of atomics, in words, as far as that is known.
+    pub atomics: Option<String>,
     program: Program,
 }
 
@@ -379,8 +382,11 @@ impl<'c> Stage<'c> {
         self.enter(Step::Building);
         self.tell(&who);
         let options = recipe.options.clone().unwrap_or_else(|| launch.program.options.clone());
-        let (name, form, program) = match &recipe.source {
-            Some((name, text)) => (name.clone(), Form::Source, self.built(name, text, &options)?),
+        let (name, form, program, atomics) = match &recipe.source {
+            Some((name, text)) => {
+                let atomics = order::atomics(Form::Source, text.as_bytes());
+                (name.clone(), Form::Source, self.built(name, text, &options)?, atomics)
+            }
             None => self.captured_program(recipe.form, &options)?,
         };
         let kernel = self.session.kernel(&program, &launch.kernel)?;
@@ -402,14 +408,14 @@ impl<'c> Stage<'c> {
             local: recipe.local.clone().unwrap_or_else(|| launch.local.as_deref().map(sizes)),
         };
         self.ends_in_time(&range)?;
-        Ok(Built { name, form, options, range, kernel, who, program })
+        Ok(Built { name, form, options, range, kernel, who, atomics, program })
     }
 
     fn captured_program(
         &self,
         form: Option<Form>,
         options: &str,
-    ) -> Result<(String, Form, Program), StageError> {
+    ) -> Result<(String, Form, Program, Option<String>), StageError> {
         let of = &self.capture.launch.program;
         let find = |form: Form| of.own_files().find(|file| file.language == form.language());
         let forms: Vec<Form> = form.map_or_else(|| Form::ALL.to_vec(), |form| vec![form]);
@@ -437,7 +443,7 @@ impl<'c> Stage<'c> {
             Form::Il => self.session.build_il(&name, &bytes, options)?,
             Form::Binary => self.session.load(&name, &bytes, options)?,
         };
-        Ok((name, form, program))
+        Ok((name, form, program, order::atomics(form, &bytes)))
     }
 
     /// Builds a source with the captured headers.
