@@ -228,7 +228,7 @@ mod tests {
         let captured = (Who::Captured, Step::Results);
         let other = (Who::Other, Step::Results);
         assert_eq!(heard(&[]).ended("signal 11 (SIGSEGV)"), None);
-        let of = heard(&[captured.clone()]).ended("signal 11 (SIGSEGV)").unwrap();
+        let of = heard(std::slice::from_ref(&captured)).ended("signal 11 (SIGSEGV)").unwrap();
         assert_eq!((of.who, of.how.as_str()), (Who::Captured, "signal 11 (SIGSEGV)"));
         let of = heard(&[captured.clone(), other.clone()]).ended("signal 6 (SIGABRT)").unwrap();
         assert_eq!((of.who, of.how.as_str()), (Who::Other, "signal 6 (SIGABRT)"));
