@@ -451,9 +451,10 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
     let untimed: u64 = rows.map(|c| c.untimed.saturating_sub(c.left_out)).sum();
     if untimed > 0 {
         let text = format!(
-            "{} of {} commands have no device time, and sampling is not why: the notes on the recording say more.",
+            "{} of {} commands {} no device time, and sampling is not why: the notes on the recording say more.",
             count(untimed as f64),
-            count(report.totals.commands as f64)
+            count(report.totals.commands as f64),
+            if untimed == 1 { "has" } else { "have" }
         );
         say("warning", text, None, RECORDING);
     }

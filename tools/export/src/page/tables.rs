@@ -182,6 +182,8 @@ pub fn kernels(
         of.flat_map(|d| &d.classes).find(|c| c.kind == "kernel" && c.name == k.name)
     };
     let timed = sampled(&report.kernels);
+    // The one device of a page stands in its heading.
+    let several = report.kernels.windows(2).any(|two| two[0].device != two[1].device);
     let columns = columns("Kernel", "Launches#", timed, &["J/launch#", "W#"]);
     table(page, &columns, report.kernels.iter().take(ROWS), |page, k| {
         page.raw("<td class=\"name\">").name(&k.name);
@@ -190,7 +192,10 @@ pub fn kernels(
                 .put(format_args!("{share:.4}"))
                 .raw("\"></meter>");
         }
-        page.raw(" <small>").name(k.device.as_deref().unwrap_or_default()).raw("</small></td>");
+        if several {
+            page.raw(" <small>").name(k.device.as_deref().unwrap_or_default()).raw("</small>");
+        }
+        page.raw("</td>");
         commands(page, k, timed);
         let class = joules_of(k);
         interval(page, class.and_then(|c| c.joules_per_launch.as_ref()), joules);
