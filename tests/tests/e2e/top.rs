@@ -65,6 +65,16 @@ fn at_the_end_it_says_what_the_report_says() {
             assert_equal(&shown, &report(&stage));
             assert!(shown["interval_ns"].is_null(), "what has ended has no rates");
             assert_eq!(shown["processes"][0]["state"], "ended");
+            // How busy devices were is of the whole, where every command was timed.
+            let devices = shown["devices"].as_array().unwrap();
+            for device in devices {
+                let share = device["busy_share"].as_f64().unwrap_or_else(|| panic!("{device}"));
+                let of = number(&device["busy_ns"]) as f64 / number(&shown["duration_ns"]) as f64;
+                assert!((share - of).abs() < 1e-9 && share > 0.0 && share <= 1.0, "{device}");
+            }
+            let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;
+            assert_eq!(text.contains("% of the run"), !devices.is_empty(), "{line}: {text}");
+            assert!(line.starts_with("threads") || !devices.is_empty(), "{line}: {text}");
         }
     }
 }
@@ -156,13 +166,17 @@ fn joules_are_the_reports() {
         let classes = &report["energy"]["devices"][0]["classes"];
         let kernels = shown["kernels"].as_array().unwrap();
         assert!(kernels.iter().any(|k| k["watts"]["value"].is_f64()), "{shown}");
+        assert!(shown["joules_age_ns"].is_null(), "what has ended does not grow old: {shown}");
         for kernel in kernels {
             let class = named(classes, "name", &kernel["name"]);
             for field in ["joules", "joules_per_launch", "watts"] {
                 assert_eq!(kernel[field], class[field], "--floor {floor}: {kernel}");
             }
+            assert_eq!(kernel["joules_known"], class["identifiability"], "{kernel}");
         }
     }
+    let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;
+    assert!(text.contains("+-") && !text.contains(" old"), "{text}");
 }
 
 /// A terminal of its own for a command, and keys.

@@ -38,7 +38,8 @@ pub struct Document {
     /// By total time.
     pub functions: Vec<Function>,
     pub meters: Vec<Meter>,
-    /// How old the joules of kernels are; null where they were not asked for, or there are none.
+    /// How old the joules of kernels are; null where they were not asked for, or there are none, and
+    /// where all processes had ended before.
     pub joules_age_ns: Option<u64>,
     /// Why there are no joules of kernels.
     pub joules_absent: Option<String>,
@@ -47,6 +48,12 @@ pub struct Document {
 }
 
 impl Document {
+    /// Whether there were processes, and all have ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        !self.processes.is_empty() && self.processes.iter().all(|p| p.state == "ended")
+    }
+
     /// Of a trace that holds no process yet.
     #[must_use]
     pub fn waiting(trace: String) -> Self {
@@ -131,7 +138,7 @@ pub struct Device {
     pub id: u32,
     pub name: String,
     /// Device time of its commands since the last reading, up to the newest command whose time is
-    /// known.
+    /// known; once all processes ended, over `duration_ns`.
     pub busy_share: Option<f64>,
     /// Whether some commands were not timed and `busy_share` is their estimated time.
     pub busy_is_estimated: bool,
@@ -163,6 +170,9 @@ pub struct Kernel {
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
     pub watts: Option<Interval>,
+    /// How well its joules are known, in the report's words: `well`, `weak`, `only-as-sum` (with
+    /// others, not alone), `only-with-floor` or `not-at-all`; null where nothing was attributed.
+    pub joules_known: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Serialize, PartialEq)]

@@ -191,7 +191,7 @@ impl Follower {
             out.processes.push(row);
         }
         out.duration_ns = end.checked_sub(begin).and_then(|ns| u64::try_from(ns).ok());
-        if !out.processes.is_empty() && out.processes.iter().all(|p| p.state == "ended") {
+        if out.has_ended() {
             out.interval_ns = None;
         }
         self.now = Counted { at: self.now.at, ..Counted::default() };
@@ -272,6 +272,7 @@ impl Follower {
                 joules: None,
                 joules_per_launch: None,
                 watts: None,
+                joules_known: None,
             });
         }
         for kernel in &mut out.kernels {
@@ -363,6 +364,8 @@ impl Follower {
     }
 
     fn devices(&mut self, out: &mut Document, seconds: Option<f64>) {
+        // Of what has ended there is no last interval, and the whole is known.
+        let whole = out.duration_ns.filter(|ns| *ns > 0 && out.has_ended()).map(|ns| ns as f64);
         for ((_, stem), process) in &self.processes {
             let d = &process.definitions;
             let mut in_flight: BTreeMap<u32, u64> = BTreeMap::new();
@@ -370,13 +373,21 @@ impl Follower {
                 *in_flight.entry(device).or_default() += 1;
             }
             let mut took: BTreeMap<u32, (f64, u64)> = BTreeMap::new();
+            let mut queues: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
             for (class, sums) in process.sums.classes() {
                 let (Class::Kernel(_, queue) | Class::Other(_, queue, _)) = class;
                 let Some(device) = d.clock_device(*queue) else { continue };
                 let of = took.entry(device).or_default();
                 of.0 += sums.known.total().map_or(0.0, |t| t.value);
                 of.1 += sums.known.left_out();
+                queues.entry(device).or_default().insert(*queue);
             }
+            // Commands of several queues may overlap, so that their times are no busy time.
+            let one_by_one = |device: u32| {
+                let of = queues.get(&device);
+                let in_order = |q: &u32| d.queues.get(q).is_some_and(|q| !q.is_out_of_order());
+                of.is_some_and(|of| of.len() == 1 && of.iter().all(in_order))
+            };
             for (device, (total, left_out)) in took {
                 let key = (stem.clone(), device);
                 let estimated = left_out > 0;
@@ -395,6 +406,12 @@ impl Follower {
                         Some(busy.share(end - (s * 1e9) as i64, end))
                     }),
                     (Some(_), None) if waiting == 0 => Some(0.0),
+                    (None, _) if estimated => {
+                        whole.filter(|_| one_by_one(device)).map(|ns| (total / ns).clamp(0.0, 1.0))
+                    }
+                    (None, Some(busy)) => {
+                        whole.map(|ns| (busy.total_ns as f64 / ns).clamp(0.0, 1.0))
+                    }
                     _ => None,
                 };
                 out.devices.push(Device {

@@ -33,6 +33,7 @@ struct OfKernel {
     joules: Option<Interval>,
     per_launch: Option<Interval>,
     watts: Option<Interval>,
+    known: &'static str,
 }
 
 /// Joules as of one moment.
@@ -68,6 +69,7 @@ impl Joules {
                         joules: class.joules,
                         per_launch: class.joules_per_launch,
                         watts: class.watts,
+                        known: class.identifiability,
                     },
                 );
             }
@@ -86,6 +88,7 @@ impl Joules {
                 kernel.joules = of.joules;
                 kernel.joules_per_launch = of.per_launch;
                 kernel.watts = of.watts;
+                kernel.joules_known = Some(of.known);
             }
         }
     }

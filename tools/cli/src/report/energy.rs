@@ -28,7 +28,7 @@ pub fn si(value: f64, unit: &str) -> String {
 }
 
 /// A half-width as a share of its value.
-fn plus_minus(of: &Interval) -> String {
+pub fn plus_minus(of: &Interval) -> String {
     if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
 }
 

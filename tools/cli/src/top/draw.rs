@@ -70,7 +70,7 @@ fn sparkline(values: &VecDeque<f64>, most: Option<f64>, unicode: bool) -> String
 }
 
 /// The figures of the whole: first what is looked at, then devices, power, host.
-pub fn heading(document: &Document, past: Option<(&History, bool)>) -> Vec<String> {
+pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize) -> Vec<String> {
     let spark = |of: fn(&History) -> &VecDeque<f64>, most: Option<f64>| {
         let drawn = past.map(|(h, unicode)| sparkline(of(h), most, unicode)).unwrap_or_default();
         if drawn.is_empty() { drawn } else { format!("  {drawn}") }
@@ -94,19 +94,29 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>) -> Vec<Strin
         0 => String::new(),
         n => format!(", {n} records dropped"),
     };
-    let mut out = vec![format!(
-        "clscope top of {}: {state}, {length}trace {}{rate}{dropped}",
-        line(&document.trace),
-        bytes(totals.bytes)
-    )];
+    let full = line(&document.trace);
+    let name = full.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&full);
+    let size = bytes(totals.bytes);
+    // Of a narrow screen the state and the losses are what must be left.
+    let firsts = [
+        format!("clscope top of {full}: {state}, {length}trace {size}{rate}{dropped}"),
+        format!("clscope top of {name}: {state}, {length}trace {size}{rate}{dropped}"),
+        format!("{name}: {state}, {length}trace {size}{rate}{dropped}"),
+        format!("{name}: {state}{dropped}"),
+        format!("{state}{dropped}: {name}"),
+    ];
+    let fits = firsts.iter().position(|text| text.chars().count() <= width);
+    let mut out: Vec<String> = firsts.into_iter().skip(fits.unwrap_or(4)).take(1).collect();
     for (nth, device) in document.devices.iter().take(MOST_LINES).enumerate() {
         let mark = match device.busy_share {
             Some(_) if device.busy_is_estimated => "~",
             _ => "",
         };
         let past = if nth == 0 { spark(|h| &h.busy, Some(1.0)) } else { String::new() };
+        let of =
+            if document.has_ended() && device.busy_share.is_some() { " of the run" } else { "" };
         out.push(format!(
-            "device    busy {mark}{}{past}  {} in flight  {}",
+            "device    busy {mark}{}{of}{past}  {} in flight  {}",
             or_dash(device.busy_share),
             device.in_flight,
             line(&device.name)
@@ -187,7 +197,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
     let bold = Modifier::BOLD;
     let mut lines: Vec<Line<'_>> = Vec::new();
     // Figures of the whole take half of a low screen at most.
-    let heading = heading(document, Some((history, look.unicode)));
+    let heading = heading(document, Some((history, look.unicode)), width);
     for (nth, text) in heading.iter().take(usize::from(area.height) / 2).enumerate() {
         let style = match nth {
             0 => look.style(Color::Cyan, bold),
@@ -315,6 +325,18 @@ mod tests {
             all.push_str(&format!("{} x {}\n{text}\n", size.0, size.1));
         }
         golden::golden(&path("tests/goldens/top.txt"), &all);
+    }
+
+    #[test]
+    fn a_narrow_heading_keeps_the_state() {
+        let mut document = document();
+        document.trace = "/a/folder/of/many/runs/with/long/names/run.clscope".into();
+        for (width, whole) in [(200, true), (40, false), (20, false)] {
+            let first = heading(&document, None, width).remove(0);
+            assert!(first.contains("ended"), "{width}: {first}");
+            assert_eq!(first.contains("/a/folder"), whole, "{width}: {first}");
+            assert!(width == 20 || first.chars().count() <= width, "{width}: {first}");
+        }
     }
 
     #[test]

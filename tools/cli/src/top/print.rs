@@ -31,7 +31,9 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
     if !document.meters.is_empty() {
         let begin = Instant::now();
         Joules::of(&target.path, args.energy.options())?.enter(&mut document, Duration::ZERO);
-        let age = document.joules_age_ns.map(|_| begin.elapsed().as_nanos() as u64);
+        // Joules of what has ended do not grow old.
+        let age = document.joules_age_ns.filter(|_| !document.has_ended());
+        let age = age.map(|_| begin.elapsed().as_nanos() as u64);
         document.joules_age_ns = age;
     }
     sorted(&mut document, args.sort);
@@ -54,7 +56,7 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
 fn text(document: &Document) -> String {
     let width = terminal_size::terminal_size().map_or(100, |(w, _)| usize::from(w.0));
     let mut page = Page::default();
-    for line in draw::heading(document, None) {
+    for line in draw::heading(document, None, width) {
         page.push_str(&format!("{line}\n"));
     }
     for (title, view) in [

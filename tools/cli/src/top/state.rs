@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Sort;
+use crate::report::energy::{dash, plus_minus};
 use crate::report::table::{Table, bytes, percent, time, time_or_dash};
 use clscope_io::text::line;
 use clscope_live::document::Document;
@@ -213,7 +214,10 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
     let shown = |name: &str| line(name).into_owned();
     let (titles, rows): (Vec<&'static str>, Vec<Vec<String>>) = match view {
         View::Kernels => (
-            vec!["share", "time", "launches", "launch/s", "mean", "p95", "J/launch", "W", "kernel"],
+            vec![
+                "share", "time", "launches", "launch/s", "mean", "p95", "J/launch", "W", "+-",
+                "kernel",
+            ],
             document
                 .kernels
                 .iter()
@@ -227,8 +231,13 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                         rate(k.launches_per_second),
                         time_or_dash(k.mean_ns),
                         time_or_dash(k.p95_ns),
-                        estimated(k.joules_per_launch.map(measured), joules),
+                        match (k.joules_per_launch, k.joules_known) {
+                            // As the report calls it: there is no figure of it alone.
+                            (None, Some(word @ "only-as-sum")) => word.to_owned(),
+                            (of, _) => estimated(of.map(measured), joules),
+                        },
                         estimated(k.watts.map(measured), short),
+                        dash(k.watts.as_ref().map(plus_minus)),
                         shown(name),
                     ]
                 })
@@ -361,5 +370,9 @@ mod tests {
         let table = rows(&document(), View::Kernels, "b");
         let at = table.titles.iter().position(|t| *t == "J/launch").unwrap();
         assert_eq!((table.rows.len(), table.rows[0][at].as_str()), (1, "-"));
+        // One that is known with others only says so, in the report's word.
+        let mut summed = document();
+        summed.kernels.iter_mut().for_each(|k| k.joules_known = Some("only-as-sum"));
+        assert_eq!(rows(&summed, View::Kernels, "b").rows[0][at], "only-as-sum");
     }
 }
