@@ -292,7 +292,7 @@ fn legend<B: DrawingBackend>(
             area.draw(&PathElement::new(piece, style.colour.stroke_width(2)))?;
         }
         let text = TextStyle::from(("sans-serif", 13));
-        area.draw_text(&line.name, &text, (x + 34, y - 7))?;
+        area.draw_text(&line.name, &text, (x + 34, y - 5))?;
     }
     Ok(())
 }

@@ -9,15 +9,18 @@ use std::fmt::Write as _;
 /// Most numbers of an experiment in the table of all; its own page has the rest.
 const FEW: usize = 3;
 
-/// A number for people: four digits that count, or as it is where it is short.
-fn number(x: f64) -> String {
+/// A number of the document, as it is printed there; quotients of two are cut.
+fn printed(x: f64) -> String {
     let text = x.to_string();
-    if text.len() <= 8 {
-        return text;
-    }
+    if text.len() <= 8 { text } else { number(x) }
+}
+
+/// A number of ours with the digits that people read.
+fn number(x: f64) -> String {
     match x.abs() {
         a if !a.is_finite() => "?".to_owned(),
-        a if a >= 1000.0 => format!("{x:.0}"),
+        a if x.fract() == 0.0 || a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
         a if a >= 0.1 => format!("{x:.3}"),
         _ => format!("{x:.3e}"),
     }
@@ -61,14 +64,14 @@ pub(super) fn beside(of: &Report) -> String {
     };
     let shared = of.shared_reasons();
     html.push_str("<table><tr><th>the document<th>unit");
-    for printed in &first.printed {
-        let _ = write!(html, "<th>{}", escaped(printed.device));
+    for of in &first.printed {
+        let _ = write!(html, "<th>{}", escaped(of.device));
     }
     html.push_str("<th>here</tr>");
     for row in &of.numbers {
         let _ = write!(html, "<tr><td>{}<td>{}", escaped(row.what), escaped(row.unit));
-        for printed in &row.printed {
-            let text = printed.value.map_or_else(|| "-".to_owned(), number);
+        for of in &row.printed {
+            let text = of.value.map_or_else(|| "-".to_owned(), printed);
             let _ = write!(html, "<td class=\"n\">{text}");
         }
         let _ = write!(html, "<td class=\"n\">{}</tr>", escaped(&here(row, &shared)));
@@ -84,10 +87,10 @@ pub(super) fn beside(of: &Report) -> String {
 fn few(of: &Report) -> String {
     let known = of.numbers.iter().filter(|n| n.here.is_some());
     let line = |n: &Number| {
-        let printed: Vec<String> = n.printed.iter().filter_map(|p| p.value).map(number).collect();
-        let printed = if printed.is_empty() { "-".to_owned() } else { printed.join(", ") };
+        let theirs: Vec<String> = n.printed.iter().filter_map(|p| p.value).map(printed).collect();
+        let theirs = if theirs.is_empty() { "-".to_owned() } else { theirs.join(", ") };
         let unit = if n.unit.is_empty() { String::new() } else { format!(" {}", n.unit) };
-        escaped(&format!("{}: {printed}; here {}{unit}", n.what, here(n, &[])))
+        escaped(&format!("{}: {theirs}; here {}{unit}", n.what, here(n, &[])))
     };
     let mut lines: Vec<String> = known.take(FEW).map(line).collect();
     if of.numbers.len() > lines.len() && !lines.is_empty() {
@@ -142,4 +145,23 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
     }
     html.push_str("</table></body></html>\n");
     html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_by_table() {
+        for (x, ours, theirs) in [
+            (4.109375, "4.109", "4.109375"),
+            (190.002, "190.0", "190.002"),
+            (65.0, "65", "65"),
+            (111.43 / 108.57, "1.026", "1.026"),
+            (2e-5, "2.000e-5", "0.00002"),
+            (f64::INFINITY, "?", "inf"),
+        ] {
+            assert_eq!((number(x).as_str(), printed(x).as_str()), (ours, theirs), "{x}");
+        }
+    }
 }
