@@ -68,15 +68,17 @@ kernel SIZED void couples(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
 #endif
 
 // Fusion of a comparison and an AND: a dependent step a turn, in a loop with one condition, or with two (-DBOTH). Leaves the chain's value.
+// The constants are arguments, and the loop is not unrolled: a compiler makes one step of many turns of a loop with one condition.
 #ifdef CONDITIONS
-kernel SIZED void conditions(global uint *out, uint trips, uint x)
+kernel SIZED void conditions(global uint *out, uint trips, uint x, uint a, uint c)
 {
+#pragma unroll 1
 #ifdef BOTH
     for (uint j = 0; j < trips && x != 0u; j++) {
 #else
     for (uint j = 0; j < trips; j++) {
 #endif
-        x = x * 1664525u + 1013904223u;
+        x = x * a + c;
     }
     out[get_global_id(0)] = x;
 }

@@ -132,6 +132,43 @@ impl Bench<'_> {
         Ok(out)
     }
 
+    /// An experiment with its files, within its share of the time until `end`: of so many that are
+    /// left, this one included.
+    fn experiment(
+        &mut self,
+        of: &'static Experiment,
+        end: Option<Instant>,
+        left: usize,
+        progress: &mut Progress,
+        alone: bool,
+    ) -> Result<Report> {
+        let now = Instant::now();
+        if let reproduce::How::Cannot(why) = of.how {
+            return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
+        }
+        if end.is_some_and(|end| now >= end) {
+            let why =
+                "the budget was spent before it began: name it alone, or give a larger --budget";
+            return Ok(Report::without(of, CUT, why.to_owned()));
+        }
+        let share = end.map(|end| now + (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0)));
+        progress.bar.set_message(of.name);
+        let mut watch = Until { inner: progress, end: share };
+        let parts = match self.measure(of, &mut watch) {
+            Ok(parts) => parts,
+            Err(why) => return Ok(Report::without(of, State::Failed, format!("{why:#}"))),
+        };
+        let known: Vec<&Known> = parts.iter().map(|n| &self.known[*n]).collect();
+        let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
+        let seconds = Some(now.elapsed().as_secs_f64());
+        let commands = known.iter().map(|k| k.command.clone()).collect();
+        let report = Report { seconds, commands, ..Report::of(of, &parts) };
+        if let Some(directory) = &self.args.output {
+            files(&report, &parts, &folder(directory, of.name, alone), self.args.png)?;
+        }
+        Ok(report)
+    }
+
     /// Forgets what was ended early: another experiment may have time for it.
     fn forget(&mut self) {
         self.known.retain(|known| !known.results.interrupted);
@@ -169,6 +206,15 @@ fn write_reported(of: &Reported, directory: &Path) -> Result<()> {
         Ok(serde_json::to_writer_pretty(out, of)?)
     })
 }
+
+/// Writes what is known so far, where files are asked for.
+fn written(of: &Reported, args: &Args, alone: bool) -> Result<()> {
+    let Some(directory) = &args.output else { return Ok(()) };
+    write_reported(of, directory)?;
+    if alone { Ok(()) } else { write_index(of, directory) }
+}
+
+const CUT: State = State::CutShort;
 
 /// Runs the option.
 ///
@@ -215,36 +261,8 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
             out.interrupted = true;
             break;
         }
-        let now = Instant::now();
-        let report = if let reproduce::How::Cannot(why) = of.how {
-            Report::without(of, State::NotReproducible, why.to_owned())
-        } else if end.is_some_and(|end| now >= end) {
-            let why =
-                "the budget was spent before it began: name it alone, or give a larger --budget";
-            Report::without(of, State::CutShort, why.to_owned())
-        } else {
-            let share = end.map(|end| {
-                let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
-                let even = (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0));
-                now + even
-            });
-            progress.bar.set_message(of.name);
-            let mut watch = Until { inner: &mut progress, end: share };
-            match bench.measure(of, &mut watch) {
-                Ok(parts) => {
-                    let known: Vec<&Known> = parts.iter().map(|n| &bench.known[*n]).collect();
-                    let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
-                    let seconds = Some(now.elapsed().as_secs_f64());
-                    let commands = known.iter().map(|k| k.command.clone()).collect();
-                    let report = Report { seconds, commands, ..Report::of(of, &parts) };
-                    if let Some(directory) = &args.output {
-                        files(&report, &parts, &folder(directory, of.name, alone), args.png)?;
-                    }
-                    report
-                }
-                Err(why) => Report::without(of, State::Failed, format!("{why:#}")),
-            }
-        };
+        let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
+        let report = bench.experiment(of, end, left, &mut progress, alone)?;
         if args.counters && number == 0 {
             // The first tells for all: it is the device's.
             counted(bench.known.iter().map(|known| &known.results));
@@ -255,12 +273,25 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         }
         out.experiments.push(report);
         out.interrupted |= progress.stop();
-        if let Some(directory) = &args.output {
-            write_reported(&out, directory)?;
-            if !alone {
-                write_index(&out, directory)?;
-            }
+        written(&out, args, alone)?;
+    }
+    // What the others left of the time goes to those that were cut short, once.
+    let short: Vec<usize> =
+        (0..out.experiments.len()).filter(|n| out.experiments[*n].state == CUT).collect();
+    for (done, number) in short.iter().copied().enumerate() {
+        let over = end.is_none_or(|end| Instant::now() >= end);
+        if alone || over || out.interrupted {
+            break;
         }
+        let left = short.len() - done;
+        let report = bench.experiment(experiments[number], end, left, &mut progress, alone)?;
+        bench.forget();
+        out.interrupted |= progress.stop();
+        if !args.json && report.state != CUT {
+            progress.bar.suspend(|| render::report(&report, &out.device))?;
+        }
+        out.experiments[number] = report;
+        written(&out, args, alone)?;
     }
     progress.bar.finish_and_clear();
     if args.json {

@@ -65,8 +65,12 @@ fn reference(scalar: Scalar, [x, y]: [f64; 2], steps: u64) -> f64 {
 
 /// One step of the loop with conditions: the generator of the kernel `steps`, whose period is 2^32.
 fn step(x: u32) -> u32 {
-    x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
+    x.wrapping_mul(FACTOR).wrapping_add(INCREMENT)
 }
+
+/// Of the generator.
+const FACTOR: u32 = 1_664_525;
+const INCREMENT: u32 = 1_013_904_223;
 
 impl Variant {
     fn compare(self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
@@ -123,7 +127,7 @@ impl Variant {
                 ("couples", defines, items * width * scalar.bytes())
             }
             Question::Conditions { both } => {
-                args.push(Arg::uint(step(0)));
+                args.extend([step(0), FACTOR, INCREMENT].map(Arg::uint));
                 let mut defines = vec!["-DCONDITIONS".to_owned()];
                 if both {
                     defines.push("-DBOTH".to_owned());
