@@ -104,6 +104,8 @@ impl Phase {
 /// Seconds between knots: a host's clocks are steered against each other by some millionths, over
 /// minutes.
 const KNOT: f64 = 60.0;
+/// Most knots, whatever time the windows say they span: what is solved grows with their cube.
+const MOST_KNOTS: usize = 256;
 /// Least and greatest lag of a snapshot that is seen, beyond whole periods.
 const LEAST_LAG: f64 = 0.001;
 const MOST_LAG: f64 = 0.015;
@@ -374,7 +376,7 @@ pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) 
     }
     let (_, at, mut rates) = best?;
     let (from, to) = (rows[0].from, rows[rows.len() - 1].to);
-    let knots = (((to - from) / KNOT).ceil() as usize).max(1) + 1;
+    let knots = (((to - from) / KNOT).ceil() as usize).clamp(1, MOST_KNOTS - 1) + 1;
     let mut phase =
         Phase { start: from, step: (to - from) / (knots - 1) as f64, at: vec![at; knots] };
     for round in 0..12 {
