@@ -49,6 +49,19 @@ fn assert_equal(top: &Value, report: &Value) {
     }
 }
 
+/// What was recorded lasted as long by both, however long ago it ended.
+#[track_caller]
+fn assert_lasted(top: &Value, report: &Value) {
+    let [ours, theirs] = [top, report].map(|of| number(&of["duration_ns"]) as f64);
+    assert!((ours - theirs).abs() <= 1e6 + 0.01 * theirs, "{ours} ns, by the report {theirs} ns");
+    for row in report["devices"].as_array().unwrap() {
+        let own = named(&top["devices"], "name", &row["name"]);
+        let share = row["busy_share"]["value"].as_f64().zip(own["busy_share"].as_f64());
+        let (theirs, ours) = share.unwrap_or_else(|| panic!("{own} {row}"));
+        assert!((ours - theirs).abs() <= 0.02, "{ours} {theirs}");
+    }
+}
+
 fn report(stage: &Stage) -> Value {
     let finished = stage.clscope(["report", "t.clscope", "--format", "json", "--limit", "0"]).run();
     serde_json::from_str(&finished.success().stdout).unwrap()
@@ -63,6 +76,7 @@ fn at_the_end_it_says_what_the_report_says() {
             finished.success();
             let shown = top(&stage, &["t.clscope"]);
             assert_equal(&shown, &report(&stage));
+            assert_lasted(&shown, &report(&stage));
             assert!(shown["interval_ns"].is_null(), "what has ended has no rates");
             assert_eq!(shown["processes"][0]["state"], "ended");
             // How busy devices were is of the whole, where every command was timed.
@@ -119,7 +133,12 @@ fn a_killed_application_is_shown_to_its_last_call() {
     app.tell("25");
     Run::new("/bin/sh", stage.path()).args(["-c", &format!("kill -9 {pid}")]).run().success();
     assert!(!app.end().success());
+    // Long enough that the time since would show in what was recorded.
+    std::thread::sleep(std::time::Duration::from_secs(2));
     let shown = top(&stage, &["t.clscope"]);
+    assert_lasted(&shown, &report(&stage));
+    assert!(shown["problems"].to_string().contains("it was killed, crashed"), "{shown}");
+    assert_eq!(shown["totals"]["in_flight"], 0);
     assert_eq!(named(&shown["kernels"], "name", &"vector_add".into())["launches"], 25);
     assert_eq!(shown["processes"][0]["state"], "ended");
 }

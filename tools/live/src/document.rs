@@ -21,7 +21,7 @@ pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
     pub trace: String,
-    /// From the first process's begin to now, or to the last end.
+    /// From the first process's begin to now; once all ended, from the first call to the last end.
     pub duration_ns: Option<u64>,
     /// What rates are of.
     pub interval_ns: Option<u64>,

@@ -8,6 +8,7 @@ use crate::document::{
 use crate::error::LiveError;
 use crate::process::Process;
 use crate::sensors::Sensors;
+use crate::spans::Busy;
 use crate::sums::Class;
 use clscope_analysis::stats::CommandSums;
 use clscope_profile::interval::Interval;
@@ -179,9 +180,19 @@ impl Follower {
         for ((_, stem), process) in &self.processes {
             let row = row(stem, process, state);
             if let (Some(clock), Some(header)) = (&process.clock, &process.header) {
-                begin = begin.min(clock.at(header.created));
-                let exit = process.definitions.exit.as_ref().map(|e| e.ticks);
-                end = end.max(clock.at(exit.unwrap_or(clock.ticks)));
+                // Of what has ended, from the first call to the end of the last or of what ran, as
+                // `report` has it; how long ago that was says nothing of the run.
+                let known = process.sums.extent.filter(|_| row.state == "ended");
+                let (first, last) = known.unwrap_or((header.created, clock.ticks));
+                begin = begin.min(clock.at(first));
+                end = end.max(clock.at(last));
+                let ran = process.busy.values().filter_map(Busy::until).max();
+                end = end.max(ran.filter(|_| known.is_some()).unwrap_or(end));
+            }
+            if row.state == "ended" && process.definitions.exit.is_none() {
+                out.problems.push(format!(
+                    "{stem}: it was killed, crashed, or called _exit: what it did last may be missing"
+                ));
             }
             out.problems
                 .extend(process.unreadable.iter().map(|(name, why)| format!("{name}: {why}")));
@@ -368,6 +379,7 @@ impl Follower {
         let whole = out.duration_ns.filter(|ns| *ns > 0 && out.has_ended()).map(|ns| ns as f64);
         for ((_, stem), process) in &self.processes {
             let d = &process.definitions;
+            let gone = out.processes.iter().any(|p| p.label == *stem && p.state == "ended");
             let mut in_flight: BTreeMap<u32, u64> = BTreeMap::new();
             for device in process.sums.in_flight().filter_map(|queue| d.clock_device(queue)) {
                 *in_flight.entry(device).or_default() += 1;
@@ -393,7 +405,8 @@ impl Follower {
                 let estimated = left_out > 0;
                 let before = self.before.as_ref().and_then(|b| b.devices.get(&key)).copied();
                 self.now.devices.insert(key, total);
-                let waiting = in_flight.get(&device).copied().unwrap_or(0);
+                // Nothing is on its way to where nothing runs.
+                let waiting = in_flight.get(&device).copied().filter(|_| !gone).unwrap_or(0);
                 let busy = process.busy.get(&device);
                 let share = match (seconds, busy) {
                     (Some(s), _) if estimated => {

@@ -96,6 +96,8 @@ pub struct Sums {
     pub sampling: bool,
     /// Ticks at which the present window begins.
     pub window: u64,
+    /// Ticks at which the first call began and the last one ended.
+    pub extent: Option<(u64, u64)>,
 }
 
 fn key(class: Class) -> u128 {
@@ -154,6 +156,17 @@ impl Sums {
     /// Adds a record that was written at these ticks. `counted`: the same run of calls as it was
     /// counted before.
     pub fn add(&mut self, ticks: u64, record: &Record<'_>, counted: Option<Run>) {
+        let took = match record {
+            Record::Plain { duration, .. } | Record::Call { duration, .. } => Some(*duration),
+            Record::Run(run) => Some(u64::from(run.span)),
+            Record::Command(command) => Some(command.duration),
+            _ => None,
+        };
+        if let Some(took) = took {
+            let begin = ticks.saturating_sub(took);
+            let (first, last) = self.extent.get_or_insert((begin, ticks));
+            (*first, *last) = ((*first).min(begin), (*last).max(ticks));
+        }
         match *record {
             Record::Plain { function, duration, .. } => {
                 self.add_calls(function, 1, duration, ticks, 0, false);
