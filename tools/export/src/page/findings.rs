@@ -146,7 +146,8 @@ fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
     let Some(longest) = report.waits.first().filter(|_| waited > MUCH * wall) else { return };
     let f = &longest.function;
     let ran = longest.waited_for.first().map_or_else(String::new, |first| {
-        format!(", while {} ran for {}", first.name, time(first.ns as f64))
+        let of = if report.sampling.is_some() { ", of what was timed" } else { "" };
+        format!(", while {} ran for {}{of}", first.name, time(first.ns as f64))
     });
     let remedy = match (longest.nothing_ns, is_busy(report)) {
         (None, _) => "see first which commands ran: `record --device-timing event` times all",

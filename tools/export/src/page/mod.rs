@@ -32,7 +32,7 @@ use std::io::Write;
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 /// SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "+pUSPIPiXVo6TdfMqbPW8yrkdQb4Vg7zMqe4/Hgld1I=";
+const SCRIPT_HASH: &str = "QZ4SR8Z25LXXEKwQwmD5zpdd6dPXoPSm2K90a1VogNY=";
 const STYLE_HASH: &str = "ssj8+I+9dYvGvp1x/sNqjFSisAb0PZGp2har+a8I+2s=";
 
 /// Rows of a table.
@@ -73,6 +73,8 @@ struct Facts<'f> {
     #[serde(rename = "wattsHalf")]
     watts_half: &'f [Option<f64>],
     power: Vec<Curve>,
+    /// Joules that are known only as a sum of several classes, which no curve shows.
+    sums: Option<String>,
     /// Busy part of all devices by stretch.
     busy: Vec<f64>,
     /// Whether that is of a part of the commands, since others were not timed.
@@ -87,6 +89,13 @@ struct Curve {
     name: String,
     unit: std::borrow::Cow<'static, str>,
     points: Vec<(i64, f64)>,
+}
+
+/// What of the energy is attributed to several classes together.
+fn sums(report: &Report) -> Option<String> {
+    let devices = report.energy.iter().flat_map(|energy| &energy.devices);
+    let groups = devices.flat_map(|d| &d.groups).filter(|g| g.names.len() > 1);
+    groups.map(|g| g.joules.value).reduce(|a, b| a + b).map(joules)
 }
 
 /// Writes the page of a report. It must be the view's.
@@ -143,6 +152,7 @@ pub fn write(
         watts: &timeline.watts,
         watts_half: &timeline.watts_half,
         power,
+        sums: sums(report),
         busy: mean(timeline.busy.values(), BINS),
         partial: report.sampling.is_some(),
         bound: report.devices.iter().filter_map(|d| d.clock_bound_ns.median).reduce(f64::max),

@@ -286,7 +286,8 @@
         if (row.series || row.attributed) {
           const title = row.series?.name ?? (facts.partial ? 'attributed to timed commands' : 'attributed to commands');
           c.fillStyle = soft;
-          c.fillText(fit(`${title}: up to ${row.series ? shownOf(row.series) : peak}`, w - 14), 10, y + 9);
+          const without = !row.series && facts.sums ? `, without ${facts.sums} known only as sums` : '';
+          c.fillText(fit(`${title}: up to ${row.series ? shownOf(row.series) : peak}${without}`, w - 14), 10, y + 9);
         }
         y += h;
       }
