@@ -27,7 +27,7 @@ use html::{Html, bytes, joules, time};
 use serde::Serialize;
 use spans::Timeline;
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
@@ -163,9 +163,10 @@ pub fn write(
     page.raw("</script>\n<script type=\"application/octet-stream\" id=\"spans\">")
         .base64(&timeline.columns()?)
         .raw("</script>\n");
-    let mut packed = crate::compressed(Vec::new());
+    // The encoder clears a buffer at every write, and JSON is written word by word.
+    let mut packed = BufWriter::with_capacity(1 << 16, crate::compressed(Vec::new()));
     serde_json::to_writer_pretty(&mut packed, report)?;
-    let packed = packed.finish()?;
+    let packed = packed.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish()?;
     let left = options.most.unwrap_or(u64::MAX).saturating_sub(page.len() as u64);
     if (packed.len() as u64) * 4 / 3 + (SCRIPT.len() as u64) + 1_000 < left {
         page.raw("<script type=\"application/octet-stream\" id=\"report\">")
