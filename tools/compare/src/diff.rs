@@ -5,6 +5,7 @@
 //! `tools/compare/diff.schema.json` describes it (JSON Schema, draft 2020-12); a test makes that of
 //! these types. Its version is raised when a field changes its meaning or goes.
 
+use crate::integrity::broken;
 use crate::run::{Key, Run};
 use crate::verdict::{Change, RUN_TO_RUN, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
@@ -16,7 +17,7 @@ pub const SCHEMA: u32 = 1;
 /// Kernels below this share of the time of all are listed and not judged: there are many, and none
 /// of them matters.
 const MINOR: f64 = 0.005;
-/// Why no row is judged where [`Diff::differences`] forbid it.
+/// Why no row is judged where [`Diff::incomparable`] forbids it.
 const INCOMPARABLE: &str = "the runs cannot be compared";
 /// Kernels that are named where a limit could not be judged.
 const SHOWN: usize = 5;
@@ -105,6 +106,9 @@ pub struct Diff {
     pub changed: Vec<String>,
     /// What differs, each of which forbids a verdict.
     pub differences: Vec<Difference>,
+    /// Runs that ended early, not alike on both sides, or whose traces are damaged, each of which
+    /// forbids a verdict.
+    pub broken_runs: Vec<String>,
     /// What a reader should know.
     pub notes: Vec<String>,
     /// Limits that the user set.
@@ -136,13 +140,26 @@ impl Diff {
         self.rows.iter().filter(|r| r.breaks)
     }
 
+    /// What forbids a verdict, in words: [`differences`](Self::differences) and
+    /// [`broken_runs`](Self::broken_runs). Empty where the sides can be compared without being told
+    /// to.
+    #[must_use]
+    pub fn incomparable(&self) -> Vec<String> {
+        let differ = |d: &Difference| {
+            format!("the sides differ in {}: base {}; new {}", d.what, d.base, d.new)
+        };
+        self.differences.iter().map(differ).chain(self.broken_runs.iter().cloned()).collect()
+    }
+
     /// Compares two sides of at least one run each. `anyway`: differences are told, and verdicts
     /// given all the same.
     #[must_use]
     pub fn new(base: &[Run], new: &[Run], limits: &[Limit], anyway: bool) -> Self {
         let names = |side: &[Run]| side.iter().flat_map(|r| r.report.traces.clone()).collect();
         let differences = differences(base, new);
-        let comparable = anyway || differences.is_empty();
+        let whole = |side: &[Run]| side.iter().map(|r| r.integrity.clone()).collect::<Vec<_>>();
+        let broken = broken(&whole(base), &whole(new));
+        let comparable = anyway || (differences.is_empty() && broken.runs.is_empty());
         let single = base.len() < 2 || new.len() < 2;
         let mut notes = Vec::new();
         if single && comparable {
@@ -151,6 +168,7 @@ impl Diff {
                 100.0 * RUN_TO_RUN
             ));
         }
+        notes.extend(broken.note);
         notes.extend(sums_only("base", base));
         notes.extend(sums_only("new side", new));
         let mut out = Self {
@@ -161,6 +179,7 @@ impl Diff {
             changed: changed(base, new),
             comparable,
             differences,
+            broken_runs: broken.runs,
             notes,
             limits: limits.to_vec(),
             unjudged: Vec::new(),
@@ -546,7 +565,9 @@ fn sums_only(side: &str, runs: &[Run]) -> Option<String> {
 fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
     let of = |side: &[Run], figure: &dyn Fn(&Report) -> Vec<String>| -> String {
         let all: BTreeSet<String> = side.iter().flat_map(|r| figure(&r.report)).collect();
-        all.into_iter().collect::<Vec<_>>().join("; ")
+        // A trace of no device, or of no process, has none.
+        let all: Vec<String> = all.into_iter().filter(|text| !text.is_empty()).collect();
+        if all.is_empty() { "none".to_owned() } else { all.join("; ") }
     };
     let devices = |r: &Report| -> Vec<String> {
         r.devices.iter().map(|d| format!("{} (driver {})", d.name, d.driver)).collect()

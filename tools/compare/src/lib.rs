@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`run`] | what is taken from one run |
+//! | [`integrity`] | whether runs are whole enough to be compared |
 //! | [`verdict`] | whether a change is more than noise |
 //! | [`diff`] | the document |
 //! | [`repeat`] | figures of one application that was run several times |
@@ -13,6 +14,7 @@
 
 pub mod bench;
 pub mod diff;
+pub mod integrity;
 pub mod repeat;
 pub mod run;
 pub mod verdict;

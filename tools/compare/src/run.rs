@@ -1,6 +1,7 @@
 //! Owns what is taken from one run: its report, how far each kernel's mean is known from that run
 //! alone, and what it ran with. Refuses to compare.
 
+use crate::integrity::Integrity;
 use crate::verdict::Sample;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_profile::energy::result::Class;
@@ -91,6 +92,8 @@ pub struct Run {
     pub report: Report,
     /// What each kernel ran with.
     pub kernels: BTreeMap<Key, With>,
+    /// What of it is missing.
+    pub integrity: Integrity,
     batches: BTreeMap<Key, Strata>,
 }
 
@@ -108,7 +111,8 @@ impl Run {
         let mut batches: BTreeMap<Key, Strata> = BTreeMap::new();
         // Names are looked up once for each kernel and geometry, not for each launch.
         let mut known: BTreeMap<(u32, u32, u32, u32), Key> = BTreeMap::new();
-        for event in trace.events(Some(view.alignment())) {
+        let mut events = trace.events(Some(view.alignment()));
+        for event in &mut events {
             let Event::Command(command) = event else { continue };
             let record = &command.enqueued.record;
             let of = (command.process.0, record.object, record.geometry, record.queue);
@@ -150,7 +154,12 @@ impl Run {
                 stratum.add(times.duration() as f64);
             }
         }
-        Ok(Self { report, kernels, batches })
+        let integrity = Integrity::of(
+            report.traces.join(", "),
+            trace.processes.len(),
+            &trace.issues_after(events.tally(), None),
+        );
+        Ok(Self { report, kernels, integrity, batches })
     }
 
     /// Mean time of a row of the report, ns.

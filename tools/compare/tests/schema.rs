@@ -46,6 +46,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         changed: vec!["base: replaced: k by /f.cl (1 launch)".into()],
         comparable: false,
         differences: vec![Difference { what: "devices".into(), base: "x".into(), new: "y".into() }],
+        broken_runs: vec!["new run b is damaged: b: 1 block torn".into()],
         notes: vec!["note".into()],
         display_names: [("_Z1kv".to_owned(), "k".to_owned())].into(),
         unjudged: Vec::new(),

@@ -43,7 +43,7 @@ pub struct Args {
     /// broken where a figure surely rose, and may have risen by so much
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = limit)]
     fail_on: Vec<Limit>,
-    /// Give verdicts although devices or timing methods differ
+    /// Give verdicts although devices or timing methods differ, or runs ended early or are damaged
     #[arg(long)]
     anyway: bool,
     /// How it is written
@@ -135,10 +135,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let is_json = args.format == Format::Json;
     output::write_to(args.output.as_deref(), is_json, "the differences", write)?;
     if !diff.comparable && !args.fail_on.is_empty() {
-        let what: Vec<&str> = diff.differences.iter().map(|d| d.what.as_str()).collect();
         bail!(
-            "cannot judge --fail-on: the sides differ in {}; record both sides alike, or give --anyway",
-            what.join(" and in ")
+            "cannot judge --fail-on: {}; record both sides alike and to their end, or give --anyway",
+            diff.incomparable().join("; ")
         );
     }
     if !diff.unjudged.is_empty() {

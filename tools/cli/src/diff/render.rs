@@ -132,10 +132,8 @@ fn head(diff: &Diff) -> Vec<String> {
     let mut out: Vec<String> = diff.changed.iter().map(|text| format!("changed: {text}")).collect();
     out.push(format!("base: {}", diff.base.join(", ")));
     out.push(format!("new:  {}", diff.new.join(", ")));
-    for d in &diff.differences {
-        let so = if diff.comparable { "compared anyway" } else { "not comparable" };
-        out.push(format!("{so}: the sides differ in {}: base {}; new {}", d.what, d.base, d.new));
-    }
+    let so = if diff.comparable { "compared anyway" } else { "not comparable" };
+    out.extend(diff.incomparable().iter().map(|why| format!("{so}: {why}")));
     out.extend(diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}")));
     out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
     out
@@ -311,20 +309,24 @@ tr.broken{background:#d332}tr.broken td:last-child{font-weight:600}p{margin:.2em
     out
 }
 
-/// A test for each row that is judged; one that breaks a limit fails, and a limit that could not be
-/// judged is an error.
+/// A test for each row that is judged; one that breaks a limit fails. A limit that could not be
+/// judged is an error, and so is what forbids a verdict.
 pub fn junit(diff: &Diff) -> String {
     let broken = diff.broken().count();
     let skipped = diff.rows.iter().filter(|r| r.verdict == Verdict::NotJudged).count();
-    let errors = diff.unjudged.len();
+    let forbidden = if diff.comparable { Vec::new() } else { diff.incomparable() };
+    let limits = diff.unjudged.iter().map(|why| ("limit", "--fail-on", why));
+    let sides = forbidden.iter().map(|why| ("sides", "comparable", why));
+    let wrong: Vec<_> = sides.chain(limits).collect();
+    let errors = wrong.len();
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff\" tests=\"{}\" errors=\"{errors}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
         diff.rows.len() + errors
     );
-    for why in &diff.unjudged {
+    for (class, test, why) in wrong {
         let _ = writeln!(
             out,
-            "<testcase classname=\"limit\" name=\"--fail-on\"><error message=\"{}\"/></testcase>",
+            "<testcase classname=\"{class}\" name=\"{test}\"><error message=\"{}\"/></testcase>",
             escaped(why)
         );
     }
@@ -389,6 +391,7 @@ mod tests {
                 base: HOSTILE.into(),
                 new: HOSTILE.into(),
             }],
+            broken_runs: vec![HOSTILE.into()],
             changed: vec![HOSTILE.into()],
             notes: vec![HOSTILE.into()],
             display_names: Default::default(),

@@ -1,0 +1,125 @@
+//! `clscope diff` of runs that are not whole: one that was killed has fewer launches, which must
+//! not pass for an improvement.
+
+mod common;
+
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_testing::Limited;
+use common::{Stage, save, stderr, stdout};
+use serde_json::Value;
+use std::process::Output;
+
+/// A run of so many launches.
+fn run(launches: u64) -> ProcessBuilder {
+    let host = HostModel::default();
+    let mut process = ProcessBuilder::standard(host, 4000, 1);
+    process.anchor(10_000_000);
+    for i in 0..launches {
+        let (t, raw) = (1_000 + i * 20_000, host.raw + 1_000 + i * 20_000);
+        process
+            .thread(0)
+            .enqueue(t, t + 900, &CommandSpec::kernel(i + 1, 1, 1))
+            .plain(function::FINISH, t + 2_000, t + 15_000, 0, 1)
+            .timing(t + 15_000, i + 1, [raw + 100, raw + 1_000, raw + 2_000, raw + 8_000]);
+        if i == launches / 2 {
+            process.thread(0).cut();
+        }
+    }
+    process
+}
+
+/// `whole` and `more` ended in order; `killed` and `left` did not; `torn` lost a part of its data.
+fn stage() -> Stage {
+    let stage = Stage::new();
+    for (name, launches, ended) in
+        [("whole", 20, true), ("more", 30, true), ("killed", 5, false), ("left", 20, false)]
+    {
+        let mut process = run(launches);
+        if ended {
+            process.exit(2_000_000, 0);
+        }
+        save(&process, &stage.join(name));
+    }
+    let mut torn = run(20);
+    torn.exit(2_000_000, 0);
+    save(&torn, &stage.join("torn"));
+    let path = stage.join("torn/4000-0.0.clt");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // In its second block.
+    let last = bytes.len() - 64;
+    bytes[last..].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    stage
+}
+
+fn diff(stage: &Stage, arguments: &[&str]) -> Output {
+    stage.clscope().arg("diff").args(arguments).ended()
+}
+
+fn json(stage: &Stage, arguments: &[&str]) -> Value {
+    let output = diff(stage, &[arguments, &["--format", "json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// Texts of a list of the document.
+fn texts<'d>(document: &'d Value, field: &str) -> Vec<&'d str> {
+    document[field].as_array().unwrap().iter().map(|t| t.as_str().unwrap()).collect()
+}
+
+fn judged(document: &Value) -> usize {
+    let rows = document["rows"].as_array().unwrap();
+    let has = |row: &&Value| ["more", "less", "same"].contains(&row["verdict"].as_str().unwrap());
+    rows.iter().filter(has).count()
+}
+
+#[test]
+fn whole_runs_are_compared_and_nothing_is_told_of_their_ends() {
+    let told = json(&stage(), &["whole", "more"]);
+    assert_eq!((&told["comparable"], texts(&told, "broken_runs").len()), (&true.into(), 0));
+    assert!(judged(&told) > 0, "{told:#}");
+    assert!(texts(&told, "notes").iter().all(|note| !note.contains("in order")), "{told:#}");
+}
+
+#[test]
+fn a_run_that_was_killed_or_is_torn_has_no_verdict() {
+    let stage = stage();
+    for (base, new, says) in [
+        ("whole", "killed", "new run killed ended early: killed, crashed, "),
+        ("killed", "whole", "base run killed ended early: killed, crashed, "),
+        ("whole", "torn", "new run torn is damaged: "),
+        ("torn", "torn", "base run torn is damaged: "),
+    ] {
+        let told = json(&stage, &[base, new]);
+        assert_eq!((&told["comparable"], judged(&told)), (&false.into(), 0), "{told:#}");
+        assert!(texts(&told, "broken_runs")[0].starts_with(says), "{told:#}");
+        for format in ["table", "markdown", "html"] {
+            let shown = stdout(&diff(&stage, &[base, new, "--format", format]));
+            assert!(shown.contains(&format!("not comparable: {says}")), "{format}: {shown}");
+        }
+        let junit = stdout(&diff(&stage, &[base, new, "--format", "junit"]));
+        assert!(junit.contains(&format!("<error message=\"{says}")), "{junit}");
+        // Fewer launches are no success.
+        let limit = diff(&stage, &[base, new, "--fail-on", "time:+5%,count:+5%"]);
+        assert_eq!(limit.status.code(), Some(1), "{}", stderr(&limit));
+        assert!(stderr(&limit).contains(&format!("cannot judge --fail-on: {says}")), "{limit:?}");
+        // On request all the same.
+        let anyway = json(&stage, &[base, new, "--anyway"]);
+        assert!(anyway["comparable"] == true && judged(&anyway) > 0, "{anyway:#}");
+        let shown = stdout(&diff(&stage, &[base, new, "--anyway"]));
+        assert!(shown.contains(&format!("compared anyway: {says}")), "{shown}");
+    }
+}
+
+/// An application that always leaves by `_exit` looks like one that was killed.
+#[test]
+fn runs_that_all_ended_early_are_compared_with_a_note() {
+    let stage = stage();
+    let told = json(&stage, &["left", "left"]);
+    assert_eq!((&told["comparable"], texts(&told, "broken_runs").len()), (&true.into(), 0));
+    assert!(judged(&told) > 0, "{told:#}");
+    let notes = texts(&told, "notes");
+    assert!(notes.iter().any(|note| note.contains("did not end in order")), "{told:#}");
+    let limit = diff(&stage, &["left", "left", "--fail-on", "count:+5%"]);
+    assert!(limit.status.success(), "{}", stderr(&limit));
+}
