@@ -438,3 +438,35 @@ fn what_is_missing_is_in_the_file_and_in_the_dump() {
         assert!(dump.contains(wanted), "{dump}");
     }
 }
+
+/// Flame graphs have no place for what is wrong with a trace.
+#[test]
+fn flame_graphs_of_a_killed_or_cut_run_are_told_of_beside() {
+    let stage = Stage::new();
+    let mut whole = small();
+    whole.exit(30_000, 0);
+    save(&whole, &stage.join("whole"));
+    save(&small(), &stage.join("killed"));
+    save(&whole, &stage.join("cut"));
+    let defs = stage.join("cut/4000-0.defs");
+    let bytes = std::fs::read(&defs).unwrap();
+    std::fs::write(&defs, &bytes[..bytes.len() - 5]).unwrap();
+    for format in ["folded", "speedscope", "pprof"] {
+        let told = |trace: &str| {
+            let output = stage
+                .clscope()
+                .args(["export", format, trace, "-o", &format!("{trace}.x")])
+                .ended();
+            assert!(output.status.success(), "{format} {trace}: {}", stderr(&output));
+            stderr(&output)
+        };
+        assert!(!told("whole").contains("warning"), "{format}: {}", told("whole"));
+        let killed = told("killed");
+        assert!(
+            killed.contains("warning: ") && killed.contains("did not end in order"),
+            "{killed}"
+        );
+        let cut = told("cut");
+        assert!(cut.contains("bytes of the definitions are torn"), "{format}: {cut}");
+    }
+}

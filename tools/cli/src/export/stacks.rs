@@ -68,6 +68,10 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
     let view = profile.view(args.common.profile_options());
     crate::changed::tell(&view);
     let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
+    // None of these files has a place for what is wrong with a trace.
+    let mut issues = view.times().issues;
+    issues.retain(|issue| issue.severity != "note");
+    crate::report::warn(&issues);
     let weight = match args.weight {
         By::Time => Weight::Time,
         By::Energy => Weight::Energy,
