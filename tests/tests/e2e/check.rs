@@ -93,6 +93,23 @@ fn each_seeded_fault_is_found_and_what_is_none_is_not() {
     }
 }
 
+#[test]
+fn writes_that_the_source_hides_are_no_alarm_and_are_told() {
+    for runtime in Runtime::real() {
+        let (found, code) = checked(&Stage::new(runtime), "hidden-writes");
+        assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())), "{found:#}");
+        let notes = found["notes"].to_string();
+        for told in [
+            "argument 0 of by_ifdef (used inside #if or #ifdef)",
+            "argument 0 of by_shadow (its name is declared again in the kernel)",
+            "argument 0 of by_macro (used by way of a macro)",
+        ] {
+            assert!(notes.contains(told), "{told}: {notes}");
+        }
+        assert!(!notes.contains("by_zero"), "{notes}");
+    }
+}
+
 /// No call is wrong: the device refuses the second launch. A runtime of our own does so on request.
 #[test]
 fn a_command_that_fails_on_the_device_is_found() {
@@ -180,10 +197,16 @@ type Words = (Vec<String>, Vec<(&'static str, String)>);
 /// Real applications.
 fn real(stage: &Stage) -> Vec<Words> {
     let mut out = Vec::new();
-    for (program, option) in [("/usr/bin/clinfo", "--raw"), ("/usr/bin/clpeak", "--kernel-latency")]
-    {
+    let programs: [(&str, &[&str]); 3] = [
+        ("/usr/bin/clinfo", &["--raw"]),
+        // It asks for contexts of types that the platform lacks.
+        ("/usr/bin/clinfo", &[]),
+        ("/usr/bin/clpeak", &["--kernel-latency"]),
+    ];
+    for (program, options) in programs {
+        let words = std::iter::once(&program).chain(options).map(|w| (*w).to_owned()).collect();
         match Path::new(program).exists() {
-            true => out.push((vec![program.to_owned(), option.to_owned()], Vec::new())),
+            true => out.push((words, Vec::new())),
             false => skip(&format!("{program} is not installed"), true),
         }
     }

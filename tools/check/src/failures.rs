@@ -8,6 +8,7 @@ use clscope_analysis::event::{Command, Outcome};
 use clscope_trace::Untimed;
 use clscope_trace::record::error_text;
 
+const DEVICE_NOT_FOUND: i32 = -1;
 const INVALID_KERNEL_ARGS: i32 = -52;
 const INVALID_EVENT_WAIT_LIST: i32 = -57;
 const EXEC_STATUS_ERROR: i32 = -14;
@@ -23,7 +24,8 @@ pub fn call(seen: &Seen<'_>, to: &mut Findings) {
     let rule = match (code, group) {
         (INVALID_KERNEL_ARGS, "enqueue") => Rule::UnsetArguments,
         (INVALID_EVENT_WAIT_LIST | EXEC_STATUS_ERROR, _) => Rule::FailedWait,
-        (PROFILING_INFO_NOT_AVAILABLE, _) | (_, "query") => Rule::FailedQuery,
+        // clCreateContextFromType answers so whoever asks for a type that the platform lacks.
+        (PROFILING_INFO_NOT_AVAILABLE | DEVICE_NOT_FOUND, _) | (_, "query") => Rule::FailedQuery,
         _ => Rule::FailedCall,
     };
     let kernel = seen.object("kernel").map(|id| seen.definitions.kernel_name(id));

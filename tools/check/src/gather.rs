@@ -194,7 +194,8 @@ fn kernels(definitions: &Definitions, programs: &[Code]) -> Kernels {
             String::from_utf8(code.read().ok()?).ok()
         });
         let name = definitions.recorded_names.get(&kernel.id).unwrap_or(&kernel.name);
-        let found = source.as_deref().and_then(|source| accesses(source, name));
+        let options = definitions.build_options.get(&kernel.program).map_or("", String::as_str);
+        let found = source.as_deref().and_then(|source| accesses(source, options, name));
         out.insert(kernel.id, found);
     }
     out

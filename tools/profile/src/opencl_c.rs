@@ -8,13 +8,37 @@ use std::collections::{HashMap, HashSet};
 /// Longest source that is looked at, in bytes.
 pub const MOST: usize = 4 << 20;
 
+/// A piece of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Text without comments and literals, each of them a blank.
+    Text(String),
+    /// A directive without its sign and its comments: `define N 4`.
+    Directive(String),
+}
+
 /// The text without comments, literals and directives, each of them a blank.
 #[must_use]
 pub fn plain(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
+    let texts = pieces(source).into_iter().map(|piece| match piece {
+        Piece::Text(text) => text,
+        Piece::Directive(_) => "\n".to_owned(),
+    });
+    texts.collect()
+}
+
+/// The text and its directives in turn. Lines that a backslash goes on with are one.
+#[must_use]
+pub fn pieces(source: &str) -> Vec<Piece> {
+    let source = source.replace("\\\r\n", "").replace("\\\n", "");
+    let mut out = Vec::new();
+    let mut text = String::new();
     let mut rest = source.chars().peekable();
     let mut line_begins = true;
+    let mut directive: Option<String> = None;
     while let Some(c) = rest.next() {
+        let in_directive = directive.is_some();
+        let to = directive.as_mut().unwrap_or(&mut text);
         match (c, rest.peek()) {
             ('/', Some('/')) => {
                 while rest.peek().is_some_and(|c| *c != '\n') {
@@ -30,35 +54,35 @@ pub fn plain(source: &str) -> String {
                     }
                     before = c;
                 }
-                out.push(' ');
+                to.push(' ');
             }
             ('"' | '\'', _) => {
                 let mut escaped = false;
-                for inner in rest.by_ref() {
-                    if inner == '\n' || (inner == c && !escaped) {
+                // A literal ends with its line at the latest, which ends a directive, too.
+                while let Some(inner) = rest.next_if(|inner| *inner != '\n') {
+                    if inner == c && !escaped {
                         break;
                     }
                     escaped = inner == '\\' && !escaped;
                 }
-                out.push(' ');
+                to.push(' ');
             }
-            ('#', _) if line_begins => {
-                let mut before = ' ';
-                for c in rest.by_ref() {
-                    if c == '\n' && before != '\\' {
-                        break;
-                    }
-                    before = c;
-                }
-                out.push('\n');
+            ('#', _) if line_begins && !in_directive => {
+                out.push(Piece::Text(std::mem::take(&mut text)));
+                directive = Some(String::new());
+            }
+            ('\n', _) if in_directive => {
+                out.extend(directive.take().map(Piece::Directive));
+                line_begins = true;
             }
             _ => {
                 line_begins = c == '\n' || (line_begins && c.is_whitespace());
-                out.push(c);
-                continue;
+                to.push(c);
             }
         }
     }
+    out.extend(directive.map(Piece::Directive));
+    out.push(Piece::Text(text));
     out
 }
 
@@ -345,6 +369,25 @@ mod tests {
         ] {
             assert_eq!(one(parameter).as_deref(), want, "{parameter}");
         }
+    }
+
+    #[test]
+    fn directives_end_with_their_line_and_not_within_a_comment() {
+        let source = "int a;\n/* x */ # define P(i) p[i] /* long\n #if */ + \\\n 1 // end\n\
+            char *s = \"#if\"; // goes on \\\n#if\nint b;\n  #endif";
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let directive = |text: &str| Piece::Directive(text.to_owned());
+        assert_eq!(
+            pieces(source),
+            [
+                text("int a;\n  "),
+                directive(" define P(i) p[i]   +  1 "),
+                text("char *s =  ; \nint b;\n  "),
+                directive("endif"),
+                text(""),
+            ]
+        );
+        assert_eq!(plain("#define A\nint a;\n#if 1"), "\nint a;\n\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
 #![forbid(unsafe_code)]
 
+mod conditional;
 pub mod order;
 mod parameters;
 mod shared;
@@ -455,10 +456,10 @@ impl Races {
             Access::Reads => Some(false),
             _ if flags & MEM_READ_ONLY != 0 => Some(false),
             Access::Writes => Some(true),
-            Access::Unknown if flags & MEM_WRITE_ONLY != 0 => Some(true),
-            Access::Unknown => {
+            Access::Unknown(_) if flags & MEM_WRITE_ONLY != 0 => Some(true),
+            Access::Unknown(why) => {
                 let name = seen.definitions.kernel_name(kernel);
-                self.unknown.insert(format!("argument {index} of {name}"));
+                self.unknown.insert(format!("argument {index} of {name} ({})", why.text()));
                 None
             }
         }
@@ -530,7 +531,7 @@ impl Races {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!first.is_empty()).then(|| {
             format!(
-                "no data race was looked for through {}{more}: nothing tells whether the kernel writes it; declare what is only read as const, and what is only written in buffers of CL_MEM_WRITE_ONLY",
+                "no data race was looked for through {}{more}: it is not known whether the kernel writes it; declare what is only read as const, and what is only written in buffers of CL_MEM_WRITE_ONLY",
                 first.join(", ")
             )
         })

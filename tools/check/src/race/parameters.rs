@@ -2,7 +2,7 @@
 //! that came as binaries. Refuses to guess: a pointer to what is not constant may be read or written.
 #![forbid(unsafe_code)]
 
-use super::source::Access;
+use super::source::{Access, Why};
 use clscope_trace::record::Detail;
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +27,7 @@ impl Parameters {
             (_, READ_ONLY) | (CONSTANT, _) => Access::Reads,
             (_, WRITE_ONLY) => Access::Writes,
             _ if kind & CONST != 0 => Access::Reads,
-            _ => Access::Unknown,
+            _ => Access::Unknown(Why::Untold),
         };
         self.0.entry(which as u32).or_default().insert((which >> 32) as u32, access);
     }
@@ -35,7 +35,7 @@ impl Parameters {
     /// What a kernel does with an argument.
     pub fn access(&self, kernel: u32, index: u32) -> Access {
         let found = self.0.get(&kernel).and_then(|all| all.get(&index));
-        found.copied().unwrap_or(Access::Unknown)
+        found.copied().unwrap_or(Access::Unknown(Why::Untold))
     }
 
     /// A kernel has the parameters of another.
@@ -54,19 +54,22 @@ mod tests {
         let mut of = Parameters::default();
         for (index, (address, access, kind), want) in [
             (0, (0x119B, 0x11A3, 1), Access::Reads),
-            (1, (0x119B, 0x11A3, 0), Access::Unknown),
+            (1, (0x119B, 0x11A3, 0), Access::Unknown(Why::Untold)),
             (2, (0x119D, 0x11A3, 0), Access::Reads),
             (3, (0x119B, 0x11A0, 0), Access::Reads),
             (4, (0x119B, 0x11A1, 0), Access::Writes),
-            (5, (0x119B, 0x11A2, 0), Access::Unknown),
+            (5, (0x119B, 0x11A2, 0), Access::Unknown(Why::Untold)),
             // restrict and volatile.
-            (6, (0x119B, 0x11A3, 6), Access::Unknown),
+            (6, (0x119B, 0x11A3, 6), Access::Unknown(Why::Untold)),
         ] {
             let values = [7 | index << 32, address | access << 32, kind];
             of.told(&Detail { function: 0, what: 0, site: 0, values });
             assert_eq!(of.access(7, index as u32), want, "{index}");
         }
-        assert_eq!((of.access(7, 9), of.access(8, 0)), (Access::Unknown, Access::Unknown));
+        assert_eq!(
+            (of.access(7, 9), of.access(8, 0)),
+            (Access::Unknown(Why::Untold), Access::Unknown(Why::Untold))
+        );
         of.cloned(7, 8);
         assert_eq!(of.access(8, 4), Access::Writes);
     }
