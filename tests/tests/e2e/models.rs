@@ -109,6 +109,11 @@ fn measured_parameters_bound_explain_draw_and_predict() {
         "launch.period",
     ] {
         let p = &measured["parameters"][name];
+        // A busy machine may hide the plateaus of caches: then that is said.
+        if name == "bandwidth.l1" && p.is_null() {
+            assert!(measured["absent"][name].is_string(), "{measured}");
+            continue;
+        }
         let of = |end: &str| p[end].as_f64().unwrap_or_else(|| panic!("{name}: {measured}"));
         assert!(0.0 <= of("low") && of("low") <= of("value") && of("value") <= of("high"), "{p}");
     }

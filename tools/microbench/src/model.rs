@@ -251,6 +251,12 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
             let why = "all working sets have one bandwidth".to_owned();
             out.absent.insert(name::L1_BYTES.to_owned(), why);
         }
+    } else {
+        // Noise may leave none; where nothing was measured, its reason takes the place of this one.
+        let why = "no plateau was seen over the sizes of working sets";
+        for key in [name::L1, name::L1_BYTES] {
+            out.absent.insert(key.to_owned(), why.to_owned());
+        }
     }
     // The last plateau is memory, unless the sweep ends inside the caches.
     let dram = out.get(name::DRAM).map(|f| f.value).unwrap_or(f64::INFINITY);
