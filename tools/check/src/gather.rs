@@ -16,7 +16,7 @@ use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
 use clscope_trace::record::detail;
 use clscope_trace::settings;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the rules know of one process.
 struct Process {
@@ -58,6 +58,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             }
         })
         .collect();
+    let mut inside: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for event in trace.events(None) {
         match &event {
             Event::Call(call) => {
@@ -104,8 +105,20 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                     }
                 }
             }
-            Event::InCall { .. } => {}
+            // What a call did in which the process died is in no record.
+            Event::InCall { process, function, .. } => {
+                let function = trace.process(*process).definitions.function_name(*function);
+                inside.entry(process.0).or_default().insert(function.into_owned());
+            }
         }
+    }
+    for (process, functions) in inside {
+        let functions: Vec<String> = functions.into_iter().collect();
+        notes.push(format!(
+            "{}: the record ends inside {}: what was wrong with that call is not told; it may be why the process died",
+            trace.processes.get(process as usize).map_or("", |p| p.label.as_str()),
+            functions.join(" and ")
+        ));
     }
     let checked_run = !processes.is_empty() && processes.iter().all(|p| p.races.is_some());
     let mut findings = Vec::new();
