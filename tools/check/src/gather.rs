@@ -12,6 +12,7 @@ use crate::waits::Waits;
 use clscope_analysis::event::{Event, Kept, Mark};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::IssueKind;
+use clscope_analysis::time::ProcessIndex;
 use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
 use clscope_trace::record::detail;
@@ -58,7 +59,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             }
         })
         .collect();
-    let mut inside: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+    let mut inside: BTreeMap<ProcessIndex, BTreeSet<String>> = BTreeMap::new();
     for event in trace.events(None) {
         match &event {
             Event::Call(call) => {
@@ -108,7 +109,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             // What a call did in which the process died is in no record.
             Event::InCall { process, function, .. } => {
                 let function = trace.process(*process).definitions.function_name(*function);
-                inside.entry(process.0).or_default().insert(function.into_owned());
+                inside.entry(*process).or_default().insert(function.into_owned());
             }
         }
     }
@@ -116,7 +117,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
         let functions: Vec<String> = functions.into_iter().collect();
         notes.push(format!(
             "{}: the record ends inside {}: what was wrong with that call is not told; it may be why the process died",
-            trace.processes.get(process as usize).map_or("", |p| p.label.as_str()),
+            trace.process(process).label,
             functions.join(" and ")
         ));
     }

@@ -5,7 +5,7 @@
 
 mod walk;
 
-pub(crate) use walk::{Need, Peaks, conclude, cusp, needed};
+pub(crate) use walk::{ENOUGH, Need, Peaks, conclude, cusp, needed};
 pub use walk::{Walk, shown, value_at, walks};
 
 use crate::cl::DeviceFacts;

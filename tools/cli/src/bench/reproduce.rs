@@ -149,7 +149,7 @@ impl Bench<'_> {
         if end.is_some_and(|end| now >= end) {
             let why =
                 "the budget was spent before it began: name it alone, or give a larger --budget";
-            return Ok(Report::without(of, CUT, why.to_owned()));
+            return Ok(Report::without(of, State::CutShort, why.to_owned()));
         }
         let share = end.map(|end| now + (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0)));
         progress.bar.set_message(of.name);
@@ -214,8 +214,6 @@ fn written(of: &Reported, args: &Args, alone: bool) -> Result<()> {
     if alone { Ok(()) } else { write_index(of, directory) }
 }
 
-const CUT: State = State::CutShort;
-
 /// Runs the option.
 ///
 /// # Errors
@@ -276,8 +274,9 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         written(&out, args, alone)?;
     }
     // What the others left of the time goes to those that were cut short, once.
-    let short: Vec<usize> =
-        (0..out.experiments.len()).filter(|n| out.experiments[*n].state == CUT).collect();
+    let short: Vec<usize> = (0..out.experiments.len())
+        .filter(|n| out.experiments[*n].state == State::CutShort)
+        .collect();
     for (done, number) in short.iter().copied().enumerate() {
         let over = end.is_none_or(|end| Instant::now() >= end);
         if alone || over || out.interrupted {
@@ -287,7 +286,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         let report = bench.experiment(experiments[number], end, left, &mut progress, alone)?;
         bench.forget();
         out.interrupted |= progress.stop();
-        if !args.json && report.state != CUT {
+        if !args.json && report.state != State::CutShort {
             progress.bar.suspend(|| render::report(&report, &out.device))?;
         }
         out.experiments[number] = report;

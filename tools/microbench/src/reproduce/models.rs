@@ -8,7 +8,7 @@ use super::report::{Curve, Point as Place, schedulers};
 use crate::results::{CaseResult, Results, Status};
 use crate::stats::{self, Estimate};
 use crate::suite::lanes;
-use crate::sweep::Axis;
+use crate::sweep::{Axis, ENOUGH};
 use clscope_models::latency::{Contention, Workload};
 use clscope_models::prior::{self, Inputs, Model, Point};
 use clscope_models::stations::{Curve as Curves, Stations};
@@ -30,8 +30,6 @@ pub struct Worst {
     pub under_at: [f64; 2],
 }
 
-/// The share of a bound that gradual saturation still reaches (Volkov 2016, section 6.3).
-const ENOUGH: f64 = 0.9;
 /// Most warps of a unit that are asked of a model.
 const MOST_WARPS: u32 = 256;
 const NO_CLOCK: &str = "no clock was read, and the device states none";

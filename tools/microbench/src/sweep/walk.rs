@@ -111,7 +111,7 @@ pub fn shown(value: &Json) -> String {
 }
 
 /// The share of a peak that is asked for: memory saturates gradually (Volkov 2016, section 6.3).
-const ENOUGH: f64 = 0.9;
+pub(crate) const ENOUGH: f64 = 0.9;
 
 /// The most that each of two kinds of instruction reaches alone, of all work-items, 10^9 a second.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -121,9 +121,10 @@ impl<'r> Seen<'r> {
         for walk in self.walks() {
             let Some(along) = walk.axes.iter().position(|a| *a == Axis::Blocks) else { continue };
             // Of two axes, a line for each value of the other.
-            let others = if walk.axes.len() > 1 { walk.values(1 - along) } else { Vec::new() };
-            let others = others.into_iter().map(Some);
-            let others: Vec<_> = if walk.axes.len() > 1 { others.collect() } else { vec![None] };
+            let others: Vec<_> = match walk.axes.len() {
+                1 => vec![None],
+                _ => walk.values(1 - along).into_iter().map(Some).collect(),
+            };
             for other in others {
                 let line = walk.line(figure, along, other);
                 let points = line.iter().map(|(groups, of)| (*groups as u64, of.value));
