@@ -1,6 +1,6 @@
-// Opens a report's page in Chromium and does what a reader does: chromium.mjs CHROMIUM PAGE [FOLDER]. Prints as JSON what was
-// drawn, opened, sorted and zoomed, what was said on the console, and what was requested; with a FOLDER also pictures. It speaks
-// the browser's own protocol over pipes. Refuses to judge.
+// Opens a report's page, or that of differences, in Chromium and does what a reader does: chromium.mjs CHROMIUM PAGE [FOLDER].
+// Prints as JSON what was drawn, opened, sorted and zoomed, what was said on the console, and what was requested; with a FOLDER
+// also pictures. It speaks the browser's own protocol over pipes. Refuses to judge.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -67,33 +67,36 @@ try {
   for (const domain of ['Page', 'Runtime', 'Network', 'Log']) await ask(`${domain}.enable`);
   const out = {};
   await sized(1400, 1000);
-  out.drawn = await open("document.documentElement.dataset.drawn !== undefined || document.getElementById('told').textContent.includes('could not')");
-  out.told = await value("document.getElementById('told').textContent");
-
-  // What of the lanes' picture is another one after a key.
-  const lanes = "document.getElementById('lanes')";
+  out.drawn = await open("!document.scripts.length || document.documentElement.dataset.drawn !== undefined || document.getElementById('told').textContent.includes('could not')");
   const frame = 'await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))';
-  const seen = () => value(`(async () => { ${frame}; return ${lanes}.toDataURL(); })()`);
-  const press = async key => {
-    await ask('Input.dispatchKeyEvent', { type: 'keyDown', key, text: key });
-    await ask('Input.dispatchKeyEvent', { type: 'keyUp', key });
-    return seen();
-  };
-  await value(`${lanes}.focus()`);
-  const whole = await seen();
-  const near = await press('w');
-  const aside = await press('d');
-  const back = await press('0');
-  out.zoom = { zoomed: near !== whole, moved: aside !== near, back: back === whole };
-  out.blank = await value(`(() => { const c = ${lanes}; return !new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer).some(x => x !== 0); })()`);
+  if (await value('document.scripts.length')) {
+    out.told = await value("document.getElementById('told').textContent");
 
-  // A kernel's row, and the order of the rows.
-  const row = "document.querySelector('#kernels details.kernel')";
-  out.opened = await value(`(() => { const row = ${row}; if (!row) return null; const closed = row.offsetHeight; row.querySelector('summary').click(); return row.open && row.offsetHeight > closed + 20; })()`);
-  out.sorted = await value("(() => { const table = document.querySelector('#kernels table.sort'); const of = name => [...table.tHead.rows[0].cells].findIndex(c => c.textContent === name); const at = of('Median'); table.tHead.rows[0].cells[at].click(); return [...table.tBodies[0].rows].map(row => row.cells[at].dataset.v); })()");
+    // What of the lanes' picture is another one after a key.
+    const lanes = "document.getElementById('lanes')";
+    const seen = () => value(`(async () => { ${frame}; return ${lanes}.toDataURL(); })()`);
+    const press = async key => {
+      await ask('Input.dispatchKeyEvent', { type: 'keyDown', key, text: key });
+      await ask('Input.dispatchKeyEvent', { type: 'keyUp', key });
+      return seen();
+    };
+    await value(`${lanes}.focus()`);
+    const whole = await seen();
+    const near = await press('w');
+    const aside = await press('d');
+    const back = await press('0');
+    out.zoom = { zoomed: near !== whole, moved: aside !== near, back: back === whole };
+    out.blank = await value(`(() => { const c = ${lanes}; return !new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer).some(x => x !== 0); })()`);
+
+    // A kernel's row, and the order of the rows.
+    const row = "document.querySelector('#kernels details.kernel')";
+    out.opened = await value(`(() => { const row = ${row}; if (!row) return null; const closed = row.offsetHeight; row.querySelector('summary').click(); return row.open && row.offsetHeight > closed + 20; })()`);
+    out.sorted = await value("(() => { const table = document.querySelector('#kernels table.sort'); const of = name => [...table.tHead.rows[0].cells].findIndex(c => c.textContent === name); const at = of('Median'); table.tHead.rows[0].cells[at].click(); return [...table.tBodies[0].rows].map(row => row.cells[at].dataset.v); })()");
+  }
 
   // How far anything reaches out of the page or of its box.
   out.wide = {};
+  out.background = {};
   for (const width of [1400, 400]) {
     await sized(width, 1000);
     out.wide[width] = await value(`(async () => { ${frame}; return {
@@ -101,6 +104,7 @@ try {
       tables: [...document.querySelectorAll('.wide')].filter(w => w.offsetParent && w.scrollWidth > w.clientWidth + 1).map(w => w.closest('section')?.id ?? '') }; })()`);
     for (const scheme of ['light', 'dark']) {
       await coloured(scheme);
+      out.background[scheme] = await value('getComputedStyle(document.body).backgroundColor');
       await sized(width, folder ? Math.min(8000, await value('document.documentElement.scrollHeight')) : 1000);
       await value(`(async () => { dispatchEvent(new Event('resize')); ${frame}; })()`);
       await picture(`${width}-${scheme}`);
@@ -115,7 +119,7 @@ try {
 
   await ask('Emulation.setScriptExecutionDisabled', { value: true });
   await sized(1400, 1000);
-  out.unscripted = await open('true') && await value("(() => { const shown = e => e && getComputedStyle(e).display !== 'none' && e.getBoundingClientRect().height > 10; return { overview: !!shown(document.querySelector('.unscripted svg')), flame: !!shown(document.querySelector('.flame')), canvas: !!shown(document.getElementById('timeline')), rows: document.querySelector('#kernels table.sort').tBodies[0].rows.length }; })()");
+  if (out.told !== undefined) out.unscripted = await open('true') && await value("(() => { const shown = e => e && getComputedStyle(e).display !== 'none' && e.getBoundingClientRect().height > 10; return { overview: !!shown(document.querySelector('.unscripted svg')), flame: !!shown(document.querySelector('.flame')), canvas: !!shown(document.getElementById('timeline')), rows: document.querySelector('#kernels table.sort').tBodies[0].rows.length }; })()");
   console.log(JSON.stringify(out));
   await ask('Browser.close').catch(() => {});
 } catch (error) {

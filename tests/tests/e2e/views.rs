@@ -7,7 +7,7 @@ use clscope_tests::artifacts::root;
 use clscope_tests::{Mode, Runtime, Stage, skip};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn report(stage: &Stage, trace: &str) -> Value {
     let run = stage.clscope(["report", trace, "--format", "json"]).run().success();
@@ -445,6 +445,35 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
+/// What a reader sees of a page in the browser.
+fn browsed(chromium: &Path, stage: &Stage, page: &str) -> Value {
+    let mut node = std::process::Command::new("node");
+    let script = root().join("tests/browser/chromium.mjs");
+    let run = node.arg(script).arg(chromium).arg(stage.join(page)).ended();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    serde_json::from_slice(&run.stdout).unwrap()
+}
+
+/// Differences fit a screen and a phone, on which wide tables scroll by themselves, and load
+/// nothing.
+#[test]
+fn a_browser_shows_differences_on_a_screen_and_a_phone() {
+    let Some(chromium) = chromium() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "a", "linked 20").run().success();
+    stage.app(Mode::Record, "b", "linked 40").run().success();
+    let diff = ["diff", "a.clscope", "b.clscope", "--format", "html", "-o", "d.html"];
+    stage.clscope(diff).run().success();
+    let seen = browsed(&chromium, &stage, "d.html");
+    assert_eq!((&seen["requests"], &seen["errors"]), (&json!([]), &json!([])), "{seen:#}");
+    assert_eq!(seen["wide"]["1400"]["tables"], json!([]), "{seen:#}");
+    for width in ["1400", "400"] {
+        assert!(seen["wide"][width]["page"].as_i64().unwrap() <= 0, "{width}: {seen:#}");
+    }
+    let styled = seen["background"]["light"] != seen["background"]["dark"];
+    assert!(styled && seen["background"]["light"] == "rgb(255, 255, 255)", "{seen:#}");
+}
+
 /// What a reader does with a page, in Chromium: it loads nothing, says nothing on the console, zooms,
 /// opens, sorts, fits a screen and a phone, and can be read without scripts. Names are hostile.
 #[test]
@@ -456,11 +485,7 @@ fn a_browser_draws_the_page_and_loads_nothing() {
     let title = "<img src=http://example.invalid/x>\u{202e}\u{2028}";
     let arguments = ["report", "t.clscope", "--format", "html", "-o", "r.html", "--title", title];
     stage.clscope(arguments).run().success();
-    let mut node = std::process::Command::new("node");
-    let script = root().join("tests/browser/chromium.mjs");
-    let run = node.arg(script).arg(chromium).arg(stage.join("r.html")).ended();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let seen: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let seen = browsed(&chromium, &stage, "r.html");
     assert_eq!((&seen["drawn"], &seen["told"]), (&true.into(), &"".into()), "{seen:#}");
     assert_eq!((&seen["requests"], &seen["errors"]), (&json!([]), &json!([])), "{seen:#}");
     let zoom = json!({ "zoomed": true, "moved": true, "back": true });

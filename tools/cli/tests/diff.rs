@@ -5,6 +5,7 @@ mod common;
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_testing::Limited;
+use clscope_trace::defs::{Def, Kernel};
 use common::{Stage, save, stderr, stdout};
 use serde_json::Value;
 use std::process::Output;
@@ -122,4 +123,68 @@ fn runs_that_all_ended_early_are_compared_with_a_note() {
     assert!(notes.iter().any(|note| note.contains("did not end in order")), "{told:#}");
     let limit = diff(&stage, &["left", "left", "--fail-on", "count:+5%"]);
     assert!(limit.status.success(), "{}", stderr(&limit));
+}
+
+/// Two kernels whose names differ in one character in the middle of a megabyte each.
+fn long_names(stage: &Stage, name: &str, launches: u64) -> [String; 2] {
+    let names = ["1", "2"].map(|n| format!("{}{n}{}", "k".repeat(1 << 19), "z".repeat(1 << 19)));
+    let mut process = run(launches);
+    for (id, name) in (100..).zip(&names) {
+        process.define(Def::Kernel(Kernel { id, program: 0, name: name.clone() }));
+    }
+    let raw = HostModel::default().raw;
+    for (i, object) in (0..).zip([100, 101, 100, 101]) {
+        let (t, id) = (3_000_000 + i * 20_000, 1_000 + i);
+        let launch = CommandSpec { object, ..CommandSpec::kernel(id, 1, 1) };
+        let stamps = [100, 1_000, 2_000, 8_000].map(|at| raw + t + at);
+        process.thread(0).enqueue(t, t + 900, &launch).timing(t + 15_000, id, stamps);
+    }
+    process.exit(4_000_000, 0);
+    save(&process, &stage.join(name));
+    names
+}
+
+/// Outputs for people show the part in which long names differ; the whole is there on request.
+#[test]
+fn names_of_megabytes_are_shortened_and_stay_apart() {
+    let stage = Stage::new();
+    let names = long_names(&stage, "base", 20);
+    long_names(&stage, "new", 20);
+    let outputs: [&[&str]; 9] = [
+        &["diff", "base", "new"],
+        &["diff", "base", "new", "--format", "markdown"],
+        &["diff", "base", "new", "--format", "html"],
+        &["diff", "base", "new", "--format", "junit"],
+        &["report", "base"],
+        &["report", "base", "--format", "csv"],
+        &["report", "base", "--format", "html"],
+        &["export", "folded", "base"],
+        &["top", "base", "--once"],
+    ];
+    for arguments in outputs {
+        let output = stage.clscope().args(arguments).ended();
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        let shown = stdout(&output);
+        assert!(shown.len() < 200_000, "{arguments:?}: {} bytes", shown.len());
+        for n in ["k1z", "k2z"] {
+            assert!(shown.contains(n), "{arguments:?}: the part that differs: {shown}");
+        }
+    }
+    for arguments in [&outputs[0], &outputs[2], &outputs[4]] {
+        let output = stage.clscope().args(*arguments).arg("--full-names").ended();
+        let shown = stdout(&output);
+        assert!(names.iter().all(|name| shown.contains(name.as_str())), "{arguments:?}");
+    }
+    let told = json(&stage, &["base", "new"]);
+    let rows = told["rows"].as_array().unwrap();
+    for name in &names {
+        assert!(rows.iter().any(|row| row["name"] == **name), "JSON has names whole");
+        assert!(told["display_names"][name].as_str().unwrap().len() < 300);
+    }
+    // What is shown can be typed.
+    let short = told["display_names"][&names[0]].as_str().unwrap();
+    let one = stage.clscope().args(["report", "base", "--name", short, "--format", "json"]).ended();
+    let one: Value = serde_json::from_str(&stdout(&one)).unwrap();
+    let kernels = one["kernels"].as_array().unwrap();
+    assert_eq!((kernels.len(), &kernels[0]["name"]), (1, &Value::from(names[0].as_str())));
 }

@@ -3,6 +3,7 @@
 //! library does.
 #![forbid(unsafe_code)]
 
+mod page;
 pub mod render;
 
 use crate::output::{self, say};
@@ -52,7 +53,7 @@ pub struct Args {
     /// File to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Rows of each kind, 0 for all [default: 15 for people, all for programs]
+    /// Rows of each kind, 0 for all [default: 15 for people, 300 on a page, all for programs]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     #[command(flatten)]
@@ -116,14 +117,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let most = args.limit.or(match args.format {
         Format::Table | Format::Markdown => Some(15),
-        Format::Json | Format::Html | Format::Junit => None,
+        Format::Html => Some(clscope_export::page::ROWS),
+        Format::Json | Format::Junit => None,
     });
     let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
     let write = |out: &mut dyn Write| -> Result<()> {
         match args.format {
             Format::Table => out.write_all(render::table(&diff, most).as_bytes())?,
             Format::Markdown => out.write_all(render::markdown(&diff, most).as_bytes())?,
-            Format::Html => out.write_all(render::html(&diff, most).as_bytes())?,
+            Format::Html => out.write_all(page::html(&diff, most).as_bytes())?,
             Format::Junit => out.write_all(render::junit(&diff).as_bytes())?,
             Format::Json => {
                 serde_json::to_writer_pretty(&mut *out, &diff)?;

@@ -1,14 +1,15 @@
-//! Owns how differences are shown: tables, Markdown, a page, JUnit's XML. Names come from
-//! applications, and are escaped for each. Refuses to judge.
+//! Owns how differences are shown: tables, Markdown, JUnit's XML, and the words that these share
+//! with the page. Names come from applications, and are escaped for each. Refuses to judge.
 #![forbid(unsafe_code)]
 
 use crate::output::count;
 use clscope_compare::diff::{Diff, Metric, Row};
 use clscope_compare::verdict::{Change, Verdict};
+use clscope_io::shorten::{NAME, PROSE, middle};
 use clscope_io::text::{is_printable, line};
 use std::fmt::Write as _;
 
-const SECTIONS: [(&str, &str); 4] = [
+pub(super) const SECTIONS: [(&str, &str); 4] = [
     ("total", "Totals"),
     ("kernel", "Kernels"),
     ("transfer", "Transfers"),
@@ -16,7 +17,7 @@ const SECTIONS: [(&str, &str); 4] = [
 ];
 
 /// A figure in its unit.
-fn figure(metric: Metric, value: Option<f64>) -> String {
+pub(super) fn figure(metric: Metric, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let scaled = |units: &[(f64, &str)]| {
         let (scale, unit) = units
@@ -44,7 +45,7 @@ fn figure(metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-fn metric(row: &Row) -> &'static str {
+pub(super) fn metric(row: &Row) -> &'static str {
     match (row.section, row.metric) {
         ("kernel", Metric::Time) => "time of a launch",
         ("kernel", Metric::Energy) => "joules of a launch",
@@ -63,7 +64,7 @@ fn percent(share: f64) -> String {
 }
 
 /// What no verdict rests on is shown without its ends, or the lack of them.
-fn change(row: &Row) -> String {
+pub(super) fn change(row: &Row) -> String {
     match row.change {
         Some(c) if row.verdict == Verdict::NotJudged => format!("{} %", percent(c.value)),
         change => change_of(change),
@@ -71,7 +72,7 @@ fn change(row: &Row) -> String {
 }
 
 /// What the intervals of a section rest on, where that was not measured.
-fn assumption(rows: &[&Row]) -> Option<String> {
+pub(super) fn assumption(rows: &[&Row]) -> Option<String> {
     let spread = rows.iter().find_map(|row| row.assumed_spread)?;
     Some(format!("assuming {} % between runs", 100.0 * spread))
 }
@@ -88,17 +89,38 @@ pub fn change_of(change: Option<Change>) -> String {
     format!("{} % ({} to {})", percent(c.value), percent(c.low), percent(c.high))
 }
 
-fn verdict(row: &Row) -> String {
-    let word = match row.verdict {
+/// Words of verdicts, in the order in which a summary has them.
+const WORDS: [&str; 9] = [
+    "slower",
+    "faster",
+    "more",
+    "less",
+    "new",
+    "only in the base",
+    "same",
+    "unclear",
+    "not judged",
+];
+
+/// A verdict in a word.
+fn word(row: &Row) -> &'static str {
+    match row.verdict {
         Verdict::More if row.metric == Metric::Time => "slower",
         Verdict::Less if row.metric == Metric::Time => "faster",
         Verdict::More => "more",
         Verdict::Less => "less",
         Verdict::Same => "same",
-        Verdict::Unclear => "unclear: too much noise",
+        Verdict::Unclear => "unclear",
         Verdict::Gone => "only in the base",
         Verdict::Added => "new",
         Verdict::NotJudged => "not judged",
+    }
+}
+
+pub(super) fn verdict(row: &Row) -> String {
+    let word = match row.verdict {
+        Verdict::Unclear => "unclear: too much noise",
+        _ => word(row),
     };
     let limit = if row.breaks { ", OVER THE LIMIT" } else { "" };
     match &row.why {
@@ -107,13 +129,44 @@ fn verdict(row: &Row) -> String {
     }
 }
 
-fn name(row: &Row) -> String {
-    if row.of.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.of) }
+/// All verdicts in a sentence: what a reader looks for first.
+pub(super) fn verdicts(diff: &Diff) -> String {
+    let of = |word: &str| diff.rows.iter().filter(|row| self::word(row) == word).count();
+    let all: Vec<String> = WORDS
+        .iter()
+        .map(|word| (of(word), word))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect();
+    let all = if all.is_empty() { "no row".to_owned() } else { all.join(", ") };
+    let changed = WORDS.iter().take(6).any(|word| of(word) > 0);
+    let broken = diff.broken().count() as u64;
+    if !diff.comparable || !diff.unjudged.is_empty() {
+        let over = match broken {
+            0 => String::new(),
+            n => format!("; {} over the limit", count(n, "figure is", "figures are")),
+        };
+        format!("the runs cannot be compared{over}: {all}")
+    } else if broken > 0 {
+        format!("{} over the limit: {all}", count(broken, "figure is", "figures are"))
+    } else if changed {
+        format!("figures changed: {all}")
+    } else {
+        format!("no figure surely changed: {all}")
+    }
+}
+
+/// The name is as long as the traces' names are asked for; a device's has no other form.
+pub(super) fn name(row: &Row) -> String {
+    if row.of.is_empty() {
+        return row.name.clone();
+    }
+    format!("{} ({})", row.name, middle(&row.of, NAME))
 }
 
 /// Rows of a section: those with a change first, and `most` of them. Counts that are the same say
 /// nothing.
-fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
+pub(super) fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
     let dull = |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.base == r.new;
     let mut all: Vec<&Row> =
         diff.rows.iter().filter(|r| r.section == section).filter(|r| !dull(r)).collect();
@@ -128,20 +181,40 @@ fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize)
     (all, left)
 }
 
-fn head(diff: &Diff) -> Vec<String> {
-    let mut out: Vec<String> = diff.changed.iter().map(|text| format!("changed: {text}")).collect();
-    out.push(format!("base: {}", diff.base.join(", ")));
-    out.push(format!("new:  {}", diff.new.join(", ")));
+/// What the runs changed of their application.
+pub(super) fn changes(diff: &Diff) -> impl Iterator<Item = String> {
+    diff.changed.iter().map(|text| middle(&format!("changed: {text}"), PROSE))
+}
+
+/// What forbids a verdict.
+pub(super) fn doubts(diff: &Diff) -> Vec<String> {
     let so = if diff.comparable { "compared anyway" } else { "not comparable" };
-    out.extend(diff.incomparable().iter().map(|why| format!("{so}: {why}")));
-    out.extend(diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}")));
-    out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
+    let why = diff.incomparable().into_iter().map(|why| format!("{so}: {why}"));
+    let limits = diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}"));
+    why.chain(limits).map(|text| middle(&text, PROSE)).collect()
+}
+
+/// The traces of both sides.
+pub(super) fn sides(diff: &Diff) -> [String; 2] {
+    [format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))]
+}
+
+/// What a reader should know.
+pub(super) fn notes(diff: &Diff) -> impl Iterator<Item = String> {
+    diff.notes.iter().map(|note| middle(&format!("note: {note}"), PROSE))
+}
+
+fn head(diff: &Diff) -> Vec<String> {
+    let mut out: Vec<String> = changes(diff).collect();
+    out.extend(sides(diff));
+    out.extend(doubts(diff));
+    out.extend(notes(diff));
     out
 }
 
 /// For a terminal.
 pub fn table(diff: &Diff, most: usize) -> String {
-    let mut out = String::new();
+    let mut out = format!("verdict: {}\n", verdicts(diff));
     for text in head(diff) {
         let _ = writeln!(out, "{}", line(&text));
     }
@@ -213,12 +286,7 @@ pub fn markdown_cell(text: &str) -> String {
 
 /// For a pull request.
 pub fn markdown(diff: &Diff, most: usize) -> String {
-    let broken = diff.broken().count();
-    let mut out = match (diff.comparable && diff.unjudged.is_empty(), broken) {
-        (false, _) => "**The runs cannot be compared.**\n\n".to_owned(),
-        (true, 0) => String::new(),
-        (true, n) => format!("**{n} over the limit.**\n\n"),
-    };
+    let mut out = format!("**Verdict: {}.**\n\n", verdicts(diff));
     for line in head(diff) {
         let _ = writeln!(out, "- {}", markdown_cell(&line));
     }
@@ -265,46 +333,6 @@ fn escaped(text: &str) -> String {
             c if !is_printable(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
-    }
-    out
-}
-
-/// One page.
-pub fn html(diff: &Diff, most: usize) -> String {
-    let mut out = String::from(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">
-<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">
-<title>clscope diff</title><style>:root{color-scheme:light dark}body{font:15px/1.4 system-ui,sans-serif;margin:1em auto;max-width:80em;padding:0 1em}
-table{border-collapse:collapse;display:block;overflow-x:auto}td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #8884}td.n{text-align:right;white-space:nowrap}
-tr.broken{background:#d332}tr.broken td:last-child{font-weight:600}p{margin:.2em 0}</style>\n<h1>Differences</h1>\n",
-    );
-    for line in head(diff) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&line));
-    }
-    for (section, title) in SECTIONS {
-        let (shown, _) = rows(diff, section, most);
-        if shown.is_empty() {
-            continue;
-        }
-        let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
-        let _ = writeln!(
-            out,
-            "<h2>{title}</h2><table><tr><th><th>what<th>base<th>new<th>change{assuming}<th>verdict"
-        );
-        for r in shown {
-            let class = if r.breaks { " class=broken" } else { "" };
-            let _ = writeln!(
-                out,
-                "<tr{class}><td>{}<td>{}<td class=n>{}<td class=n>{}<td class=n>{}<td>{}",
-                escaped(&name(r)),
-                metric(r),
-                figure(r.metric, r.base),
-                figure(r.metric, r.new),
-                change(r),
-                escaped(&verdict(r))
-            );
-        }
-        out.push_str("</table>\n");
     }
     out
 }
@@ -359,7 +387,8 @@ pub fn junit(diff: &Diff) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::page::html;
     use super::*;
     use clscope_compare::diff::{Difference, SCHEMA};
     use clscope_compare::verdict::Change;
@@ -367,7 +396,7 @@ mod tests {
     /// What an application may call a kernel, a device, an option and a directory.
     const HOSTILE: &str = "k\u{202e}lenrek\u{2066}\u{1b}[2J\n\u{200b}\u{fffe}<b>'\"&|`x`";
 
-    fn differences() -> Diff {
+    pub fn differences() -> Diff {
         let row = |verdict, breaks| Row {
             section: "kernel",
             name: HOSTILE.into(),

@@ -1,6 +1,7 @@
 //! Owns tables for people: plain text, aligned, no wider than the terminal. Refuses colours.
 #![forbid(unsafe_code)]
 
+use clscope_io::shorten::distinct;
 use clscope_io::text::line;
 
 /// A table whose last column is text on the left; all others are figures on the right.
@@ -40,31 +41,22 @@ impl Table {
             })
             .collect();
         let left = width.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(16);
+        let rows = || std::iter::once(&self.titles).chain(&self.rows);
+        let texts: Vec<&str> = rows().map(|row| row.get(last).map_or("", String::as_str)).collect();
         let mut out = String::new();
-        for row in std::iter::once(&self.titles).chain(&self.rows) {
+        // Rows that differ are seen to differ.
+        for (row, text) in rows().zip(distinct(&texts, left)) {
             for (cell, width) in row.iter().zip(&widths) {
                 out.push_str(&" ".repeat(2 + width.saturating_sub(length(cell))));
                 out.push_str(cell);
             }
             out.push_str("  ");
-            out.push_str(&shorten(row.get(last).map_or("", String::as_str), left));
+            out.push_str(&text);
             out.truncate(out.trim_end().len());
             out.push('\n');
         }
         out
     }
-}
-
-/// Cuts the middle out of a text that is too long: both ends of mangled names carry information.
-pub fn shorten(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let keep = width.saturating_sub(3);
-    let head: String = text.chars().take(keep.div_ceil(2)).collect();
-    let tail: String = text.chars().skip(length - keep / 2).collect();
-    format!("{head}...{tail}")
 }
 
 /// A time with a unit, three significant digits.
@@ -141,7 +133,6 @@ mod tests {
             (bytes(1023).as_str(), bytes(1024).as_str(), bytes(3 << 40).as_str()),
             ("1023B", "1.00KiB", "3.00TiB")
         );
-        assert_eq!(shorten("abcdefghij", 7), "ab...ij");
     }
 
     #[test]
@@ -156,5 +147,17 @@ mod tests {
         let text = table.render(100);
         assert!(text.lines().all(|l| l.chars().count() <= 100));
         assert!(text.starts_with("   a  name\n  12  xxx"), "{text}");
+    }
+
+    #[test]
+    fn rows_of_names_that_begin_and_end_alike_differ() {
+        let mut table = Table::new(&["time", "kernel"]);
+        for n in 0..30 {
+            table.row(vec!["1ms".into(), format!("{}_{n:02}_{}", "a".repeat(90), "z".repeat(90))]);
+        }
+        let text = table.render(24);
+        let lines: std::collections::BTreeSet<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 31, "{text}");
+        assert!(lines.iter().all(|l| l.chars().count() <= 24), "{text}");
     }
 }

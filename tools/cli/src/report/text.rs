@@ -1,9 +1,10 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 #![forbid(unsafe_code)]
 
-use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
+use super::table::{Table, bytes, percent, time, time_or_dash};
 use super::{Section, Shown};
 use crate::output::count;
+use clscope_io::shorten;
 use clscope_io::text::Page;
 use clscope_profile::captures::Captures;
 use clscope_profile::interval::Interval;
@@ -41,11 +42,14 @@ pub fn render(report: &Report, shown: &Shown) -> String {
 }
 
 fn heading(report: &Report, width: usize) -> Page {
+    // An argument or a device may have a name of megabytes: JSON has it whole.
+    let width = width.min(shorten::PROSE);
     let line = |out: &mut Page, name: &str, text: &str| {
-        let _ = writeln!(out, "  {name:<9} {}", shorten(text, width.saturating_sub(12)));
+        let text = shorten::middle(text, width.saturating_sub(12));
+        let _ = writeln!(out, "  {name:<9} {text}");
     };
     let mut out = Page::default();
-    let traces = shorten(&report.traces.join(", "), width.saturating_sub(18));
+    let traces = shorten::middle(&report.traces.join(", "), width.saturating_sub(18));
     let _ = writeln!(out, "clscope report of {traces}");
     // Before any figure, and in full.
     for text in report.changes.iter().flat_map(clscope_profile::changes::Changes::lines) {

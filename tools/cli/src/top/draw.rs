@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::state::{Choices, History, Rows, View, joules, rows, short};
-use crate::report::table::{bytes, percent, shorten, time};
+use crate::report::table::{bytes, percent, time};
+use clscope_io::shorten::middle;
 use clscope_io::text::line;
 use clscope_live::document::Document;
 use ratatui::Frame;
@@ -204,11 +205,11 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
             _ if text.starts_with("warning") => look.style(Color::Yellow, bold),
             _ => Style::new(),
         };
-        lines.push(Line::styled(shorten(text, width), style));
+        lines.push(Line::styled(middle(text, width), style));
     }
     lines.push(Line::default());
     if choices.help {
-        lines.extend(HELP.lines().map(|l| Line::from(shorten(l, width))));
+        lines.extend(HELP.lines().map(|l| Line::from(middle(l, width))));
     } else {
         let table = fitting(rows(document, choices.view, &choices.filter), width);
         let text = table.text().render(width);
@@ -248,7 +249,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
         )
     };
     let place = Rect { y: area.y + area.height - 1, height: 1, ..area };
-    let status = Line::styled(shorten(&status, width), look.style(Color::Cyan, Modifier::empty()));
+    let status = Line::styled(middle(&status, width), look.style(Color::Cyan, Modifier::empty()));
     frame.render_widget(Paragraph::new(status), place);
 }
 

@@ -2,13 +2,9 @@
 //! escaped. Refuses to write a character without a glyph: those are shown as in all other outputs.
 #![forbid(unsafe_code)]
 
+use clscope_io::shorten::{NAME, PROSE};
 use clscope_io::text::line;
 use std::fmt::Display;
-
-/// Most characters of a name: longer ones are cut, and whole in the document's JSON.
-const NAME: usize = 160;
-/// Most characters of a text of this program, which may hold names.
-const PROSE: usize = 1_000;
 
 /// A page being made.
 #[derive(Debug, Default)]
@@ -75,7 +71,7 @@ impl Html {
     }
 
     /// Bytes so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
 
@@ -92,7 +88,7 @@ impl Html {
     }
 }
 
-/// A name on one line, cut where it is very long.
+/// A name on one line, cut where it is very long; it is whole in the document's JSON.
 pub fn cut(name: &str) -> String {
     cut_at(name, NAME)
 }
@@ -197,7 +193,7 @@ mod tests {
     #[test]
     fn long_names_are_cut_between_characters() {
         let name = "ä".repeat(1 << 19);
-        assert!(cut(&name).chars().count() < 200 && cut(&name).ends_with("(1048576 bytes)"));
+        assert!(cut(&name).chars().count() < NAME + 20 && cut(&name).ends_with("(1048576 bytes)"));
         assert_eq!(cut("a\u{2066}b\r"), "a\\u{2066}b\\r");
         assert_eq!(
             (time(1234.0), joules(0.0), bytes(5e6)),

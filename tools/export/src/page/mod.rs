@@ -11,7 +11,7 @@ mod charts;
 mod details;
 mod executed;
 mod findings;
-pub(crate) mod html;
+pub mod html;
 mod spans;
 mod tables;
 
@@ -30,10 +30,12 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 
 const SCRIPT: &str = include_str!("page.js");
-const STYLE: &str = include_str!("page.css");
-/// SHA-256 of them, in base64, for the policy.
+/// The style of all pages, light and dark.
+pub const STYLE: &str = include_str!("page.css");
+// SHA-256 of them, in base64, for the policy.
 const SCRIPT_HASH: &str = "QZ4SR8Z25LXXEKwQwmD5zpdd6dPXoPSm2K90a1VogNY=";
-const STYLE_HASH: &str = "ssj8+I+9dYvGvp1x/sNqjFSisAb0PZGp2har+a8I+2s=";
+/// SHA-256 of [`STYLE`], in base64, for a page's policy.
+pub const STYLE_HASH: &str = "U3ozyq2fLW8ACuYUK2gm3yNpD6CV5i/gaXoJwr/0PbI=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;

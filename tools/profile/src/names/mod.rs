@@ -9,6 +9,7 @@ mod demangle;
 mod shorten;
 
 use crate::trace_files::TraceFiles;
+use clscope_io::shorten as long;
 use clscope_trace::defs::{Def, Defs};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +19,8 @@ pub enum Form {
     /// By the names in the trace.
     #[default]
     Recorded,
-    /// Demangled, without what no kernel beside it needs to be told apart: namespaces, parameters.
+    /// Demangled, without what no kernel beside it needs to be told apart: namespaces, parameters;
+    /// of at most [`long::NAME`] characters.
     Short,
     /// Demangled in full.
     Full,
@@ -31,8 +33,8 @@ struct Readable {
     full: String,
 }
 
-/// Readable names of kernels, by their recorded names. Kernels whose names are not mangled have
-/// none: they are shown as they are.
+/// Readable names of kernels, by their recorded names. Kernels whose names are not mangled, and not
+/// very long, have none: they are shown as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     readable: BTreeMap<String, Readable>,
@@ -55,11 +57,17 @@ impl Names {
             .collect();
         let shorts = distinct(&all, &levels, 0);
         let fulls = distinct(&all, &levels, 2);
-        let readable: BTreeMap<String, Readable> = full
-            .keys()
-            .filter_map(|name| {
-                let (short, full) = (shorts.get(name)?.clone(), fulls.get(name)?.clone());
-                Some(((*name).to_owned(), Readable { short, full }))
+        // All that are shown together, since what is cut out of one may be all that tells it apart.
+        let shown: Vec<&str> =
+            all.iter().map(|name| shorts.get(name).map_or(*name, String::as_str)).collect();
+        let cut = long::distinct(&shown, long::NAME);
+        let readable: BTreeMap<String, Readable> = all
+            .iter()
+            .zip(cut)
+            .filter(|(name, short)| fulls.contains_key(*name) || *short != **name)
+            .map(|(name, short)| {
+                let full = fulls.get(name).map_or(*name, String::as_str).to_owned();
+                ((*name).to_owned(), Readable { short, full })
             })
             .collect();
         // What a user types may be any of the three, the shown name first.
@@ -141,7 +149,8 @@ impl Names {
     /// Gives the kernels of a process the names of a form; what they were called stays beside them.
     pub(crate) fn apply(&self, to: &mut clscope_analysis::input::Definitions, form: Form) {
         for kernel in to.kernels.values_mut() {
-            if let Some(shown) = self.readable.get(&kernel.name).and_then(|of| of.form(form)) {
+            let shown = self.readable.get(&kernel.name).and_then(|of| of.form(form));
+            if let Some(shown) = shown.filter(|shown| **shown != kernel.name) {
                 let recorded = std::mem::replace(&mut kernel.name, shown.to_owned());
                 to.recorded_names.insert(kernel.id, recorded);
             }
@@ -234,7 +243,26 @@ mod tests {
             assert_eq!(short(&[name]), [name]);
         }
         let deep = format!("_Z1f{}i", "P".repeat(100_000));
-        assert_eq!(short(&[&deep]), [deep]);
+        let of = Names::new([deep.as_str()]);
+        assert_eq!(of.shown(&deep, Form::Full), deep);
+    }
+
+    #[test]
+    fn very_long_names_are_cut_and_differ() {
+        let names =
+            ["1", "2"].map(|n| format!("{}{n}{}", "k".repeat(1 << 20), "z".repeat(1 << 20)));
+        let of = Names::new(names.iter().map(String::as_str));
+        let shown = names.each_ref().map(|name| of.shown(name, Form::Short));
+        assert!(shown.iter().all(|name| name.chars().count() <= long::NAME), "{shown:?}");
+        assert!(shown[0].contains('1') && shown[1].contains('2'), "{shown:?}");
+        for name in &names {
+            assert_eq!(
+                (of.shown(name, Form::Full), of.shown(name, Form::Recorded)),
+                (&**name, &**name)
+            );
+            assert_eq!(&of.meant(of.shown(name, Form::Short), Form::Recorded), name);
+        }
+        assert_eq!(of.display().len(), 2);
     }
 
     #[test]
