@@ -329,6 +329,13 @@ fn the_report_has_rows_by_rank_and_names_the_slowest() {
     assert!(hosts["places"]["imbalance"].is_null());
 }
 
+/// The names of all recipes.
+fn recipes() -> Vec<String> {
+    let files = std::fs::read_dir(root().join("tools/query/recipes")).unwrap();
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    files.map(|file| name(file.unwrap().path())).collect()
+}
+
 /// What `clscope sql` answers, as JSON.
 #[track_caller]
 fn sql(stage: &Stage, python: &PathBuf, arguments: &[&str]) -> Vec<Value> {
@@ -354,8 +361,8 @@ fn questions_in_sql_are_answered_of_traces_and_of_tables() {
             let expected = [&kernel["count"], &kernel["time_ns"]["total"]];
             assert_eq!([&row["launches"], &row["timed_ns"]], expected);
         }
-        for recipe in ["gaps", "overlap", "imbalance", "energy", "transfers"] {
-            sql(&stage, &python, &["--recipe", recipe, "data"]);
+        for recipe in recipes() {
+            sql(&stage, &python, &["--recipe", &recipe, "data"]);
         }
         // What is not finite has no form in JSON.
         let ratio = "SELECT 'nan'::DOUBLE AS a, sum(duration_ns) / 0.0 AS b, [-'inf'::DOUBLE] AS c, 'NaN' AS d FROM commands";
@@ -403,4 +410,46 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     // Tables that were written for a question are gone after it, and of an empty one nothing is said.
     let empty = ask(&["SELECT * FROM sites", "t.clscope"]).success().stdout;
     assert_eq!(empty.lines().count(), 1, "{empty}");
+}
+
+/// A folder of five ranks, one of which has joules, asked through another engine on a cluster of two
+/// workers, one of which is killed while it works.
+fn asked_through(engine: &str) {
+    let Some(python) = std::env::var_os("CLSCOPE_TEST_ENGINES") else {
+        skip("Spark and Dask: tools/setup/engines.sh installs them, and runs this", false);
+        return;
+    };
+    let stage = Stage::new(Runtime::Pocl);
+    for rank in 0..4 {
+        let line = format!("linked {}", 500 * (rank + 1));
+        let run = stage.app(Mode::Record, &format!("rank{rank}"), &line);
+        run.env("PMI_RANK", rank.to_string()).run().success();
+        export(&stage, &[&format!("rank{rank}.clscope")]);
+    }
+    crate::energy::emulated(&stage);
+    export(&stage, &["t.clscope"]);
+    let script = root().join("tools/query/engines/compare.py");
+    let own_network = ["--net", "ip", "link", "add", "type", "veth"];
+    let own_network = Run::new("unshare", stage.path()).args(own_network).run();
+    let run = Run::new(python, stage.path()).arg("-B").arg(script).args(["data", "--clscope"]);
+    let mut run = run.arg(artifacts().clscope()).args(["--engine", engine]);
+    if own_network.status.success() {
+        run = run.arg("--namespaces");
+    } else {
+        skip("workers in namespaces of their own: this user may not make any", false);
+    }
+    let told = run.limit(840).run().success().stdout;
+    assert_eq!(told.matches(" rows are equal").count(), recipes().len(), "{told}");
+    assert!(!told.contains("energy: 0 rows"), "{told}");
+    assert!(told.contains("a worker killed during"), "{told}");
+}
+
+#[test]
+fn dask_gives_what_sql_gives() {
+    asked_through("dask");
+}
+
+#[test]
+fn spark_gives_what_sql_gives() {
+    asked_through("spark");
 }

@@ -251,16 +251,15 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
             format!("clscope.column.{}", column.name),
             column.about.to_owned(),
         ));
-        let path = ColumnPath::from(column.name);
-        // Differences of what grows are small; the bytes of similar floats are, taken apart.
-        let encoding = match column.kind {
-            Kind::Stamp => Encoding::DELTA_BINARY_PACKED,
-            Kind::Float => Encoding::BYTE_STREAM_SPLIT,
-            _ => continue,
-        };
-        builder = builder
-            .set_column_dictionary_enabled(path.clone(), false)
-            .set_column_encoding(path, encoding);
+        // Differences of what grows are small. Everything else has a dictionary, which is given up
+        // where it grows: joules are watts times durations, of which there are not many. Splitting
+        // the bytes of floats makes larger files, and Spark's readers refuse it.
+        if column.kind == Kind::Stamp {
+            let path = ColumnPath::from(column.name);
+            builder = builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
     }
     Arc::new(builder.set_key_value_metadata(Some(notes)).build())
 }
