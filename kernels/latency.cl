@@ -2,7 +2,7 @@
 // memory leaves room for. ILP independent chains run in each item.
 //   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
 //   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (all but ADD; ILP 1)
-//   -DCONFLICT=1|2 words between neighbours in LOCAL
+//   -DCONFLICT=1|2 words between neighbours in LOCAL   -DSTRIDE=1|2 the same in STREAM
 // Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
 // chain - 1), step (of the additions), pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
@@ -55,6 +55,10 @@
     STEPS32 STEPS16 STEPS8 STEPS4 STEPS2 STEPS1
 #endif
 
+#ifndef STRIDE
+#define STRIDE 1
+#endif
+
 kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
@@ -104,7 +108,7 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
 #if defined(KIND_LOCAL)
         at[k] = (l * CONFLICT + k * 64u) & mask;
 #else
-        at[k] = (i + k * (uint)get_global_size(0)) & mask;
+        at[k] = (i + k * (uint)get_global_size(0)) * STRIDE & mask;
 #endif
     }
     for (uint j = 0; j < trips; j++) {

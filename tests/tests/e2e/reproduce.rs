@@ -139,6 +139,66 @@ fn other_kinds_of_experiments_run_on_processors() {
     }
 }
 
+/// Kernels without loops at several occupancies, and what a clock inside kernels shows.
+#[test]
+fn whole_kernels_and_a_clock_inside_them_are_measured() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let state = |line: &str| {
+            let run = clscope(&stage, &format!("{line} --json")).success();
+            document(&run.stdout)["experiments"][0].clone()
+        };
+        let here = |of: &Value, n: usize| of["numbers"][n]["here"]["value"].as_f64();
+        for (line, curves) in [
+            ("001/fig3.6 --sweep tpb=16,64", 2),
+            ("001/fig3.7 --sweep tpb=16,64", 2),
+            ("001/fig3.9 --sweep tpb=16,64", 2),
+            ("001/fig3.11 --sweep tpb=16,64", 2),
+        ] {
+            let of = state(line);
+            assert_eq!(of["state"], "measured", "{of}");
+            assert_eq!(of["curves"].as_array().unwrap().len(), curves, "{of}");
+            let numbers = of["numbers"].as_array().unwrap();
+            assert!((0..numbers.len()).all(|n| here(&of, n) > Some(0.0)), "{of}");
+        }
+        // Groups over time: no more items at once than were launched.
+        let of = state("001/fig5.1 --iterations 200");
+        assert_eq!(of["state"], "measured", "{of}");
+        let points = of["curves"][0]["points"].as_array().unwrap();
+        assert_eq!((points.len(), of["curves"].as_array().unwrap().len()), (100, 2));
+        assert!((0..2).all(|n| (0.0..=100.0).contains(&here(&of, n).unwrap())), "{of}");
+        // Three clocks of a launch: the groups run within what the host waits for.
+        let of = state("000/fig4.10 --sweep blocks=1,4");
+        assert_eq!(of["state"], "measured", "{of}");
+        let curve = |name: &str| {
+            let all = of["curves"].as_array().unwrap();
+            let ours = all.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{of}"));
+            ours["points"].as_array().unwrap().clone()
+        };
+        for (kernel, host) in curve("kernel time").iter().zip(curve("host time")) {
+            let [kernel, host] = [kernel, &host].map(|p| p["y"]["value"].as_f64().unwrap());
+            // The rate of the kernels' clock is known by a pause of 50 ms.
+            assert!(kernel > 0.0 && kernel < 1.1 * host, "{of}");
+        }
+        // Single accesses: percentiles rise, where the processor's clock waits for loads.
+        let of = state("001/fig6.5 --sweep occupancy=8,64 --iterations 64");
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(of["state"], "measured", "{of}");
+            let rising: Vec<f64> = (0..4).map(|n| here(&of, n).unwrap()).collect();
+            assert!(rising.is_sorted() && rising[3] > 0.0, "{of}");
+        }
+        // Transfers and the time after a load are watched; without a sensor that is said.
+        for line in ["004/fig6.3 --window 0.1", "004/sec6.1.1.3"] {
+            let of = state(line);
+            assert_eq!(of["state"], "not_available", "{of}");
+            assert!(of["reason"].as_str().unwrap().contains("no power was read"), "{of}");
+        }
+        // Neighbours that read every other word.
+        let run = clscope(&stage, "001/fig4.3 --iterations 8").success();
+        assert!(run.stdout.contains("stride of 2, latency"), "{}", run.stdout);
+    }
+}
+
 #[test]
 fn all_experiments_keep_to_a_budget_and_go_on_after_a_failure() {
     let stage = Stage::new(Runtime::Pocl);

@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         timing: None,
         figures: figures(&c["figures"]),
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     };
     let finding = |f: &Value| Finding {

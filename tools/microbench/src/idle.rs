@@ -6,7 +6,8 @@ use crate::bench::{Bench, CaseError, Settings};
 use crate::change;
 use crate::cl::{ClError, Device, Session};
 use crate::power::{Power, Sensors, Window};
-use crate::stats;
+use crate::results::{self, CaseResult, Figure, Point};
+use crate::stats::{self, Estimate};
 use crate::suite::{self, flop};
 use clscope_models::idle::{State, States};
 
@@ -43,6 +44,19 @@ pub enum NoStates {
     Thread(#[from] std::io::Error),
 }
 
+/// Watches for so long, in pieces.
+pub(crate) fn pieces(bench: &Bench<'_>, seconds: f64) -> Result<Vec<Window>, CaseError> {
+    let mut windows = Vec::new();
+    let begun = clscope_clock::monotonic_raw().0;
+    while ((clscope_clock::monotonic_raw().0 - begun) as f64) < seconds * 1e9 {
+        bench.check_stop()?;
+        let from = Window::opens();
+        std::thread::sleep(std::time::Duration::from_nanos(PIECE_NS));
+        windows.push(from.closes(0));
+    }
+    Ok(windows)
+}
+
 /// One series of watts (and MHz) after a load: (seconds since its end, W, MHz).
 type Series = Vec<(f64, f64, Option<f64>)>;
 
@@ -64,32 +78,11 @@ pub fn watch(
     let mut runs: Vec<Vec<Window>> = Vec::new();
     for _ in 0..watching.runs.max(1) {
         load(&mut bench, watching.load_s)?;
-        let mut windows = Vec::new();
-        let begun = clscope_clock::monotonic_raw().0;
-        while ((clscope_clock::monotonic_raw().0 - begun) as f64) < watching.watch_s * 1e9 {
-            bench.check_stop()?;
-            let from = Window::opens();
-            std::thread::sleep(std::time::Duration::from_nanos(PIECE_NS));
-            windows.push(from.closes(0));
-        }
-        runs.push(windows);
+        runs.push(pieces(&bench, watching.watch_s)?);
     }
     let power = sensors.finish(&device.facts);
     let Ok(sensor) = power.source() else { return Err(unmetered(&power)) };
-    let series: Vec<Series> = runs
-        .iter()
-        .map(|windows| {
-            windows
-                .iter()
-                .enumerate()
-                .filter_map(|(n, w)| {
-                    let at = (n + 1) as f64 * PIECE_NS as f64 * 1e-9;
-                    let clock = power.clock_mhz(*w).map(|e| e.value);
-                    Some((at, power.watts(*w)?.value, clock))
-                })
-                .collect()
-        })
-        .collect();
+    let series: Vec<Series> = runs.iter().map(|windows| watched(&power, windows)).collect();
     match states(&series, watching.watch_s) {
         Some(states) => Ok((states, sensor.to_owned())),
         None => Err(NoStates::Unmetered(format!(
@@ -98,12 +91,53 @@ pub fn watch(
     }
 }
 
+fn watched(power: &Power, windows: &[Window]) -> Series {
+    let point = |(n, w): (usize, &Window)| {
+        let at = (n + 1) as f64 * PIECE_NS as f64 * 1e-9;
+        Some((at, power.watts(*w)?.value, power.clock_mhz(*w).map(|e| e.value)))
+    };
+    windows.iter().enumerate().filter_map(point).collect()
+}
+
+/// Adds to a case what the power after its load was: the series, and the states that are seen in it.
+pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
+    let series = watched(power, windows);
+    if series.is_empty() {
+        return;
+    }
+    let point =
+        |(x, y, _): &(f64, f64, Option<f64>)| Point { x: *x, y: Estimate::symmetric(*y, 0.0) };
+    case.series.push(results::Series {
+        name: "power after a load".to_owned(),
+        x: "seconds after the load",
+        y: "power, W",
+        points: series.iter().map(point).collect(),
+    });
+    let watched_s = windows.len() as f64 * PIECE_NS as f64 * 1e-9;
+    let Some(found) = states(&[series], watched_s) else {
+        case.notes.push("no states: the sensor gave too few readings after the load".to_owned());
+        return;
+    };
+    case.figures.push(Figure::new(
+        "states",
+        "",
+        Estimate::symmetric(found.states.len() as f64, 0.0),
+    ));
+    for (n, state) in (1..).zip(&found.states) {
+        let watts = Estimate { value: state.watts, low: state.low, high: state.high };
+        case.figures.push(Figure::new(format!("state_{n}_power"), "W", watts));
+        // It begins and ends somewhere in a piece.
+        let hold = state.hold_s.map(|s| Estimate::symmetric(s, PIECE_NS as f64 * 1e-9));
+        case.figures.extend(hold.map(|s| Figure::new(format!("state_{n}_hold"), "s", s)));
+    }
+}
+
 fn unmetered(power: &Power) -> NoStates {
     NoStates::Unmetered(power.source().err().unwrap_or("its sensor may not be used").to_owned())
 }
 
 /// Keeps the device busy with fused multiply-adds.
-fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
+pub(crate) fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
     let variant = flop::Variant {
         shape: flop::Shape::Private,
         scalar: crate::job::Scalar::Float,

@@ -312,6 +312,48 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         });
     }
     plots.extend(sweeps(results, &subtitle)?);
+    plots.extend(series(results, &subtitle)?);
+    Ok(plots)
+}
+
+/// A plot for each kind of series, a line for each case that has one.
+fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
+    let all = || results.cases.iter().flat_map(|c| c.series.iter().map(move |s| (c, s)));
+    let mut names: Vec<&str> = Vec::new();
+    for (_, series) in all() {
+        if !names.contains(&series.name.as_str()) {
+            names.push(&series.name);
+        }
+    }
+    let mut plots = Vec::new();
+    for (number, name) in names.into_iter().enumerate() {
+        let ours = all().filter(|(_, s)| s.name == name && s.points.len() >= 2);
+        let Some((_, first)) = ours.clone().next() else { continue };
+        let drawn: Vec<Line> = ours
+            .map(|(case, series)| {
+                let point = |p: &crate::results::Point| Point {
+                    x: p.x,
+                    y: p.y.value,
+                    low: p.y.low,
+                    high: p.y.high,
+                };
+                let points = series.points.iter().map(point).collect();
+                Line { name: case.id.clone(), points, bare: true }
+            })
+            .collect();
+        let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
+        let axes = Axes {
+            name: &format!("series-{}", number + 1),
+            title: &title,
+            subtitle,
+            x: first.x,
+            y: first.y,
+            scale: (Scale::Linear, Scale::Linear),
+            marks: Vec::new(),
+        };
+        let svg = lines(&axes, &drawn)?;
+        plots.push(Plot { name: axes.name.to_owned(), title: title.clone(), svg });
+    }
     Ok(plots)
 }
 
@@ -343,7 +385,9 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
             let point =
                 |p: &reproduce::Point| Point { x: p.x, y: p.y.value, low: p.y.low, high: p.y.high };
             let points = curve.points.iter().map(point).collect();
-            Line { name: curve.name.clone(), points, bare: false }
+            // So many points are a line.
+            let points: Vec<Point> = points;
+            Line { name: curve.name.clone(), bare: points.len() > 60, points }
         })
         .collect();
     let xs = || drawn.iter().flat_map(|l| &l.points).map(|p| p.x);

@@ -79,6 +79,30 @@ pub struct Timing {
     pub verified: &'static str,
 }
 
+/// A point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Point {
+    /// Horizontally.
+    pub x: f64,
+    /// Vertically.
+    pub y: Estimate,
+}
+
+/// What one case gave along something that is not swept: time, or the values of single samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// What stands horizontally, with its unit.
+    pub x: &'static str,
+    /// What stands vertically, with its unit.
+    pub y: &'static str,
+    /// Its points, x rising.
+    pub points: Vec<Point>,
+}
+
 /// One case of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -105,6 +129,9 @@ pub struct CaseResult {
     pub timing: Option<Timing>,
     /// What it gave.
     pub figures: Vec<Figure>,
+    /// What it gave along something that is not swept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     /// What disturbed it: throttling, clocks that moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

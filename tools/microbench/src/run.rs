@@ -4,6 +4,7 @@
 
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, Device, Session};
+use crate::idle;
 use crate::job::Scalar;
 use crate::peak;
 use crate::power::{Power, Sensors, Window};
@@ -56,7 +57,7 @@ pub fn cases(
     let wanted =
         |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
     let chosen = |case: &Case| {
-        choice.cases.is_empty()
+        choice.cases.is_empty() && (settings.full || !case.by_name)
             || is_floor(&case.id)
             || choice.cases.iter().any(|p| matches(&case.id, p))
     };
@@ -144,6 +145,7 @@ struct Pending {
     case: usize,
     span: Option<Window>,
     windows: Vec<Window>,
+    after: Vec<Window>,
 }
 
 /// Runs a choice on a device.
@@ -218,6 +220,7 @@ pub fn run_cases(
                         case: results.cases.len() - 1,
                         span: gave.span,
                         windows: gave.windows,
+                        after: gave.after,
                     });
                 }
             }
@@ -231,6 +234,7 @@ pub fn run_cases(
     } else if wants {
         results.power_source = none("the sampling thread could not be started");
     }
+    unwatched(&mut results, &pending);
     shares(&mut results, choice.peak);
     for (suite, cases) in suites {
         // Points of a sweep say nothing of what the suite asks.
@@ -282,6 +286,7 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
         timing: None,
         figures: Vec::new(),
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     };
     bench.counted = None;
@@ -290,6 +295,7 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
             result.timing = gave.timing.take();
             result.figures = std::mem::take(&mut gave.figures);
             result.notes = std::mem::take(&mut gave.notes);
+            result.series = std::mem::take(&mut gave.series);
             result.counted = bench.counted.take();
             (result, Some(gave))
         }
@@ -307,10 +313,13 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
 }
 
 /// The rate in the windows in which power was watched: clocks there may be other than in the short
-/// launches that were timed.
+/// launches that were timed. Of a transfer that is repeated, bytes.
 fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
-    let (rate, timing) = (case.figure("rate")?, case.timing.as_ref()?);
-    let operations = rate.estimate.value * timing.time_ns.mean.value;
+    let (rate, operations) = match (case.figure("rate"), case.timing.as_ref()) {
+        (Some(rate), Some(timing)) => (rate, rate.estimate.value * timing.time_ns.mean.value),
+        _ if case.suite == "transfer" => (case.figure("bandwidth")?, case.number("bytes")?),
+        _ => return None,
+    };
     let rates: Vec<f64> =
         windows.iter().filter_map(|w| Some(w.launches_per_ns()? * operations)).collect();
     let estimate = match rates.as_slice() {
@@ -349,6 +358,9 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         |suite: &str| floors.iter().find(|f| f.0 == suite).or(floors.first()).map(|f| f.1);
     for p in pending {
         let case = &mut results.cases[p.case];
+        if !p.after.is_empty() {
+            idle::after(case, power, &p.after);
+        }
         let span = p.windows.first().copied().or(p.span);
         if let Some(clock) = span.and_then(|s| power.clock_mhz(s)) {
             case.figures.push(Figure::new("clock", "MHz", clock));
@@ -377,10 +389,14 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
             continue;
         };
         case.figures.push(Figure::new("power", "W", watts));
+        let dynamic =
+            floor_of(case.suite).filter(|_| !is_floor(&case.id)).map(|floor| watts.minus(floor));
+        case.figures.extend(dynamic.map(|of| Figure::new("dynamic_power", "W", of)));
         let Some(rate) = steady_rate(case, &p.windows) else { continue };
         case.figures.push(rate.clone());
         let (per_watt, energy, dynamic_energy) = match rate.unit {
             "GFLOP/s" => ("GFLOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
+            "GB/s" => ("GB/s/W", "energy_per_byte", "dynamic_energy_per_byte"),
             "Ginstr/s" => {
                 ("Ginstr/s/W", "energy_per_instruction", "dynamic_energy_per_instruction")
             }
@@ -389,14 +405,23 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         case.figures.push(Figure::new("efficiency", per_watt, rate.estimate.over(watts)));
         // Watts per 1e9 operations a second are nanojoules; a thousand of them picojoules.
         case.figures.push(Figure::new(energy, "pJ", watts.over(rate.estimate).times(1000.0)));
-        if let Some(floor) = floor_of(case.suite) {
-            let dynamic = watts.minus(floor);
-            case.figures.push(Figure::new("dynamic_power", "W", dynamic));
+        if let Some(dynamic) = dynamic {
             case.figures.push(Figure::new(
                 dynamic_energy,
                 "pJ",
                 dynamic.over(rate.estimate).times(1000.0),
             ));
+        }
+    }
+}
+
+/// A case that is power alone gave nothing where none was read.
+fn unwatched(results: &mut Results, pending: &[Pending]) {
+    for p in pending.iter().filter(|p| !p.after.is_empty()) {
+        let case = &mut results.cases[p.case];
+        if case.figures.is_empty() {
+            case.status = Status::NotAvailable;
+            case.reason = Some(format!("no power was read; sensor: {}", results.power_source));
         }
     }
 }

@@ -22,9 +22,24 @@ pub enum Source {
     Latency,
     /// kernels/structure.cl.
     Structure,
+    /// kernels/occupancy.cl.
+    Occupancy,
+    /// kernels/clock.cl.
+    Clock,
 }
 
 impl Source {
+    /// All.
+    pub const ALL: [Source; 7] = [
+        Source::Flop,
+        Source::Memory,
+        Source::Classes,
+        Source::Latency,
+        Source::Structure,
+        Source::Occupancy,
+        Source::Clock,
+    ];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -34,6 +49,8 @@ impl Source {
             Source::Classes => "classes.cl",
             Source::Latency => "latency.cl",
             Source::Structure => "structure.cl",
+            Source::Occupancy => "occupancy.cl",
+            Source::Clock => "clock.cl",
         }
     }
 
@@ -47,6 +64,8 @@ impl Source {
             Source::Classes => include_str!("../../../kernels/classes.cl"),
             Source::Latency => include_str!("../../../kernels/latency.cl"),
             Source::Structure => include_str!("../../../kernels/structure.cl"),
+            Source::Occupancy => include_str!("../../../kernels/occupancy.cl"),
+            Source::Clock => include_str!("../../../kernels/clock.cl"),
         };
         format!("{COMMON}\n#line 1\n{own}")
     }

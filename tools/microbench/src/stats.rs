@@ -127,6 +127,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile::median(values.iter().copied())
 }
 
+/// The sample of rising ones that a share of them does not exceed; nothing of none.
+#[must_use]
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((share.clamp(0.0, 1.0) * last as f64).round() as usize).copied()
+}
+
 /// Sums samples up; nothing where there are none.
 #[must_use]
 pub fn summarise(samples: &[f64]) -> Option<Summary> {

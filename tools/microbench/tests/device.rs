@@ -66,7 +66,10 @@ fn all_right(results: &Results) {
             Status::NotAvailable => {
                 let reason = case.reason.as_deref().unwrap_or_default();
                 assert!(
-                    reason.starts_with("the device has no") || reason.contains("are needed"),
+                    reason.starts_with("the device has no")
+                        || reason.contains("are needed")
+                        // Without sensors there is no power to watch.
+                        || case.id == "power/after_load" && reason.starts_with("no power was read"),
                     "{}: {reason}",
                     case.id
                 );

@@ -38,6 +38,7 @@ fn case(
         timing: None,
         figures: figures.iter().map(figure).collect(),
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     }
 }

@@ -59,6 +59,7 @@ fn example() -> Results {
         timing: None,
         figures: Vec::new(),
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     };
     let rate = |value| Figure::new("rate", "GFLOP/s", Estimate::symmetric(value, 0.5));
@@ -67,6 +68,7 @@ fn example() -> Results {
         timing: Some(timing),
         figures: vec![rate(1.5), one],
         notes: vec!["held back by the power limit".to_owned()],
+        series: Vec::new(),
         counted: None,
         ..case("flop/one", Status::Measured)
     };

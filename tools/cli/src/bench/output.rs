@@ -19,9 +19,7 @@ use std::path::Path;
 /// Where standard output cannot be written.
 pub fn kernels() -> Result<()> {
     let mut out = screen();
-    for source in
-        [Source::Flop, Source::Memory, Source::Classes, Source::Latency, Source::Structure]
-    {
+    for source in Source::ALL {
         writeln!(out, "// ---- {}", source.name())?;
         out.write_all(source.text().as_bytes())?;
         writeln!(out)?;
@@ -84,10 +82,14 @@ pub fn shown(figure: &Figure) -> String {
 }
 
 /// The figures a line of the table shows, in this order, as far as a case has them.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 14] = [
     "rate",
     "bandwidth",
+    "latency_5",
+    "latency_50",
+    "latency_95",
     "power",
+    "dynamic_power",
     "efficiency",
     "energy_per_operation",
     "dynamic_energy_per_operation",
@@ -113,7 +115,10 @@ fn line(case: &CaseResult) -> String {
         .map(|f| {
             let of = match f.name.as_str() {
                 "share_of_peak" => " of peak",
-                name if name.starts_with("dynamic_energy") => " above the floor",
+                "latency_5" => " (5th percentile)",
+                "latency_50" => " (median)",
+                "latency_95" => " (95th)",
+                name if name.starts_with("dynamic_") => " above the floor",
                 "share_of_peak_at_stated_clock" => " of peak at the stated clock",
                 _ => "",
             };
@@ -164,7 +169,8 @@ pub fn tables(results: &Results) -> Result<()> {
         let listed = |c: &&&CaseResult| {
             c.swept.is_none()
                 && c.parameter("sweep").is_none()
-                && !matches!(suite.name, "transfer" | "latency")
+                && (!matches!(suite.name, "transfer" | "latency")
+                    || c.parameter("continuous").is_some())
         };
         let width = ours.iter().filter(listed).map(|c| c.id.len()).max().unwrap_or(0);
         for case in ours.iter().filter(|c| listed(c) && c.status == Status::Measured) {

@@ -15,6 +15,7 @@ mod models;
 mod piispanen;
 mod report;
 mod volkov;
+mod volkov_kernels;
 mod volkov_models;
 
 pub use command::Ran;
@@ -97,6 +98,20 @@ pub enum Draw {
         /// Vertically.
         y: &'static str,
     },
+    /// Several figures with one unit, a curve for each of them in each sweep.
+    Figures {
+        /// Horizontally.
+        x: X,
+        /// What that is called.
+        label: &'static str,
+        /// Vertically, with the name of what all of them are.
+        y: (&'static str, &'static [&'static str]),
+    },
+    /// A figure over work-items on a unit beside Little's law: in proportion from the fewest work-items,
+    /// up to the largest that was measured (Volkov 2016, section 3.8).
+    LittlesLaw(&'static str),
+    /// What cases gave along something that is not swept.
+    Series,
     /// Work-items of a unit that give 90 % of the best throughput, over additions for each access.
     Needed,
     /// Throughput over occupancy at so many additions for each access, measured and estimated by
@@ -135,6 +150,9 @@ pub enum Ours {
     /// The largest value of the first axis up to which the figure stays within 5 % of its first;
     /// at least the last one, where it never leaves that.
     Level(Pick),
+    /// The fewest work-items on a unit with which the first figure reaches nine tenths of what both
+    /// reach.
+    Reaches(Pick, Pick),
     /// A figure of a finding.
     Found(&'static str, &'static str),
     /// A figure of a finding over one of another.
@@ -317,6 +335,7 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
     [
         duarte::THESIS,
         volkov::ALL,
+        volkov_kernels::ALL,
         volkov_models::ALL,
         matsentidou::GROUPS,
         couples::ALL,

@@ -2,13 +2,28 @@
 //! power over cores and lanes.
 #![forbid(unsafe_code)]
 
-use super::{Devices, Draw, Experiment, How, Ours, Part, Row, Span, X, measured, of, row, sweep};
+use super::{
+    Devices, Draw, Experiment, How, Ours, Part, Row, Span, X, any, measured, of, row, sweep,
+};
 use crate::sweep::Axis;
 
 const FERMI: Devices = Devices(&["a Fermi GPU of 8 cores (wall meter)"]);
 
 const CLASSES: Part =
     sweep(&["classes/int/", "classes/float/", "classes/double/", "classes/memory/"], &[]);
+
+const COPIES: Part = sweep(&["transfer/continuous/"], &[]);
+const AFTER: Part = sweep(&["power/after_load"], &[]);
+
+/// Watts of transfers in a direction; the document has one number for both.
+const fn copies(what: &'static str, case: &'static str) -> Row {
+    row(what, "W", &[Some(40.0)], Ours::Most(of(case, "dynamic_power")))
+}
+
+/// How long a state lasts.
+const fn held(what: &'static str, printed: &'static [Option<f64>], figure: &'static str) -> Row {
+    row(what, "s", printed, Ours::Most(any(figure)))
+}
 
 /// Nanojoules of a statement above the floor; ours are picojoules.
 const fn class(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
@@ -58,11 +73,14 @@ pub(super) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "004/fig6.3",
         "6.2.1",
-        "watts of continuous host-device transfers",
-        How::Cannot(
-            "transfers are timed and not metered: `clscope record --energy` meters an application that copies",
-        ),
-        &[],
+        "watts of continuous host-device transfers above the floor (there of the computer, here of the device)",
+        measured(&[COPIES], Draw::Numbers),
+        &[
+            copies("to the device, from pinned memory", "pinned/to_device"),
+            copies("to the host, to pinned memory", "pinned/to_host"),
+            copies("to the device, from pageable memory", "pageable/to_device"),
+            copies("to the host, to pageable memory", "pageable/to_host"),
+        ],
     ),
     FERMI.experiment(
         "004/fig6.4a",
@@ -88,8 +106,14 @@ pub(super) const ALL: &[Experiment] = &[
         "004/sec6.1.1.3",
         "6.1.1.3",
         "idle states and how long they last after work",
-        How::Cannot("measured by a command of its own: `clscope bench idle`"),
-        &[],
+        measured(&[AFTER], Draw::Series),
+        &[
+            held("in the first state after work", &[Some(10.0)], "state_1_hold"),
+            held("in the second", &[Some(5.0)], "state_2_hold"),
+            row("first state", "W", &[None], Ours::Most(any("state_1_power"))),
+            row("second state", "W", &[None], Ours::Most(any("state_2_power"))),
+            row("third state", "W", &[None], Ours::Most(any("state_3_power"))),
+        ],
     ),
     FERMI.experiment(
         "004/fig6.5",

@@ -6,6 +6,7 @@ use super::measure::changed;
 use super::models::{self, Worst};
 use super::{Draw, Experiment, How, Row};
 use crate::cl::DeviceFacts;
+pub use crate::results::Point;
 use crate::results::{Figure, Finding, Results, Status};
 use crate::stats::Estimate;
 use seen::Seen;
@@ -139,16 +140,6 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
-/// A point of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Point {
-    /// Horizontally.
-    pub x: f64,
-    /// Vertically.
-    pub y: Estimate,
-}
-
 /// A number of the document beside ours.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -232,6 +223,29 @@ impl Report {
                 let name = y.replace('_', " ");
                 (Some(label), Some(format!("{name}, {unit}")), seen.curves(x, y))
             }
+            Draw::Figures { x, label, y: (name, figures) } => {
+                let unit = seen.cases().find_map(|c| c.figure(figures.first()?));
+                let unit = unit.map_or("", |f| f.unit);
+                let curves = figures.iter().flat_map(|figure| {
+                    let shown = figure.replace('_', " ");
+                    seen.curves(x, figure).into_iter().map(move |c| {
+                        let name = [shown.as_str(), c.name.as_str()];
+                        let name = name.map(str::trim).join(", ");
+                        Curve { name: name.trim_end_matches(", ").to_owned(), ..c }
+                    })
+                });
+                (Some(label), Some(format!("{name}, {unit}")), curves.collect())
+            }
+            Draw::LittlesLaw(y) => {
+                let unit = seen.cases().find_map(|c| c.figure(y)).map_or("", |f| f.unit);
+                let name = format!("{}, {unit}", y.replace('_', " "));
+                (Some("work-items on a compute unit"), Some(name), seen.littles_law(y))
+            }
+            Draw::Series => {
+                let mut all = seen.cases().flat_map(|c| &c.series);
+                let (x, y) = all.next().map_or(("", ""), |s| (s.x, s.y));
+                (Some(x), Some(y.to_owned()), seen.series())
+            }
             Draw::Needed => {
                 let name = "work-items on a unit for 90 % of a peak".to_owned();
                 (Some("additions for each access"), Some(name), seen.needed())
@@ -296,7 +310,8 @@ impl Report {
         } else if empty {
             out.state = State::NotAvailable;
             let y = match draw {
-                Draw::Curves { y, .. } => y,
+                Draw::Curves { y, .. } | Draw::LittlesLaw(y) => y,
+                Draw::Figures { y: (_, figures), .. } => figures.first().copied().unwrap_or(""),
                 Draw::Needed => "throughput",
                 _ => "",
             };

@@ -15,14 +15,14 @@ pub(super) const FIVE: Devices = Devices(&[
     "GTX980 (Maxwell)",
 ]);
 /// Of what is not made again.
-const NOWHERE: Devices = Devices(&[]);
-const MAXWELL: &[&str] = &["GTX980 (Maxwell)"];
+pub(super) const NOWHERE: Devices = Devices(&[]);
+pub(super) const MAXWELL: &[&str] = &["GTX980 (Maxwell)"];
 
 const OCCUPANCY: &[(Axis, Span)] = &[(Axis::Occupancy, Span::Usual)];
 pub(super) const STREAM: &str = "latency/stream/ilp1/filled32";
 /// The suite's own levels of occupancy, which its findings come from.
 const ADD_AND_STREAM: Part = sweep(&["latency/add/", "latency/stream/ilp"], &[]);
-const RANDOM: Part = sweep(&["latency/random/ilp"], &[]);
+const SCATTERED: Part = sweep(&["latency/stride2/ilp", "latency/random/ilp"], &[]);
 const SIX: Part = sweep(
     &[
         "latency/add/",
@@ -134,6 +134,10 @@ const fn needed(what: &'static str, printed: &'static [Option<f64>], finding: &'
     warps(what, printed, finding, "concurrency_needed")
 }
 
+const fn for_90(what: &'static str, printed: &'static [Option<f64>], finding: &'static str) -> Row {
+    Row { per: Per::Warp, ..found(what, "warps/unit", printed, finding, "concurrency_needed") }
+}
+
 /// Five numbers that are all printed.
 pub(super) const fn all(of: [f64; 5]) -> [Option<f64>; 5] {
     [Some(of[0]), Some(of[1]), Some(of[2]), Some(of[3]), Some(of[4])]
@@ -196,30 +200,6 @@ pub(super) const ALL: &[Experiment] = &[
             },
         ],
     },
-    NOWHERE.cannot(
-        "001/fig3.6",
-        "3.8",
-        "model of the vector addition against experiment",
-        "no case adds vectors at a set occupancy: `clscope explain` models the kernels of a trace",
-    ),
-    NOWHERE.cannot(
-        "001/fig3.7",
-        "3.10",
-        "permutation over occupancy (and figure 3.8)",
-        "no case permutes an array; `001/fig4.3` has scattered reads over occupancy",
-    ),
-    NOWHERE.cannot(
-        "001/fig3.9",
-        "3.10",
-        "absolute values of a vector over occupancy (and figure 3.10)",
-        "no case has this kernel",
-    ),
-    NOWHERE.cannot(
-        "001/fig3.11",
-        "3.10",
-        "Black-Scholes over occupancy",
-        "no case has this kernel",
-    ),
     FIVE.experiment(
         "001/tab4.1",
         "4.1",
@@ -269,22 +249,16 @@ pub(super) const ALL: &[Experiment] = &[
     Experiment {
         name: "001/fig4.3",
         section: "4.3",
-        shows: "throughput over occupancy of scattered accesses (the half with a stride of 2 has no case)",
-        how: measured(&[RANDOM], OVER_OCCUPANCY),
+        shows: "throughput over occupancy of accesses with a stride of 2 and of scattered ones",
+        how: measured(&[SCATTERED], OVER_OCCUPANCY),
         devices: MAXWELL,
         rows: &[
+            latency("stride of 2, latency", &[Some(376.0)], "latency/stride2"),
+            ipc("stride of 2, peak", &[Some(0.041)], "latency/stride2"),
+            for_90("stride of 2, needed for 90 %", &[Some(20.0)], "latency/stride2"),
             latency("random, latency", &[Some(534.0)], "latency/random"),
             ipc("random, peak", &[Some(0.0029)], "latency/random"),
-            Row {
-                per: Per::Warp,
-                ..found(
-                    "random, needed for 90 %",
-                    "warps/unit",
-                    &[Some(3.0)],
-                    "latency/random",
-                    "concurrency_needed",
-                )
-            },
+            for_90("random, needed for 90 %", &[Some(3.0)], "latency/random"),
         ],
     },
     NOWHERE.cannot(
@@ -321,12 +295,6 @@ pub(super) const ALL: &[Experiment] = &[
         "the cusp of local memory: occupancy needed over additions for each access",
         measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], Draw::Needed),
         &NEEDED,
-    ),
-    NOWHERE.cannot(
-        "001/fig5.1",
-        "5.4",
-        "occupancy over time (and figures 5.2, 5.4)",
-        "needs a clock inside kernels (cl_khr_kernel_clock), which runtimes do not have yet",
     ),
     Experiment {
         name: "001/fig5.3",
@@ -454,12 +422,6 @@ pub(super) const ALL: &[Experiment] = &[
             Draw::Curves { x: X::Figure("throughput"), label: "Gop/s", y: "latency" },
         ),
         &[],
-    ),
-    NOWHERE.cannot(
-        "001/fig6.5",
-        "6.6",
-        "latencies of single accesses (and table 6.6)",
-        "needs a clock inside kernels (cl_khr_kernel_clock), which runtimes do not have yet",
     ),
     FIVE.experiment(
         "001/fig6.6",

@@ -4,6 +4,7 @@
 //! 2016, tables 6.1 to 6.4).
 #![forbid(unsafe_code)]
 
+use super::residency::Level;
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::change;
@@ -33,32 +34,20 @@ enum Kind {
     Local,
     LocalConflict,
     Stream,
+    /// Neighbours read every other word.
+    Stride,
     Random,
 }
 
-const KINDS: [(Kind, &str); 6] = [
+const KINDS: [(Kind, &str); 7] = [
     (Kind::Add, "add"),
     (Kind::Special, "special"),
     (Kind::Local, "local"),
     (Kind::LocalConflict, "local2"),
     (Kind::Stream, "stream"),
+    (Kind::Stride, "stride2"),
     (Kind::Random, "random"),
 ];
-
-/// An occupancy: so many items of a group, so many groups that may be resident.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Level {
-    group: usize,
-    /// Launch as many groups as are resident at once, limited by local memory; else one group for
-    /// each compute unit.
-    fill_units: bool,
-    /// Groups that local memory lets onto a unit, where it is filled.
-    share: usize,
-    /// Launch no more than `share` groups for each unit, though more would fit: a device whose groups
-    /// may have a part of a unit's local memory alone cannot be limited by it. Devices give each
-    /// unit as many groups as the others before they give one more.
-    exactly: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Variant {
@@ -81,7 +70,12 @@ impl Variant {
     }
 
     fn is_global(&self) -> bool {
-        matches!(self.kind, Kind::Stream | Kind::Random)
+        matches!(self.kind, Kind::Stream | Kind::Stride | Kind::Random)
+    }
+
+    /// Words between neighbours in memory.
+    fn stride(&self) -> u32 {
+        if self.kind == Kind::Stride { 2 } else { 1 }
     }
 
     fn conflict(&self) -> u32 {
@@ -95,7 +89,7 @@ impl Variant {
     fn next(&self, at: u32, hop: u32) -> u32 {
         match self.kind {
             Kind::Random => at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & self.mask(),
-            Kind::Stream => at.wrapping_add(hop) & self.mask(),
+            Kind::Stream | Kind::Stride => at.wrapping_add(hop) & self.mask(),
             _ => at.wrapping_add(32 * self.conflict()) & self.mask(),
         }
     }
@@ -118,6 +112,7 @@ impl Variant {
             _ => (0..self.ilp).fold(0u32, |sum, k| {
                 let start = if self.is_global() {
                     i.wrapping_add(k.wrapping_mul(geometry.items() as u32))
+                        .wrapping_mul(self.stride())
                 } else {
                     l.wrapping_mul(self.conflict()).wrapping_add(k * 64)
                 };
@@ -149,46 +144,25 @@ impl Variant {
         Ok(None)
     }
 
-    /// Bytes of local memory to try, largest first. All that a group may have lets as few groups as
-    /// possible fit beside each other, but some runtimes keep a part of what they state for
-    /// themselves.
-    fn pads(&self, device: &DeviceFacts) -> Vec<usize> {
-        let own = 4 * self.local_words as usize;
-        if !self.level.fill_units {
-            return vec![own];
-        }
-        let all = device.local_bytes as usize / self.level.share / 256 * 256;
-        let mut pads: Vec<usize> = [
-            all,
-            all.saturating_sub(256),
-            all.saturating_sub(1024),
-            all / 16 * 15,
-            all / 4 * 3,
-            all / 2,
-        ]
-        .map(|pad| pad.max(own))
-        .to_vec();
-        pads.dedup();
-        pads
-    }
-
     /// Turns of so many items that read half of the table: more than caches hold, so that a launch
     /// finds nothing that the one before has left there.
     fn walk(&self, items: usize) -> u32 {
-        let turn = items.saturating_mul(4 * (self.ilp * LINKS) as usize).max(1);
+        let turn = items.saturating_mul(4 * (self.ilp * LINKS * self.stride()) as usize).max(1);
         u32::try_from(4 * self.table_words / 2 / turn).unwrap_or(u32::MAX)
     }
 
     fn job(self, pad: usize, settings: &Settings, groups: usize, kind: DeviceKind) -> Job {
-        let hop = (groups * self.level.group) as u32 * self.ilp;
+        let hop = (groups * self.level.group) as u32 * self.ilp * self.stride();
         let name = match self.kind {
             Kind::LocalConflict => "LOCAL",
+            Kind::Stride => "STREAM",
             kind => KINDS.iter().find(|k| k.0 == kind).map_or("ADD", |k| k.1),
         };
         let mut defines = vec![
             format!("-DKIND_{}", name.to_uppercase()),
             format!("-DILP={}", self.ilp),
             format!("-DCONFLICT={}", self.conflict()),
+            format!("-DSTRIDE={}", self.stride()),
         ];
         if let Some(alpha) = self.alpha {
             defines.push(format!("-DALPHA={alpha}"));
@@ -226,7 +200,7 @@ impl Variant {
                 Arg::Local(pad),
             ],
             trips: match (self.kind, kind) {
-                (Kind::Stream, DeviceKind::Gpu) => Trips::Walking {
+                (Kind::Stream | Kind::Stride, DeviceKind::Gpu) => Trips::Walking {
                     ns: settings.launch_ns(),
                     least: self.walk(groups * self.level.group),
                 },
@@ -239,56 +213,15 @@ impl Variant {
     }
 }
 
-/// How many groups are resident at once with this much local memory, seen by letting them count
-/// themselves: the most of three looks, since a busy host may start threads late.
-fn resident(bench: &mut Bench<'_>, variant: Variant, pad: usize) -> Result<usize, CaseError> {
-    let units = bench.facts().compute_units as usize;
-    let buffers = bench.buffers(&[64])?;
-    let trips = if bench.settings.tiny { 2_000 } else { 20_000 };
-    let geometry = Geometry { groups: units * 40, group: variant.level.group, trips };
-    let defines = ["-DKIND_ADD".to_owned(), "-DILP=1".to_owned(), "-DCONFLICT=1".to_owned()];
-    let args = [Arg::Buffer(0), Arg::Trips, Arg::Local(pad)];
-    // Word 0 counts who is in and is back at 0 behind each look; word 1 keeps the most.
-    bench.session.fill(&buffers[0], &[0; 8], 8)?;
-    for _ in 0..3 {
-        bench.probe(Source::Latency, "resident", &defines, &args, &buffers, geometry)?;
-    }
-    let mut counters = [0; 8];
-    bench.session.read(&buffers[0], 0, &mut counters)?;
-    let most = i32::from_ne_bytes([counters[4], counters[5], counters[6], counters[7]]);
-    Ok(usize::try_from(most).unwrap_or(0).max(1))
-}
-
 /// The measurement with so much local memory, and how many groups it ran.
 fn launched(
     bench: &mut Bench<'_>,
     variant: Variant,
     pad: usize,
 ) -> Result<(Measured, usize), CaseError> {
-    let groups = if variant.level.fill_units {
-        let units = bench.facts().compute_units as usize;
-        let most = if variant.level.exactly { units * variant.level.share } else { usize::MAX };
-        resident(bench, variant, pad)?.min(most)
-    } else {
-        bench.facts().compute_units as usize
-    };
+    let groups = variant.level.groups(bench, pad)?;
     let job = variant.job(pad, &bench.settings, groups, bench.facts().kind);
     Ok((bench.measure(&job, false)?, groups))
-}
-
-impl Variant {
-    /// As many items on a unit: in one group where one may have so many, else in several alike.
-    fn occupied(mut self, items: usize) -> Result<Self, String> {
-        let share = items.div_ceil(self.max_group.max(1));
-        if share == 0 || share > 64 || !items.is_multiple_of(share) {
-            return Err(format!(
-                "groups have up to {} items, up to 64 of one size share a unit, and {items} are no multiple",
-                self.max_group
-            ));
-        }
-        self.level = Level { group: items / share, fill_units: true, share, exactly: true };
-        Ok(self)
-    }
 }
 
 impl Swept for Variant {
@@ -306,7 +239,10 @@ impl Swept for Variant {
         let mut at = *self;
         match axis {
             Axis::Alpha => at.alpha = Some(super::number(axis, value, 1 << 20)? as u32),
-            Axis::Occupancy => at = at.occupied(super::number(axis, value, super::MOST_ITEMS)?)?,
+            Axis::Occupancy => {
+                let items = super::number(axis, value, super::MOST_ITEMS)?;
+                at.level = Level::occupied(items, self.max_group)?;
+            }
             Axis::Tpb => {
                 at.level.group = super::number(axis, value, super::MOST_ITEMS)?;
                 if at.level.group == 0 {
@@ -329,24 +265,10 @@ impl Swept for Variant {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    if variant.level.group > bench.facts().max_group {
-        let reason = format!(
-            "groups of {} are needed, the device takes {}",
-            variant.level.group,
-            bench.facts().max_group
-        );
-        return Err(CaseError::NotAvailable { reason, log: None });
-    }
     let units = bench.facts().compute_units as usize;
-    let mut tried =
-        Err(CaseError::NotAvailable { reason: "there is no local memory".to_owned(), log: None });
-    for pad in variant.pads(bench.facts()) {
-        tried = launched(bench, variant, pad);
-        if !matches!(tried, Err(CaseError::NotAvailable { .. })) {
-            break;
-        }
-    }
-    let (measured, groups) = tried?;
+    let own = 4 * variant.local_words as usize;
+    let (measured, groups) =
+        variant.level.first_that_fits(bench, own, |bench, pad| launched(bench, variant, pad))?;
     let Measured { timing, geometry, .. } = &measured;
     let links = f64::from(geometry.trips) * f64::from(LINKS);
     let exact = |value: f64| Estimate::symmetric(value, 0.0);
@@ -476,7 +398,8 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         if let (Some(latency), Some(peak)) = (latency, peak) {
             // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for
             // the rest (Volkov 2016, section 6.3).
-            let share = if matches!(kind, Kind::Stream | Kind::Random) { 0.9 } else { 0.95 };
+            let share =
+                if matches!(kind, Kind::Stream | Kind::Stride | Kind::Random) { 0.9 } else { 0.95 };
             let needed_for = |share: f64| {
                 chains
                     .clone()

@@ -260,6 +260,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         run: Box::new(move |bench| launches(bench, units, small)),
         swept: None,
         place: None,
+        by_name: false,
     });
     let each = match (settings.tiny, device.kind) {
         (true, _) => 4,
@@ -273,6 +274,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         run: Box::new(move |bench| groups(bench, each, small)),
         swept: None,
         place: None,
+        by_name: false,
     });
     out.push(super::floor_case(SUITE.name));
     out

@@ -430,6 +430,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         run: Box::new(vendor_copy),
         swept: None,
         place: None,
+        by_name: false,
     });
     cases
 }

@@ -2,20 +2,24 @@
 //! vocabulary of cases; refuses to run them: the runner does.
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod classes;
+pub mod clock;
 mod couples;
 pub mod flop;
 pub mod latency;
 pub mod levels;
 pub mod memory;
+pub mod occupancy;
 pub mod power;
+mod residency;
 pub mod structure;
 pub mod transfer;
 
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::power::Window;
-use crate::results::{CaseResult, Figure, Finding, Timing};
+use crate::results::{CaseResult, Figure, Finding, Series, Timing};
 use crate::sweep::{Axis, Place, Value as At};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,6 +36,10 @@ pub struct Gave {
     pub span: Option<Window>,
     /// When power was watched.
     pub windows: Vec<Window>,
+    /// What it gave along something that is not swept.
+    pub series: Vec<Series>,
+    /// When power was watched after a load, piece by piece.
+    pub after: Vec<Window>,
     /// Observations for the reader.
     pub notes: Vec<String>,
 }
@@ -40,7 +48,7 @@ impl Gave {
     /// Of one measured kernel, with the figures made of it.
     fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
         let Measured { timing, span, windows, .. } = measured;
-        Self { timing: Some(timing), figures, span: Some(span), windows, notes: Vec::new() }
+        Self { timing: Some(timing), figures, span: Some(span), windows, ..Gave::default() }
     }
 }
 
@@ -114,6 +122,8 @@ pub struct Case {
     pub swept: Option<Rc<dyn Swept>>,
     /// Where it is in a sweep.
     pub place: Option<Place>,
+    /// It takes half a minute: it runs where it is chosen, or everything is.
+    pub by_name: bool,
 }
 
 impl Case {
@@ -122,7 +132,15 @@ impl Case {
     pub fn of(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
         let same = Rc::clone(&swept);
         let run: Run = Box::new(move |bench| same.run(bench));
-        Case { id, suite, parameters: BTreeMap::new(), run, swept: Some(swept), place: None }
+        Case {
+            id,
+            suite,
+            parameters: BTreeMap::new(),
+            run,
+            swept: Some(swept),
+            place: None,
+            by_name: false,
+        }
     }
 
     /// With what tells it from its neighbours.
@@ -147,7 +165,7 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 8] = [
+pub const SUITES: [Suite; 10] = [
     flop::SUITE,
     memory::SUITE,
     levels::SUITE,
@@ -156,6 +174,8 @@ pub const SUITES: [Suite; 8] = [
     classes::SUITE,
     latency::SUITE,
     structure::SUITE,
+    occupancy::SUITE,
+    clock::SUITE,
 ];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
@@ -205,5 +225,6 @@ fn floor_case(suite: &'static str) -> Case {
         run: Box::new(run),
         swept: None,
         place: None,
+        by_name: false,
     }
 }

@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 use super::flop::{Launched, Op, Shape, Variant};
-use super::{Case, Suite, geometry};
-use crate::bench::Settings;
+use super::{Case, Gave, Suite, geometry};
+use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::DeviceFacts;
+use crate::idle;
 use crate::job::Scalar;
 use crate::results::{CaseResult, Finding};
 use serde_json::json;
@@ -50,7 +51,37 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         }
     }
     cases.push(super::floor_case(SUITE.name));
+    // The clocks of the floor are those of a device that rests already: this comes last, and loads
+    // it again.
+    cases.push(after_load(settings));
     cases
+}
+
+/// What a device draws after a load, until it rests: its operating states and how long each lasts
+/// (Piispanen 2014, section 6.1.1.3).
+fn after_load(settings: &Settings) -> Case {
+    let (load_s, watch_s) = match (settings.tiny, settings.full) {
+        (true, _) => (0.01, 0.4),
+        (_, true) => (10.0, 60.0),
+        _ => (3.0, 24.0),
+    };
+    let run = move |bench: &mut Bench<'_>| {
+        if !bench.metered {
+            let reason = "no sensor sees the device".to_owned();
+            return Err(CaseError::NotAvailable { reason, log: None });
+        }
+        idle::load(bench, load_s)?;
+        Ok(Gave { after: idle::pieces(bench, watch_s)?, ..Gave::default() })
+    };
+    Case {
+        id: format!("{}/after_load", SUITE.name),
+        suite: SUITE.name,
+        parameters: BTreeMap::from([("load_s", json!(load_s)), ("watch_s", json!(watch_s))]),
+        run: Box::new(run),
+        swept: None,
+        place: None,
+        by_name: true,
+    }
 }
 
 /// The most efficient width of each type.

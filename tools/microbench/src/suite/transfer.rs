@@ -1,12 +1,14 @@
 //! Transfers between host and device: pageable, pinned and mapped memory, both directions, 1 byte
 //! to 1 GiB. Owns the timing by the host's clock (what an application waits for) and the fit time =
-//! latency + size / bandwidth (Hockney 1994; Piispanen 2014, eq. 6.10).
+//! latency + size / bandwidth (Hockney 1994; Piispanen 2014, eq. 6.10), and the power while one follows
+//! the other (figure 6.3).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::DeviceFacts;
 use crate::fit;
+use crate::power::Window;
 use crate::results::{CaseResult, Figure, Finding};
 use crate::stats;
 use crate::sweep::{Axis, Value};
@@ -18,8 +20,8 @@ use std::rc::Rc;
 /// The suite.
 pub const SUITE: Suite = Suite {
     name: "transfer",
-    about: "host-device transfers: pageable, pinned, mapped, 1 B to 1 GiB, as latency + size / bandwidth",
-    wants_power: false,
+    about: "host-device transfers: pageable, pinned, mapped, 1 B to 1 GiB, as latency + size / bandwidth; watts while they last",
+    wants_power: true,
     cases,
     conclude,
 };
@@ -144,6 +146,48 @@ impl Swept for Variant {
     }
 }
 
+/// Transfers one behind the other for as long as power is watched.
+fn continuous(
+    bench: &mut Bench<'_>,
+    host: Host,
+    to_device: bool,
+    bytes: usize,
+) -> Result<Gave, CaseError> {
+    bench.check_stop()?;
+    let session = &bench.session;
+    let buffer = session.buffer(bytes, host == Host::Mapped)?;
+    let goal = bench.settings.window_ns();
+    let mut times = Vec::new();
+    let mut all = |memory: &mut [u8]| -> Result<Window, CaseError> {
+        mark(memory, 0x5C);
+        drop(session.write(&buffer, 0, memory)?);
+        // The first ones pay for pages that nobody touched.
+        for _ in 0..2 {
+            once(bench, host, to_device, bytes, memory, &buffer)?;
+        }
+        let from = Window::opens();
+        let begun = monotonic_raw().0;
+        while times.len() < 3 || monotonic_raw().0 - begun < goal {
+            bench.check_stop()?;
+            times.push(once(bench, host, to_device, bytes, memory, &buffer)?);
+        }
+        Ok(from.closes(times.len()))
+    };
+    let window = if host == Host::Pinned {
+        let staging = session.buffer(bytes, true)?;
+        session.map(&staging, true, bytes, |memory| all(memory))??
+    } else {
+        all(&mut vec![0; bytes])?
+    };
+    let time = stats::summarise(&times).ok_or(CaseError::Interrupted)?.mean;
+    let figures = vec![
+        Figure::new("bandwidth", "GB/s", time.reciprocal(bytes as f64)),
+        Figure::new("time", "ns", time),
+    ];
+    let windows = if bench.metered { vec![window] } else { Vec::new() };
+    Ok(Gave { figures, span: Some(window), windows, ..Gave::default() })
+}
+
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (step, last) = match (settings.tiny, settings.full) {
         (true, _) => (6, 18),
@@ -166,6 +210,30 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 cases.push(Case::of(id, SUITE.name, variant).with(parameters));
             }
         }
+    }
+    let bytes = if settings.tiny { 1 << 12 } else { 1usize << 26 };
+    if bytes as u64 <= most {
+        for (host, host_name) in HOSTS {
+            for (to_device, direction) in DIRECTIONS {
+                // No `memory`: the fit of time over size is of single transfers.
+                let parameters = BTreeMap::from([
+                    ("continuous", json!(host_name)),
+                    ("direction", json!(direction)),
+                    ("bytes", json!(bytes)),
+                ]);
+                let run = move |bench: &mut Bench<'_>| continuous(bench, host, to_device, bytes);
+                cases.push(Case {
+                    id: format!("transfer/continuous/{host_name}/{direction}"),
+                    suite: SUITE.name,
+                    parameters,
+                    run: Box::new(run),
+                    swept: None,
+                    place: None,
+                    by_name: false,
+                });
+            }
+        }
+        cases.push(super::floor_case(SUITE.name));
     }
     cases
 }

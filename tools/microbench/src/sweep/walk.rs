@@ -343,6 +343,7 @@ mod tests {
                 timing: None,
                 figures: vec![throughput],
                 notes: Vec::new(),
+                series: Vec::new(),
                 counted: None,
             }
         };

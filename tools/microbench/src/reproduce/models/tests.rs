@@ -29,6 +29,7 @@ fn case(id: &str, alpha: Option<usize>, n: usize, turns: f64, latency: f64) -> C
             Figure::new("items_per_unit", "items", exact(32.0 * n as f64)),
         ],
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     }
 }

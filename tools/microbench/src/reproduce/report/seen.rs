@@ -27,8 +27,12 @@ impl<'r> Seen<'r> {
 
     /// Why no case has a figure.
     pub fn lacks(&self, figure: &str) -> String {
-        let by_power = ["power", "efficiency"].contains(&figure) || figure.contains("energy");
+        let by_power =
+            ["power", "efficiency", "energy", "state_"].iter().any(|p| figure.contains(p));
         let source = self.results.first().map_or("", |r| r.power_source.as_str());
+        if figure.starts_with("state_") && !source.starts_with("none") {
+            return "no further state was seen while the device was watched".to_owned();
+        }
         if by_power {
             format!("no power was read; sensor: {source}")
         } else if figure.contains("cycle") {
@@ -86,6 +90,43 @@ impl<'r> Seen<'r> {
             (!points.is_empty()).then_some(Curve { name, points })
         };
         out.into_iter().filter_map(curve).collect()
+    }
+
+    /// A figure over work-items on a unit, each curve with its law.
+    pub fn littles_law(&self, y: &str) -> Vec<Curve> {
+        let law = |curve: &Curve| {
+            let most = curve.points.iter().map(|p| p.y.value).reduce(f64::max)?;
+            let first = curve.points.first().filter(|p| p.x > 0.0)?;
+            let by_items = |x: f64| Estimate::symmetric(most.min(x * first.y.value / first.x), 0.0);
+            let points = curve.points.iter().map(|p| Point { x: p.x, y: by_items(p.x) });
+            let name = format!("{} Little's law", curve.name).trim_start().to_owned();
+            Some(Curve { name, points: points.collect() })
+        };
+        let measured = self.curves(X::Figure("items_per_unit"), y);
+        let laws: Vec<Curve> = measured.iter().filter_map(law).collect();
+        measured.into_iter().chain(laws).collect()
+    }
+
+    /// What cases gave along something that is not swept, named by the case.
+    pub fn series(&self) -> Vec<Curve> {
+        let of = |case: &'r CaseResult| {
+            case.series.iter().map(|s| Curve { name: case.id.clone(), points: s.points.clone() })
+        };
+        self.cases().flat_map(of).filter(|c| !c.points.is_empty()).collect()
+    }
+
+    /// The fewest work-items on a unit with which `pick` reaches nine tenths of what `other` reaches, too.
+    fn reaches(&self, pick: Pick, other: Pick) -> Result<Estimate, String> {
+        let enough = 0.9 * self.most(pick)?.value.min(self.most(other)?.value);
+        let all = self.cases().filter(|c| c.id.contains(pick.case));
+        let reached = all
+            .filter(|c| {
+                let reached = c.figure(pick.figure).map(|f| f.estimate.value);
+                reached.is_some_and(|r| r >= enough)
+            })
+            .filter_map(|c| Some(c.figure("items_per_unit")?.estimate.value));
+        let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
+        Ok(Estimate::symmetric(fewest, 0.0))
     }
 
     /// The work-items that are needed at each number of additions, as measured and as models have it.
@@ -233,6 +274,7 @@ impl<'r> Seen<'r> {
                 least.ok_or_else(|| self.lacks(pick.figure))
             }
             Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
+            Ours::Reaches(pick, other) => self.reaches(pick, other),
             Ours::Found(finding, figure) => self.finding([finding, figure]),
             Ours::FoundRatio(a, b) => Ok(self.finding(a)?.over(self.finding(b)?)),
             Ours::FoundDifference(a, b) => Ok(self.finding(a)?.minus(self.finding(b)?)),

@@ -20,8 +20,8 @@ pub(in crate::reproduce) fn device() -> DeviceFacts {
         compute_units: 4,
         max_clock_mhz: None,
         max_group: 256,
-        global_bytes: 0,
-        largest_buffer: 0,
+        global_bytes: 1 << 34,
+        largest_buffer: 1 << 32,
         local_bytes: 0,
         cache_bytes: 0,
         has_half: false,
@@ -61,6 +61,7 @@ fn point(blocks: usize, width: usize, figure: &str, value: f64) -> CaseResult {
         }),
         figures: vec![Figure::new(figure, "GFLOP/s", Estimate::symmetric(value, 0.5))],
         notes: Vec::new(),
+        series: Vec::new(),
         counted: None,
     }
 }

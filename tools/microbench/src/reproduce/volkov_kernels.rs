@@ -1,0 +1,187 @@
+//! Understanding Latency Hiding on GPUs (Volkov 2016): kernels as applications have them over
+//! occupancy (chapter 3), and what a clock inside kernels shows (chapter 5, section 6.6).
+#![forbid(unsafe_code)]
+
+use super::volkov::MAXWELL;
+use super::{
+    Devices, Draw, Experiment, Ours, Part, Per, Pick, Row, Span, X, any, measured, of, row, sweep,
+};
+use crate::sweep::Axis;
+
+const KEPLER: Devices = Devices(&["GTX680 (Kepler)"]);
+const NEWEST: Devices = Devices(MAXWELL);
+
+/// Work-items of a group; local memory lets a few groups of each onto a unit.
+const GROUPS: &[(Axis, Span)] = &[(
+    Axis::Tpb,
+    Span::Numbers(&[32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 768, 1024]),
+)];
+const ADDED: Part = sweep(&["occupancy/vector_add"], GROUPS);
+const PERMUTED: Part = sweep(&["occupancy/permute/identity", "occupancy/permute/random"], GROUPS);
+const SIGNS: Part = sweep(&["occupancy/abs/positive", "occupancy/abs/negative"], GROUPS);
+const PRICES: Part =
+    sweep(&["occupancy/black_scholes/exact", "occupancy/black_scholes/fast"], GROUPS);
+
+const OVER_OCCUPANCY: Draw = Draw::Curves {
+    x: X::Figure("items_per_unit"),
+    label: "work-items on a compute unit",
+    y: "bandwidth",
+};
+
+const fn bandwidth(case: &'static str) -> Pick {
+    of(case, "bandwidth")
+}
+
+const fn most(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
+    row(what, "GB/s", printed, Ours::Most(bandwidth(case)))
+}
+
+/// Warps of a unit that reach nine tenths of the largest bandwidth.
+const fn needed(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
+    needed_beside(what, printed, case, case)
+}
+
+/// The same of what another case reaches, too: 190 GB/s in the document.
+const fn needed_beside(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    case: &'static str,
+    other: &'static str,
+) -> Row {
+    let ours = Ours::Reaches(bandwidth(case), bandwidth(other));
+    Row { per: Per::Warp, ..row(what, "warps/unit", printed, ours) }
+}
+
+/// Work-items that stay on a unit while a launch lasts.
+const RUNNING: Part = sweep(&["clock/groups/"], &[]);
+/// Accesses under a load that grows.
+const ACCESSES: Part = sweep(
+    &["clock/access/loaded"],
+    &[(Axis::Occupancy, Span::Numbers(&[32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048]))],
+);
+
+/// A percentile at the least load, and at the most.
+const fn least(what: &'static str, printed: &'static [Option<f64>], figure: &'static str) -> Row {
+    row(what, "cycles", printed, Ours::Least(any(figure)))
+}
+
+const fn largest(what: &'static str, printed: &'static [Option<f64>], figure: &'static str) -> Row {
+    row(what, "cycles", printed, Ours::Most(any(figure)))
+}
+
+/// All.
+pub(super) const ALL: &[Experiment] = &[
+    KEPLER.experiment(
+        "001/fig3.6",
+        "3.8",
+        "the vector addition over occupancy, and Little's law",
+        measured(&[ADDED], Draw::LittlesLaw("bandwidth")),
+        &[
+            most("largest", &[Some(156.0)], "vector_add"),
+            needed("needed for 90 % of it", &[None], "vector_add"),
+        ],
+    ),
+    NEWEST.experiment(
+        "001/fig3.7",
+        "3.10",
+        "permutation over occupancy, nothing moved and scattered (and figure 3.8)",
+        measured(&[PERMUTED], OVER_OCCUPANCY),
+        &[
+            most("nothing moved, largest", &[None], "permute/identity"),
+            most("scattered, largest", &[None], "permute/random"),
+            needed("nothing moved, needed for 90 %", &[None], "permute/identity"),
+            needed("scattered, needed for 90 %", &[None], "permute/random"),
+        ],
+    ),
+    NEWEST.experiment(
+        "001/fig3.9",
+        "3.10",
+        "absolute values of a vector over occupancy, all positive and all negative (and figure 3.10)",
+        measured(&[SIGNS], OVER_OCCUPANCY),
+        &[
+            most("all positive, largest", &[Some(210.0)], "abs/positive"),
+            most("all negative, largest", &[Some(200.0)], "abs/negative"),
+            needed_beside(
+"all positive, needed for 90 % of what both reach",
+&[Some(60.0)],
+"abs/positive",
+"abs/negative",
+),
+            needed_beside(
+"all negative, needed for 90 % of what both reach",
+&[Some(40.0)],
+"abs/negative",
+"abs/positive",
+),
+        ],
+    ),
+    NEWEST.experiment(
+        "001/fig3.11",
+        "3.10",
+        "Black-Scholes over occupancy, with exact and with fast mathematics",
+        measured(&[PRICES], OVER_OCCUPANCY),
+        &[
+            most("exact, largest", &[None], "black_scholes/exact"),
+            most("fast, largest", &[None], "black_scholes/fast"),
+            // The document says 44 or 48.
+            needed_beside(
+"exact, needed for 90 % of what both reach",
+&[Some(46.0)],
+"black_scholes/exact",
+"black_scholes/fast",
+),
+            needed_beside(
+"fast, needed for 90 % of what both reach",
+&[Some(18.0)],
+"black_scholes/fast",
+"black_scholes/exact",
+),
+        ],
+    ),
+    NEWEST.experiment(
+        "001/fig5.1",
+        "5.6",
+        "occupancy over the time of a launch: eight rounds of groups, and one (and figures 5.2, 5.4)",
+        measured(&[RUNNING], Draw::Series),
+        &[
+            row(
+                "one round, time in which fewer than 9/10 run at its end",
+                "%",
+                &[None],
+                Ours::Most(of("groups/once", "tail")),
+            ),
+            row(
+                "eight rounds, the same",
+                "%",
+                &[None],
+                Ours::Most(of("groups/rounds", "tail")),
+            ),
+        ],
+    ),
+    KEPLER.experiment(
+        "001/fig6.5",
+        "6.6",
+        "latencies of single accesses over the load: percentiles (and table 6.6)",
+        measured(
+            &[ACCESSES],
+            Draw::Figures {
+                x: X::Figure("bandwidth"),
+                label: "GB/s of the accesses",
+                y: (
+                    "latency",
+                    &["latency_5", "latency_25", "latency_50", "latency_75", "latency_95"],
+                ),
+            },
+        ),
+        &[
+            least("least load, smallest", &[Some(280.0)], "latency_min"),
+            least("least load, 5th percentile", &[Some(292.0)], "latency_5"),
+            least("least load, median", &[Some(300.0)], "latency_50"),
+            least("least load, 95th percentile", &[Some(324.0)], "latency_95"),
+            largest("most load, 5th percentile", &[Some(340.0)], "latency_5"),
+            largest("most load, median", &[Some(488.0)], "latency_50"),
+            largest("most load, 95th percentile", &[Some(708.0)], "latency_95"),
+            largest("most load, largest", &[Some(1453.0)], "latency_max"),
+        ],
+    ),
+];

@@ -1,0 +1,251 @@
+//! Single accesses to memory, timed by a clock inside the kernel while others load it (kernels/clock.cl;
+//! Volkov 2016, section 6.6). Owns the percentiles and what is taken off them; refuses a clock that does
+//! not wait for what was loaded.
+#![forbid(unsafe_code)]
+
+use super::clock::{SUITE, with_clock};
+use super::residency::Level;
+use super::{Case, Gave, Swept};
+use crate::bench::{Bench, CaseError, Measured, Settings};
+use crate::cl::{DeviceFacts, DeviceKind};
+use crate::job::{Arg, Fill, Job, Need, Trips};
+use crate::results::{Figure, Point, Series};
+use crate::source::Source;
+use crate::stats::{self, Estimate};
+use crate::sweep::{Axis, Value};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Accesses of a turn; one of them is timed.
+const LINKS: f64 = 8.0;
+/// Turns of a launch whose times are kept.
+const KEPT: u32 = 1 << 14;
+/// Launches whose times are joined.
+const LAUNCHES: usize = 16;
+/// The percentiles of the document's table 6.6, with those of its ends that are no single samples.
+const PERCENTILES: [(f64, &str); 7] = [
+    (0.0, "latency_min"),
+    (0.05, "latency_5"),
+    (0.25, "latency_25"),
+    (0.5, "latency_50"),
+    (0.75, "latency_75"),
+    (0.95, "latency_95"),
+    (1.0, "latency_max"),
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    level: Level,
+    table_words: usize,
+    max_group: usize,
+}
+
+impl Variant {
+    fn job(self, defines: Vec<String>, pad: usize, groups: usize, bench: &Bench<'_>) -> Job {
+        let mask = self.table_words as u32 - 1;
+        let hop = (groups * self.level.group) as u32;
+        let lanes = super::lanes(bench.facts()).min(self.level.group) as u32;
+        let lay = ["-DKIND_STREAM", "-DILP=1", "-DCONFLICT=1"].map(str::to_owned).to_vec();
+        let expected = move |i: u32, trips: u32| {
+            (i & mask).wrapping_add(hop.wrapping_mul(trips).wrapping_mul(LINKS as u32)) & mask
+        };
+        Job {
+            source: Source::Clock,
+            entry: "accesses",
+            defines,
+            needs: vec![Need::Local(pad as u64), Need::Group(self.level.group)],
+            groups,
+            group: self.level.group,
+            may_shrink: false,
+            buffers: vec![
+                4 * groups * self.level.group,
+                4 * self.table_words,
+                4 * KEPT as usize,
+                4 * KEPT as usize,
+            ],
+            fills: vec![Fill::Kernel {
+                source: Source::Latency,
+                entry: "lay",
+                defines: lay,
+                args: vec![Arg::Buffer(1), Arg::uint(mask), Arg::uint(hop), Arg::uint(0)],
+                items: self.table_words,
+            }],
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Trips,
+                Arg::uint(mask),
+                Arg::uint(lanes),
+                Arg::Buffer(2),
+                Arg::Buffer(3),
+                Arg::Local(pad),
+            ],
+            trips: Trips::Fixed(self.trips(groups, &bench.settings)),
+            check_trips: 2,
+            check: Box::new(move |outcome| {
+                let some = 512.min(outcome.geometry.items());
+                let words = outcome.read(0, 0, 4 * some)?;
+                let wrong = words.chunks_exact(4).zip(0u32..).find(|(word, i)| {
+                    let got = (*word).try_into().map_or(0, u32::from_ne_bytes);
+                    got != expected(*i, outcome.geometry.trips)
+                });
+                Ok(wrong.map(|(_, i)| format!("work-item {i} ended at another word than the host")))
+            }),
+            check_args: Vec::new(),
+        }
+    }
+
+    /// Turns of a launch: enough for its percentiles, and no more than read the table a few times.
+    fn trips(self, groups: usize, settings: &Settings) -> u32 {
+        let turn = groups.saturating_mul(self.level.group).saturating_mul(LINKS as usize).max(1);
+        let walk = u32::try_from(self.table_words.saturating_mul(4) / turn).unwrap_or(KEPT);
+        let most = if settings.tiny { 64 } else { KEPT / 8 };
+        settings.iterations.unwrap_or_else(|| walk.clamp(most / 8, most)).min(KEPT)
+    }
+
+    fn measured(
+        self,
+        bench: &mut Bench<'_>,
+        defines: &[String],
+        pad: usize,
+    ) -> Result<(Measured, [Vec<f64>; 2]), CaseError> {
+        let groups = self.level.groups(bench, pad)?;
+        let job = self.job(defines.to_vec(), pad, groups, bench);
+        // The turns are this case's own choice: --iterations is in them.
+        let asked = bench.settings.iterations.take();
+        let measured = bench.measure(&job, false);
+        bench.settings.iterations = asked;
+        let measured = measured?;
+        let buffers = bench.buffers(&job.buffers)?;
+        let kept = measured.geometry.trips as usize;
+        let mut taken = [Vec::new(), Vec::new()];
+        for _ in 0..LAUNCHES {
+            let geometry = measured.geometry;
+            bench.probe(job.source, job.entry, &job.defines, &job.args, &buffers, geometry)?;
+            for (n, out) in taken.iter_mut().enumerate() {
+                let mut bytes = vec![0; 4 * kept];
+                bench.session.read(&buffers[2 + n], 0, &mut bytes)?;
+                let words = bytes.chunks_exact(4);
+                out.extend(
+                    words.filter_map(|c| Some(f64::from(u32::from_ne_bytes(c.try_into().ok()?)))),
+                );
+            }
+        }
+        Ok((measured, taken))
+    }
+}
+
+/// Shares of samples over cycles, in bins that hold them from the smallest up to the 99th percentile.
+fn distribution(sorted: &[f64]) -> Vec<Point> {
+    let (Some(low), Some(high)) = (sorted.first(), stats::quantile(sorted, 0.99)) else {
+        return Vec::new();
+    };
+    let bins = 60usize;
+    let width = ((high - low) / bins as f64).max(1.0).ceil();
+    let mut counts = vec![0usize; bins + 1];
+    for x in sorted {
+        let bin = ((x - low) / width) as usize;
+        if let Some(count) = counts.get_mut(bin) {
+            *count += 1;
+        }
+    }
+    let last = counts.iter().rposition(|c| *c > 0).map_or(0, |n| n + 1);
+    let share = |count: usize| Estimate::symmetric(100.0 * count as f64 / sorted.len() as f64, 0.0);
+    let place =
+        |(n, count): (usize, &usize)| Point { x: low + (n as f64 + 0.5) * width, y: share(*count) };
+    counts[..last].iter().enumerate().map(place).collect()
+}
+
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Occupancy]
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let items = super::number(axis, value, super::MOST_ITEMS)?;
+        Ok(Rc::new(Variant { level: Level::occupied(items, self.max_group)?, ..*self }))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        let own = 4 * super::lanes(bench.facts());
+        let (measured, [mut taken, mut empty]) = with_clock(bench, |bench, defines| {
+            if defines.iter().any(|d| d == "-DCLOCK_KHR") {
+                // It says nothing of what has arrived when it is read.
+                let log = Some("cl_khr_kernel_clock does not wait for loads".to_owned());
+                return Err(CaseError::NotAvailable { reason: String::new(), log });
+            }
+            self.level.first_that_fits(bench, own, |bench, pad| self.measured(bench, &defines, pad))
+        })?;
+        taken.sort_by(f64::total_cmp);
+        empty.sort_by(f64::total_cmp);
+        let exact = |value: f64| Estimate::symmetric(value, 0.0);
+        // What reading the clock and keeping the order cost; it is in every interval.
+        let cost = stats::quantile(&empty, 0.5).ok_or(CaseError::Interrupted)?;
+        for x in &mut taken {
+            *x = (*x - cost).max(0.0);
+        }
+        let mut figures = Vec::new();
+        for (share, name) in PERCENTILES {
+            let cycles = stats::quantile(&taken, share).ok_or(CaseError::Interrupted)?;
+            figures.push(Figure::new(name, "cycles", exact(cycles)));
+        }
+        let Measured { timing, geometry, .. } = &measured;
+        let accesses = f64::from(geometry.trips) * LINKS * geometry.items() as f64;
+        let units = f64::from(bench.facts().compute_units.max(1));
+        figures.extend([
+            Figure::new("latency_mean", "cycles", {
+                stats::mean(&taken).unwrap_or_else(|| exact(f64::NAN))
+            }),
+            Figure::new("clock_cost", "cycles", exact(cost)),
+            Figure::new("samples", "", exact(taken.len() as f64)),
+            Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(4.0 * accesses)),
+            Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units)),
+        ]);
+        let series = vec![Series {
+            name: "latencies".to_owned(),
+            x: "cycles",
+            y: "% of the accesses",
+            points: distribution(&taken),
+        }];
+        Ok(Gave { series, ..Gave::of_kernel(measured, figures) })
+    }
+}
+
+/// The cases: at the fewest and the most work-items on a unit.
+pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let wanted: usize = match (settings.tiny, device.kind) {
+        (true, _) => 1 << 10,
+        (_, DeviceKind::Gpu) => 1 << 26,
+        _ => 1 << 24,
+    };
+    let room = usize::try_from(device.largest_buffer / 4).unwrap_or(wanted).max(1 << 10);
+    let table_words = 1usize << wanted.min(room).ilog2();
+    let max_group = device.max_group;
+    let lane = super::lanes(device);
+    let mut cases = Vec::new();
+    for (name, items) in [("alone", lane), ("loaded", (32 * lane).min(max_group))] {
+        let Ok(level) = Level::occupied(items, max_group) else { continue };
+        let variant = Rc::new(Variant { level, table_words, max_group });
+        let parameters = BTreeMap::from([("occupancy", json!(items))]);
+        let id = format!("{}/access/{name}", SUITE.name);
+        cases.push(Case::of(id, SUITE.name, variant).with(parameters));
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_holds_nearly_all_samples() {
+        let sorted: Vec<f64> = (0..1000).map(|n| 300.0 + f64::from(n) / 10.0).collect();
+        let points = distribution(&sorted);
+        let sum: f64 = points.iter().map(|p| p.y.value).sum();
+        assert!((98.0..=100.0).contains(&sum), "{sum}");
+        assert!(points.is_sorted_by(|a, b| a.x < b.x) && points[0].x >= 300.0);
+        assert_eq!(distribution(&[7.0; 5]).len(), 1);
+        assert!(distribution(&[]).is_empty());
+    }
+}
