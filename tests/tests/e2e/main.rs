@@ -7,6 +7,7 @@ mod call_sites;
 mod captured_kinds;
 mod captures;
 mod check;
+mod ci;
 mod conform;
 mod contents;
 mod control;

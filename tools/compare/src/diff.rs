@@ -193,9 +193,9 @@ impl Diff {
         for row in &mut out.rows {
             let limit = limits.iter().find(|l| l.metric == row.metric);
             row.breaks = limit.is_some_and(|l| match (row.metric, row.change) {
-                // Counts have no noise.
+                // Counts have no noise. What is equal did not rise, whatever the limit.
                 (Metric::Count | Metric::Bytes, Some(c)) => {
-                    row.verdict != Verdict::NotJudged && c.value >= l.rise
+                    row.verdict != Verdict::NotJudged && c.value > 0.0 && c.value >= l.rise
                 }
                 // It surely rose, and the limit is within what is known of it.
                 (_, Some(c)) => row.verdict == Verdict::More && c.high >= l.rise,
