@@ -259,6 +259,32 @@ fn the_python_module_records_and_reads() {
     }
 }
 
+/// The guide's example analyses a real application.
+#[test]
+fn the_example_in_python_analyses_a_face_detection() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    let photograph = std::env::var_os("CLSCOPE_TEST_PHOTOGRAPH").map(PathBuf::from);
+    let Some(photograph) = photograph.filter(|path| path.is_file()) else {
+        return skip("the photograph: CLSCOPE_TEST_PHOTOGRAPH names no file", true);
+    };
+    let module = root().join("tools/python");
+    let products = artifacts().clscope().parent().unwrap().to_owned();
+    let old = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(products).chain(std::env::split_paths(&old)));
+    let run = Run::new(&python, stage.path()).arg("-B");
+    let run = run.arg(module.join("examples/face_detection.py")).arg(photograph);
+    let run = stage.runtime.select(run).env("PATH", path.unwrap()).env("PYTHONPATH", &module);
+    let run = run.env("MPLBACKEND", "Agg").env("XDG_CACHE_HOME", stage.path());
+    let run = run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0");
+    let told = run.run().success().stdout;
+    for part in [" ms in kernels:", "runLBPClassifierStumpSimple", "clFinish: ", "face.html"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let page = std::fs::read_to_string(stage.join("face.html")).unwrap();
+    assert!(page.contains("runLBPClassifierStumpSimple"));
+}
+
 /// `--ranks` records some ranks; the others run as if nothing were there.
 #[test]
 fn chosen_ranks_are_recorded_and_the_others_run_bare() {

@@ -7,6 +7,9 @@
         print(kernel["name"], kernel["launches"], kernel["total_ns"], kernel["joules"])
     run.commands().pandas()                            # one row for each device command
     run.sql("SELECT name, sum(energy_j) FROM commands GROUP BY name")
+    run.plot_timeline().figure.savefig("timeline.png")
+    for now in clscope.live(4711):                     # a process that records
+        print(now.kernels().rows())
 
 The package contains the command ``clscope`` and the recorder. What is not known is ``None``, never 0.
 Times are nanoseconds and energies are joules, as the names of the columns say. The columns of the tables
@@ -15,11 +18,14 @@ are listed in ``parquet.schema.txt`` of the source, and as metadata of the files
 
 Nothing else needs to be installed for sums (`Run.kernels`, `Run.transfers`, `Run.energy`, `Run.functions`).
 Tables with a row for each event are Parquet files; reading them needs one of DuckDB (``clscope[sql]``),
-PyArrow (``clscope[arrow]``) or Polars (``clscope[polars]``).
+PyArrow (``clscope[arrow]``) or Polars (``clscope[polars]``). Plots need matplotlib (``clscope[plot]``).
 """
 
 from ._command import Error, MissingPackage
+from ._live import Live, live
 from ._run import Run, diff, open, record
 from ._table import Rows, Table, View
 
-__all__ = ["Error", "MissingPackage", "Rows", "Run", "Table", "View", "diff", "open", "record"]
+__all__ = [
+    "Error", "Live", "MissingPackage", "Rows", "Run", "Table", "View", "diff", "live", "open", "record",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import subprocess
@@ -9,23 +10,20 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
-from . import _command
+from . import _bridges, _command, _plot
 from ._command import Error, Path
+from ._live import interval_of
 from ._table import Row, Rows, Table, package
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas
+    from matplotlib.axes import Axes
 
 #: Tables of ``clscope export parquet``.
 TABLES = (
     "commands calls waits kernels energy devices queues sites power counters processes meta"
 ).split()
-
-
-def _interval(value: Optional[Dict[str, Any]], name: str) -> Row:
-    value = value or {}
-    ends = {"": "value", "_low": "low", "_high": "high"}
-    return {name + end: value.get(key) for end, key in ends.items()}
 
 
 class Run:
@@ -57,7 +55,7 @@ class Run:
             estimate = of.get("estimate") or {}
             # Where all were timed, their sum is the total; else the estimate, if there is one.
             exact = of["time_ns"]["total"] if of["untimed"] == 0 else None
-            total = _interval(estimate.get("total_ns"), "total_ns")
+            total = interval_of(estimate.get("total_ns"), "total_ns")
             if total["total_ns"] is None:
                 total["total_ns"] = exact
             row: Row = {"name": of["name"], "device": of["device"], "direction": of["direction"]}
@@ -108,7 +106,7 @@ class Run:
                 row: Row = {"device": device["device"], "kind": of["kind"], "name": of["name"]}
                 row["launches"] = of["launches"]
                 for name in ("joules", "joules_per_launch", "watts"):
-                    row.update(_interval(of[name], name))
+                    row.update(interval_of(of[name], name))
                 row.update(method=of["method"], identifiability=of["identifiability"])
                 rows.append(row)
         return Rows(rows)
@@ -163,6 +161,45 @@ class Run:
         target = os.fspath(path)
         arguments = ["report", "--format=html", "-o", target, *self._options]
         _command.run([*arguments, "--", *self.traces])
+
+    def plot_power(
+        self, ax: Optional["Axes"] = None, start: Optional[float] = None, end: Optional[float] = None
+    ) -> "Axes":
+        """Draws watts of each sensor over time, from ``start`` to ``end`` seconds. Needs ``clscope[plot]``.
+
+        Raises `Error` where no power was recorded then."""
+        return _plot.power(self.power(), ax, start, end)
+
+    def plot_timeline(
+        self, ax: Optional["Axes"] = None, start: Optional[float] = None, end: Optional[float] = None
+    ) -> "Axes":
+        """Draws timed commands as bars, from ``start`` to ``end`` seconds. Needs ``clscope[plot]``.
+
+        A row for each queue, a colour for each kernel. Bars of one colour that are nearer to each other
+        than a 4000th of the time shown are one. Raises `Error` where no command was timed then."""
+        return _plot.timeline(self.commands(), ax, start, end)
+
+    def pipit(self) -> "pandas.DataFrame":
+        """Events in the columns of Pipit: ``pipit.Trace(None, run.pipit())``. Needs ``clscope[pandas]``.
+
+        Two rows, Enter and Leave, for each host call and each timed command, by time in nanoseconds from
+        the trace's origin. ``Process`` is the rank where every process has one of its own, else a number;
+        ``Thread`` numbers host threads and queues, whose names are in ``Place``: commands of a queue that
+        overlap are in rows of their own. ``Calls`` counts identical host calls that share two rows."""
+        return _bridges.pipit(self.commands(), self.calls(), self.table("processes"))
+
+    def hatchet(self) -> List[Dict[str, Any]]:
+        """A literal of Hatchet: ``hatchet.GraphFrame.from_literal(run.hatchet())``.
+
+        Process, places in the application (``record --call-sites``) and kernel, as in the flame graph.
+        ``time`` is device time in seconds, estimated where sampled timing left launches out; beside it
+        ``launches``, and ``joules`` and ``bytes`` where there are any, each also with `` (inc)``."""
+        with tempfile.TemporaryDirectory(prefix="clscope-") as folder:
+            target = os.path.join(folder, "stacks.json")
+            arguments = ["export", "speedscope", "-o", target, *self._options]
+            _command.run([*arguments, "--", *self.traces])
+            with builtins.open(target, encoding="utf-8") as file:
+                return _bridges.hatchet(file.read())
 
 
 def _paths(traces: Union[Path, Sequence[Path]]) -> List[str]:

@@ -27,7 +27,7 @@ def package(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackage(
-            f"this needs the package {name}: pip install 'clscope[{extra}]'", name=name
+            f"this needs the package {name.split('.')[0]}: pip install 'clscope[{extra}]'", name=name
         ) from error
 
 

@@ -1,6 +1,7 @@
 """The package on a recording of a PyOpenCL application. Run by the end-to-end tests, with the command in PATH and
 PyOpenCL installed: python -m unittest discover tools/python/tests"""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tempfile
 import unittest
 
 import clscope
+from clscope import Rows, _bridges, _plot
 
 APPLICATION = """
 import numpy as np
@@ -29,6 +31,11 @@ result = np.empty_like(host)
 cl.enqueue_copy(queue, result, device)
 assert np.allclose(result, host * 2.0**20 * 3)
 """
+
+
+def has(*packages):
+    """Whether packages are installed that the module can do without."""
+    return all(importlib.util.find_spec(name) for name in packages)
 
 
 class Recorded(unittest.TestCase):
@@ -118,6 +125,135 @@ class Recorded(unittest.TestCase):
         output = os.path.join(self.folder.name, "failing")
         with self.assertRaisesRegex(clscope.Error, "ended with 3"):
             clscope.record(failing, output, sensors="off")
+
+    def test_plots_show_every_queue_and_kernel_or_name_the_package(self):
+        run = self.run_
+        if not has("matplotlib", "pyarrow"):
+            with self.assertRaisesRegex(clscope.MissingPackage, r"clscope\[(plot|sql)\]"):
+                run.plot_timeline()
+            return
+        import matplotlib
+
+        matplotlib.use("Agg")
+        ax = run.plot_timeline()
+        shown = {text.get_text() for text in ax.get_legend().get_texts()}
+        self.assertLessEqual({"twice", "thrice"}, shown)
+        self.assertEqual(len(ax.get_yticks()), 1)
+        commands = [row for row in run.commands() if row["duration_ns"] is not None]
+        end = max(row["start_ns"] + row["duration_ns"] for row in commands)
+        self.assertAlmostEqual(ax.get_xlim()[1], end * 1e-9)
+        picture = os.path.join(self.folder.name, "timeline.png")
+        ax.figure.savefig(picture)
+        with open(picture, "rb") as file:
+            self.assertEqual(file.read(4), b"\x89PNG")
+        with self.assertRaisesRegex(clscope.Error, "no timed command"):
+            run.plot_timeline(start=end * 1e-9 + 1)
+        with self.assertRaisesRegex(ValueError, "empty"):
+            run.plot_timeline(start=2, end=1)
+        # Without a sensor there is no curve, and no empty picture.
+        with self.assertRaisesRegex(clscope.Error, "no reading of power"):
+            run.plot_power()
+
+    def test_power_is_drawn_as_it_was_read(self):
+        if not has("matplotlib"):
+            with self.assertRaisesRegex(clscope.MissingPackage, r"clscope\[plot\]"):
+                _plot.axes(None, 1)
+            return
+        import matplotlib
+
+        matplotlib.use("Agg")
+        rows = [
+            {"sensor": "a $x$\x1b", "unit": "W", "time_ns": 2_000_000_000, "value": 7.0},
+            {"sensor": "a $x$\x1b", "unit": "W", "time_ns": 1_000_000_000, "value": 5.0},
+            {"sensor": "clock", "unit": "MHz", "time_ns": 0, "value": 900.0},
+        ]
+        ax = _plot.power(Rows(rows), None, None, None)
+        [line] = ax.get_lines()
+        self.assertEqual(list(line.get_xdata()), [1.0, 2.0])
+        self.assertEqual(list(line.get_ydata()), [5.0, 7.0])
+        [name] = ax.get_legend().get_texts()
+        self.assertEqual(name.get_text(), r"a \$x\$\\x1b")
+        ax.figure.canvas.draw()
+        later = _plot.power(Rows(rows), None, 1.5, None)
+        self.assertEqual(list(later.get_lines()[0].get_ydata()), [7.0])
+
+    def test_bars_that_cannot_be_told_apart_are_one(self):
+        self.assertEqual(_plot.joined([(3, 1), (0, 1), (1.05, 1)], 0.1), [(0, 2.05), (3, 1)])
+
+    def test_pipit_has_pairs_that_nest(self):
+        run = self.run_
+        if not has("pandas", "pyarrow"):
+            with self.assertRaises(clscope.MissingPackage):
+                run.pipit()
+            return
+        events = run.pipit()
+        names = ["Timestamp (ns)", "Event Type", "Name", "Thread", "Process", "Place", "Calls"]
+        self.assertEqual(list(events.columns), names)
+        self.assertTrue(events["Timestamp (ns)"].is_monotonic_increasing)
+        commands = [row for row in run.commands() if row["outcome"] == "timed"]
+        self.assertEqual(len(events), 2 * (len(commands) + len(run.calls())))
+        for _, place in events.groupby(["Process", "Thread"]):
+            stack = []
+            for kind, name in zip(place["Event Type"], place["Name"]):
+                if kind == "Enter":
+                    stack.append(name)
+                else:
+                    self.assertEqual(stack.pop(), name)
+            self.assertEqual(stack, [])
+        on_queue = events[events["Name"] == "twice"]
+        spent = on_queue.groupby("Event Type", observed=True)["Timestamp (ns)"].sum()
+        twice = next(row for row in run.kernels() if row["name"] == "twice")
+        self.assertEqual(spent["Leave"] - spent["Enter"], twice["total_ns"])
+
+    def test_overlapping_spans_have_rows_of_their_own(self):
+        self.assertEqual(_bridges.lanes([0, 1, 2, 5], [3, 2, 4, 6]), [0, 1, 1, 0])
+
+    def test_hatchet_has_the_reports_sums(self):
+        run = self.run_
+        [process] = run.hatchet()
+        kernels = {row["name"]: row for row in run.kernels()}
+        found = {node["frame"]["name"]: node["metrics"] for node in process["children"]}
+        for name, row in kernels.items():
+            self.assertAlmostEqual(found[name]["time"], row["total_ns"] * 1e-9)
+            self.assertEqual(found[name]["launches"], row["launches"])
+            self.assertNotIn("joules", found[name])
+        whole = sum(metrics["time (inc)"] for metrics in found.values())
+        self.assertAlmostEqual(process["metrics"]["time (inc)"], whole)
+        if has("hatchet"):
+            import hatchet
+
+            frame = hatchet.GraphFrame.from_literal([process]).dataframe
+            self.assertAlmostEqual(frame["time"].sum(), whole)
+
+    def test_a_running_process_is_seen_and_its_end(self):
+        script = os.path.join(self.folder.name, "waits.py")
+        with open(script, "w") as file:
+            file.write(APPLICATION + "\nprint('launched', flush=True)\ninput()\n")
+        trace = os.path.join(self.folder.name, "live.clscope")
+        command = ["clscope", "record", "-q", "--device-timing=event", "--sensors=off", "-o", trace]
+        running = subprocess.Popen(
+            [*command, "--", sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            self.assertEqual(running.stdout.readline(), b"launched\n")
+            now = clscope.live(trace, interval=0.1)
+            kernels = {row["name"]: row for row in now.kernels()}
+            self.assertTrue(now.running)
+            self.assertEqual({n: k["launches"] for n, k in kernels.items()}, {"twice": 20, "thrice": 1})
+            self.assertIsNone(kernels["twice"]["joules"])
+            [process] = now.state["processes"]
+            by_id = clscope.live(process["pid"], interval=0.1)
+            self.assertEqual(len(by_id.kernels()), 2)
+            self.assertEqual(len(now.devices()), 1)
+            self.assertEqual(len(now.power()), 0)
+        finally:
+            running.communicate(b"\n")
+        self.assertEqual(running.returncode, 0)
+        # Of what has ended there is one reading, which says so.
+        readings = [reading.running for reading in clscope.live(trace)]
+        self.assertEqual(readings, [False])
+        with self.assertRaises(clscope.Error):
+            clscope.live(os.path.join(self.folder.name, "none.clscope")).kernels()
 
     def test_the_package_is_typed(self):
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(clscope.__file__), "py.typed")))
