@@ -13,6 +13,7 @@ mod contents;
 mod control;
 mod counters;
 mod data;
+mod differences;
 mod disturbances;
 mod endings;
 mod energy;

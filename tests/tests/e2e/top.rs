@@ -94,7 +94,7 @@ fn at_the_end_it_says_what_the_report_says() {
 }
 
 /// `stepwise` under `clscope record`, and its process id.
-fn stepwise(stage: &Stage) -> (Talk, String) {
+pub fn stepwise(stage: &Stage) -> (Talk, String) {
     let run = stage.clscope(["record", "-q", "-f", "-o", "t", "--"]);
     let run = run.arg(artifacts().fixture("stepwise")).env("CLSCOPE_DEVICE_TIMING", "event");
     let mut talk = run.talk();

@@ -432,8 +432,45 @@ fn the_timeline_of_a_page_draws_the_trace() {
     assert!(joules.contains(" W ± ") && joules.contains("(95 %)"), "{joules}");
 }
 
+/// A report of an application that still runs says so, and as of when, before any figure.
+#[test]
+fn a_report_of_a_running_application_says_that_it_runs() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let (mut app, pid) = crate::top::stepwise(&stage);
+        app.tell("10");
+        let told = |of: &Value| of["processes"][0]["running_as_of"].as_str().map(str::to_owned);
+        let document = report(&stage, "t.clscope");
+        let as_of = told(&document).unwrap_or_else(|| panic!("{document}"));
+        assert!(as_of.ends_with('Z') && as_of.len() == 20, "{as_of}");
+        assert_eq!(document["processes"][0]["pid"].to_string(), pid);
+        let codes = |of: &Value| -> Vec<String> {
+            of["issues"].as_array().unwrap().iter().map(|i| i["code"].to_string()).collect()
+        };
+        assert!(codes(&document).contains(&"\"still-running\"".to_owned()), "{document}");
+        assert!(!codes(&document).contains(&"\"not-ended\"".to_owned()), "{document}");
+        let sentence = format!("process {pid} still runs: all figures are as of 2");
+        for format in ["table", "html"] {
+            let run = stage.clscope(["report", "t.clscope", "--format", format]).run().success();
+            let at = run.stdout.find(&sentence);
+            let at = at.unwrap_or_else(|| panic!("{format}: {}", run.stdout));
+            assert!(at < run.stdout.find("vector_add").unwrap(), "{format}: before the figures");
+            assert!(run.stderr.contains("still runs"), "{format}: {}", run.stderr);
+        }
+        // What runs is not whole, and no side of a comparison.
+        stage.app(Mode::Record, "other", "linked 10").run().success();
+        let diff = stage.clscope(["diff", "other.clscope", "t.clscope"]).run().success().stdout;
+        assert!(diff.contains("not comparable: new run t.clscope ended early"), "{diff}");
+        assert!(app.end().success());
+        let ended = report(&stage, "t.clscope");
+        assert!(told(&ended).is_none() && ended["processes"][0]["ended"] == true, "{ended}");
+        let text = stage.clscope(["report", "t.clscope"]).run().success();
+        assert!(!text.stdout.contains("still run"), "{}", text.stdout);
+    }
+}
+
 /// A browser to open pages in; `None` where there is none, which is said.
-fn chromium() -> Option<PathBuf> {
+pub fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("CLSCOPE_TEST_CHROMIUM").map(PathBuf::from);
     let found = named.or_else(|| clscope_testing::installed("chromium").then(|| "chromium".into()));
     if found.is_none() {
@@ -446,32 +483,12 @@ fn chromium() -> Option<PathBuf> {
 }
 
 /// What a reader sees of a page in the browser.
-fn browsed(chromium: &Path, stage: &Stage, page: &str) -> Value {
+pub fn browsed(chromium: &Path, stage: &Stage, page: &str) -> Value {
     let mut node = std::process::Command::new("node");
     let script = root().join("tests/browser/chromium.mjs");
     let run = node.arg(script).arg(chromium).arg(stage.join(page)).ended();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     serde_json::from_slice(&run.stdout).unwrap()
-}
-
-/// Differences fit a screen and a phone, on which wide tables scroll by themselves, and load
-/// nothing.
-#[test]
-fn a_browser_shows_differences_on_a_screen_and_a_phone() {
-    let Some(chromium) = chromium() else { return };
-    let stage = Stage::new(Runtime::Pocl);
-    stage.app(Mode::Record, "a", "linked 20").run().success();
-    stage.app(Mode::Record, "b", "linked 40").run().success();
-    let diff = ["diff", "a.clscope", "b.clscope", "--format", "html", "-o", "d.html"];
-    stage.clscope(diff).run().success();
-    let seen = browsed(&chromium, &stage, "d.html");
-    assert_eq!((&seen["requests"], &seen["errors"]), (&json!([]), &json!([])), "{seen:#}");
-    assert_eq!(seen["wide"]["1400"]["tables"], json!([]), "{seen:#}");
-    for width in ["1400", "400"] {
-        assert!(seen["wide"][width]["page"].as_i64().unwrap() <= 0, "{width}: {seen:#}");
-    }
-    let styled = seen["background"]["light"] != seen["background"]["dark"];
-    assert!(styled && seen["background"]["light"] == "rgb(255, 255, 255)", "{seen:#}");
 }
 
 /// What a reader does with a page, in Chromium: it loads nothing, says nothing on the console, zooms,

@@ -347,7 +347,11 @@ impl<'a> Process<'a> {
         for (reason, records) in untold.into_iter().filter(|(_, records)| *records > 0) {
             issues.push(IssueKind::Dropped { records, reason });
         }
-        if read_defs && definitions.exit.is_none() {
+        let is_running = |kind: &IssueKind| matches!(kind, IssueKind::Running { .. });
+        if definitions.exit.is_some() {
+            // It has ended since the caller looked.
+            issues.retain(|kind| !is_running(kind));
+        } else if read_defs && !issues.iter().any(is_running) {
             issues.push(IssueKind::NotEnded);
         }
         issues.extend(

@@ -52,39 +52,118 @@ impl Unfinished {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // the texts below are their documentation
 pub enum IssueKind {
-    Unreadable { file: String, error: Error },
-    InputOutput { file: String, error: String },
+    Unreadable {
+        file: String,
+        error: Error,
+    },
+    InputOutput {
+        file: String,
+        error: String,
+    },
     NoDefinitions,
-    TornDefinitions { bytes: usize },
-    UnknownDefinitions { count: u64 },
-    OtherProcess { file: String, pid: u32, incarnation: u32 },
+    TornDefinitions {
+        bytes: usize,
+    },
+    UnknownDefinitions {
+        count: u64,
+    },
+    OtherProcess {
+        file: String,
+        pid: u32,
+        incarnation: u32,
+    },
     NoAnchors,
     NoRate,
-    BadAnchors { count: u64 },
-    TornBlocks { file: String, blocks: u64, bytes: u64 },
-    SkippedBytes { file: String, bytes: u64 },
-    DamagedRing { file: String },
-    MissingBlocks { threads: u64, blocks: u64 },
-    OldestRotated { segments: u32 },
-    DamagedBlocks { blocks: u64 },
-    TimeRanBack { records: u64 },
-    UnknownRecords { records: u64 },
-    Dropped { records: u64, reason: Option<DropReason> },
+    BadAnchors {
+        count: u64,
+    },
+    TornBlocks {
+        file: String,
+        blocks: u64,
+        bytes: u64,
+    },
+    SkippedBytes {
+        file: String,
+        bytes: u64,
+    },
+    DamagedRing {
+        file: String,
+    },
+    MissingBlocks {
+        threads: u64,
+        blocks: u64,
+    },
+    OldestRotated {
+        segments: u32,
+    },
+    DamagedBlocks {
+        blocks: u64,
+    },
+    TimeRanBack {
+        records: u64,
+    },
+    UnknownRecords {
+        records: u64,
+    },
+    Dropped {
+        records: u64,
+        reason: Option<DropReason>,
+    },
     NotEnded,
-    InCall { thread: u32, function: String },
-    Unfinished { commands: u64, reason: Unfinished },
-    Untimed { commands: u64, reason: Untimed },
-    OrphanTimings { timings: u64 },
-    ImpossibleStamps { commands: u64 },
-    BadProbabilities { commands: u64 },
-    Unaligned { device: String },
-    QueuedNotUsed { device: String },
-    ClockSteps { device: String, steps: u64 },
-    FalseBounds { device: String, bounds: u64 },
-    Clamped { spans: u64, most_ns: u64 },
-    NoDeviceSpans { why: &'static str },
-    OtherHost { host: String, bound_ns: Option<u64> },
-    Recorder { code: String, text: String },
+    /// It still runs: the trace was read at this time (RFC 3339).
+    Running {
+        as_of: String,
+    },
+    InCall {
+        thread: u32,
+        function: String,
+    },
+    Unfinished {
+        commands: u64,
+        reason: Unfinished,
+    },
+    Untimed {
+        commands: u64,
+        reason: Untimed,
+    },
+    OrphanTimings {
+        timings: u64,
+    },
+    ImpossibleStamps {
+        commands: u64,
+    },
+    BadProbabilities {
+        commands: u64,
+    },
+    Unaligned {
+        device: String,
+    },
+    QueuedNotUsed {
+        device: String,
+    },
+    ClockSteps {
+        device: String,
+        steps: u64,
+    },
+    FalseBounds {
+        device: String,
+        bounds: u64,
+    },
+    Clamped {
+        spans: u64,
+        most_ns: u64,
+    },
+    NoDeviceSpans {
+        why: &'static str,
+    },
+    OtherHost {
+        host: String,
+        bound_ns: Option<u64>,
+    },
+    Recorder {
+        code: String,
+        text: String,
+    },
 }
 
 impl IssueKind {
@@ -111,6 +190,7 @@ impl IssueKind {
             Self::UnknownRecords { .. } => "unknown-records",
             Self::Dropped { .. } => "dropped-records",
             Self::NotEnded => "not-ended",
+            Self::Running { .. } => "still-running",
             Self::InCall { .. } => "ended-in-call",
             Self::Unfinished { .. } => "unfinished-commands",
             Self::Untimed { .. } => "untimed-commands",
@@ -230,6 +310,7 @@ impl IssueKind {
                 "they were moved inside the time between enqueue and completion; their durations were kept"
             }
             Self::NotEnded => "all that was complete by then is here",
+            Self::Running { .. } => "`clscope top` follows it",
             Self::InCall { .. } => "if the process hung or crashed, look there first",
             Self::QueuedNotUsed { .. } => {
                 "only its START and END bound the clock, so that the bound is wider"
@@ -331,6 +412,9 @@ impl fmt::Display for IssueKind {
                 f,
                 "the process did not end in order: it was killed, crashed, called _exit, or still runs"
             ),
+            Self::Running { as_of } => {
+                write!(f, "the process still runs: all figures are as of {as_of}")
+            }
             Self::InCall { thread, function } => {
                 write!(f, "thread {thread} was inside {function} when the record ends")
             }

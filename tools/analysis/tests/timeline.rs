@@ -332,6 +332,20 @@ fn two_hosts_are_placed_by_their_wall_clocks() {
     );
 }
 
+/// A process that was seen to run is told as such, unless it has ended by the time it was read.
+#[test]
+fn a_process_that_runs_was_not_killed() {
+    let as_of = || IssueKind::Running { as_of: "2026-01-02T03:04:05Z".to_owned() };
+    let whole = launches(HostModel::default(), 7, 10);
+    let mut running = launches(HostModel::default(), 8, 10);
+    running.defs.retain(|d| !matches!(d, clscope_trace::defs::Def::Exit(_)));
+    let bytes = [whole.build(), running.build()];
+    let files = bytes.iter().map(|b| ProcessFiles { issues: vec![as_of()], ..b.files("x") });
+    let trace = Trace::open(files.collect());
+    assert_eq!(codes(&trace), ["still-running"]);
+    assert_eq!(trace.processes[1].issues, [as_of()]);
+}
+
 #[test]
 fn processes_of_one_boot_share_their_anchors() {
     let host = HostModel { clock: Clock::Tsc, rate: 3.0, ..HostModel::default() };

@@ -4,14 +4,14 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Attempt, CaptureError};
-use clscope_io::input;
 use clscope_io::output::{Access, create_new};
+use clscope_io::{input, mapped};
 use clscope_trace::directory::Role;
 use clscope_trace::file::control;
 use clscope_trace::{FileHeader, FileKind};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -97,33 +97,7 @@ pub fn apply(ring: &Path, command: ControlCommand) -> Result<State, CaptureError
 /// (another namespace, another user), it counts as running: a control word that is not read does no
 /// harm.
 fn is_alive(header: &FileHeader, ring: &File) -> bool {
-    let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    if header.pid_ns != 0 && header.pid_ns != own {
-        return true;
-    }
-    let Ok(inode) = ring.metadata().map(|m| m.ino()) else { return true };
-    match fs::read_to_string(format!("/proc/{}/maps", header.pid)) {
-        Ok(maps) => mapped_rings(&maps).any(|(number, _)| number == inode),
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
-    }
-}
-
-/// Ring files in the text of /proc/PID/maps: inode and path.
-fn mapped_rings(maps: &str) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
-    maps.lines().filter_map(|line| {
-        // address perms offset device inode path: the path may hold spaces.
-        let mut rest = line;
-        let mut inode = 0;
-        for field in 0..5 {
-            let (head, tail) = rest.trim_start().split_once(' ')?;
-            if field == 4 {
-                inode = head.parse().ok()?;
-            }
-            rest = tail;
-        }
-        let path = Path::new(rest.trim_start());
-        (path.extension()? == "ring").then(|| (inode, path.to_path_buf()))
-    })
+    mapped::has(header.pid, header.pid_ns, ring).unwrap_or(true)
 }
 
 /// What processes of a trace begin with that come later.
@@ -186,9 +160,10 @@ pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>, CaptureError> {
 /// The ring files of a process: those it has mapped, wherever they are, else those named after it
 /// in traces here.
 pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = mapped::files(pid).unwrap_or_default();
+    let is_ring = |path: &Path| path.extension().is_some_and(|e| e == "ring") && path.exists();
     let mut found: Vec<PathBuf> =
-        mapped_rings(&maps).map(|(_, path)| path).filter(|p| p.exists()).collect();
+        maps.iter().map(|(_, path)| path.clone()).filter(|path| is_ring(path)).collect();
     if found.is_empty() {
         let prefix = format!("{pid}-");
         let traces = entries(Path::new("."))?
@@ -225,16 +200,6 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, CaptureError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mapped_rings_are_found_in_maps() {
-        let maps = "7f00-7f01 rw-s 00000000 fd:01 77                         /home/me/my runs/a b.clscope/12-0.ring\n\
-            7f02-7f03 r-xp 00001000 fd:01 78 /usr/lib/libc.so.6\n\
-            7f04-7f05 rw-p 00000000 00:00 0 \n\
-            7f06-7f07 rw-p 00000000 00:00 0                          [heap]\nshort\n";
-        let found: Vec<_> = mapped_rings(maps).collect();
-        assert_eq!(found, [(77, PathBuf::from("/home/me/my runs/a b.clscope/12-0.ring"))]);
-    }
 
     #[test]
     fn targets_that_record_nothing_are_told_with_the_next_step() {

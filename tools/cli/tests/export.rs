@@ -11,6 +11,7 @@ use clscope_trace::record::{CommandKind, DropReason, flag};
 use common::{Stage, save, stderr, stdout};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::io::Read as _;
 
 fn export(stage: &Stage, arguments: &[&str]) -> Value {
     let output = stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).ended();
@@ -468,5 +469,43 @@ fn flame_graphs_of_a_killed_or_cut_run_are_told_of_beside() {
         );
         let cut = told("cut");
         assert!(cut.contains("bytes of the definitions are torn"), "{format}: {cut}");
+    }
+}
+
+/// Files and messages call a weight what the option calls it.
+#[test]
+fn weights_have_one_name_each() {
+    let stage = Stage::new();
+    let mut none = ProcessBuilder::standard(HostModel::default(), 4000, 1);
+    none.anchor(1_000_000);
+    none.thread(0).plain(function::FINISH, 1_000, 2_000, 0, 1);
+    none.exit(30_000, 0);
+    save(&none, &stage.join("none"));
+    let mut whole = small();
+    whole.exit(30_000, 0);
+    save(&whole, &stage.join("whole"));
+    for weight in ["time", "energy", "count", "bytes"] {
+        for format in ["folded", "speedscope", "pprof"] {
+            let export = ["export", format, "none", "--weight", weight, "-o", "x"];
+            let output = stage.clscope().args(export).ended();
+            assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+            let told = format!("cannot weigh none by {weight}: ");
+            assert!(stderr(&output).contains(&told), "{format}: {}", stderr(&output));
+        }
+    }
+    let export = ["export", "speedscope", "whole", "--weight", "count", "-o", "-"];
+    let file: Value = serde_json::from_str(&stdout(&stage.clscope().args(export).ended())).unwrap();
+    let profiles = file["profiles"].as_array().unwrap();
+    let active = &profiles[file["activeProfileIndex"].as_u64().unwrap() as usize];
+    assert_eq!(active["name"], "count");
+    assert_eq!(profiles[0]["name"], "time");
+    let export = ["export", "pprof", "whole", "-o", "whole.pb.gz"];
+    assert!(stage.clscope().args(export).ended().status.success());
+    let packed = std::fs::File::open(stage.join("whole.pb.gz")).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+    for name in ["\x04time", "\x06energy", "\x05count", "\x05bytes"] {
+        let found = bytes.windows(name.len()).any(|part| part == name.as_bytes());
+        assert!(found, "{name:?} is a string of the profile");
     }
 }

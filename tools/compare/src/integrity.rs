@@ -26,7 +26,9 @@ impl Integrity {
     /// Of a run of so many processes, from all that was found wrong with its trace.
     #[must_use]
     pub fn of(name: String, processes: usize, issues: &[Issue]) -> Self {
-        let early = issues.iter().filter(|i| i.kind == IssueKind::NotEnded);
+        let is_early =
+            |i: &&Issue| matches!(i.kind, IssueKind::NotEnded | IssueKind::Running { .. });
+        let early = issues.iter().filter(is_early);
         let early = early.map(|i| i.subject.clone()).collect();
         let damage = issues.iter().filter(|i| is_damage(&i.kind)).map(Issue::to_string).collect();
         Self { name, processes, early, damage }
@@ -137,6 +139,9 @@ mod tests {
             ]
         );
         assert_eq!(told.note, None);
+        let running = IssueKind::Running { as_of: "2026-01-02T03:04:05Z".to_owned() };
+        let told = broken(std::slice::from_ref(&whole), &[run("c", 1, &[running])]);
+        assert!(told.runs[0].starts_with("new run c ended early: "), "{told:?}");
         let told = broken(std::slice::from_ref(&killed), std::slice::from_ref(&whole));
         assert!(told.runs[0].starts_with("base run b ended early"), "{told:?}");
         // One among several.

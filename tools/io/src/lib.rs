@@ -1,9 +1,10 @@
 //! The boundary between clscope and what it does not control: files that somebody else may have
-//! made ([`input`]), places where somebody else may have made something already ([`output`]), and
+//! made ([`input`], [`mapped`]), places where somebody else may have made something already ([`output`]), and
 //! the terminal or spreadsheet that shows what a trace says ([`text`], [`shorten`]). Refuses to
 //! know what is in a file.
 
 pub mod input;
+pub mod mapped;
 pub mod output;
 pub mod shorten;
 pub mod text;

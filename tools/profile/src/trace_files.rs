@@ -9,12 +9,14 @@ use crate::map;
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::IssueKind;
-use clscope_io::input;
+use clscope_io::{input, mapped};
 use clscope_readings::host;
 use clscope_trace::defs::{Anchor, Def, Defs};
 use clscope_trace::directory::{self, EXTENSION, Role, as_recorded};
-use clscope_trace::{Clock, FileHeader};
+use clscope_trace::file::HEADER_LEN;
+use clscope_trace::{Clock, FileHeader, FileKind};
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -173,6 +175,16 @@ impl Directory {
         if !entries.iter().any(|(_, role)| role.stem().is_some()) {
             return Err(OpenError::Empty(empty_directory(&path, !entries.is_empty())));
         }
+        // Before anything is read: what ends in the meantime is seen to have ended.
+        for (name, role) in entries.iter().filter(|(_, role)| matches!(role, Role::Ring(_))) {
+            if let Some(stem) = role.stem()
+                && is_running(&path.join(name))
+            {
+                let as_of = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+                let process = processes.entry(key(stem)).or_default();
+                process.issues.push(IssueKind::Running { as_of: as_of.to_string() });
+            }
+        }
         for (name, role) in entries {
             let file = path.join(&name);
             let label = format!("{shown}/{name}");
@@ -192,8 +204,7 @@ impl Directory {
                 out.sensors.extend(bytes.ok().map(|b| (label, b)));
                 continue;
             };
-            let pid = stem.split('-').next().and_then(|p| p.parse().ok()).unwrap_or(0);
-            let process = processes.entry((pid, stem.to_owned())).or_default();
+            let process = processes.entry(key(stem)).or_default();
             process.label = format!("{shown}/{stem}");
             match (bytes, &role) {
                 (Err(error), _) => process
@@ -207,6 +218,23 @@ impl Directory {
         out.processes = processes.into_values().collect();
         Ok(out)
     }
+}
+
+/// Processes in order of their numbers.
+fn key(stem: &str) -> (u64, String) {
+    let pid = stem.split('-').next().and_then(|p| p.parse().ok()).unwrap_or(0);
+    (pid, stem.to_owned())
+}
+
+/// Whether the process that made a ring file is seen to have it mapped.
+fn is_running(ring: &Path) -> bool {
+    let mut head = [0; HEADER_LEN];
+    let Ok(file) = input::open_inside(ring) else { return false };
+    if file.read_exact_at(&mut head, 0).is_err() {
+        return false;
+    }
+    FileHeader::decode_as(&head, FileKind::Ring)
+        .is_ok_and(|header| mapped::has(header.pid, header.pid_ns, &file) == Some(true))
 }
 
 /// Trace directories directly inside `directory`, newest first.

@@ -37,7 +37,7 @@ enum By {
     Time,
     /// Joules
     Energy,
-    /// Commands
+    /// Launches of kernels, transfers and other commands
     Count,
     /// Bytes moved
     Bytes,
@@ -86,7 +86,7 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
             Weight::Count => "it holds no command",
             Weight::Bytes => "no command moved bytes",
         };
-        bail!("cannot weigh the commands of {} by {}: {why}", names.join(", "), weight.named().0);
+        bail!("cannot weigh {} by {}: {why}", names.join(", "), weight.named().0);
     }
     let title = names.join(", ");
     let began = view.trace().timeline.wall_offset_ns.map(|o| o + view.trace().origin().0);

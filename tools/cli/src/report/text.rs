@@ -74,6 +74,9 @@ fn heading(report: &Report, width: usize) -> Page {
             ),
         );
     }
+    if let Some(text) = report.running() {
+        line(&mut out, "running", &text);
+    }
     let hosts: Vec<String> = report
         .hosts
         .iter()

@@ -224,12 +224,19 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
     page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a><a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
 }
 
-/// What the run changed of its application: before any figure.
+/// What the run changed of its application, and whether it still runs: before any figure.
 fn changes(page: &mut Html, report: &Report) {
-    let Some(changes) = &report.changes else { return };
+    let changes = report.changes.iter().flat_map(|changes| changes.lines());
+    let texts: Vec<(&str, String)> = changes
+        .map(|text| ("Changed: ", text))
+        .chain(report.running().map(|text| ("Still running: ", text)))
+        .collect();
+    if texts.is_empty() {
+        return;
+    }
     page.raw("<ul class=\"findings\" id=\"changed\">\n");
-    for text in changes.lines() {
-        page.raw("<li class=\"warning\">Changed: ").name(&text).raw("</li>\n");
+    for (what, text) in texts {
+        page.raw("<li class=\"warning\">").put(what).name(&text).raw("</li>\n");
     }
     page.raw("</ul>\n");
 }

@@ -527,7 +527,11 @@ pub fn recording(page: &mut Html, report: &Report) {
             page.raw("</td>");
             figure(page, Some(p.threads as f64), count);
             page.raw("<td>").name(&p.device_timing).raw("</td><td>");
-            page.raw(if p.ended { "in order" } else { "killed, or still running" }).raw("</td>");
+            match &p.running_as_of {
+                Some(as_of) => page.raw("still runs, as of ").put(as_of),
+                None => page.raw(if p.ended { "in order" } else { "killed, or still running" }),
+            };
+            page.raw("</td>");
         },
     );
     more(page, report.processes.len());

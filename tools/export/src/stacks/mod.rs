@@ -33,7 +33,7 @@ pub enum Weight {
     Time,
     /// Joules.
     Energy,
-    /// Commands.
+    /// Launches, transfers and other commands.
     Count,
     /// Bytes moved.
     Bytes,
@@ -43,13 +43,13 @@ impl Weight {
     /// All, in the order of their values in formats that hold several.
     pub const ALL: [Self; 4] = [Self::Time, Self::Energy, Self::Count, Self::Bytes];
 
-    /// Name and unit.
+    /// Name and unit. The name is that of the option's value in every format and message.
     #[must_use]
     pub const fn named(self) -> (&'static str, &'static str) {
         match self {
-            Self::Time => ("device_time", "nanoseconds"),
+            Self::Time => ("time", "nanoseconds"),
             Self::Energy => ("energy", "microjoules"),
-            Self::Count => ("commands", "count"),
+            Self::Count => ("count", "count"),
             Self::Bytes => ("bytes", "bytes"),
         }
     }

@@ -77,9 +77,9 @@ pub fn write(stacks: &[Stack], by: Weight, name: &str, out: impl Write) -> serde
         }
         // Of the format's units.
         let (name, unit) = match weight {
-            Weight::Time => ("device time", "nanoseconds"),
+            Weight::Time => ("time", "nanoseconds"),
             Weight::Energy => ("energy, microjoules", "none"),
-            Weight::Count => ("commands", "none"),
+            Weight::Count => ("count", "none"),
             Weight::Bytes => ("bytes", "bytes"),
         };
         profiles.push(Profile {

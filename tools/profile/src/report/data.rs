@@ -73,6 +73,25 @@ pub struct Report {
     pub issues: Vec<Finding>,
 }
 
+impl Report {
+    /// A sentence about processes that were seen to run when the trace was read.
+    #[must_use]
+    pub fn running(&self) -> Option<String> {
+        let running =
+            || self.processes.iter().filter_map(|p| Some((p.pid, p.running_as_of.as_ref()?)));
+        let (_, as_of) = running().next()?;
+        let pids: Vec<String> = running().take(4).map(|(pid, _)| pid.to_string()).collect();
+        let pids = pids.join(", ");
+        let who = match (running().count(), self.processes.len()) {
+            (1, 1) => format!("process {pids} still runs"),
+            (1, all) => format!("1 of {all} processes still runs (pid {pids})"),
+            (n, all) if n <= 4 => format!("{n} of {all} processes still run (pids {pids})"),
+            (n, all) => format!("{n} of {all} processes still run (pids {pids} and others)"),
+        };
+        Some(format!("{who}: all figures are as of {as_of}"))
+    }
+}
+
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
@@ -94,6 +113,8 @@ pub struct Process {
     pub device_timing: String,
     /// Whether it ended in order; false if it was killed or still runs.
     pub ended: bool,
+    /// Where it was seen to run: when (RFC 3339, UTC). All figures are as of then.
+    pub running_as_of: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

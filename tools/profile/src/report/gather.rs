@@ -12,6 +12,7 @@ use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::input::Definitions;
+use clscope_analysis::issue::IssueKind;
 use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
@@ -172,6 +173,10 @@ impl Report {
                         threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
                         device_timing: d.process.device_timing.clone(),
                         ended: d.exit.is_some(),
+                        running_as_of: p.issues.iter().find_map(|kind| match kind {
+                            IssueKind::Running { as_of } => Some(as_of.clone()),
+                            _ => None,
+                        }),
                     }
                 })
                 .collect(),

@@ -1,0 +1,84 @@
+//! Which files a process has mapped: whether somebody still writes to a file through its memory.
+//! Owns the reading of `/proc/PID/maps`. Refuses to guess: where it may not be read is an error.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The inodes and paths of all files that a process has mapped.
+///
+/// # Errors
+/// `NotFound` where there is no such process; `PermissionDenied` where it is another user's.
+pub fn files(pid: u32) -> io::Result<Vec<(u64, PathBuf)>> {
+    fs::read_to_string(format!("/proc/{pid}/maps")).map(|maps| in_maps(&maps))
+}
+
+/// Whether a process of this namespace has a file mapped; `None` where that cannot be seen: of
+/// another user, or a process of another namespace. `pid_ns` is the inode of its namespace, 0 where
+/// that is not known.
+#[must_use]
+pub fn has(pid: u32, pid_ns: u64, file: &File) -> Option<bool> {
+    let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+    if pid_ns != 0 && pid_ns != own {
+        return None;
+    }
+    let inode = file.metadata().ok()?.ino();
+    match files(pid) {
+        Ok(mapped) => Some(mapped.iter().any(|(number, _)| *number == inode)),
+        Err(error) => (error.kind() != io::ErrorKind::PermissionDenied).then_some(false),
+    }
+}
+
+/// Mappings of files in the text of `/proc/PID/maps`.
+fn in_maps(maps: &str) -> Vec<(u64, PathBuf)> {
+    let file = |line: &str| {
+        // address perms offset device inode path: the path may hold spaces.
+        let mut rest = line;
+        let mut inode = 0;
+        for field in 0..5 {
+            let (head, tail) = rest.trim_start().split_once(' ')?;
+            if field == 4 {
+                inode = head.parse().ok()?;
+            }
+            rest = tail;
+        }
+        let path = Path::new(rest.trim_start());
+        (inode != 0).then(|| (inode, path.to_path_buf()))
+    };
+    maps.lines().filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_are_found_in_maps() {
+        let maps = "7f00-7f01 rw-s 00000000 fd:01 77                         /home/me/my runs/a b.clscope/12-0.ring\n\
+            7f02-7f03 r-xp 00001000 fd:01 78 /usr/lib/libc.so.6\n\
+            7f04-7f05 rw-p 00000000 00:00 0 \n\
+            7f06-7f07 rw-p 00000000 00:00 0                          [heap]\nshort\n";
+        let found = in_maps(maps);
+        let path = |text: &str| PathBuf::from(text);
+        assert_eq!(
+            found,
+            [
+                (77, path("/home/me/my runs/a b.clscope/12-0.ring")),
+                (78, path("/usr/lib/libc.so.6"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_process_is_told_by_what_it_has_mapped() {
+        let (own, program) = (std::process::id(), std::env::current_exe().unwrap());
+        let program = File::open(program).unwrap();
+        let other = tempfile::tempfile().unwrap();
+        assert_eq!(has(own, 0, &program), Some(true));
+        assert_eq!(has(own, 0, &other), Some(false));
+        assert_eq!(has(own, 1, &program), None, "another namespace's process cannot be seen");
+        assert_eq!(has(u32::MAX, 0, &program), Some(false), "no such process");
+    }
+}
