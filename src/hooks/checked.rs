@@ -3,6 +3,7 @@
 //! ([`super::instead`]), so that other runs pay nothing. Refuses to judge.
 
 use super::enqueue;
+use super::stale::{self, Of};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::facts::arguments::ask;
@@ -24,7 +25,8 @@ pub fn wanted() -> bool {
     config::get().check
 }
 
-fn tell(function: u16, what: u32, site: u32, values: [u64; 3]) {
+/// Writes what is told of the calling thread's call.
+pub fn tell(function: u16, what: u32, site: u32, values: [u64; 3]) {
     let told = Detail { function, what, site, values };
     ring::detail(guard::thread(), &told, recording::now());
 }
@@ -49,18 +51,24 @@ pub fn failed(function: u16, site: u32) {
 /// A kernel's argument was set, or refused with an error code.
 ///
 /// # Safety
-/// Without an error `value` is NULL or has `size` readable bytes.
+/// Without an error, and with one that calls the object invalid, `value` is NULL or has `size`
+/// readable bytes.
 pub unsafe fn argument(function: u16, kernel: H, index: u32, size: usize, value: P, code: i32) {
-    if code != 0 || size != size_of::<H>() {
+    // For what the object is no more the runtime has looked at the value, too.
+    let refused = matches!(code, cl::CL_INVALID_MEM_OBJECT | cl::CL_INVALID_SAMPLER);
+    if (code != 0 && !refused) || size != size_of::<H>() {
         return;
     }
     let mut object = 0;
     if !value.is_null() {
         // SAFETY: the caller's promise.
-        object = objects::id(unsafe { value.cast::<H>().read_unaligned() });
+        let handle = unsafe { value.cast::<H>().read_unaligned() };
+        object = objects::id(handle);
+        stale::named(function, Of::Object(handle));
     }
     let kernel = u64::from(objects::id(kernel));
-    tell(function, detail::ARGUMENT, 0, [kernel | u64::from(index) << 32, object.into(), 0]);
+    let which = kernel | u64::from(index) << 32;
+    tell(function, detail::ARGUMENT, 0, [which, object.into(), refused.into()]);
 }
 
 /// Events were waited for.

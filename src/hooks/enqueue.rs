@@ -1,6 +1,7 @@
 //! The way of every enqueue through the features: where it comes from, whether it is recorded and
 //! timed, and what is kept of it.
 
+use super::stale::{self, Of};
 use super::{checked, queue, snapshot};
 use crate::abi::entry::{H, Site};
 use crate::facts::geometry::Recent;
@@ -14,6 +15,7 @@ use crate::recording::guard::{self, Entered, Thread};
 use crate::recording::thread::Kept;
 use crate::settings::config;
 use clscope_trace::record::CommandKind;
+use std::cell::Cell;
 
 /// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
 /// its counts for sampling.
@@ -22,6 +24,8 @@ struct Launches {
     kept: Kept,
     geometries: Recent,
     stacks: Stacks,
+    /// The place of the enqueue that is under way.
+    last_place: Cell<u32>,
     sampling: Local,
 }
 
@@ -47,6 +51,7 @@ fn make(t: &Thread) {
         kept: Kept { free },
         geometries: Recent::new(),
         stacks: Stacks::default(),
+        last_place: Cell::new(0),
         sampling: Local::new(),
     };
     t.kept.set(Box::into_raw(Box::new(made)).cast());
@@ -73,7 +78,11 @@ pub fn plan(
 ) -> Plan {
     // A runtime may refuse questions about a queue that only a command buffer still holds.
     let known = device_time::queue(queue)
-        .or_else(|| queue::adopted(site, queue))
+        .or_else(|| {
+            // Some runtimes do not survive a question about a queue that is gone.
+            guard::protect((), || stale::named(site.function, Of::Object(queue)));
+            queue::adopted(site, queue)
+        })
         .or_else(|| device_time::former_queue(queue));
     let record = !kind.is_kernel() || !kernels::filtered_out(object);
     let call_site = match call_sites::current() {
@@ -104,7 +113,16 @@ fn called_from(entered: &mut Entered, sites: &'static call_sites::Sites, site: S
 
 #[inline(always)]
 fn here(entered: &Entered, sites: &call_sites::Sites, site: Site) -> u32 {
-    place(entered.thread, sites, site.function)
+    let found = place(entered.thread, sites, site.function);
+    // SAFETY: this thread's own; shared references only are made of this part.
+    unsafe { &(*launches(entered.thread)).last_place }.set(found);
+    found
+}
+
+/// Where the enqueue stands that is under way; 0 where places are not recorded.
+pub fn last_place(thread: &Thread) -> u32 {
+    // SAFETY: as in `here`.
+    unsafe { &(*launches(thread)).last_place }.get()
 }
 
 /// Where the application's call that is under way stands.

@@ -6,7 +6,9 @@
 //! recorder: exported symbols, layers, and functions that were bound to or handed out as extension
 //! pointers. Refuses to decide what is repeated.
 
-use super::{checked, replaced, snapshot};
+use super::parts::{self, Side};
+use super::stale::{self, Of};
+use super::{checked, host_memory, replaced, snapshot};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
@@ -66,8 +68,8 @@ pub(super) fn recorded(slot: usize) -> bool {
 /// the application; enqueues, for snapshots, too.
 macro_rules! stand_ins {
     (
-        before { $($ends:ident($object:ident) $ending:expr;)* }
-        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty |$returned:ident| $after:expr;)* }
+        before { $($ends:ident($object:ident as $is:ident) $ending:expr;)* }
+        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $(, names($($named:ident),*))? $(, event($event:ident))? $(, waits($count:ident, $list:ident))? $(, ahead($ahead:path))? |$returned:ident| $after:expr;)* }
         enqueue { $($enqueue:ident($($given:ident: $type:ty),*) $(by $by:ident)? |$queue:ident, $real:ident| $before:expr;)* }
         changed { $($changed:ident $with:ident;)* }
     ) => {
@@ -78,6 +80,14 @@ macro_rules! stand_ins {
                 // SAFETY: id and type are of one function.
                 let function = unsafe { Function::<f::$name>::new(id::$name) };
                 let Some(real) = function.stood_for(S) else { return <$ret as Returned>::missing() };
+                if outermost(S) && told() {
+                    guard::protect((), || {
+                        $($(stale::named(id::$name, Of::Object($named));)*)?
+                        $(stale::named(id::$name, Of::Event($event));)?
+                        $(stale::waits(id::$name, $count, $list);)?
+                        $($ahead(id::$name);)?
+                    });
+                }
                 // SAFETY: the application's own call, arguments untouched.
                 let $returned = unsafe { real($($arg),*) };
                 if outermost(S) {
@@ -102,6 +112,9 @@ macro_rules! stand_ins {
                 let Some(real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
                 if outermost(S) {
                     guard::unseen(|| guard::protect((), || $ending));
+                    if told() {
+                        guard::protect((), || stale::released(id::$ends, Of::$is($object)));
+                    }
                 }
                 // SAFETY: the application's own call, argument untouched.
                 unsafe { real($object) }
@@ -121,7 +134,7 @@ macro_rules! stand_ins {
                 }
                 let launch = guard::unseen(|| guard::protect(None, || {
                     let mut launch = None;
-                    if let Some(command) = $before && beside::arrived(S, &command) {
+                    if let Some(command) = $before && arrived::<S>(id::$enqueue, &command) {
                         // SAFETY: the application's own arguments, live during its call.
                         unsafe {
                             replay::command(S, &command);
@@ -167,28 +180,42 @@ use beside::{Command, What};
 
 stand_ins! {
     before {
-    clReleaseProgram(program) { mix::program_ends(program); replace::program_ends(program); };
-    clReleaseKernel(kernel) replace::kernel_ends(kernel);
-    clReleaseContext(context) mix::context_ends(context);
+    clReleaseProgram(program as Object) { mix::program_ends(program); replace::program_ends(program); };
+    clReleaseKernel(kernel as Object) replace::kernel_ends(kernel);
+    clReleaseContext(context as Object) mix::context_ends(context);
+    clReleaseCommandQueue(queue as Object) ();
+    clReleaseMemObject(memory as Object) ();
+    clReleaseSampler(sampler as Object) ();
+    clReleaseEvent(event as Event) ();
     }
     after {
-    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
-    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
-    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| {
+    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
+            arguments::made(made, Buffer);
+            if told() && flags & USE_HOST_POINTER != 0 {
+                checked::memory(id::clCreateBuffer, host, size, 0);
+            }
+        };
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| {
+            arguments::made(made, Buffer);
+            if told() && flags & USE_HOST_POINTER != 0 {
+                checked::memory(id::clCreateBufferWithProperties, host, size, 0);
+            }
+        };
+    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H, names(buffer) |made| {
             arguments::made(made, Buffer);
             if told() {
                 // SAFETY: the runtime has read what it made the sub-buffer of.
                 unsafe { checked::part(id::clCreateSubBuffer, made, kind, info) }
             }
         };
-    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
     clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
-    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
-    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
-    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| arguments::made(made, Pipe);
-    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| arguments::made(made, Sampler);
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
+    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Pipe);
+    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H, names(c) |made| arguments::made(made, Sampler);
     clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| arguments::made(made, Sampler);
-    clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
+    clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32, names(kernel) |code| {
             // SAFETY: the runtime has read the argument where it took it.
             unsafe { arguments::argument(kernel, index, size, value, code) }
             // SAFETY: as above, for a kernel of ours.
@@ -198,7 +225,7 @@ stand_ins! {
                 unsafe { checked::argument(id::clSetKernelArg, kernel, index, size, value, code) }
             }
         };
-    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| {
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32, names(kernel) |code| {
             arguments::shared(kernel, index, Shared::Svm(value as usize), code);
             if told() {
                 checked::svm_argument(id::clSetKernelArgSVMPointer, kernel, index, value, code);
@@ -218,7 +245,7 @@ stand_ins! {
             arguments::shared(kernel, index as u32, Shared::Other, code);
             replace::argument(kernel, code, &"clSetKernelArgDevicePointerEXT", |_| None);
         };
-    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| {
+    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32, names(kernel) |code| {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { arguments::reaches(kernel, name, size, value, code) }
             if told() {
@@ -228,7 +255,7 @@ stand_ins! {
             // SAFETY: as above, for a kernel of ours.
             replace::argument(kernel, code, &"clSetKernelExecInfo", |ours| Some(unsafe { api::clSetKernelExecInfo.behind(S)?(ours, name, size, value) }));
         };
-    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H |made| {
+    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H, names(c) |made| {
             arguments::svm_made(made, size, flags);
             if told() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
@@ -241,26 +268,35 @@ stand_ins! {
                 checked::svm_freed(id::clSVMFree, pointer);
             }
         };
-    clEnqueueSVMMemcpy(queue: H, blocking: u32, to: P, from: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+    clEnqueueSVMMemcpy(queue: H, blocking: u32, to: P, from: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
             checked::memory(id::clEnqueueSVMMemcpy, to, size, detail::WRITES);
             checked::memory(id::clEnqueueSVMMemcpy, from, size, 0);
         };
-    clEnqueueSVMMemFill(queue: H, to: P, pattern: P, length: usize, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+    clEnqueueSVMMemFill(queue: H, to: P, pattern: P, length: usize, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
             checked::memory(id::clEnqueueSVMMemFill, to, size, detail::WRITES);
         };
-    clEnqueueSVMMap(queue: H, blocking: u32, flags: u64, of: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+    clEnqueueSVMMap(queue: H, blocking: u32, flags: u64, of: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
             let how = if flags & WRITING == 0 { 0 } else { detail::WRITES };
             checked::memory(id::clEnqueueSVMMap, of, size, how);
         };
-    clEnqueueSVMUnmap(queue: H, of: P, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+    clEnqueueSVMUnmap(queue: H, of: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| if told() {
             checked::memory(id::clEnqueueSVMUnmap, of, 0, 0);
         };
-    clEnqueueSVMFree(queue: H, count: u32, pointers: P, f: P, data: P, waits: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+    clEnqueueSVMFree(queue: H, count: u32, pointers: P, f: P, data: P, waits: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(waits, list) |code| if told() {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { checked::frees(id::clEnqueueSVMFree, count, pointers, code) }
         };
-    clRetainKernel(kernel: H) -> i32 |code| replace::kernel_retained(kernel, code);
-    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| {
+    clRetainKernel(kernel: H) -> i32, names(kernel) |code| {
+            replace::kernel_retained(kernel, code);
+            retained(Of::Object(kernel), code);
+        };
+    clRetainProgram(program: H) -> i32, names(program) |code| retained(Of::Object(program), code);
+    clRetainContext(context: H) -> i32, names(context) |code| retained(Of::Object(context), code);
+    clRetainCommandQueue(queue: H) -> i32, names(queue) |code| retained(Of::Object(queue), code);
+    clRetainMemObject(memory: H) -> i32, names(memory) |code| retained(Of::Object(memory), code);
+    clRetainSampler(sampler: H) -> i32, names(sampler) |code| retained(Of::Object(sampler), code);
+    clRetainEvent(of: H) -> i32, event(of) |code| retained(Of::Event(of), code);
+    clCreateKernel(program: H, name: P, error: *mut i32) -> H, names(program) |made| {
             arguments::forget(made);
             replace::kernel_made(S, made);
         };
@@ -271,7 +307,7 @@ stand_ins! {
                 replace::kernels_made(S, kernels, room, made.cast(), code);
             }
         };
-    clCloneKernel(source: H, error: *mut i32) -> H |made| {
+    clCloneKernel(source: H, error: *mut i32) -> H, names(source) |made| {
             arguments::cloned(source, made);
             replace::kernel_cloned(S, source, made);
         };
@@ -281,29 +317,80 @@ stand_ins! {
         };
     clCreateContext(p: P, count: u32, list: *const H, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
-    clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H |made| ();
+    clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H, names(c) |made| ();
     clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H |made| ();
-    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| { programs::made(made, "source"); replace::options::program_made(made); };
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "source"); replace::options::program_made(made); };
     clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| { programs::made(made, "binary"); replace::options::program_made(made); };
     clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
     clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
     clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H |made| { programs::made(made, "built-in"); replace::options::program_made(made); };
     clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H |made| { programs::made(made, "linked"); replace::options::program_made(made); };
-    clCreateUserEvent(c: H, error: *mut i32) -> H |made| ();
-    clWaitForEvents(count: u32, list: *const H) -> i32 |code| if told() {
+    clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
+    clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
             // SAFETY: the runtime has read the list.
             unsafe { checked::waited(id::clWaitForEvents, count, list, code) }
         };
-    clFinish(queue: H) -> i32 |code| if told() {
+    clFinish(queue: H) -> i32, names(queue), ahead(host_memory::waits) |code| if told() {
             checked::place(id::clFinish);
         };
-    clGetEventInfo(event: H, name: u32, size: usize, value: P, written: P) -> i32 |code| if told() {
+    clGetEventInfo(event: H, name: u32, size: usize, value: P, written: P) -> i32, event(event) |code| if told() {
             // SAFETY: the runtime has written what was asked for.
             unsafe { checked::asked(id::clGetEventInfo, event, name, value, code) }
         };
-    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H |mapped| if told() {
+    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, buffer), waits(count, list) |mapped| if told() {
             checked::range(id::clEnqueueMapBuffer, offset, size, 0);
+            checked::memory(id::clEnqueueMapBuffer, mapped, size, 0);
         };
+    clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, image), waits(count, list) |mapped| if told() {
+            // SAFETY: the runtime has read them, where it mapped.
+            unsafe { parts::of_image(id::clEnqueueMapImage, Side::First, mapped.is_null(), origin, region) }
+            checked::memory(id::clEnqueueMapImage, mapped, 0, 0);
+        };
+    clEnqueueUnmapMemObject(queue: H, memory: H, mapped: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue, memory), waits(count, list) |code| if told() {
+            checked::memory(id::clEnqueueUnmapMemObject, mapped, 0, 0);
+        };
+    clEnqueueFillImage(queue: H, image: H, color: P, origin: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, image), waits(count, list) |code| if told() {
+            // SAFETY: the runtime has read them, where it took them.
+            unsafe { parts::of_image(id::clEnqueueFillImage, Side::First, code != 0, origin, region) }
+        };
+    clEnqueueCopyImage(queue: H, from: H, to: H, at: *const usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
+            // SAFETY: as above.
+            unsafe {
+                parts::of_image(id::clEnqueueCopyImage, Side::First, code != 0, at, region);
+                parts::of_image(id::clEnqueueCopyImage, Side::Second, code != 0, there, region);
+            }
+        };
+    clEnqueueCopyImageToBuffer(queue: H, from: H, to: H, at: *const usize, region: *const usize, offset: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
+            // SAFETY: as above.
+            unsafe {
+                parts::of_image(id::clEnqueueCopyImageToBuffer, Side::First, code != 0, at, region);
+                parts::packed(id::clEnqueueCopyImageToBuffer, Side::Second, from, code != 0, offset, region);
+            }
+        };
+    clEnqueueCopyBufferToImage(queue: H, from: H, to: H, offset: usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
+            // SAFETY: as above.
+            unsafe {
+                parts::packed(id::clEnqueueCopyBufferToImage, Side::First, to, code != 0, offset, region);
+                parts::of_image(id::clEnqueueCopyBufferToImage, Side::Second, code != 0, there, region);
+            }
+        };
+    clEnqueueMarkerWithWaitList(queue: H, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
+    clEnqueueBarrierWithWaitList(queue: H, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
+    clEnqueueMigrateMemObjects(queue: H, memories: u32, of: *const H, flags: u64, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
+    clEnqueueMarker(queue: H, event: *mut H) -> i32, names(queue) |code| ();
+    clEnqueueBarrier(queue: H) -> i32, names(queue) |code| ();
+    clFlush(queue: H) -> i32, names(queue) |code| ();
+    clGetEventProfilingInfo(of: H, name: u32, size: usize, value: P, written: P) -> i32, event(of) |code| ();
+    clSetEventCallback(of: H, kind: i32, f: P, data: P) -> i32, event(of) |code| ();
+    clSetUserEventStatus(of: H, status: i32) -> i32, event(of) |code| ();
+    clGetMemObjectInfo(memory: H, name: u32, size: usize, value: P, written: P) -> i32, names(memory) |code| ();
+    clGetImageInfo(image: H, name: u32, size: usize, value: P, written: P) -> i32, names(image) |code| ();
+    clGetKernelInfo(kernel: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
+    clGetKernelWorkGroupInfo(kernel: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
+    clGetProgramInfo(program: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
+    clGetCommandQueueInfo(queue: H, name: u32, size: usize, value: P, written: P) -> i32, names(queue) |code| ();
+    clGetContextInfo(context: H, name: u32, size: usize, value: P, written: P) -> i32, names(context) |code| ();
+    clGetSamplerInfo(sampler: H, name: u32, size: usize, value: P, written: P) -> i32, names(sampler) |code| ();
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
@@ -325,11 +412,11 @@ stand_ins! {
             live: &live,
         });
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); host_memory::lent(blocking, to, size); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), e) });
     clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); host_memory::lent(blocking, from, size); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), e) });
     clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
@@ -341,31 +428,66 @@ stand_ins! {
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), e) });
     clEnqueueReadBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::ReadBufferRect,
+        |queue, real| transfer({
+            // SAFETY: three sizes each, by the specification.
+            unsafe {
+                parts::rows(id::clEnqueueReadBufferRect, Side::First, at, region, (row, slice));
+                parts::host_rows(id::clEnqueueReadBufferRect, to, there, region, (host_row, host_slice), detail::WRITES);
+            }
+            queue
+        }, (count, list), K::ReadBufferRect,
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, to, 0, null(), e) });
     clEnqueueWriteBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::WriteBufferRect,
+        |queue, real| transfer({
+            // SAFETY: as above.
+            unsafe {
+                parts::rows(id::clEnqueueWriteBufferRect, Side::First, at, region, (row, slice));
+                parts::host_rows(id::clEnqueueWriteBufferRect, from, there, region, (host_row, host_slice), 0);
+            }
+            queue
+        }, (count, list), K::WriteBufferRect,
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, from, 0, null(), e) });
     clEnqueueCopyBufferRect(from: H, to: H, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, to_row: usize, to_slice: usize, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::CopyBufferRect,
+        |queue, real| transfer({
+            // SAFETY: as above.
+            unsafe {
+                parts::rows(id::clEnqueueCopyBufferRect, Side::First, at, region, (row, slice));
+                parts::rows(id::clEnqueueCopyBufferRect, Side::Second, there, region, (to_row, to_slice));
+            }
+            queue
+        }, (count, list), K::CopyBufferRect,
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[from, to],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, from, to, at, there, region, row, slice, to_row, to_slice, 0, null(), e) });
     clEnqueueReadImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::ReadImage,
+        |queue, real| transfer({
+            // SAFETY: as above.
+            unsafe {
+                parts::of_image(id::clEnqueueReadImage, Side::First, false, origin, region);
+                parts::host_image(id::clEnqueueReadImage, image, to, region, (row, slice), detail::WRITES);
+            }
+            queue
+        }, (count, list), K::ReadImage,
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, to, 0, null(), e) });
     clEnqueueWriteImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::WriteImage,
+        |queue, real| transfer({
+            // SAFETY: as above.
+            unsafe {
+                parts::of_image(id::clEnqueueWriteImage, Side::First, false, origin, region);
+                parts::host_image(id::clEnqueueWriteImage, image, from, region, (row, slice), 0);
+            }
+            queue
+        }, (count, list), K::WriteImage,
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
             // SAFETY: as above.
@@ -378,6 +500,8 @@ stand_ins! {
     }
 }
 
+/// CL_MEM_USE_HOST_PTR.
+const USE_HOST_POINTER: u64 = 1 << 3;
 /// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
 const WRITING: u64 = (1 << 1) | (1 << 2);
 
@@ -385,6 +509,29 @@ const WRITING: u64 = (1 << 1) | (1 << 2);
 /// the recorder's own calls and inner layers' are of another depth.
 fn told() -> bool {
     checked::wanted() && !guard::thread().outside()
+}
+
+/// A reference was taken in a checked run, or refused with an error code.
+fn retained(of: Of, code: i32) {
+    if told() {
+        stale::retained(of, code);
+    }
+}
+
+/// Tells a checked run of a command ahead of its call; whether it may be looked at further.
+fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> bool {
+    stale::named(function, Of::Object(command.queue));
+    stale::waits(function, command.waits.0, command.waits.1);
+    match command.what {
+        What::Launch { kernel, .. } => {
+            stale::named(function, Of::Object(kernel));
+            stale::launched(function, kernel);
+        }
+        What::Transfer { of, .. } => {
+            of.iter().for_each(|memory| stale::named(function, Of::Object(*memory)));
+        }
+    }
+    beside::arrived(S, command)
 }
 
 /// Properties that the recorder added to those that the application gave a queue.

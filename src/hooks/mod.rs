@@ -12,14 +12,17 @@ mod discovery;
 pub mod enqueue;
 pub mod event;
 pub mod extension;
+mod host_memory;
 pub mod instead;
 pub mod kernel;
 pub mod memory;
+mod parts;
 pub mod platform;
 pub mod program;
 pub mod queue;
 pub mod replaced;
 pub mod snapshot;
+pub mod stale;
 
 pub use command_buffer::*;
 pub use context::*;

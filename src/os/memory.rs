@@ -54,6 +54,19 @@ pub fn is_short() -> bool {
     SHORT.load(Ordering::Relaxed)
 }
 
+/// Whether the page that an address lies in is not mapped: certainly.
+pub fn is_unmapped(address: usize) -> bool {
+    // SAFETY: no preconditions.
+    let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else {
+        return false;
+    };
+    let mut resident = 0_u8;
+    let begin = address & !page.wrapping_sub(1);
+    // SAFETY: the address is looked up, not used; one byte for one page.
+    let found = unsafe { libc::mincore(begin as *mut libc::c_void, page, &raw mut resident) };
+    found != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
+}
+
 /// Whether the process may map so many bytes more, at this moment.
 pub fn can_map(bytes: usize) -> bool {
     // SAFETY: a new private mapping, which nobody knows, and which is given back at once.
@@ -122,6 +135,14 @@ unsafe impl GlobalAlloc for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_not_mapped_is_said_not_to_be() {
+        let here = 0_u8;
+        assert!(!is_unmapped(&raw const here as usize));
+        // The first page never is (vm.mmap_min_addr), nor what no address reaches.
+        assert!(is_unmapped(8) && is_unmapped(usize::MAX >> 1));
+    }
 
     #[test]
     fn the_reserve_gives_pieces_that_do_not_overlap_until_it_is_used_up() {

@@ -4,7 +4,7 @@
 use super::exports;
 use crate::facts::{objects, user_events};
 use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
-use crate::hooks::{extension, instead};
+use crate::hooks::{extension, instead, stale};
 use crate::recording::{self, Recording, diag, fork, guard, meta, state};
 use crate::runtime::{copies, real};
 use crate::settings::config;
@@ -55,6 +55,7 @@ fn start() -> bool {
     user_events::begin();
     device_time::begin(settings.device_timing, counted);
     call_sites::begin(settings.call_sites);
+    stale::begin();
     if !EXIT_HANDLER.swap(true, Ordering::Relaxed) {
         // SAFETY: `at_exit` is a function of this library, which is never unloaded (linked with -z
         // nodelete).

@@ -25,10 +25,26 @@ pub struct Document {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub display_names: BTreeMap<String, String>,
+    /// Calls in which processes died or were ended: what came after was not judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub ended_inside: Vec<EndedInside>,
     /// What was found: errors first, by rule, then by what it cost and how often.
     pub findings: Vec<Finding>,
     /// What could not be judged, and why.
     pub notes: Vec<String>,
+}
+
+/// A call that a thread was in when the record of its process ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndedInside {
+    /// The process.
+    pub process: String,
+    /// The function of the call.
+    pub function: String,
+    /// Where in the application that call stands, where it was told ahead of the call.
+    pub place: Option<String>,
 }
 
 /// What is against one rule at one place.

@@ -4,7 +4,8 @@
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;
-use crate::seen::Seen;
+use crate::seen::{At, Seen};
+use clscope_analysis::time::HostNs;
 use std::collections::{HashMap, VecDeque};
 
 struct Event {
@@ -13,20 +14,34 @@ struct Event {
     function: String,
     place: Option<String>,
     command: u64,
+    /// Who is called back gets the event once more.
+    called_back: bool,
+}
+
+/// An event without a reference.
+struct Released {
+    /// The place that made it.
+    place: Option<String>,
+    /// When the last reference was known to be given back.
+    at: HostNs,
+    called_back: bool,
 }
 
 /// The events of one process, by the low half of their commands' ids, as calls name them.
 #[derive(Default)]
 pub struct Events {
     events: HashMap<u32, Event>,
-    /// Events that were released lately, with the place that made them: a stale handle still names
-    /// one.
-    released: HashMap<u32, Option<String>>,
+    /// Events that were released lately: a stale handle still names one.
+    released: HashMap<u32, Released>,
     order: VecDeque<u32>,
     /// Those that are over: so many of a place were released and never used.
     unused: HashMap<(String, Option<String>), u64>,
     /// The trace tells what waits are for.
     tells_waits: bool,
+    /// Released events that threads have just waited for.
+    waited: HashMap<u32, Vec<u32>>,
+    /// Calls are missing: a reference may have been taken in one of them.
+    pub gaps: bool,
 }
 
 /// Released events that are remembered.
@@ -37,16 +52,20 @@ const USES: [&str; 4] =
     ["clGetEventInfo", "clGetEventProfilingInfo", "clSetEventCallback", "clSetUserEventStatus"];
 
 impl Events {
-    /// Of a run; `tells_waits` where it was recorded with `--check`.
-    pub fn new(tells_waits: bool) -> Self {
-        Self { tells_waits, ..Self::default() }
+    /// Of a run; `tells_waits` where it was recorded with `--check`, `gaps` where calls are missing.
+    pub fn new(tells_waits: bool, gaps: bool) -> Self {
+        Self { tells_waits, gaps, ..Self::default() }
     }
 
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
+        for low in self.waited.remove(&seen.call.thread.0).unwrap_or_default() {
+            self.named(&seen.at(), low, to);
+        }
         if let Some(enqueued) = seen.enqueued() {
             for command in enqueued.waits().flatten() {
                 self.used(command.0);
+                self.named(&seen.at(), command.0 as u32, to);
             }
             if enqueued.app_event() {
                 self.made(enqueued.record.id, seen);
@@ -64,6 +83,12 @@ impl Events {
             return;
         };
         let count = i64::try_from(seen.count()).unwrap_or(i64::MAX);
+        if seen.function != "clReleaseEvent" {
+            self.named(&seen.at(), low, to);
+        }
+        if let ("clSetEventCallback", Some(event)) = (seen.function, self.events.get_mut(&low)) {
+            event.called_back = true;
+        }
         match seen.function {
             "clRetainEvent" => self.count(low, count, seen, to),
             "clReleaseEvent" => self.count(low, -count, seen, to),
@@ -79,6 +104,7 @@ impl Events {
             function: seen.function.to_owned(),
             place: seen.place.map(str::to_owned),
             command,
+            called_back: false,
         };
         // Ids are never reused, but their low halves are.
         self.released.remove(&(command as u32));
@@ -92,15 +118,36 @@ impl Events {
         }
     }
 
+    /// A thread waited for an event in the call whose record follows.
+    pub fn waited(&mut self, thread: u32, command: u64) {
+        self.used(command);
+        if self.released.contains_key(&(command as u32)) {
+            self.waited.entry(thread).or_default().push(command as u32);
+        }
+    }
+
+    /// A call names an event: it may have been released.
+    pub fn named(&self, at: &At<'_>, low: u32, to: &mut Findings) {
+        let Some(released) = self.released.get(&low).filter(|_| !self.gaps) else { return };
+        // A call of another thread may have begun before.
+        if at.begin < released.at || (released.called_back && at.function != "clReleaseEvent") {
+            return;
+        }
+        let text = match at.function {
+            "clReleaseEvent" => "clReleaseEvent of an event that was released already".to_owned(),
+            function => format!("{function} names an event after its last release"),
+        };
+        let mut key = Key::new(Rule::UseAfterRelease, at.says(&text)).at(at.function, at.place);
+        key.other_place.clone_from(&released.place);
+        to.add(key, None, None);
+    }
+
     fn count(&mut self, low: u32, change: i64, seen: &Seen<'_>, to: &mut Findings) {
         if !seen.succeeded() {
             return;
         }
-        if let (true, Some(made)) = (change < 0, self.released.get(&low)) {
-            let text = "clReleaseEvent of an event that was released already".to_owned();
-            let mut key = Key::new(Rule::UseAfterRelease, text).at(seen.function, seen.place);
-            key.other_place.clone_from(made);
-            to.add(key, None, None);
+        if change < 0 {
+            self.named(&seen.at(), low, to);
         }
         let Some(event) = self.events.get_mut(&low) else { return };
         event.references += change;
@@ -109,10 +156,11 @@ impl Events {
         }
         let Some(event) = self.events.remove(&low) else { return };
         if !event.used && self.tells_waits {
-            let place = (event.function, event.place.clone());
+            let place = (event.function.clone(), event.place.clone());
             *self.unused.entry(place).or_default() += 1;
         }
-        self.released.insert(low, event.place);
+        let Event { place, called_back, .. } = event;
+        self.released.insert(low, Released { place, at: seen.call.span.end, called_back });
         self.order.push_back(low);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()

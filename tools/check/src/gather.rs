@@ -1,23 +1,23 @@
 //! The pass over a trace: hands every call, command and detail to the rules, with its place.
 #![forbid(unsafe_code)]
 
-use crate::document::{Document, Finding, Findings, SCHEMA};
+use crate::document::{Document, EndedInside, Finding, Findings, Key, SCHEMA};
 use crate::events::Events;
 use crate::failures;
 use crate::lifetimes::Lifetimes;
 use crate::race::source::accesses;
 use crate::race::{Kernels, Races};
-use crate::seen::Seen;
+use crate::rules::Rule;
+use crate::seen::{At, Seen};
 use crate::waits::Waits;
 use clscope_analysis::event::{Event, Kept, Mark};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::IssueKind;
-use clscope_analysis::time::ProcessIndex;
 use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
-use clscope_trace::record::detail;
+use clscope_trace::record::{Detail, detail};
 use clscope_trace::settings;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// What the rules know of one process.
 struct Process {
@@ -28,6 +28,10 @@ struct Process {
     races: Option<Races>,
     /// Places that threads told for the call whose record follows.
     places: HashMap<u32, u32>,
+    /// What threads said of the call that they began.
+    names: HashMap<u32, Vec<Detail>>,
+    /// Objects that threads set as arguments in the call whose record follows.
+    set: HashMap<u32, u32>,
     /// Nothing that ends a life can have been missed.
     complete: bool,
 }
@@ -48,18 +52,21 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             let complete = process.dropped_untold == 0
                 && definitions.exit.is_some()
                 && !process.issues.iter().any(lacks);
+            let gaps = process.dropped_untold > 0 || process.issues.iter().any(lacks);
             Process {
                 findings: Findings::default(),
-                lifetimes: Lifetimes::default(),
-                events: Events::new(checked),
+                lifetimes: Lifetimes::new(gaps),
+                events: Events::new(checked, gaps),
                 waits: Waits::default(),
                 races: checked.then(|| Races::new(kernels(definitions, &programs))),
                 places: HashMap::new(),
+                names: HashMap::new(),
+                set: HashMap::new(),
                 complete,
             }
         })
         .collect();
-    let mut inside: BTreeMap<ProcessIndex, BTreeSet<String>> = BTreeMap::new();
+    let mut inside: Vec<EndedInside> = Vec::new();
     for event in trace.events(None) {
         match &event {
             Event::Call(call) => {
@@ -67,6 +74,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 let definitions = &trace.process(call.process).definitions;
                 let function = definitions.function_name(call.function);
                 let told = state.places.remove(&call.thread.0);
+                state.names.remove(&call.thread.0);
                 let site = match &call.kept {
                     Kept::Enqueue(enqueued) if enqueued.record.site != 0 => enqueued.record.site,
                     _ => told.unwrap_or(0),
@@ -92,13 +100,23 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 match mark {
                     Mark::Dropped { .. } | Mark::Paused(_) | Mark::Unknown { .. } => {
                         state.complete = false;
+                        (state.lifetimes.gaps, state.events.gaps) = (true, true);
                     }
                     Mark::Detail(of) if of.what == detail::PLACE => {
                         state.places.insert(thread.0, of.site);
                     }
+                    Mark::Detail(of) if of.what == detail::NAMES => {
+                        if of.site != 0 {
+                            state.places.entry(thread.0).or_insert(of.site);
+                        }
+                        state.names.entry(thread.0).or_default().push(*of);
+                    }
                     Mark::Detail(of) => {
                         if of.what == detail::WAITED {
-                            state.events.used(of.values[0]);
+                            state.events.waited(thread.0, of.values[0]);
+                        }
+                        if of.what == detail::ARGUMENT {
+                            state.set.insert(thread.0, of.values[1] as u32);
                         }
                         if let Some(races) = &mut state.races {
                             races.detail(thread.0, *of);
@@ -106,20 +124,28 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                     }
                 }
             }
-            // What a call did in which the process died is in no record.
-            Event::InCall { process, function, .. } => {
-                let function = trace.process(*process).definitions.function_name(*function);
-                inside.entry(*process).or_default().insert(function.into_owned());
+            // What a call did in which the process died is in no record, but for what was told ahead.
+            Event::InCall { process, thread, function, begin } => {
+                let Some(state) = processes.get_mut(process.0 as usize) else { continue };
+                let of = trace.process(*process);
+                let name = of.definitions.function_name(*function);
+                let names = state.names.remove(&thread.0).unwrap_or_default();
+                let told = names.iter().filter(|told| told.function == *function);
+                let site = told.clone().map(|told| told.site).find(|site| *site != 0);
+                let place =
+                    site.and_then(|site| sites.get(*process, site)).map(|s| s.name.as_str());
+                let at = At { function: &name, place, begin: *begin, died: true };
+                told.for_each(|told| state.died(&at, &of.definitions, told.values));
+                if let Some(races) = &mut state.races {
+                    races.died(thread.0, &at, &mut state.findings);
+                }
+                inside.push(EndedInside {
+                    process: of.label.clone(),
+                    function: name.into_owned(),
+                    place: place.map(str::to_owned),
+                });
             }
         }
-    }
-    for (process, functions) in inside {
-        let functions: Vec<String> = functions.into_iter().collect();
-        notes.push(format!(
-            "{}: the record ends inside {}: what was wrong with that call is not told; it may be why the process died",
-            trace.process(process).label,
-            functions.join(" and ")
-        ));
     }
     let checked_run = !processes.is_empty() && processes.iter().all(|p| p.races.is_some());
     let mut findings = Vec::new();
@@ -151,6 +177,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
         traces,
         checked_run,
         display_names: view.display_names(),
+        ended_inside: inside,
         findings,
         notes,
     }
@@ -158,7 +185,17 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
 
 impl Process {
     fn call(&mut self, seen: &Seen<'_>) {
-        failures::call(seen, &mut self.findings);
+        let gone = seen.launched().is_some_and(|kernel| {
+            let name = seen.definitions.kernel_name(kernel);
+            self.launched(&seen.at(), kernel, &name)
+        });
+        // What such a launch is refused for has been said.
+        if !gone {
+            failures::call(seen, &mut self.findings);
+        }
+        if let Some(object) = self.set.remove(&seen.call.thread.0) {
+            self.lifetimes.used(&seen.at(), "argument", object, &mut self.findings);
+        }
         self.lifetimes.call(seen, &mut self.findings);
         self.events.call(seen, &mut self.findings);
         self.waits.call(seen, &mut self.findings);
@@ -167,9 +204,37 @@ impl Process {
         }
     }
 
+    /// A kernel is launched; whether one of its arguments was released.
+    fn launched(&mut self, at: &At<'_>, kernel: u32, name: &str) -> bool {
+        let objects = self.races.as_ref().map(|races| races.arguments(kernel)).unwrap_or_default();
+        let gone =
+            objects.into_iter().map(|id| self.lifetimes.argument(at, name, id, &mut self.findings));
+        gone.fold(false, |any, one| any | one)
+    }
+
+    /// What was told ahead of a call in which the process died.
+    fn died(&mut self, at: &At<'_>, definitions: &Definitions, [kind, id, _]: [u64; 3]) {
+        match kind {
+            detail::OBJECT => self.lifetimes.named(at, id as u32, &mut self.findings),
+            detail::EVENT => self.events.named(at, id as u32, &mut self.findings),
+            detail::LAUNCHED => {
+                self.launched(at, id as u32, &definitions.kernel_name(id as u32));
+            }
+            detail::NO_LIST => {
+                let text = format!("{} has a wait list of {id} that is NULL", at.function);
+                let key = Key::new(Rule::FailedWait, at.says(&text)).at(at.function, at.place);
+                self.findings.add(key, None, None);
+            }
+            _ => {}
+        }
+    }
+
     fn finish(mut self, label: &str) -> Vec<Finding> {
         self.lifetimes.finish(self.complete, &mut self.findings);
         self.events.finish(self.complete, &mut self.findings);
+        if let Some(races) = self.races.as_ref().filter(|_| self.complete) {
+            races.finish(&mut self.findings);
+        }
         self.findings.finish(label).collect()
     }
 }

@@ -24,6 +24,6 @@ pub mod rules;
 mod seen;
 mod waits;
 
-pub use document::{Document, Finding};
+pub use document::{Document, EndedInside, Finding};
 pub use gather::check;
 pub use rules::{Rule, Severity};

@@ -4,7 +4,8 @@
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;
-use crate::seen::Seen;
+use crate::seen::{At, Seen};
+use clscope_analysis::time::HostNs;
 use clscope_trace::record::CommandKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -74,6 +75,8 @@ struct Object {
     map_place: Option<String>,
     /// Made by a call that makes many.
     implied: bool,
+    /// When the last reference was known to be given back.
+    released: Option<HostNs>,
 }
 
 impl Object {
@@ -92,9 +95,16 @@ pub struct Lifetimes {
     objects: BTreeMap<u32, Object>,
     /// Functions that release or retain, by name: what they do to the count.
     counted: HashMap<String, Option<i64>>,
+    /// Calls are missing: a reference may have been taken in one of them.
+    pub gaps: bool,
 }
 
 impl Lifetimes {
+    /// Of a run; `gaps` where calls are missing.
+    pub fn new(gaps: bool) -> Self {
+        Self { gaps, ..Self::default() }
+    }
+
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
         if let Some(change) = self.change(seen.function) {
@@ -103,15 +113,15 @@ impl Lifetimes {
         }
         if let Some(enqueued) = seen.enqueued() {
             let record = &enqueued.record;
-            self.used(seen, "command_queue", record.queue, to);
+            self.used(&seen.at(), "command_queue", record.queue, to);
             let object = if record.kind.is_kernel() { "kernel" } else { "memory object" };
-            self.used(seen, object, record.object, to);
-            self.used(seen, "memory object", record.object2, to);
+            self.used(&seen.at(), object, record.object, to);
+            self.used(&seen.at(), "memory object", record.object2, to);
             self.mapping(seen, record.kind, record.object);
             return;
         }
         for (name, id) in seen.objects() {
-            self.used(seen, name, id, to);
+            self.used(&seen.at(), name, id, to);
         }
         if seen.function == "clCreateKernelsInProgram" {
             return;
@@ -130,6 +140,7 @@ impl Lifetimes {
                 mapped: 0,
                 map_place: None,
                 implied: false,
+                released: None,
             };
             self.objects.insert(id, object);
         }
@@ -160,17 +171,53 @@ impl Lifetimes {
         // A runtime that knows its handles refuses the call.
         if seen.succeeded() {
             object.references += change * count;
+            if before > 0 && object.references <= 0 {
+                object.released = Some(seen.call.span.end);
+            }
         }
-        let kind = object.kind;
-        if change < 0 && before <= 0 && !object.implied {
-            let text = format!("{} of a {} that was released already", seen.function, kind.name());
-            let key = Key::new(Rule::UseAfterRelease, text).at(seen.function, seen.place);
-            let shown = object.shown(id);
-            to.add(key, None, Some(shown));
+        let is_too_often = before <= 0 || object.references < 0;
+        if change < 0 && is_too_often {
+            self.released_again(&seen.at(), id, to);
         }
+        let Some(object) = self.objects.get(&id) else { return };
         if before > 0 && object.references <= 0 && object.mapped > 0 {
             self.still_mapped(id, to);
         }
+    }
+
+    /// A call in which the process died names an object that was released.
+    pub fn named(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
+        match self.change(at.function) {
+            Some(-1) => self.released_again(at, id, to),
+            _ => {
+                let name = self.objects.get(&id).map_or("object", |object| object.kind.name());
+                self.used(at, name, id, to);
+            }
+        }
+    }
+
+    fn released_again(&self, at: &At<'_>, id: u32, to: &mut Findings) {
+        let Some(object) = self.objects.get(&id).filter(|o| !o.implied && !self.gaps) else {
+            return;
+        };
+        let kind = object.kind.name();
+        let text = at.says(&format!("{} of a {kind} that was released already", at.function));
+        let mut key = Key::new(Rule::UseAfterRelease, text).at(at.function, at.place);
+        key.other_place.clone_from(&object.place);
+        to.add(key, None, Some(object.shown(id)));
+    }
+
+    /// A kernel is launched with an object as its argument; whether that was released.
+    pub fn argument(&self, at: &At<'_>, kernel: &str, id: u32, to: &mut Findings) -> bool {
+        let Some(object) = self.objects.get(&id).filter(|_| self.is_gone(id, at)) else {
+            return false;
+        };
+        let kind = object.kind.name();
+        let what = format!("kernel {kernel} is launched with a {kind} after its last release");
+        let mut key = Key::new(Rule::UseAfterRelease, at.says(&what)).at(at.function, at.place);
+        key.other_place.clone_from(&object.place);
+        to.add(key, None, Some(object.shown(id)));
+        true
     }
 
     /// A kernel that clCreateKernelsInProgram made is known by its definition alone.
@@ -186,6 +233,7 @@ impl Lifetimes {
                 mapped: 0,
                 map_place: None,
                 implied: true,
+                released: None,
             };
             self.objects.insert(id, object);
         }
@@ -206,20 +254,28 @@ impl Lifetimes {
         false
     }
 
-    fn used(&self, seen: &Seen<'_>, name: &str, id: u32, to: &mut Findings) {
-        let Some(object) = self.objects.get(&id) else { return };
-        if object.references > 0 || object.implied {
-            return;
+    /// Whether an object had no reference left when a call began, and nothing kept it alive.
+    fn is_gone(&self, id: u32, at: &At<'_>) -> bool {
+        let Some(object) = self.objects.get(&id) else { return false };
+        if object.references > 0 || object.implied || self.gaps {
+            return false;
+        }
+        // A call of another thread may have begun before.
+        if object.released.is_some_and(|released| at.begin < released) {
+            return false;
         }
         // A kernel keeps its program, a queue its context, a sub-buffer its buffer; and whoever asks
         // for the parent gets a handle without a reference.
         let kept = object.kind.outlives_its_references() || object.kind == Kind::Memory;
-        if kept && self.has_living_children(id) {
-            return;
-        }
-        let text =
-            format!("{} names a {} after its last release", seen.function, object.kind.name());
-        let mut key = Key::new(Rule::UseAfterRelease, text).at(seen.function, seen.place);
+        !(kept && self.has_living_children(id))
+    }
+
+    /// A call names an object as an argument of this name.
+    pub fn used(&self, at: &At<'_>, name: &str, id: u32, to: &mut Findings) {
+        let Some(object) = self.objects.get(&id).filter(|_| self.is_gone(id, at)) else { return };
+        let kind = object.kind.name();
+        let text = at.says(&format!("{} names a {kind} after its last release", at.function));
+        let mut key = Key::new(Rule::UseAfterRelease, text).at(at.function, at.place);
         key.other_place.clone_from(&object.place);
         to.add(key, None, Some(format!("{name} #{id}")));
     }

@@ -55,11 +55,16 @@ rules! {
         "a call names an object after its last release",
         "2.1 Reference Counting of the objects' sections (clRelease...)",
         "release the object after its last use, or retain it where it is shared";
-    /// Shared virtual memory was freed while a command uses it.
+    /// Memory was freed while a command uses it.
     FreedInUse: "freed-in-use", Error,
-        "shared virtual memory was freed while a command that uses it may still run",
-        "5.6 Shared Virtual Memory (clSVMFree does not wait for commands)",
-        "wait for the commands before clSVMFree, or call clEnqueueSVMFree behind them";
+        "memory was freed while a command that uses it may still run",
+        "5.6 Shared Virtual Memory (clSVMFree does not wait for commands); 5.2.2 (blocking_read, blocking_write)",
+        "wait for the commands before the memory is freed, or call clEnqueueSVMFree behind them";
+    /// A command uses what the host has mapped.
+    UsedWhileMapped: "used-while-mapped", Error,
+        "a command uses memory that is mapped for writing, or writes what is mapped for reading",
+        "5.5.4 Accessing Mapped Regions of a Memory Object",
+        "call clEnqueueUnmapMemObject before the command is enqueued, and let the command come after it";
     /// A launch without all its arguments.
     UnsetArguments: "unset-arguments", Error,
         "a kernel was launched before all its arguments were set",

@@ -3,8 +3,30 @@
 
 use clscope_analysis::event::{Call, Enqueued, Kept};
 use clscope_analysis::input::Definitions;
+use clscope_analysis::time::HostNs;
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::error_text;
+
+/// A call that names something, also one that has no record since the process died in it.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'c> {
+    /// The function's name.
+    pub function: &'c str,
+    /// Where in the application it stands.
+    pub place: Option<&'c str>,
+    /// When it began.
+    pub begin: HostNs,
+    /// The process died in it.
+    pub died: bool,
+}
+
+impl At<'_> {
+    /// What a finding says, with what came of it.
+    pub fn says(&self, what: &str) -> String {
+        let died = if self.died { "; the process died in this call" } else { "" };
+        format!("{what}{died}")
+    }
+}
 
 /// A host call.
 pub struct Seen<'c> {
@@ -19,6 +41,20 @@ pub struct Seen<'c> {
 }
 
 impl<'c> Seen<'c> {
+    /// The call, as what it names is judged.
+    pub fn at(&self) -> At<'c> {
+        let (function, place) = (self.function, self.place);
+        At { function, place, begin: self.call.span.begin, died: false }
+    }
+
+    /// The kernel that it launches, or was to launch.
+    pub fn launched(&self) -> Option<u32> {
+        match self.enqueued() {
+            Some(of) => Some(of.record.object).filter(|_| of.record.kind.is_kernel()),
+            None => self.object("kernel").filter(|_| self.function.starts_with("clEnqueue")),
+        }
+    }
+
     /// A kept argument.
     pub fn argument(&self, name: &str) -> Option<u64> {
         let function = self.definitions.function(self.call.function)?;

@@ -1,7 +1,7 @@
 //! The committed schema is what the types say, and documents keep to it. Refuses to look at findings.
 //! `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its meaning or goes.
 
-use clscope_check::document::{Document, Finding, SCHEMA};
+use clscope_check::document::{Document, EndedInside, Finding, SCHEMA};
 use clscope_check::{Rule, Severity};
 use clscope_testing::schema;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,11 @@ fn documents_keep_to_the_schema_and_changed_ones_do_not() {
         traces: vec!["t.clscope".into()],
         checked_run: true,
         display_names: Default::default(),
+        ended_inside: vec![EndedInside {
+            process: "t.clscope/7-0".into(),
+            function: "clFinish".into(),
+            place: None,
+        }],
         findings: vec![finding],
         notes: vec!["something".into()],
     };

@@ -6,54 +6,37 @@
 #![forbid(unsafe_code)]
 
 mod conditional;
+mod lent;
+mod mapped;
 pub mod order;
 mod parameters;
+mod part;
 mod shared;
 pub mod source;
+mod told;
+mod uses;
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;
-use crate::seen::Seen;
+use crate::seen::{At, Seen};
 use clscope_trace::record::{CommandKind as K, Detail, detail, flag};
+use lent::Lent;
+use mapped::Mappings;
 use order::{Effect, Order, Place};
 use parameters::Parameters;
+use part::Range;
 use shared::{Addresses, Object};
 use source::Access;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use told::Told;
 
 const MEM_WRITE_ONLY: u64 = 1 << 1;
 const MEM_READ_ONLY: u64 = 1 << 2;
+const USE_HOST_POINTER: u64 = 1 << 3;
 /// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
 const MAP_WRITES: u32 = (1 << 1) | (1 << 2);
 /// Uses of one object that are remembered: the newest.
 const REMEMBERED: usize = 256;
-
-/// Bytes of a memory object, from the first to one past the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
-    begin: u64,
-    end: u64,
-    /// Not all of them: a rectangle, or a region of an image. Which ones is not known.
-    some: bool,
-}
-
-impl Range {
-    const WHOLE: Self = Self { begin: 0, end: u64::MAX, some: false };
-    const SOME: Self = Self { some: true, ..Self::WHOLE };
-
-    fn new(begin: u64, size: u64) -> Self {
-        Self { begin, end: begin.saturating_add(size), some: false }
-    }
-
-    fn overlaps(self, other: Self) -> bool {
-        self.begin < other.end && other.begin < self.end
-    }
-
-    fn inside(self, part: Self) -> Self {
-        let end = part.begin.saturating_add(self.end).min(part.end);
-        Self { begin: part.begin.saturating_add(self.begin).min(end), end, some: self.some }
-    }
-}
 
 /// A memory object.
 struct Memory {
@@ -62,8 +45,8 @@ struct Memory {
     bytes: Option<u64>,
     /// Of a sub-buffer: its buffer, and where in it.
     part: Option<(u32, Range)>,
-    /// Mappings through which the host may write.
-    writable: u32,
+    /// Where the host's memory lies that it uses (CL_MEM_USE_HOST_PTR).
+    host: Option<Range>,
 }
 
 /// A use of an object by a command.
@@ -71,6 +54,8 @@ struct Use {
     at: Place,
     like: Like,
     range: Range,
+    /// The buffer whose host memory it is, as far as it is used by way of that.
+    via: Option<u32>,
     writes: bool,
     name: String,
     function: String,
@@ -83,11 +68,17 @@ impl Use {
     /// of it; two regions may lie beside each other.
     fn meets(&self, other: &Self) -> bool {
         let all = |of: &Self| of.like.0.is_kernel() && of.range == Range::WHOLE;
-        match self.range.some || other.range.some {
-            true => all(self) || all(other),
-            false => self.range.overlaps(other.range),
-        }
+        all(self) || all(other) || self.range.meets(other.range)
     }
+}
+
+/// A part of something that a command uses.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    object: Object,
+    range: Range,
+    writes: bool,
+    via: Option<u32>,
 }
 
 /// A command that uses shared virtual memory.
@@ -118,11 +109,13 @@ pub struct Races {
     /// The newest users of allocations of shared virtual memory, alike ones of a queue once.
     users: HashMap<u64, HashMap<(u32, Like), User>>,
     /// What threads said of the command that they enqueue next.
-    ranges: HashMap<u32, Detail>,
+    told: HashMap<u32, Told>,
     parts: HashMap<u32, Detail>,
-    touched: HashMap<u32, Vec<Detail>>,
+    mappings: Mappings,
     /// What threads are freeing.
     freed: HashMap<u32, u64>,
+    /// Memory of the host that transfers use.
+    lent: Lent,
     unknown: BTreeSet<String>,
     /// References of events beyond the first.
     retained: HashMap<u32, u64>,
@@ -140,10 +133,11 @@ impl Races {
             addresses: Addresses::default(),
             parameters: Parameters::default(),
             users: HashMap::new(),
-            ranges: HashMap::new(),
+            told: HashMap::new(),
             parts: HashMap::new(),
-            touched: HashMap::new(),
+            mappings: Mappings::default(),
             freed: HashMap::new(),
+            lent: Lent::default(),
             unknown: BTreeSet::new(),
             retained: HashMap::new(),
         }
@@ -153,6 +147,7 @@ impl Races {
     pub fn detail(&mut self, thread: u32, of: Detail) {
         let [first, second, _] = of.values;
         match of.what {
+            detail::ARGUMENT if of.values[2] != 0 => {}
             detail::ARGUMENT => {
                 let (kernel, index) = (first as u32, (first >> 32) as u32);
                 let object = u32::try_from(second).unwrap_or(0);
@@ -167,26 +162,25 @@ impl Races {
             }
             detail::SVM_MADE => self.addresses.made(&of),
             detail::SVM_FREED => drop(self.freed.insert(thread, first)),
-            detail::MEMORY => self.touched.entry(thread).or_default().push(of),
             detail::PARAMETER => self.parameters.told(&of),
             detail::WAITED => self.order.complete(first),
-            detail::RANGE => drop(self.ranges.insert(thread, of)),
+            detail::UNMAPPED => self.lent.unmapped(thread, Range::new(first, second)),
             detail::PART => drop(self.parts.insert(thread, of)),
-            _ => {}
+            _ => drop(self.told.entry(thread).or_default().detail(&of)),
         }
     }
 
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
-        let range = self.ranges.remove(&seen.call.thread.0);
+        let told = self.told.remove(&seen.call.thread.0).unwrap_or_default();
         let part = self.parts.remove(&seen.call.thread.0);
-        let touched = self.touched.remove(&seen.call.thread.0).unwrap_or_default();
         let freed = self.freed.remove(&seen.call.thread.0);
+        self.lent.judge(seen.call.thread.0, &seen.at(), &self.order, to);
         if !seen.succeeded() {
             return;
         }
         if seen.enqueued().is_some() {
-            self.enqueued(seen, range, &touched, to);
+            self.enqueued(seen, &told, to);
             return;
         }
         match seen.function {
@@ -229,7 +223,8 @@ impl Races {
                     self.released(event as u32);
                 }
             }
-            function if function.starts_with("clCreate") => self.made(seen, part),
+            "clSVMAlloc" => self.addresses.placed(seen),
+            function if function.starts_with("clCreate") => self.made(seen, part, &told),
             _ => {}
         }
     }
@@ -258,7 +253,7 @@ impl Races {
         }
     }
 
-    fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>) {
+    fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>, told: &Told) {
         let (Some(id), Some(flags)) = (seen.object("return"), seen.argument("flags")) else {
             return;
         };
@@ -272,7 +267,9 @@ impl Races {
         let inherited = buffer.and_then(|of| self.memory.get(&of)).map_or(0, |of| of.flags);
         let flags = if flags & access == 0 { flags | inherited } else { flags };
         let bytes = seen.argument("size");
-        self.memory.insert(id, Memory { flags, bytes, part, writable: 0 });
+        let host =
+            told.touched.first().map(|of| of.range).filter(|_| flags & USE_HOST_POINTER != 0);
+        self.memory.insert(id, Memory { flags, bytes, part, host });
     }
 
     /// The buffer that an object is, or is a part of.
@@ -283,13 +280,7 @@ impl Races {
         }
     }
 
-    fn enqueued(
-        &mut self,
-        seen: &Seen<'_>,
-        range: Option<Detail>,
-        touched: &[Detail],
-        to: &mut Findings,
-    ) {
+    fn enqueued(&mut self, seen: &Seen<'_>, told: &Told, to: &mut Findings) {
         let Some(enqueued) = seen.enqueued() else { return };
         let record = &enqueued.record;
         let queue = seen.definitions.queues.get(&record.queue);
@@ -301,24 +292,38 @@ impl Races {
             _ => Effect::Plain,
         };
         let (at, before) = self.order.enqueued(record.id, record.queue, in_order, effect, &waits);
+        let (own, ended) = self.accesses(seen, told, at);
+        if matches!(record.kind, K::ReadBuffer | K::WriteBuffer)
+            && let Some(touched) = told.touched.first()
+        {
+            let place = seen.place.map(str::to_owned);
+            self.lent.uses(touched.range, User { at, name: name_of(seen), place });
+        }
         if !before.is_delayed() {
             let kernel = if record.kind.is_kernel() { record.object } else { 0 };
             let like = (record.kind, kernel, record.site);
-            let own = self.accesses(seen, range);
-            let own: Vec<_> = own
+            let own: Vec<Part> = own
                 .into_iter()
                 .map(|(id, range, writes)| {
                     let (id, range) = self.whole(id, range);
-                    (Object::Memory(id), range, writes)
+                    Part { object: Object::Memory(id), range, writes, via: None }
                 })
                 .collect();
-            let by_address = self.by_address(seen, (at, like), touched);
-            for (object, range, writes) in own.into_iter().chain(by_address) {
+            if !matches!(
+                record.kind,
+                K::MapBuffer | K::MapImage | K::UnmapMemObject | K::MigrateMemObjects
+            ) {
+                own.iter().for_each(|part| self.while_mapped(seen, part, &before, to));
+            }
+            let host: Vec<Part> = own.iter().filter_map(|part| self.on_host(part)).collect();
+            let by_address = self.by_address(seen, (at, like), &told.touched);
+            let all = own.into_iter().chain(host).chain(by_address).chain(ended);
+            for Part { object, range, writes, via } in all {
                 // Of alike uses by an in-order queue the last one stands for all: what comes after
                 // it comes after those before it.
                 let uses = self.uses.entry(object).or_default();
                 let same = |u: &&mut Use| {
-                    (u.at.0, u.like, u.range, u.writes) == (at.0, like, range, writes)
+                    (u.at.0, u.like, u.range, u.writes, u.via) == (at.0, like, range, writes, via)
                 };
                 if let (true, Some(same)) = (in_order, uses.iter_mut().find(same)) {
                     same.at = at;
@@ -329,7 +334,7 @@ impl Races {
                 let name = name_of(seen);
                 let place = seen.place.map(str::to_owned);
                 let function = seen.function.to_owned();
-                let own = Use { at, like, range, writes, name, function, place, in_order };
+                let own = Use { at, like, range, via, writes, name, function, place, in_order };
                 self.against_earlier(object, own, &before, to);
             }
         }
@@ -339,6 +344,36 @@ impl Races {
         if !enqueued.app_event() {
             // Nothing can name it.
             self.order.forget(record.id as u32);
+        }
+    }
+
+    /// A command uses what is mapped: for writing, or it writes itself.
+    fn while_mapped(&self, seen: &Seen<'_>, part: &Part, before: &order::Clock, to: &mut Findings) {
+        let Object::Memory(id) = part.object else { return };
+        let is_kernel = seen.launched().is_some();
+        for mapping in self.mappings.of(id) {
+            let meets = match is_kernel {
+                true => part.range.overlaps(mapping.range),
+                false => part.range.meets(mapping.range),
+            };
+            let was_before = before.holds(mapping.at) && !before.is_full();
+            if !meets || !was_before || !(mapping.writes || part.writes) {
+                continue;
+            }
+            let how = if mapping.writes { "for writing" } else { "for reading" };
+            let verb = if part.writes { "writes" } else { "reads" };
+            let text = format!("{} {verb} what is mapped {how}", name_of(seen));
+            let mut key = Key::new(Rule::UsedWhileMapped, text).at(seen.function, seen.place);
+            key.other_place.clone_from(&mapping.place);
+            to.add(key, None, Some(self.shown(id)));
+        }
+    }
+
+    /// What a finding calls a memory object.
+    fn shown(&self, id: u32) -> String {
+        match self.memory.get(&id).and_then(|m| m.bytes) {
+            Some(bytes) => format!("memory object #{id} ({bytes} bytes)"),
+            None => format!("memory object #{id}"),
         }
     }
 
@@ -358,10 +393,15 @@ impl Races {
             if (earlier.writes || own.writes)
                 && earlier.at != own.at
                 && !same_queue
+                && (own.via.is_none() || own.via != earlier.via)
                 && earlier.meets(&own)
                 && !before.holds(earlier.at)
             {
-                let verb = |writes: bool| if writes { "writes" } else { "reads" };
+                let verb = |of: &Use| match (object, of.like.0, of.writes) {
+                    (Object::Host, K::UnmapMemObject, _) => "takes away",
+                    (_, _, true) => "writes",
+                    (_, _, false) => "reads",
+                };
                 let where_from = match earlier.at.0 == own.at.0 {
                     true => "on one out-of-order queue",
                     false => "on two queues",
@@ -369,9 +409,9 @@ impl Races {
                 let text = format!(
                     "{} {} what {} {}, {where_from}{}",
                     earlier.name,
-                    verb(earlier.writes),
+                    verb(earlier),
                     own.name,
-                    verb(own.writes),
+                    verb(&own),
                     object.kind()
                 );
                 let mut key =
@@ -388,7 +428,8 @@ impl Races {
             }
         }
         if uses.iter().any(|u| {
-            u.at == own.at && u.like == own.like && u.range == own.range && u.writes == own.writes
+            (u.at, u.like, u.range, u.writes, u.via)
+                == (own.at, own.like, own.range, own.writes, own.via)
         }) {
             return;
         }
@@ -398,130 +439,20 @@ impl Races {
         uses.push(own);
     }
 
-    /// What a command uses: object, bytes, and whether it writes them.
-    fn accesses(&mut self, seen: &Seen<'_>, told: Option<Detail>) -> Vec<(u32, Range, bool)> {
-        let Some(record) = seen.enqueued().map(|e| &e.record) else { return Vec::new() };
-        let (object, other) = (record.object, record.object2);
-        let [first, size, second] = told.map_or([0, u64::MAX, 0], |told| told.values);
-        let (here, there) = (Range::new(first, size), Range::new(second, size));
-        match record.kind {
-            K::NdRange | K::Task => self.launch(seen, object),
-            K::ReadBuffer => vec![(object, here, false)],
-            K::WriteBuffer | K::FillBuffer => vec![(object, here, true)],
-            K::CopyBuffer => vec![(object, here, false), (other, there, true)],
-            K::ReadBufferRect | K::ReadImage => vec![(object, Range::WHOLE, false)],
-            K::WriteBufferRect | K::WriteImage | K::FillImage => vec![(object, Range::SOME, true)],
-            K::CopyBufferRect | K::CopyImage | K::CopyImageToBuffer | K::CopyBufferToImage => {
-                vec![(object, Range::SOME, false), (other, Range::SOME, true)]
-            }
-            K::MapBuffer | K::MapImage => {
-                let writes = record.extra & MAP_WRITES != 0;
-                if let (true, Some(memory)) = (writes, self.memory.get_mut(&object)) {
-                    memory.writable += 1;
-                }
-                let range = if record.kind == K::MapBuffer { here } else { Range::WHOLE };
-                // From then on the host may write it, until it is unmapped.
-                vec![(object, range, writes)]
-            }
-            K::UnmapMemObject => match self.memory.get_mut(&object) {
-                Some(memory) if memory.writable > 0 => {
-                    memory.writable -= 1;
-                    vec![(object, Range::WHOLE, true)]
-                }
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
+    /// The objects among a kernel's arguments, each once.
+    pub fn arguments(&self, kernel: u32) -> BTreeSet<u32> {
+        let all = self.arguments.get(&kernel).into_iter().flat_map(BTreeMap::values);
+        all.copied().filter(|id| *id != 0).collect()
     }
 
-    fn launch(&mut self, seen: &Seen<'_>, kernel: u32) -> Vec<(u32, Range, bool)> {
-        let mut out = Vec::new();
-        let arguments = self.arguments.get(&kernel).cloned().unwrap_or_default();
-        for (index, object) in arguments {
-            let Some(flags) = self.memory.get(&object).map(|memory| memory.flags) else { continue };
-            if let Some(writes) = self.writes(seen, kernel, index, flags) {
-                out.push((object, Range::WHOLE, writes));
-            }
-        }
-        out
+    /// The process died in a call of a thread.
+    pub fn died(&mut self, thread: u32, at: &At<'_>, to: &mut Findings) {
+        self.lent.judge(thread, at, &self.order, to);
     }
 
-    /// Whether a kernel writes what it has as an argument, in memory with such flags; none where it
-    /// does not use it, or where that is not known.
-    fn writes(&mut self, seen: &Seen<'_>, kernel: u32, index: u32, flags: u64) -> Option<bool> {
-        let shown = self.kernels.get(&kernel).and_then(Option::as_ref);
-        let shown = shown.and_then(|all| all.get(index as usize)).copied();
-        match shown.unwrap_or_else(|| self.parameters.access(kernel, index)) {
-            Access::Nothing => None,
-            Access::Reads => Some(false),
-            _ if flags & MEM_READ_ONLY != 0 => Some(false),
-            Access::Writes => Some(true),
-            Access::Unknown(_) if flags & MEM_WRITE_ONLY != 0 => Some(true),
-            Access::Unknown(why) => {
-                let name = seen.definitions.kernel_name(kernel);
-                self.unknown.insert(format!("argument {index} of {name} ({})", why.text()));
-                None
-            }
-        }
-    }
-
-    /// What a command uses by addresses: what was told of it, and what its kernel was given. Of what a
-    /// kernel points to the first byte alone is known to be meant: others may use what lies behind it.
-    fn by_address(
-        &mut self,
-        seen: &Seen<'_>,
-        (at, like): (Place, Like),
-        touched: &[Detail],
-    ) -> Vec<(Object, Range, bool)> {
-        let kind = like.0;
-        let mut out = Vec::new();
-        let mut users = Vec::new();
-        for told in touched {
-            let [address, bytes, how] = told.values;
-            let svm = self.addresses.find(address);
-            let Some(svm) = svm else {
-                if matches!(kind, K::ReadBuffer | K::WriteBuffer | K::SvmMemcpy) {
-                    let range = Range::new(address, bytes);
-                    out.push((Object::Host, range, how & detail::WRITES != 0));
-                }
-                continue;
-            };
-            if !svm.is_coarse() {
-                continue;
-            }
-            users.push(svm.number);
-            let object = Object::Svm(svm.number);
-            let range = if bytes == 0 { svm.range } else { Range::new(address, bytes) };
-            match kind {
-                K::SvmUnmap => {
-                    out.extend(self.addresses.unmap(address).map(|range| (object, range, true)));
-                }
-                _ => {
-                    let writes = how & (detail::WRITES | detail::FREES) != 0;
-                    if kind == K::SvmMap && writes {
-                        self.addresses.map(address, range);
-                    }
-                    out.push((object, range, writes));
-                }
-            }
-        }
-        if kind.is_kernel() {
-            for (index, svm, address) in self.addresses.of_kernel(like.1) {
-                if !svm.is_coarse() {
-                    continue;
-                }
-                users.push(svm.number);
-                let writes = index.and_then(|index| self.writes(seen, like.1, index, svm.flags));
-                let range = Range::new(address, 1);
-                out.extend(writes.map(|writes| (Object::Svm(svm.number), range, writes)));
-            }
-        }
-        for number in users {
-            let place = seen.place.map(str::to_owned);
-            let user = User { at, name: name_of(seen), place };
-            self.users.entry(number).or_default().insert((at.0, like), user);
-        }
-        out
+    /// The end of the process, in order.
+    pub fn finish(&self, to: &mut Findings) {
+        self.addresses.finish(to);
     }
 
     /// What could not be judged.

@@ -57,6 +57,12 @@ impl Clock {
         self.delayed
     }
 
+    /// Whether it counts as holding everything, since there was too much to hold.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.everything
+    }
+
     fn join(&mut self, other: &Self) {
         self.everything |= other.everything;
         self.delayed |= other.delayed;

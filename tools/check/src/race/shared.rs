@@ -3,7 +3,10 @@
 //! order.
 #![forbid(unsafe_code)]
 
-use super::Range;
+use super::part::Range;
+use crate::document::{Findings, Key};
+use crate::rules::Rule;
+use crate::seen::Seen;
 use clscope_trace::record::{Detail, detail};
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,6 +52,8 @@ pub struct Addresses {
     made: u64,
     /// By the first address.
     allocations: BTreeMap<u64, Svm>,
+    /// Where each of them was made that is not given back, by its first address.
+    places: BTreeMap<u64, Option<String>>,
     /// Addresses among the arguments of kernels.
     arguments: HashMap<u32, BTreeMap<u32, u64>>,
     /// What kernels reach beside their arguments.
@@ -65,12 +70,39 @@ impl Addresses {
         // What lay there was given back.
         self.allocations.retain(|_, known| !known.range.overlaps(range));
         self.made += 1;
+        self.places.retain(|address, _| self.allocations.contains_key(address));
+        self.places.insert(address, None);
         self.allocations.insert(address, Svm { number: self.made, range, flags });
     }
 
     /// Memory was given back: what it was.
     pub fn freed(&mut self, address: u64) -> Option<Svm> {
+        self.given_back(address);
         self.allocations.remove(&address).filter(|svm| svm.is_coarse())
+    }
+
+    /// The call that made memory, which it returns, has this place.
+    pub fn placed(&mut self, seen: &Seen<'_>) {
+        let made = seen.argument("return").and_then(|address| self.places.get_mut(&address));
+        if let Some(place) = made {
+            *place = seen.place.map(str::to_owned);
+        }
+    }
+
+    /// It is given back, or a command does that when its time has come.
+    pub fn given_back(&mut self, address: u64) {
+        self.places.remove(&address);
+    }
+
+    /// The end of the process, in order: what was not given back.
+    pub fn finish(&self, to: &mut Findings) {
+        for (address, place) in &self.places {
+            let Some(svm) = self.allocations.get(address) else { continue };
+            let text = "clSVMAlloc made shared virtual memory that is not freed".to_owned();
+            let key = Key::new(Rule::NeverReleased, text).at("clSVMAlloc", place.as_deref());
+            let bytes = svm.range.end - svm.range.begin;
+            to.add(key, None, Some(format!("{address:#x} ({bytes} bytes)")));
+        }
     }
 
     /// The allocation in which an address lies.

@@ -20,6 +20,8 @@ use std::process::ExitCode;
 
 /// Exit code where something was found that `--fail-on` names.
 const FOUND: u8 = 3;
+/// Exit code where nothing was, and a process died inside a call.
+const NOT_JUDGED: u8 = 4;
 
 /// Options of `clscope check`.
 #[derive(Debug, clap::Args)]
@@ -32,8 +34,9 @@ const FOUND: u8 = 3;
   clscope check --fail-on warning -- ./app     exit code 3 on a warning, too
   clscope check --format json -- ./app | jq '.findings[0]'
 
-Exit code: 3 where something was found that --fail-on names, else that of APP, or 0; 1 where the
-command itself failed."
+Exit code: 3 where something was found that --fail-on names, else that of APP, or 0; 4 in place of 0
+where a process died inside a call, since what came after was not judged; 1 where the command itself
+failed."
 )]
 pub struct Args {
     /// Trace directory [default: the newest of the working directory]
@@ -109,7 +112,7 @@ fn rule(text: &str) -> Result<String, String> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.command.is_empty() {
         let found = judged(&args.trace.iter().cloned().collect::<Vec<_>>(), args)?;
-        return Ok(found.unwrap_or(ExitCode::SUCCESS));
+        return Ok(found.exit_code(|| ExitCode::SUCCESS, true));
     }
     let temporary;
     let base: OsString = match &args.output {
@@ -131,11 +134,30 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         say(format_args!("the application was ended by {}", system::signal_name(number)));
     }
     let found = judged(&[trace], args)?;
-    Ok(found.unwrap_or_else(|| end_alike(end, held)))
+    Ok(found.exit_code(|| end_alike(end, held), end == End::Code(0)))
 }
 
-/// Judges traces and writes what was found; an exit code where that is to be told by it.
-fn judged(traces: &[PathBuf], args: &Args) -> Result<Option<ExitCode>> {
+/// What the exit code tells of.
+struct Found {
+    /// What `--fail-on` names.
+    any: bool,
+    /// Something was not judged, since a process died.
+    died: bool,
+}
+
+impl Found {
+    /// The exit code; `own` where nothing was found, which is 0 where the application ended well.
+    fn exit_code(&self, own: impl FnOnce() -> ExitCode, is_well: bool) -> ExitCode {
+        match self {
+            Self { any: true, .. } => ExitCode::from(FOUND),
+            Self { died: true, .. } if is_well => ExitCode::from(NOT_JUDGED),
+            _ => own(),
+        }
+    }
+}
+
+/// Judges traces and writes what was found.
+fn judged(traces: &[PathBuf], args: &Args) -> Result<Found> {
     let profile = Profile::open(traces)?;
     let view = profile.view(Options {
         name_sites: true,
@@ -163,8 +185,11 @@ fn judged(traces: &[PathBuf], args: &Args) -> Result<Option<ExitCode>> {
             out.flush()?;
         }
     }
-    let told = args.fail_on.severity().is_some_and(|s| document.at_least(s).next().is_some());
-    Ok(told.then(|| ExitCode::from(FOUND)))
+    let severity = args.fail_on.severity();
+    Ok(Found {
+        any: severity.is_some_and(|s| document.at_least(s).next().is_some()),
+        died: severity.is_some() && !document.ended_inside.is_empty(),
+    })
 }
 
 fn write_to(path: &Path, args: &Args, document: &Document) -> Result<()> {

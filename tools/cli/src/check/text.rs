@@ -15,13 +15,25 @@ macro_rules! put {
 /// All findings, the worst first, each with its rule and remedy, and what could not be judged.
 pub fn render(of: &Document) -> String {
     let mut out = Page::default();
+    for call in &of.ended_inside {
+        put!(
+            out,
+            "{} died or was ended inside {}: what came after was not judged",
+            call.process,
+            call.function
+        );
+        if let Some(place) = &call.place {
+            put!(out, "    at {place}");
+        }
+    }
     let number = |severity, one: &str, many: &str| count(of.count(severity) as u64, one, many);
     put!(
         out,
-        "{}, {}, {} about time; {} rules",
+        "{}, {}, {} about time{}; {} rules",
         number(Severity::Error, "error", "errors"),
         number(Severity::Warning, "warning", "warnings"),
         number(Severity::Performance, "finding", "findings"),
+        if of.ended_inside.is_empty() { "" } else { " up to there" },
         Rule::ALL.len()
     );
     let several =

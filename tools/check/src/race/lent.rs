@@ -1,0 +1,59 @@
+//! Memory of the host that transfers use, and what of it was found unmapped while they may still run.
+//! Refuses to take memory for freed that an allocator keeps mapped.
+#![forbid(unsafe_code)]
+
+use super::User;
+use super::order::Order;
+use super::part::Range;
+use crate::document::{Findings, Key};
+use crate::rules::Rule;
+use crate::seen::At;
+use std::collections::{HashMap, VecDeque};
+
+/// Transfers that are remembered: the newest.
+const REMEMBERED: usize = 256;
+
+/// What transfers use of the host's memory.
+#[derive(Default)]
+pub struct Lent {
+    to: VecDeque<(Range, User)>,
+    /// What threads found unmapped when they began to wait.
+    unmapped: HashMap<u32, Vec<Range>>,
+}
+
+impl Lent {
+    /// A transfer uses it.
+    pub fn uses(&mut self, range: Range, user: User) {
+        if self.to.len() == REMEMBERED {
+            self.to.pop_front();
+        }
+        self.to.push_back((range, user));
+    }
+
+    /// A thread found it unmapped.
+    pub fn unmapped(&mut self, thread: u32, range: Range) {
+        self.unmapped.entry(thread).or_default().push(range);
+    }
+
+    /// What a thread found when it began a call.
+    pub fn judge(&mut self, thread: u32, at: &At<'_>, order: &Order, to: &mut Findings) {
+        let Some(gone) = self.unmapped.remove(&thread) else { return };
+        self.to.retain(|(_, user)| !order.known(user.at));
+        for (range, user) in &self.to {
+            if !gone.contains(range) {
+                continue;
+            }
+            let what = format!(
+                "{} uses memory of the host that was not mapped any more when the host began to wait",
+                user.name
+            );
+            let mut key = Key::new(Rule::FreedInUse, at.says(&what)).at(at.function, at.place);
+            key.other_place.clone_from(&user.place);
+            to.add(
+                key,
+                None,
+                Some(format!("{:#x} ({} bytes)", range.begin, range.end - range.begin)),
+            );
+        }
+    }
+}
