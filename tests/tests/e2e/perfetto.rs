@@ -381,3 +381,71 @@ fn each_host_is_a_machine_on_one_timeline() {
     let (least, most) = (offsets.iter().min().unwrap(), offsets.iter().max().unwrap());
     assert!(most - least < 10_000_000, "{offsets:?}");
 }
+
+const TOTALS: &str = "select s.name name, extract_arg(s.arg_set_id, 'debug.launches') launches, extract_arg(s.arg_set_id, 'debug.timed') timed, extract_arg(s.arg_set_id, 'debug.total_ns') ns, extract_arg(s.arg_set_id, 'debug.total_low_ns') low, extract_arg(s.arg_set_id, 'debug.total_high_ns') high, extract_arg(s.arg_set_id, 'debug.energy_J') joules, extract_arg(s.arg_set_id, 'debug.energy_low_J') least, extract_arg(s.arg_set_id, 'debug.sum_of[1]') second from slice s join track t on s.track_id = t.id where t.name = 'totals of the run'";
+
+/// What spans do not add up to is on a track of its own: the report's figures, found by SQL.
+#[test]
+fn totals_that_spans_do_not_add_up_to_are_on_a_track() {
+    let Some(processor) = processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let asked = |more: &[&str]| {
+        let export = ["export", "perfetto", "t.clscope", "-o", "t.pftrace"];
+        stage.clscope(export).args(more).run().success();
+        let report = ["report", "t.clscope", "--format", "json"];
+        let report = stage.clscope(report).args(more).run().success();
+        let report: Value = serde_json::from_str(&report.stdout).unwrap();
+        let mut answers = ask(&processor, &stage.join("t.pftrace"), &[WARNINGS, TOTALS]);
+        assert!(answers[0].is_empty(), "imported with warnings: {:?}", answers[0]);
+        (report, answers.pop().unwrap())
+    };
+    let near = |a: &Value, b: &Value| {
+        let [a, b] = [a, b].map(|of| of.as_f64().unwrap_or_else(|| panic!("{a} {b}")));
+        (a - b).abs() <= 1e-9 * b.abs()
+    };
+    // All launches timed, and no sensor: nothing is missing from the sums over spans.
+    stage.app(Mode::Record, "t", "rounds 5").env("CLSCOPE_DEVICE_TIMING", "event").run().success();
+    assert_eq!(asked(&[]).1.len(), 0);
+    std::fs::remove_dir_all(stage.join("t.clscope")).unwrap();
+    let run = stage.app(Mode::Preload, "t", "rounds 1600 4096");
+    run.env("CLSCOPE_DEVICE_TIMING", "sample").run().success();
+    let (report, rows) = asked(&[]);
+    let mut found = 0;
+    for row in ["kernels", "transfers"].iter().flat_map(|list| report[*list].as_array().unwrap()) {
+        let own =
+            rows.iter().find(|own| own["name"] == row["name"] && own["launches"] == row["count"]);
+        if row["left_out"] == 0 {
+            continue;
+        }
+        let own = own.unwrap_or_else(|| panic!("{row} is none of {rows:?}"));
+        assert_eq!(own["timed"], row["time_ns"]["count"]);
+        let total = &row["estimate"]["total_ns"];
+        for (ours, theirs) in [("ns", "value"), ("low", "low"), ("high", "high")] {
+            assert!(near(&own[ours], &total[theirs]), "{own} {total}");
+        }
+        found += 1;
+    }
+    assert!(found > 0, "{report:#}");
+    // Joules that several have together: the same frame again and again.
+    std::fs::remove_dir_all(stage.join("t.clscope")).unwrap();
+    let frames = stage.app(Mode::Record, "t", "frames 100 0 fixed finish in-order 10");
+    frames.env("CLSCOPE_DEVICE_TIMING", "event").run().success();
+    let spans = crate::energy::spans(&stage);
+    let (first, last) = (spans[0].0 - 4e9, spans[spans.len() - 1].1 + 1e9);
+    std::fs::write(stage.join("readings"), crate::energy::flat(first, last, 10.0)).unwrap();
+    let (report, rows) = asked(&["--readings", "readings"]);
+    let groups = report["energy"]["devices"][0]["groups"].as_array().unwrap();
+    let of_several = |group: &&Value| group["names"].as_array().unwrap().len() > 1;
+    let sums: Vec<&Value> = groups.iter().filter(of_several).collect();
+    let told: Vec<&Value> = rows.iter().filter(|row| !row["second"].is_null()).collect();
+    assert_eq!(told.len(), sums.len(), "{rows:?} {groups:?}");
+    for (own, group) in told.iter().zip(&sums) {
+        assert_eq!(
+            (&own["name"], &own["second"]),
+            (&"joules known only as a sum".into(), &group["names"][1])
+        );
+        assert!(near(&own["joules"], &group["joules"]["value"]), "{own} {group}");
+        assert!(near(&own["least"], &group["joules"]["low"]), "{own} {group}");
+    }
+    assert!(!sums.is_empty(), "{groups:?}");
+}

@@ -137,12 +137,14 @@ fn body(args: &Args) -> Result<Vec<u8>> {
         }
         Show::Perfetto => {
             let power = power::Power::of(&view)?;
+            let times = || view.times();
             let document = perfetto::Document {
                 trace: view.trace(),
                 alignment: view.alignment(),
                 power: &power,
                 by: view.energy_grouping(),
                 sources: &names,
+                report: &times,
                 options: perfetto::Options::default(),
             };
             document.write(&mut body)?;

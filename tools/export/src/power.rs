@@ -74,6 +74,17 @@ impl Figures {
     }
 }
 
+/// Joules of one kernel or direction of transfers in the whole run, or of several that are known only
+/// together.
+pub struct Joules {
+    /// Of what: classes of the energy's.
+    pub names: Vec<String>,
+    /// On what.
+    pub device: String,
+    /// Joules.
+    pub all: Interval,
+}
+
 /// Power of device spans: figures by (process, device, class, is it a kernel).
 #[derive(Default)]
 pub struct Power {
@@ -84,6 +95,8 @@ pub struct Power {
     commands: clscope_profile::counters::snapshots::Figured,
     /// Tracks.
     pub counters: Vec<Counter>,
+    /// Joules of all launches, spans or not; no class is in two.
+    pub joules: Vec<Joules>,
     /// For the document's head: how the figures were obtained.
     pub told: Value,
 }
@@ -167,6 +180,12 @@ impl Power {
             for (process, id) in &device.members {
                 out.figures.insert((process.0, *id), figures.clone());
             }
+            let groups = device.groups.iter().filter(|group| !group.is_repetitions());
+            out.joules.extend(groups.map(|group| Joules {
+                names: group.names.clone(),
+                device: device.device.clone(),
+                all: group.joules,
+            }));
             told.push(serde_json::json!({
                 "device": device.device,
                 "formula": device.formula,
@@ -207,20 +226,37 @@ impl Power {
             return Ok(());
         }
         let trace = view.trace();
+        let by = view.energy_grouping();
+        let variant = by.variant();
         // Seconds and number of a class's spans, by process and device.
         type Lengths = HashMap<(String, bool), (f64, f64)>;
         let mut lengths: HashMap<(u32, u32), Lengths> = HashMap::new();
+        // The same by what decides the class, so that names are looked up once: process, object,
+        // queue, variant, kind.
+        let mut known: HashMap<(u32, u32, u32, u32, u8), usize> = HashMap::new();
+        type Class = ((u32, u32), (String, bool));
+        let mut sums: Vec<(Option<Class>, f64, f64)> = Vec::new();
         for event in trace.events(Some(view.alignment())) {
             let Event::Command(command) = event else { continue };
             let Outcome::Timed(times) = &command.outcome else { continue };
-            let definitions = &trace.process(command.process).definitions;
-            let Some(device) = definitions.clock_device(command.enqueued.record.queue) else {
-                continue;
-            };
-            let Some(class) = class_name(trace, &command, view.energy_grouping()) else { continue };
-            let of = lengths.entry((command.process.0, device)).or_default();
-            let sum = of.entry(class).or_default();
-            *sum = (sum.0 + times.duration() as f64 * 1e-9, sum.1 + 1.0);
+            let record = &command.enqueued.record;
+            let (process, variant) = (command.process.0, variant.map_or(0, |of| of(record)));
+            let what = (process, record.object, record.queue, variant, record.kind as u8);
+            let at = *known.entry(what).or_insert_with(|| {
+                let definitions = &trace.process(command.process).definitions;
+                let device = definitions.clock_device(record.queue);
+                let class = device.zip(class_name(trace, &command, by));
+                sums.push((class.map(|(device, class)| ((process, device), class)), 0.0, 0.0));
+                sums.len() - 1
+            });
+            let Some(sum) = sums.get_mut(at) else { continue };
+            sum.1 += times.duration() as f64 * 1e-9;
+            sum.2 += 1.0;
+        }
+        for (class, length, count) in sums {
+            let Some((device, class)) = class else { continue };
+            let sum = lengths.entry(device).or_default().entry(class).or_default();
+            *sum = (sum.0 + length, sum.1 + count);
         }
         for device in &view.energy()?.devices {
             let members: Vec<(u32, u32)> =

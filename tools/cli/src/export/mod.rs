@@ -223,12 +223,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let output = args.output.as_deref();
             let told = timeline(&args.common, output, "pftrace", whole, |opened, out| {
                 check_window(&options, opened.view.trace())?;
+                let times = || opened.view.times();
                 let document = perfetto::Document {
                     trace: opened.view.trace(),
                     alignment: opened.view.alignment(),
                     power: opened.power,
                     by: opened.view.energy_grouping(),
                     sources: opened.names,
+                    report: &times,
                     options,
                 };
                 Ok(document.write(out)?)

@@ -147,10 +147,12 @@ pub type Key = (String, String);
 /// Of the kernels that are wanted, all in one pass.
 pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Details> {
     let trace = view.trace();
-    let mut out: BTreeMap<Key, (Details, ById, ById)> = BTreeMap::new();
+    let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut out: Vec<(Details, ById, ById)> = Vec::new();
     let by = view.row_grouping();
     let variant = by.variant();
-    let mut known: BTreeMap<(u32, u32, u32, u32), Option<Key>> = BTreeMap::new();
+    // What decides the row, so that names are looked up once.
+    let mut known: HashMap<(u32, u32, u32, u32), Option<usize>> = HashMap::new();
     for event in trace.events(Some(view.alignment())) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
@@ -161,19 +163,20 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
         let definitions = &trace.process(command.process).definitions;
         let variant = variant.map_or(0, |of| of(record));
         let of = (process, record.object, record.queue, variant);
-        let key = known.entry(of).or_insert_with(|| {
+        let at = *known.entry(of).or_insert_with(|| {
             let device = definitions.clock_device(record.queue).unwrap_or(0);
             let name = by.name(trace, command.process, record.object, variant);
             let key = (name, definitions.device_name(device).into_owned());
-            wanted.contains(&key).then_some(key)
+            wanted.contains(&key).then(|| {
+                *keys.entry(key).or_insert_with(|| {
+                    let kernel = definitions.kernel_name(record.object).into_owned();
+                    let details = Details { kernel, ..Details::default() };
+                    out.push((details, ById::new(), ById::new()));
+                    out.len() - 1
+                })
+            })
         });
-        let Some(key) = key else { continue };
-        if !out.contains_key(key) {
-            let kernel = definitions.kernel_name(record.object).into_owned();
-            let details = Details { kernel, ..Details::default() };
-            out.insert(key.clone(), (details, ById::new(), ById::new()));
-        }
-        let Some((details, sizes, places)) = out.get_mut(key) else { continue };
+        let Some((details, sizes, places)) = at.and_then(|at| out.get_mut(at)) else { continue };
         let times = match &command.outcome {
             Outcome::Timed(times) => Some(times),
             _ => None,
@@ -208,11 +211,12 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
     let place = |process: u32, id: u32| {
         view.sites().get(ProcessIndex(process), id).map(|site| cut(&site.name))
     };
-    let named = |(key, (details, sizes, places)): (Key, (Details, ById, ById))| {
+    let named = |(key, at): (Key, usize)| {
+        let (details, sizes, places) = out.get_mut(at).map(std::mem::take)?;
         let (sizes, places) = (by_name(&sizes, size), by_name(&places, place));
-        (key, Details { sizes, places, ..details })
+        Some((key, Details { sizes, places, ..details }))
     };
-    out.into_iter().map(named).collect()
+    keys.into_iter().filter_map(named).collect()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod commands;
 mod counters;
 mod numbers;
 mod packets;
+mod totals;
 mod tracks;
 mod waits;
 
@@ -26,6 +27,7 @@ use clscope_analysis::event::{Call, Event, Kept};
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, Span};
 use clscope_profile::energy::activity::Grouping;
+use clscope_profile::report::Report;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
@@ -88,6 +90,9 @@ pub struct Document<'t, 'a> {
     pub by: Grouping<'t>,
     /// Names of the trace directories.
     pub sources: &'t [String],
+    /// The report's figures of times: asked for where sampling left launches out alone, since they
+    /// take a pass over the trace.
+    pub report: &'t dyn Fn() -> Report,
     /// What is shown.
     pub options: Options,
 }
@@ -130,6 +135,8 @@ impl Document<'_, '_> {
         summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));
         summary.issues.extend(missing::issues(self.trace, &missing));
         pen.about(&summary, bounds.begin)?;
+        let report = (summary.not_sampled > 0).then(self.report);
+        pen.totals(report.as_ref(), bounds.begin.max(pen.window.begin))?;
         Ok(summary)
     }
 }

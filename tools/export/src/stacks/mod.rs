@@ -24,7 +24,7 @@ use clscope_profile::error::ReadingsError;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use clscope_profile::sites::Place;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What the width of a frame stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,25 +122,38 @@ struct Class {
 pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsError> {
     let trace = view.trace();
     let by = view.energy_grouping();
-    let report = view.times();
+    let variant = by.variant();
     // Process, place, name, class, device.
     type Key = (u32, u32, String, Option<(String, bool)>, u32);
-    let mut found: BTreeMap<Key, (f64, u64, u64)> = BTreeMap::new();
+    let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut sums: Vec<(f64, u64, u64)> = Vec::new();
+    // What decides them, so that names are looked up once: process, place, object, queue, variant,
+    // kind.
+    let mut known: HashMap<(u32, u32, u32, u32, u32, u8), usize> = HashMap::new();
     for event in trace.events(Some(view.alignment())) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
-        let definitions = &trace.process(command.process).definitions;
         let site = if by_site { record.site } else { 0 };
-        let name = command_name(&command.enqueued, definitions).into_owned();
-        let device = definitions.clock_device(record.queue).unwrap_or(0);
-        let key = (command.process.0, site, name, class_name(trace, &command, by), device);
-        let sums = found.entry(key).or_default();
+        let (process, variant) = (command.process.0, variant.map_or(0, |of| of(record)));
+        let what = (process, site, record.object, record.queue, variant, record.kind as u8);
+        let at = *known.entry(what).or_insert_with(|| {
+            let definitions = &trace.process(command.process).definitions;
+            let name = command_name(&command.enqueued, definitions).into_owned();
+            let device = definitions.clock_device(record.queue).unwrap_or(0);
+            let key = (process, site, name, class_name(trace, &command, by), device);
+            *keys.entry(key).or_insert_with(|| {
+                sums.push((0.0, 0, 0));
+                sums.len() - 1
+            })
+        });
+        let Some(sums) = sums.get_mut(at) else { continue };
         if let Outcome::Timed(times) = &command.outcome {
             sums.0 += times.duration() as f64;
         }
         sums.1 += 1;
         sums.2 = sums.2.saturating_add(record.bytes);
     }
+    let found = keys.into_iter().map(|(key, at)| (key, sums[at]));
     let mut stacks = Vec::with_capacity(found.len());
     let mut classes: BTreeMap<(u32, u32, (String, bool)), Class> = BTreeMap::new();
     let mut named: BTreeMap<(String, String), Class> = BTreeMap::new();
@@ -166,7 +179,9 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
         }
         stacks.push(Stack { frames, time_ns, microjoules: None, count, bytes });
     }
-    estimate(&mut stacks, &named, &report);
+    if view.stats().devices.values().any(|device| device.left_out > 0) {
+        estimate(&mut stacks, &named, &view.times());
+    }
     for device in &view.energy()?.devices {
         attribute(&mut stacks, &classes, device);
     }
