@@ -5,11 +5,12 @@ use crate::real_apps::{PYOPENCL, given};
 use clscope_tests::{Mode, Runtime, Stage, artifacts, skip};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 /// The rule that a fault of the fixture breaks; those of runtimes that check handles break another,
 /// too.
-const FAULTS: [(&str, &str); 35] = [
+const FAULTS: [(&str, &str); 38] = [
     ("never-released", "never-released"),
     ("event-never-released", "event-never-released"),
     ("event-unused", "event-unused"),
@@ -33,6 +34,9 @@ const FAULTS: [(&str, &str); 35] = [
     ("race-host", "data-race"),
     ("race-binary", "data-race"),
     ("freed-in-use", "freed-in-use"),
+    ("race-by-function", "data-race"),
+    ("race-by-pointer", "data-race"),
+    ("race-by-macro", "data-race"),
     ("race-rows", "data-race"),
     ("race-boxes", "data-race"),
     ("race-copies", "data-race"),
@@ -141,6 +145,25 @@ fn what_a_call_names_is_judged_also_where_the_process_dies_in_it() {
             assert_eq!(code, Some(if died { 4 } else { 0 }), "{fault} on {runtime:?}");
             std::fs::remove_dir_all(stage.join("deadly.clscope")).unwrap();
         }
+    }
+}
+
+/// The recorder cannot see what the allocator keeps: the transfers are named that may be why.
+#[test]
+fn transfers_that_were_under_way_at_a_death_are_told() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let app = artifacts().fixture("faults").display().to_string();
+        let words = ["check", "--format", "json", "--to", "found.json", "--", &app, "abort"];
+        let ran = stage.clscope(words).run();
+        let found = document(&std::fs::read_to_string(stage.join("found.json")).unwrap());
+        // It ends as the application does.
+        assert_eq!(ran.status.signal(), Some(6), "{runtime:?}: {found:#}");
+        let notes = found["notes"].to_string();
+        assert!(
+            notes.contains("might still use memory of the host: WriteBuffer at main"),
+            "{notes}"
+        );
     }
 }
 

@@ -156,6 +156,10 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 process.label
             ));
         }
+        let ended = process.definitions.exit.is_some();
+        if let Some(note) = state.races.as_ref().filter(|_| !ended).and_then(Races::why_ended) {
+            notes.push(format!("{}: {note}", process.label));
+        }
         if let Some(note) = state.races.as_ref().and_then(Races::notes) {
             notes.push(format!("{}: {note}", process.label));
         }

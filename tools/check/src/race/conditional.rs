@@ -1,18 +1,27 @@
 //! What the preprocessor may do to OpenCL C: which tokens stand inside conditional text, and what
-//! macros may put in a name's place. Refuses to evaluate a condition other than `0` and `1`.
+//! macros put in a name's place, or may put there. Refuses to evaluate a condition other than `0` and `1`.
 #![forbid(unsafe_code)]
 
-use clscope_profile::opencl_c::{Piece, is_name, pieces, tokens};
+use clscope_profile::opencl_c::{Piece, bracketed, is_name, pieces, tokens};
 use std::collections::{HashMap, HashSet};
 
 /// Deepest nesting of conditionals that is looked at; compilers must take 63 (C99 5.2.4.1).
 const DEEPEST: usize = 255;
+/// Most tokens that macros may make of a source.
+const MOST_TOKENS: usize = 1 << 21;
+/// Deepest nesting of macros that is followed.
+const DEEPEST_MACRO: usize = 64;
 
 /// The pieces of a source that may be compiled: text with its branch, and what macros stand for.
 #[derive(Default)]
 pub struct Source {
     texts: Vec<(String, usize)>,
-    defines: Vec<String>,
+    /// Definitions of macros with their branches.
+    defines: Vec<(String, usize)>,
+    /// Names whose definition is taken back somewhere.
+    undefined: Vec<String>,
+    /// Something is included: it may define anything.
+    includes: bool,
     /// Each branch of a conditional: the branch that it stands in. The first is all of the text.
     parents: Vec<usize>,
 }
@@ -82,7 +91,9 @@ impl Source {
                         branch = within;
                     }
                 }
-                "define" if !is_dead => out.defines.push(rest.trim_start().to_owned()),
+                "define" if !is_dead => out.defines.push((rest.trim_start().to_owned(), branch)),
+                "undef" if !is_dead => out.undefined.push(rest.trim().to_owned()),
+                "include" | "include_next" | "import" if !is_dead => out.includes = true,
                 _ => {}
             }
         }
@@ -115,29 +126,141 @@ impl Source {
 
     /// What its directives and a build's options define.
     pub fn macros<'s>(&'s self, options: &'s str) -> Macros<'s> {
-        let mut out = Macros(HashMap::new());
-        for define in &self.defines {
+        let mut out = Macros { stands_for: HashMap::new(), known: HashMap::new() };
+        for (define, branch) in &self.defines {
             out.add(define);
+            out.know(define, *branch == 0 && !self.includes);
         }
         // `-DNAME=VALUE`, and `-D NAME`; the value may be followed by other options, which do no harm.
-        options.split("-D").skip(1).for_each(|define| out.add(define));
+        for define in options.split("-D").skip(1) {
+            out.add(define);
+            out.know(define, false);
+        }
+        for name in &self.undefined {
+            out.know(name, false);
+        }
         out
     }
 }
 
-/// Macros by name: the tokens that may stand for them.
-pub struct Macros<'s>(HashMap<&'s str, Vec<&'s str>>);
+/// A macro that is defined once, and always.
+struct Macro<'s> {
+    /// Its parameters; `None` of one that takes none.
+    parameters: Option<Vec<&'s str>>,
+    body: Vec<&'s str>,
+}
+
+/// Macros by name.
+pub struct Macros<'s> {
+    /// The tokens that may stand for them.
+    stands_for: HashMap<&'s str, Vec<&'s str>>,
+    /// What is certain to stand for them; `None` where that is not.
+    known: HashMap<&'s str, Option<Macro<'s>>>,
+}
 
 impl<'s> Macros<'s> {
     fn add(&mut self, define: &'s str) {
         if let Some((name, stands_for)) = tokens(define).split_first() {
-            self.0.entry(name).or_default().extend(stands_for);
+            self.stands_for.entry(name).or_default().extend(stands_for);
         }
+    }
+
+    /// Takes note of a definition; a second one of a name makes both uncertain.
+    fn know(&mut self, define: &'s str, is_sure: bool) {
+        let all = tokens(define);
+        let Some((name, rest)) = all.split_first() else { return };
+        let takes = define.get(name.len()..).is_some_and(|rest| rest.starts_with('('));
+        let (list, body) = match takes.then(|| bracketed(rest, 0)).flatten() {
+            Some((list, after)) => (Some(list), rest.get(after..).unwrap_or_default()),
+            None => (None, rest),
+        };
+        let words = |list: &[&'s str]| -> Vec<&'s str> {
+            list.iter().copied().filter(|token| *token != ",").collect()
+        };
+        let parameters = list.map(words);
+        let is_plain = is_sure
+            && takes == parameters.is_some()
+            && parameters.iter().flatten().all(|p| is_name(p))
+            && !body.contains(&"#");
+        let of = is_plain.then(|| Macro { parameters, body: body.to_vec() });
+        self.known.entry(name).and_modify(|known| *known = None).or_insert(of);
+    }
+
+    /// The tokens with their branches, and with what is certain to stand for macros in their places.
+    /// Others stay as they are; all do where there would be too many.
+    pub fn replaced(
+        &self,
+        tokens: Vec<&'s str>,
+        branches: Vec<usize>,
+    ) -> (Vec<&'s str>, Vec<usize>) {
+        let given: Vec<(&str, usize)> = tokens.into_iter().zip(branches).collect();
+        let mut out = Vec::with_capacity(given.len());
+        let all = match self.replace(&given, &mut Vec::new(), &mut out) {
+            Some(()) => out,
+            None => given,
+        };
+        all.into_iter().unzip()
+    }
+
+    /// `None` where there are too many.
+    fn replace(
+        &self,
+        given: &[Token<'s>],
+        within: &mut Vec<&'s str>,
+        out: &mut Vec<Token<'s>>,
+    ) -> Option<()> {
+        let mut at = 0;
+        while let Some((token, branch)) = given.get(at).copied() {
+            if out.len() > MOST_TOKENS || within.len() > DEEPEST_MACRO {
+                return None;
+            }
+            at += 1;
+            let of = self.known.get(token).and_then(Option::as_ref);
+            let Some(of) = of.filter(|_| !within.contains(&token)) else {
+                out.push((token, branch));
+                continue;
+            };
+            let body: Vec<(&str, usize)> = match &of.parameters {
+                None => of.body.iter().map(|t| (*t, branch)).collect(),
+                Some(parameters) => {
+                    let Some((arguments, after)) = arguments(given, at, branch) else {
+                        out.push((token, branch));
+                        continue;
+                    };
+                    let none = parameters.is_empty() && arguments.iter().all(|a| a.is_empty());
+                    if !none && arguments.len() != parameters.len() {
+                        out.push((token, branch));
+                        continue;
+                    }
+                    at = after;
+                    let mut body = Vec::new();
+                    for token in &of.body {
+                        match parameters.iter().position(|p| p == token) {
+                            Some(which) => {
+                                // An argument is replaced before it stands in the body.
+                                let argument = arguments.get(which).copied().unwrap_or_default();
+                                self.replace(argument, within, &mut body)?;
+                            }
+                            None => body.push((*token, branch)),
+                        }
+                        if body.len() > MOST_TOKENS {
+                            return None;
+                        }
+                    }
+                    body
+                }
+            };
+            within.push(token);
+            let done = self.replace(&body, within, out);
+            within.pop();
+            done?;
+        }
+        Some(())
     }
 
     /// Whether there is one of that name.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.stands_for.contains_key(name)
     }
 
     /// All tokens that may come of these.
@@ -146,7 +269,7 @@ impl<'s> Macros<'s> {
         let mut left: Vec<&str> = tokens.to_vec();
         let mut seen = HashSet::new();
         while let Some(token) = left.pop() {
-            let Some(stands_for) = self.0.get(token).filter(|_| seen.insert(token)) else {
+            let Some(stands_for) = self.stands_for.get(token).filter(|_| seen.insert(token)) else {
                 continue;
             };
             out.extend(stands_for.iter().copied());
@@ -171,6 +294,42 @@ impl<'s> Macros<'s> {
         }
         out
     }
+}
+
+/// A token and its branch.
+type Token<'s> = (&'s str, usize);
+/// The tokens of each argument, and where it goes on.
+type Arguments<'t, 's> = (Vec<&'t [Token<'s>]>, usize);
+
+/// The arguments of a macro whose bracket stands at `at`, all of one branch, and where it goes on.
+fn arguments<'t, 's>(
+    given: &'t [Token<'s>],
+    at: usize,
+    branch: usize,
+) -> Option<Arguments<'t, 's>> {
+    if given.get(at)?.0 != "(" {
+        return None;
+    }
+    let (mut depth, mut begin, mut out) = (0_usize, at + 1, Vec::new());
+    for (i, (token, of)) in given.iter().enumerate().skip(at) {
+        if *of != branch {
+            return None;
+        }
+        match *token {
+            "(" => depth += 1,
+            ")" if depth == 1 => {
+                out.push(given.get(begin..i)?);
+                return Some((out, i + 1));
+            }
+            ")" => depth -= 1,
+            "," if depth == 1 => {
+                out.push(given.get(begin..i)?);
+                begin = i + 1;
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 const CONTROL: [&str; 10] =

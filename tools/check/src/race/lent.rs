@@ -12,6 +12,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Transfers that are remembered: the newest.
 const REMEMBERED: usize = 256;
+/// Transfers that a note lists.
+const LISTED: usize = 4;
 
 /// What transfers use of the host's memory.
 #[derive(Default)]
@@ -33,6 +35,16 @@ impl Lent {
     /// A thread found it unmapped.
     pub fn unmapped(&mut self, thread: u32, range: Range) {
         self.unmapped.entry(thread).or_default().push(range);
+    }
+
+    /// Transfers that may still use it, some of them.
+    pub fn users(&self, order: &Order) -> Vec<String> {
+        let running = self.to.iter().map(|(_, user)| user).filter(|user| !order.known(user.at));
+        let named = running.map(|user| match &user.place {
+            Some(place) => format!("{} at {place}", user.name),
+            None => user.name.clone(),
+        });
+        named.take(LISTED).collect()
     }
 
     /// What a thread found when it began a call.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod conditional;
+mod flow;
 mod lent;
 mod mapped;
 pub mod order;
@@ -448,6 +449,17 @@ impl Races {
     /// The process died in a call of a thread.
     pub fn died(&mut self, thread: u32, at: &At<'_>, to: &mut Findings) {
         self.lent.judge(thread, at, &self.order, to);
+    }
+
+    /// What may be why the process ended, where it did not in order.
+    pub fn why_ended(&self) -> Option<String> {
+        let users = self.lent.users(&self.order);
+        (!users.is_empty()).then(|| {
+            format!(
+                "when it ended, transfers might still use memory of the host: {}; whether that was freed is not seen",
+                users.join(", ")
+            )
+        })
     }
 
     /// The end of the process, in order.

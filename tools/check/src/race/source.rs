@@ -1,10 +1,19 @@
-//! What a kernel's OpenCL C source says of its pointers: read, written, or not told. Refuses to
-//! guess: what may be left out by the preprocessor, is hidden in macros or by another declaration,
-//! is passed to functions or copied into other pointers is not told.
+//! What a kernel's OpenCL C source says of its pointers: read, written, or not told. Follows them into
+//! the source's functions, and into pointers that are declared with them. Refuses to guess: what may
+//! be left out by the preprocessor, is hidden in macros or by another declaration, or goes where it
+//! cannot be followed is not told.
 #![forbid(unsafe_code)]
 
 use super::conditional::{Macros, Source, declares};
+use super::flow::{Flow, built_in, flow};
 use clscope_profile::opencl_c::{MOST, bracketed, definitions, is_name, parameters};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+/// Most functions of a source that are looked at.
+const MOST_FUNCTIONS: usize = 4096;
+/// Most pointers that are copied one from the other.
+const DEEPEST: usize = 16;
 
 /// What a kernel does with the memory of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +70,8 @@ pub fn accesses(source: &str, options: &str, kernel: &str) -> Option<Vec<Access>
     let source = Source::new(source)?;
     let macros = source.macros(options);
     let (tokens, branches) = source.tokens();
-    let text = Text { source: &source, macros: &macros, tokens: &tokens, branches: &branches };
+    let (tokens, branches) = macros.replaced(tokens, branches);
+    let text = Text::new(&source, &macros, &tokens, &branches);
     let mut each = definitions(&tokens, kernel).map(|at| text.definition(at));
     let mut out = each.next()??;
     for other in each {
@@ -81,11 +91,54 @@ struct Text<'t, 's> {
     macros: &'t Macros<'s>,
     tokens: &'t [&'s str],
     branches: &'t [usize],
+    /// Where functions with a body have their names.
+    functions: HashMap<&'s str, Vec<usize>>,
+    /// What definitions do that were looked at; nothing of those that are looked at now.
+    known: RefCell<HashMap<usize, Option<Vec<Access>>>>,
 }
 
-impl<'s> Text<'_, 's> {
+impl<'t, 's> Text<'t, 's> {
+    fn new(
+        source: &'s Source,
+        macros: &'t Macros<'s>,
+        tokens: &'t [&'s str],
+        branches: &'t [usize],
+    ) -> Self {
+        let functions = functions(tokens);
+        Self { source, macros, tokens, branches, functions, known: RefCell::default() }
+    }
+
+    /// What a function does with one of its parameters.
+    fn function(&self, name: &str, index: usize) -> Access {
+        let Some(all) = self.functions.get(name) else { return built_in(name, index) };
+        let mut found = None;
+        for at in all {
+            let access = self.definition(*at).and_then(|all| all.get(index).copied());
+            let Some(access) = access else { return Access::Unknown(Why::Passed) };
+            if found.is_some_and(|found| found != access) {
+                return Access::Unknown(Why::Differs);
+            }
+            found = Some(access);
+        }
+        found.unwrap_or(Access::Unknown(Why::Passed))
+    }
+
     /// What the definition does whose name stands at `at`.
     fn definition(&self, at: usize) -> Option<Vec<Access>> {
+        if let Some(known) = self.known.borrow().get(&at) {
+            return known.clone();
+        }
+        if self.known.borrow().len() > MOST_FUNCTIONS {
+            return None;
+        }
+        // A function that calls itself does not show what it does.
+        self.known.borrow_mut().insert(at, None);
+        let found = self.looked_at(at);
+        self.known.borrow_mut().insert(at, found.clone());
+        found
+    }
+
+    fn looked_at(&self, at: usize) -> Option<Vec<Access>> {
         let (list, after) = bracketed(self.tokens, at + 1)?;
         if self.tokens.get(after) != Some(&"{") {
             return None;
@@ -112,14 +165,42 @@ impl<'s> Text<'_, 's> {
             .map(|branch| self.source.is_sure(*branch, own))
             .collect();
         let kernel = Kernel {
+            text: self,
             body,
             sure,
             in_macro: self.macros.arguments(body),
-            macros: self.macros,
             expanded: self.macros.expanded(body),
         };
         Some(parameters.into_iter().map(|parameter| kernel.access(parameter)).collect())
     }
+}
+
+/// Where functions with a body have their names.
+fn functions<'s>(tokens: &[&'s str]) -> HashMap<&'s str, Vec<usize>> {
+    let mut out: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        let begins = is_name(token) && tokens.get(at + 1) == Some(&"(");
+        match *token {
+            "{" => match bracketed(tokens, at) {
+                Some((_, after)) => at = after,
+                None => return out,
+            },
+            _ if begins => {
+                let Some((_, after)) = bracketed(tokens, at + 1) else { return out };
+                match tokens.get(after) == Some(&"{") {
+                    true => {
+                        out.entry(token).or_default().push(at);
+                        at = after;
+                    }
+                    // An attribute, or a declaration.
+                    false => at += 1,
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    out
 }
 
 /// Whether the brackets of each branch close what they open: so the text ends where it seems to.
@@ -135,20 +216,20 @@ fn are_balanced(tokens: &[&str], branches: &[usize]) -> bool {
     })
 }
 
-/// A kernel's body.
-struct Kernel<'t, 's> {
+/// A function's body.
+struct Kernel<'x, 't, 's> {
+    text: &'x Text<'t, 's>,
     body: &'t [&'s str],
-    /// Of each token: whether it is compiled where the kernel is.
+    /// Of each token: whether it is compiled where the function is.
     sure: Vec<bool>,
     /// Of each token: whether it stands among the arguments of a macro.
     in_macro: Vec<bool>,
-    macros: &'t Macros<'s>,
-    /// What its macros stand for.
-    expanded: std::collections::HashSet<&'s str>,
+    /// What its macros may stand for.
+    expanded: HashSet<&'s str>,
 }
 
-impl Kernel<'_, '_> {
-    fn access(&self, parameter: &[&str]) -> Access {
+impl<'s> Kernel<'_, '_, 's> {
+    fn access(&self, parameter: &[&'s str]) -> Access {
         let has = |words: &[&str]| parameter.iter().any(|t| words.contains(t));
         let is_image = parameter.iter().any(|t| t.starts_with("image") && t.ends_with("_t"));
         if is_image {
@@ -170,12 +251,26 @@ impl Kernel<'_, '_> {
         let Some(name) = parameter.iter().rev().find(|t| is_name(t)) else {
             return Access::Unknown(Why::Untold);
         };
+        self.through(name, reads_only, None, 0)
+    }
+
+    /// What is done through a pointer of this name, of a parameter or declared at `declared`.
+    fn through(
+        &self,
+        name: &'s str,
+        reads_only: bool,
+        declared: Option<usize>,
+        depth: usize,
+    ) -> Access {
         let all = self.body.iter().enumerate();
-        let uses: Vec<usize> = all.filter(|(_, t)| *t == name).map(|(at, _)| at).collect();
+        let uses: Vec<usize> = all
+            .filter(|(at, token)| **token == name && Some(*at) != declared)
+            .map(|(at, _)| at)
+            .collect();
         if uses.iter().any(|at| declares(self.body, *at)) {
             return Access::Unknown(Why::Redeclared);
         }
-        if self.macros.has(name) {
+        if self.text.macros.has(name) {
             return Access::Unknown(Why::Macro);
         }
         let is_sure = |at: usize| self.sure.get(at).copied().unwrap_or(false);
@@ -188,90 +283,61 @@ impl Kernel<'_, '_> {
         }
         let mut found = Access::Nothing;
         for at in uses {
-            match used(self.body, at) {
+            match self.used(at, depth) {
                 _ if !is_sure(at) => unsure = Some(Why::Conditional),
                 _ if in_macro(at) => unsure = Some(Why::Macro),
-                Access::Writes if !reads_only => return Access::Writes,
+                Access::Writes if !reads_only => found = Access::Writes,
                 Access::Unknown(why) if !reads_only => unsure = unsure.or(Some(why)),
+                Access::Nothing => {}
+                _ if found == Access::Writes => {}
                 _ => found = Access::Reads,
             }
         }
         match (unsure, found) {
-            // It cannot be written, whatever the rest does.
+            // A pointer that is set to another may not be what it was.
+            (why, Access::Writes) if self.is_set(name, declared) => {
+                Access::Unknown(why.unwrap_or(Why::Passed))
+            }
+            // It is written, or cannot be written, whatever the rest does.
+            (_, Access::Writes) => Access::Writes,
             (Some(_), Access::Reads) if reads_only => Access::Reads,
             (Some(why), _) => Access::Unknown(why),
             (None, found) => found,
         }
     }
-}
 
-const ASSIGN: [&str; 11] = ["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="];
+    /// Whether a pointer is set to something else, or may be by its address.
+    fn is_set(&self, name: &str, declared: Option<usize>) -> bool {
+        let token = |at: Option<usize>| at.and_then(|at| self.body.get(at)).copied();
+        self.body.iter().enumerate().any(|(at, found)| {
+            let before = token(at.checked_sub(1)).unwrap_or(";");
+            let next = token(Some(at + 1)).unwrap_or(";");
+            let is_set = next == "=" && ![".", ">", "*"].contains(&before);
+            let lends = before == "&" && [")", ","].contains(&next);
+            Some(at) != declared && *found == name && (is_set || lends)
+        })
+    }
 
-/// What one occurrence of a pointer's name does.
-fn used(body: &[&str], at: usize) -> Access {
-    let token = |i: usize| body.get(i).copied().unwrap_or_default();
-    let before = at.checked_sub(1).map_or("", token);
-    if before == "." {
-        // A member of that name.
-        return Access::Reads;
-    }
-    // name[...] with members, then what happens to it.
-    let mut next = at + 1;
-    let mut element = false;
-    while token(next) == "[" {
-        let Some((_, after)) = bracketed(body, next) else { return Access::Unknown(Why::Passed) };
-        (next, element) = (after, true);
-        while token(next) == "." {
-            next += 2;
-        }
-    }
-    if element {
-        let stepped = ["++", "--"].iter().any(|s| token(next) == *s || before == *s);
-        let assigned = ASSIGN.contains(&token(next));
-        return match (assigned || stepped, before) {
-            (true, _) => Access::Writes,
-            // Its address goes somewhere.
-            (false, "&") if !after_value(body, at - 1) => called(body, at),
-            _ => Access::Reads,
-        };
-    }
-    // *name = value
-    let begins = at.checked_sub(2).is_none_or(|i| [";", "{", "}", ")"].contains(&token(i)));
-    if before == "*" && begins {
-        return if ASSIGN.contains(&token(next)) { Access::Writes } else { Access::Reads };
-    }
-    called(body, at)
-}
-
-/// Whether a sign stands behind a value, and so is an operator of two.
-fn after_value(body: &[&str], sign: usize) -> bool {
-    let before = sign.checked_sub(1).and_then(|i| body.get(i)).copied().unwrap_or_default();
-    is_name(before) && before != "return" || [")", "]"].contains(&before)
-}
-
-/// A pointer that is an argument: of functions that store or change through it, or of others.
-fn called(body: &[&str], at: usize) -> Access {
-    let mut depth = 0_i32;
-    for i in (0..at).rev() {
-        match body.get(i).copied().unwrap_or_default() {
-            ")" | "]" => depth += 1,
-            "[" => depth -= 1,
-            "(" if depth > 0 => depth -= 1,
-            "(" => {
-                let function = i.checked_sub(1).and_then(|f| body.get(f)).copied().unwrap_or("");
-                return match function {
-                    f if f.starts_with("vstore") => Access::Writes,
-                    f if f.starts_with("vload") => Access::Reads,
-                    f if f.starts_with("atomic_load") => Access::Reads,
-                    f if f.starts_with("atomic_") || f.starts_with("atom_") => Access::Writes,
-                    _ => Access::Unknown(Why::Passed),
-                };
+    /// What one occurrence of a pointer's name does.
+    fn used(&self, at: usize, depth: usize) -> Access {
+        match flow(self.body, at) {
+            Flow::Reads => Access::Reads,
+            Flow::Writes => Access::Writes,
+            Flow::Nothing => Access::Nothing,
+            Flow::Into { function, .. } if self.text.macros.has(function) => {
+                Access::Unknown(Why::Macro)
             }
-            ";" | "{" | "}" => return Access::Unknown(Why::Passed),
-            _ => {}
+            Flow::Into { function, index } => self.text.function(function, index),
+            Flow::Copied { at, reads_only } if depth < DEEPEST => {
+                let Some(name) = self.body.get(at) else { return Access::Unknown(Why::Passed) };
+                match self.is_set(name, Some(at)) {
+                    true => Access::Unknown(Why::Passed),
+                    false => self.through(name, reads_only, Some(at), depth + 1),
+                }
+            }
+            _ => Access::Unknown(Why::Passed),
         }
     }
-    Access::Unknown(Why::Passed)
 }
 
 #[cfg(test)]
@@ -321,10 +387,6 @@ mod tests {
     fn what_the_source_hides_is_not_told() {
         assert_eq!(of("kernel void k(global int *a) { store(a, 3); }"), [Unknown(Why::Passed)]);
         assert_eq!(
-            of("kernel void k(global int *a) { global int *q = a + 4; q[0] = 1; }"),
-            [Unknown(Why::Passed)]
-        );
-        assert_eq!(
             of("kernel void k(global int *a, GLOBAL(int, b)) { a[0] = 1; }"),
             [Writes, Unknown(Why::Untold)]
         );
@@ -369,7 +431,7 @@ mod tests {
         // Parameters without a number, and bodies without an end.
         for source in [
             "kernel void k(\n#ifdef X\nglobal int *x,\n#endif\nglobal int *a) { a[0] = 1; }",
-            "#define MORE global int *x, global int *y\nkernel void k(global int MORE, global int *a) { a[0] = 1; }",
+            "#define MORE global int *x, global int *y\n#undef MORE\nkernel void k(global int MORE, global int *a) { a[0] = 1; }",
             "kernel void k(global int *a) {\n#ifdef X\n if (a[0]) {\n#else\n {\n#endif\n } }\n\
              void f(global int *a) { a[0] = 1; }\n}",
         ] {
@@ -415,15 +477,15 @@ mod tests {
     #[test]
     fn what_a_macro_may_do_is_not_told() {
         for (defines, body) in [
-            ("#define P(i) a[i]", "P(0) = 1;"),
-            ("#define P(i) Q(i)\n#define Q(i) a[i]", "P(0) = 1;"),
             ("#define P(i) a ## i", "P(0)[0] = 1;"),
-            ("#define OUT a", "OUT[0] = 1;"),
-            ("#define a b", "a[0] = 1;"),
-            ("#define SET(x) x = 1", "SET(a[0]);"),
-            ("#define DEBUG(x)", "DEBUG(a[0] = 1);"),
-            ("#define DEBUG(x)", "DEBUG(f(a[0] = 1));"),
             ("#ifdef X\n#define P(i) a[i]\n#else\n#define P(i) b[i]\n#endif", "P(0) = 1;"),
+            ("#ifdef X\n#define P(i) a[i]\n#endif", "P(0) = 1;"),
+            ("#ifdef X\n#define SET(x) x = 1\n#endif", "SET(a[0]);"),
+            ("#define P(i) a[i]\n#undef P", "P(0) = 1;"),
+            ("#define P(i) a[i]\n#define P(i) b[i]", "P(0) = 1;"),
+            ("#define P(i) a[i]\n#include \"more.h\"", "P(0) = 1;"),
+            ("#define Q(i, j) a[i]", "Q(0) = 1;"),
+            ("#define Q(i) a[i]", "int x = Q; "),
         ] {
             let found = of(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
             assert_eq!(found, [Unknown(Why::Macro)], "{defines} {body}");
@@ -434,6 +496,77 @@ mod tests {
         let source =
             "#define N 4\n#define P(p, i) p[i]\nkernel void k(global int *a) { a[N] = 1; }";
         assert_eq!(of(source), [Writes]);
+    }
+
+    #[test]
+    fn what_a_macro_certainly_does_is_told() {
+        for (defines, body, want) in [
+            ("#define P(i) a[i]", "P(0) = 1;", Writes),
+            ("#define P(i) a[i]", "int x = P(0);", Reads),
+            ("#define P(i) Q(i)\n#define Q(i) a[i]", "P(0) = 1;", Writes),
+            ("#define OUT a", "OUT[0] = 1;", Writes),
+            ("#define SET(x) x = 1", "SET(a[0]);", Writes),
+            ("#define SET(x, y) do { x = y; } while (0)", "int b; SET(b, a[(1, 2)]);", Reads),
+            ("#define DEBUG(x)", "DEBUG(a[0] = 1);", Nothing),
+            ("#define a b", "a[0] = 1;", Writes),
+            ("#define T float", "T x = a[0];", Reads),
+            // A macro that names itself stays as it is.
+            ("#define f(x) f(x + 1)", "int x = a[0]; f(x);", Unknown(Why::Macro)),
+        ] {
+            let found = of(&format!("{defines}\nkernel void k(global int *a) {{ {body} }}"));
+            assert!(found == [want] || want == Unknown(Why::Macro), "{defines} {body}: {found:?}");
+        }
+        let grows: String = (0..40).map(|i| format!("#define M{} M{i} M{i}\n", i + 1)).collect();
+        let source = format!("{grows}kernel void k(global int *a) {{ M40; a[0] = 1; }}");
+        assert_eq!(of(&source), [Writes]);
+    }
+
+    #[test]
+    fn pointers_are_followed_into_functions_and_other_pointers() {
+        let help = "void put(global int *q) { q[0] = 1; }\n\
+            int get(global const int *q) { return q[1]; }\n\
+            void look(global int *q) { int x = *q; }\n\
+            void pass(global int *q, int n) { put(q + n); }\n\
+            void loop(global int *q) { loop(q); }\n\
+            global int *back(global int *q) { return q; }\n\
+            void none(global int *q) { }\n\
+            #ifdef X\nvoid twice(global int *q) { q[0] = 1; }\n\
+            #else\nvoid twice(global int *q) { int x = q[0]; }\n#endif\n\
+            void maybe(global int *q) {\n#ifdef X\nq[0] = 1;\n#endif\n}\n";
+        for (body, want) in [
+            ("put(a);", Writes),
+            ("put(&a[3]);", Writes),
+            ("put((global int *)a + 4);", Writes),
+            ("int x = get(a);", Reads),
+            ("look(a);", Reads),
+            ("pass(a, 4);", Writes),
+            ("none(a);", Nothing),
+            ("loop(a);", Unknown(Why::Passed)),
+            ("back(a)[0] = 1;", Unknown(Why::Passed)),
+            ("elsewhere(a);", Unknown(Why::Passed)),
+            ("twice(a);", Unknown(Why::Differs)),
+            ("maybe(a);", Unknown(Why::Conditional)),
+            ("put(b ? a : 0);", Unknown(Why::Passed)),
+            ("\n#ifdef X\nput(a);\n#endif\n", Unknown(Why::Conditional)),
+            ("global int *q = a + 4; q[0] = 1;", Writes),
+            ("global int *q = a + 4; int x = q[0];", Reads),
+            ("global int *q = a; put(q);", Writes),
+            ("global int *q = a, *r = q; r[0] = 1;", Unknown(Why::Passed)),
+            ("global int *q = a; global int *r = &q[2]; *r++ = 1;", Writes),
+            ("global const int *q = a; look2(q);", Reads),
+            ("global int *q = a; q = 0; q[0] = 1;", Unknown(Why::Passed)),
+            ("global int *q = a; move(&q); q[0] = 1;", Unknown(Why::Passed)),
+            ("global int *q; q = a; q[0] = 1;", Unknown(Why::Passed)),
+            ("{ global int *q = a; } { global int *q = 0; q[0] = 1; }", Unknown(Why::Redeclared)),
+            ("*(a + get(a)) = 1;", Writes),
+            ("async_work_group_copy(a, l, 8, 0);", Writes),
+            ("async_work_group_copy(l, a, 8, 0);", Reads),
+            ("float x = fract(y, (global float *)a);", Writes),
+            ("a += 4; *a = 1;", Writes),
+        ] {
+            let found = of(&format!("{help}kernel void k(global int *a) {{ {body} }}"));
+            assert_eq!(found, [want], "{body}");
+        }
     }
 
     #[test]
