@@ -2,6 +2,7 @@
 // memory leaves room for. ILP independent chains run in each item.
 //   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
 //   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (all but ADD; ILP 1)
+//   -DWIDE (STREAM): accesses of four words, which hold the same number
 //   -DCONFLICT=1|2 words between neighbours in LOCAL   -DSTRIDE=1|2 the same in STREAM
 // Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
 // chain - 1), step (of the additions), pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
@@ -59,6 +60,18 @@
 #define STRIDE 1
 #endif
 
+// One access: the next word of the chain. Of a wide one all four words are needed, so that all are read.
+#ifdef WIDE
+uint next(global const uint4 *t, uint at)
+{
+    const uint4 v = t[at];
+    return v.x & v.y & v.z & v.w;
+}
+#define NEXT(at) next((global const uint4 *)t, at)
+#else
+#define NEXT(at) t[at]
+#endif
+
 kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
@@ -114,7 +127,7 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
     for (uint j = 0; j < trips; j++) {
 #ifdef ALPHA
         for (uint n = 0; n < 16; n++) {
-            uint x = t[at[0]];
+            uint x = NEXT(at[0]);
             // The additions depend on the word that was read, and the next address on them: step is 0, which the compiler cannot know,
             // so y comes out as it went in but for its sign. The word is the fraction of a number of [1, 2): no conversion, one
             // logical instruction before the additions and two behind them.
@@ -124,7 +137,7 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
             at[0] = x ^ ((as_uint(y) ^ bits) & 0x7FFFFFFFu);
         }
 #else
-#define LINK(k) at[k] = t[at[k]];
+#define LINK(k) at[k] = NEXT(at[k]);
         TIMES16(LINKS)
 #endif
     }
@@ -161,5 +174,10 @@ kernel SIZED void resident(global volatile int *counters, uint trips, local uint
 kernel SIZED void lay(global uint *table, uint mask, uint hop, uint random)
 {
     const uint i = (uint)get_global_id(0);
-    table[i] = random ? (i * 1664525u + 1013904223u) & mask : (i + hop) & mask;
+    const uint next = random ? (i * 1664525u + 1013904223u) & mask : (i + hop) & mask;
+#ifdef WIDE
+    ((global uint4 *)table)[i] = (uint4)(next);
+#else
+    table[i] = next;
+#endif
 }

@@ -225,7 +225,7 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         add(axes(name, title, x, "W (float arithmetic)", LINEAR), sweep.into_iter().collect())?;
     }
 
-    let kinds = ["add", "special", "local", "local2", "stream", "random"];
+    let kinds = ["add", "special", "local", "local2", "stream", "stride2", "stream4", "random"];
     let chains = |c: &CaseResult, kind: &str| {
         c.parameter("kind") == Some(kind)
             && c.parameter("sweep").is_none()

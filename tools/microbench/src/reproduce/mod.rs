@@ -178,8 +178,8 @@ pub enum Ours {
         /// Whether the largest.
         over: bool,
     },
-    /// Of the work-items of a unit that hide latency over additions for each instruction.
-    Needed(Needed),
+    /// Of the work-items of a unit that hide latency over additions for each instruction of a case.
+    Needed(&'static str, Needed),
     /// Nothing, because of this.
     Nothing(&'static str),
 }

@@ -123,8 +123,9 @@ impl Fitted {
             issue_throughput: most("latency/add/")?,
         };
         // As the document does: without the limits, where there is none or nothing else.
+        let mixes = seen.iter().filter(|s| s.case.id.starts_with(&every));
         let grid: Vec<Point> =
-            seen.iter().filter(|s| s.alpha.is_some_and(|a| a >= 1.0)).map(|s| s.point).collect();
+            mixes.filter(|s| s.alpha.is_some_and(|a| a >= 1.0)).map(|s| s.point).collect();
         if grid.is_empty() {
             return Err("no point of the grid was measured".to_owned());
         }

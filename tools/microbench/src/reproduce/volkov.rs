@@ -55,11 +55,22 @@ pub(super) const GRID: Part = sweep(
     ],
 );
 
+/// The same with accesses of 16 bytes: they need a quarter of the warps, which a newer device has.
+const WIDE: &str = "latency/stream4/ilp1/filled32";
+const GRID_WIDE: Part = sweep(
+    &[WIDE],
+    &[
+        (Axis::Alpha, Span::Numbers(&[0, 4, 8, 16, 32, 48, 64, 91, 128, 181, 256, 362, 512])),
+        (Axis::Occupancy, OCCUPANCIES),
+    ],
+);
+
 const OVER: &[(Axis, Span)] = &[(Axis::Occupancy, OCCUPANCIES)];
 /// Chains that are nothing but one kind of instruction, with several independent ones too: their
 /// latency, and the peak.
 const ACCESSES: Part =
     sweep(&[STREAM, "latency/stream/ilp2/filled32", "latency/stream/ilp4/filled32"], OVER);
+const ACCESSES_WIDE: Part = sweep(&[WIDE, "latency/stream4/ilp4/filled32"], OVER);
 const ADDITIONS: Part = sweep(&["latency/add/ilp1/filled32", "latency/add/ilp4/filled32"], OVER);
 const SPECIALS: Part =
     sweep(&["latency/special/ilp1/filled32", "latency/special/ilp4/filled32"], OVER);
@@ -72,17 +83,24 @@ const fn newest(value: f64) -> [Option<f64>; 5] {
     [None, None, None, None, Some(value)]
 }
 
-/// Of the curve of needed occupancies, warps of a compute unit.
-const fn need(what: &'static str, printed: &'static [Option<f64>], of: Needed) -> Row {
-    Row { per: Per::Warp, ..row(what, "warps/unit", printed, Ours::Needed(of)) }
+/// Of a case's curve of needed occupancies, warps of a compute unit.
+const fn need(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    case: &'static str,
+    of: Needed,
+) -> Row {
+    Row { per: Per::Warp, ..row(what, "warps/unit", printed, Ours::Needed(case, of)) }
 }
 
 /// The curve's ends and its cusp, of which the document prints nothing.
-const NEEDED: [Row; 3] = [
-    need("needed at the fewest additions", &[None; 5], Needed::Fewest),
-    need("needed at the most additions", &[None; 5], Needed::Most),
-    need("needed at the cusp", &[None; 5], Needed::Cusp),
-];
+const fn needed_by(case: &'static str) -> [Row; 3] {
+    [
+        need("needed at the fewest additions", &[None; 5], case, Needed::Fewest),
+        need("needed at the most additions", &[None; 5], case, Needed::Most),
+        need("needed at the cusp", &[None; 5], case, Needed::Cusp),
+    ]
+}
 
 const OVER_OCCUPANCY: Draw = Draw::Curves {
     x: X::Figure("items_per_unit"),
@@ -270,13 +288,32 @@ pub(super) const ALL: &[Experiment] = &[
     FIVE.experiment(
         "001/fig4.6",
         "4.5",
-        "the cusp: occupancy needed over additions for each access",
-        measured(PARTS, Draw::Needed),
+        "the cusp: occupancy needed over additions for each access, of 4 and of 16 bytes",
+        measured(&[GRID, ACCESSES, ADDITIONS, GRID_WIDE, ACCESSES_WIDE], Draw::Needed),
         &[
-            need("needed at the fewest additions (the limit: none)", &newest(30.0), Needed::Fewest),
-            need("needed at the most additions (the limit)", &newest(24.0), Needed::Most),
-            need("needed at the cusp", &newest(54.0), Needed::Cusp),
-            row("additions at the cusp", "", &newest(49.0), Ours::Needed(Needed::Additions)),
+            need(
+                "needed at the fewest additions (the limit: none)",
+                &newest(30.0),
+                STREAM,
+                Needed::Fewest,
+            ),
+            need("needed at the most additions (the limit)", &newest(24.0), STREAM, Needed::Most),
+            need("needed at the cusp", &newest(54.0), STREAM, Needed::Cusp),
+            row(
+                "additions at the cusp",
+                "",
+                &newest(49.0),
+                Ours::Needed(STREAM, Needed::Additions),
+            ),
+            need("16 bytes, needed at the fewest additions", &[None; 5], WIDE, Needed::Fewest),
+            need("16 bytes, needed at the most additions", &[None; 5], WIDE, Needed::Most),
+            need("16 bytes, needed at the cusp", &[None; 5], WIDE, Needed::Cusp),
+            row(
+                "16 bytes, additions at the cusp",
+                "",
+                &[None; 5],
+                Ours::Needed(WIDE, Needed::Additions),
+            ),
         ],
     ),
     FIVE.experiment(
@@ -287,14 +324,14 @@ pub(super) const ALL: &[Experiment] = &[
             &[sweep(&["latency/special/ilp1/filled32"], FEW), SPECIALS, ADDITIONS],
             Draw::Needed,
         ),
-        &NEEDED,
+        &needed_by("latency/special/ilp1/filled32"),
     ),
     FIVE.experiment(
         "001/fig4.9",
         "4.7",
         "the cusp of local memory: occupancy needed over additions for each access",
         measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], Draw::Needed),
-        &NEEDED,
+        &needed_by("latency/local/ilp1/filled32"),
     ),
     Experiment {
         name: "001/fig5.3",

@@ -36,18 +36,28 @@ enum Kind {
     Stream,
     /// Neighbours read every other word.
     Stride,
+    /// Four words an access.
+    Wide,
     Random,
 }
 
-const KINDS: [(Kind, &str); 7] = [
+const KINDS: [(Kind, &str); 8] = [
     (Kind::Add, "add"),
     (Kind::Special, "special"),
     (Kind::Local, "local"),
     (Kind::LocalConflict, "local2"),
     (Kind::Stream, "stream"),
     (Kind::Stride, "stride2"),
+    (Kind::Wide, "stream4"),
     (Kind::Random, "random"),
 ];
+
+impl Kind {
+    /// Whether it reads global memory.
+    fn is_global(self) -> bool {
+        matches!(self, Kind::Stream | Kind::Stride | Kind::Wide | Kind::Random)
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Variant {
@@ -70,7 +80,17 @@ impl Variant {
     }
 
     fn is_global(&self) -> bool {
-        matches!(self.kind, Kind::Stream | Kind::Stride | Kind::Random)
+        self.kind.is_global()
+    }
+
+    /// Words of an access.
+    fn words(&self) -> usize {
+        if self.kind == Kind::Wide { 4 } else { 1 }
+    }
+
+    /// Accesses that the table has room for.
+    fn elements(&self) -> usize {
+        self.table_words / self.words()
     }
 
     /// Words between neighbours in memory.
@@ -83,13 +103,13 @@ impl Variant {
     }
 
     fn mask(&self) -> u32 {
-        if self.is_global() { self.table_words as u32 - 1 } else { self.local_words - 1 }
+        if self.is_global() { self.elements() as u32 - 1 } else { self.local_words - 1 }
     }
 
     fn next(&self, at: u32, hop: u32) -> u32 {
         match self.kind {
             Kind::Random => at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & self.mask(),
-            Kind::Stream | Kind::Stride => at.wrapping_add(hop) & self.mask(),
+            Kind::Stream | Kind::Stride | Kind::Wide => at.wrapping_add(hop) & self.mask(),
             _ => at.wrapping_add(32 * self.conflict()) & self.mask(),
         }
     }
@@ -147,7 +167,8 @@ impl Variant {
     /// Turns of so many items that read half of the table: more than caches hold, so that a launch
     /// finds nothing that the one before has left there.
     fn walk(&self, items: usize) -> u32 {
-        let turn = items.saturating_mul(4 * (self.ilp * LINKS * self.stride()) as usize).max(1);
+        let words = (self.ilp * LINKS * self.stride()) as usize * self.words();
+        let turn = items.saturating_mul(4 * words).max(1);
         u32::try_from(4 * self.table_words / 2 / turn).unwrap_or(u32::MAX)
     }
 
@@ -155,7 +176,7 @@ impl Variant {
         let hop = (groups * self.level.group) as u32 * self.ilp * self.stride();
         let name = match self.kind {
             Kind::LocalConflict => "LOCAL",
-            Kind::Stride => "STREAM",
+            Kind::Stride | Kind::Wide => "STREAM",
             kind => KINDS.iter().find(|k| k.0 == kind).map_or("ADD", |k| k.1),
         };
         let mut defines = vec![
@@ -164,6 +185,13 @@ impl Variant {
             format!("-DCONFLICT={}", self.conflict()),
             format!("-DSTRIDE={}", self.stride()),
         ];
+        if self.kind == Kind::Special && kind == DeviceKind::Gpu {
+            // Nothing beside the instruction that takes care of the smallest numbers.
+            defines.push("-cl-denorms-are-zero".to_owned());
+        }
+        if self.kind == Kind::Wide {
+            defines.push("-DWIDE".to_owned());
+        }
         if let Some(alpha) = self.alpha {
             defines.push(format!("-DALPHA={alpha}"));
         }
@@ -178,7 +206,7 @@ impl Variant {
                 entry: "lay",
                 defines: defines.clone(),
                 args,
-                items: table,
+                items: self.elements(),
             });
         }
         Job {
@@ -200,7 +228,7 @@ impl Variant {
                 Arg::Local(pad),
             ],
             trips: match (self.kind, kind) {
-                (Kind::Stream | Kind::Stride, DeviceKind::Gpu) => Trips::Walking {
+                (Kind::Stream | Kind::Stride | Kind::Wide, DeviceKind::Gpu) => Trips::Walking {
                     ns: settings.launch_ns(),
                     least: self.walk(groups * self.level.group),
                 },
@@ -398,8 +426,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         if let (Some(latency), Some(peak)) = (latency, peak) {
             // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for
             // the rest (Volkov 2016, section 6.3).
-            let share =
-                if matches!(kind, Kind::Stream | Kind::Stride | Kind::Random) { 0.9 } else { 0.95 };
+            let share = if kind.is_global() { 0.9 } else { 0.95 };
             let needed_for = |share: f64| {
                 chains
                     .clone()

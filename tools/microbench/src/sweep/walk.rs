@@ -9,12 +9,15 @@ use crate::stats::Estimate;
 use serde_json::Value as Json;
 
 /// Figures that are shown along a sweep, the most telling first.
-const FIGURES: [&str; 12] = [
+const FIGURES: [&str; 15] = [
     "rate",
     "bandwidth",
     "throughput",
     "time_per_statement",
     "latency",
+    "latency_50",
+    "event_time",
+    "kernel_time",
     "time",
     "rate_per_cycle",
     "power",

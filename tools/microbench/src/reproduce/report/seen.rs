@@ -185,9 +185,10 @@ impl<'r> Seen<'r> {
     }
 
     /// What is asked of the curve of needed work-items.
-    fn need(&self, of: Needed) -> Result<Estimate, String> {
+    fn need(&self, case: &str, of: Needed) -> Result<Estimate, String> {
         let walks = self.walks();
-        let grid = walks.iter().map(|walk| self.needs(walk)).find(|needs| !needs.is_empty());
+        let ours = walks.iter().filter(|walk| walk.case == case);
+        let grid = ours.map(|walk| self.needs(walk)).find(|needs| !needs.is_empty());
         let needs = grid.unwrap_or_default();
         let of_end = |end: Option<&Need>| {
             let end = end.ok_or("no mix was measured")?;
@@ -261,7 +262,7 @@ impl<'r> Seen<'r> {
                 let ratio = fitted()?.worst_of(model, over)?;
                 Ok(Estimate::symmetric(ratio, 0.0))
             }
-            Ours::Needed(of) => self.need(of),
+            Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
             Ours::Input(input) => {
                 let value = fitted()?.input(input)?;
