@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::page::{STYLE, escaped};
-use crate::reproduce::{Number, Report, Reported};
+use crate::reproduce::{Number, Report, Reported, State};
 use std::fmt::Write as _;
 
 /// Most numbers of an experiment in the table of all; its own page has the rest.
@@ -63,18 +63,20 @@ pub(super) fn beside(of: &Report) -> String {
         return html;
     };
     let shared = of.shared_reasons();
-    html.push_str("<table><tr><th>the document<th>unit");
+    html.push_str("<table><tr><th>the document<th>here<th>unit");
     for of in &first.printed {
         let _ = write!(html, "<th>{}", escaped(of.device));
     }
-    html.push_str("<th>here</tr>");
+    html.push_str("</tr>");
     for row in &of.numbers {
-        let _ = write!(html, "<tr><td>{}<td>{}", escaped(row.what), escaped(row.unit));
+        let ours = escaped(&here(row, &shared));
+        let what = escaped(row.what);
+        let _ = write!(html, "<tr><td>{what}<td class=\"n\">{ours}<td>{}", escaped(row.unit));
         for of in &row.printed {
             let text = of.value.map_or_else(|| "-".to_owned(), printed);
             let _ = write!(html, "<td class=\"n\">{text}");
         }
-        let _ = write!(html, "<td class=\"n\">{}</tr>", escaped(&here(row, &shared)));
+        html.push_str("</tr>");
     }
     html.push_str("</table>");
     for (n, reason) in shared.iter().enumerate() {
@@ -117,9 +119,14 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
     if of.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");
     }
+    let count = |state: State| of.experiments.iter().filter(|e| e.state == state).count();
+    let counts = State::ALL.map(|state| (count(state), state.words()));
+    let counts: Vec<String> =
+        counts.iter().filter(|c| c.0 > 0).map(|(n, words)| format!("{n} {words}")).collect();
+    let _ = write!(html, "<p>{}.</p>", counts.join(", "));
     html.push_str(
-        "<table><tr><th>experiment<th>section<th>what it shows<th>status\
-         <th>the document; here</tr>",
+        "<table class=\"stack\"><tr class=\"head\"><th>experiment<th>section<th>what it shows\
+         <th>status<th>the document; here</tr>",
     );
     let mut document = "";
     for report in &of.experiments {
@@ -135,7 +142,7 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
         let why = report.reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
         let _ = write!(
             html,
-            "<tr><td>{name}<td>{}<td>{}<td>{}{}<td>{}</tr>",
+            "<tr><td>{name}<td>&sect; {}<td>{}<td>{}{}<td>{}</tr>",
             escaped(report.section),
             escaped(report.shows),
             report.state.words(),

@@ -19,6 +19,9 @@ pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;mar
     table{border-collapse:collapse;font-size:.85em;display:block;overflow-x:auto}\
     td,th{padding:.15em .7em;border-bottom:1px solid #eee;text-align:left}\
     td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00}\
+    @media(max-width:700px){.stack,.stack tbody,.stack tr,.stack td,.stack th{display:block;border:0}\
+    .stack tr{border-bottom:1px solid #ddd;padding:.4em 0}.stack .head{display:none}}\
+    code{overflow-wrap:anywhere}\
     summary{cursor:pointer;padding:.3em 0}h2,h3{scroll-margin-top:.5em}li{margin:.2em 0}";
 
 /// Text as HTML.
@@ -62,8 +65,12 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     if results.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");
     }
+    // An experiment begins with its numbers and its picture, other runs with what follows from them.
     if let Some(of) = of {
         html.push_str(&beside(of));
+        html.push_str("<div id=\"plots\">");
+        pictures(&mut html, plots);
+        html.push_str("</div>");
     }
     let found: Vec<&str> = subjects()
         .map(|s| s.0)
@@ -86,10 +93,22 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
         }
         html.push_str("</ul>");
     }
-    html.push_str("<h2 id=\"plots\">Plots</h2>");
+    if of.is_none() {
+        html.push_str("<h2 id=\"plots\">Plots</h2>");
+        pictures(&mut html, plots);
+    }
+    html.push_str("<h2 id=\"figures\">Figures</h2>");
+    for (name, _) in subjects() {
+        tables(&mut html, name, results);
+    }
+    html.push_str("</body></html>\n");
+    html
+}
+
+/// The plots, as far as there is room for them and for what follows.
+fn pictures(html: &mut String, plots: &[Plot]) {
     let mut left_out = 0;
     for plot in plots {
-        // Room is left for what follows.
         if html.len() + plot.svg.len() > MOST_BYTES / 10 * 9 {
             left_out += 1;
             continue;
@@ -99,12 +118,6 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     if left_out > 0 {
         let _ = write!(html, "<p>{left_out} more plots are in the files beside this page.</p>");
     }
-    html.push_str("<h2 id=\"figures\">Figures</h2>");
-    for (name, _) in subjects() {
-        tables(&mut html, name, results);
-    }
-    html.push_str("</body></html>\n");
-    html
 }
 
 fn subject(name: &str) -> &str {

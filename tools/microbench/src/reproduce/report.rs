@@ -78,6 +78,15 @@ pub enum State {
 }
 
 impl State {
+    /// All.
+    pub const ALL: [State; 5] = [
+        State::Measured,
+        State::NotAvailable,
+        State::Failed,
+        State::CutShort,
+        State::NotReproducible,
+    ];
+
     /// In words.
     #[must_use]
     pub fn words(self) -> &'static str {

@@ -345,8 +345,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         (_, DeviceKind::Gpu) => 1 << 26,
         _ => 1 << 24,
     };
-    let table_words =
-        1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2();
+    let room = |wanted: usize| {
+        1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2()
+    };
     let max_group = device.max_group;
     let mut cases = Vec::new();
     let all = levels(device, settings);
@@ -363,6 +364,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for (kind, name) in KINDS {
+        // As many accesses of four words as of one: caches keep as small a part of them.
+        let table_words = room(if kind == Kind::Wide { 4 * wanted } else { wanted });
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
         for ilp in [1, 2, 4] {
             for &level in &all {

@@ -175,6 +175,17 @@ pub(crate) struct Need {
     pub alpha: f64,
     /// The fewest that reach [`ENOUGH`] of a peak; `None` where none did.
     pub items: Option<f64>,
+    /// Where none did: fewer than this many do not.
+    pub most: f64,
+}
+
+/// Where most work-items are needed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Cusp {
+    /// Additions for each instruction of the chain; an interval where no occupancy was enough.
+    pub alpha: Estimate,
+    /// Work-items of a compute unit; without an upper end where no occupancy was enough.
+    pub items: Estimate,
 }
 
 /// For each alpha, the smallest occupancy at which [`ENOUGH`] of one of the peaks is attained
@@ -201,57 +212,80 @@ pub(crate) fn needed(walk: &Walk<'_>, peaks: Peaks) -> Vec<Need> {
         let fewest = enough.filter_map(|p| items(p)).min_by(f64::total_cmp);
         // What only the largest occupancies reach may grow beyond them: no peak.
         let fewest = fewest.filter(|n| peaks.alone || *n < ENOUGH * largest);
-        out.push(Need { alpha, items: fewest });
+        let most = if peaks.alone { largest } else { ENOUGH * largest };
+        out.push(Need { alpha, items: fewest, most });
     }
     out.sort_by(|a, b| a.alpha.total_cmp(&b.alpha));
     out
 }
 
 /// The mix that needs most work-items, with their number: between memory alone and arithmetic alone
-/// more are needed than by either (Volkov 2016, section 4.5).
+/// more are needed than by either (Volkov 2016, section 4.5). Mixes between known ones that no
+/// occupancy was enough for need more than the largest.
 ///
 /// # Errors
 /// Why there is none: no mix between the outermost ones needs more than both, or none is known to.
-pub(crate) fn cusp(needs: &[Need]) -> Result<(f64, f64), String> {
+pub(crate) fn cusp(needs: &[Need]) -> Result<Cusp, String> {
     let (Some(first), Some(last)) = (needs.first(), needs.last()) else {
         return Err("no mix was measured".to_owned());
     };
     let known = || needs.iter().filter_map(|n| Some((n.alpha, n.items?)));
-    if let Some(unknown) = needs.iter().find(|n| n.items.is_none()) {
-        let many = needs.iter().filter(|n| n.items.is_none()).count();
-        return Err(format!(
-            "of {} mixes {many} reached 90 % of no peak at any occupancy, from {} additions on",
-            needs.len(),
-            unknown.alpha
-        ));
+    let unknown: Vec<usize> = (0..needs.len()).filter(|n| needs[*n].items.is_none()).collect();
+    if let ([from, ..], [.., to]) = (unknown.as_slice(), unknown.as_slice()) {
+        let between = *from > 0 && to + 1 < needs.len() && to - from + 1 == unknown.len();
+        if !between {
+            return Err(format!(
+                "of {} mixes {} reached 90 % of no peak at any occupancy, from {} additions on",
+                needs.len(),
+                unknown.len(),
+                needs[*from].alpha
+            ));
+        }
+        let (low, high) = (needs[*from].alpha, needs[*to].alpha);
+        let most = needs[*from].most;
+        return Ok(Cusp {
+            alpha: Estimate { value: f64::midpoint(low, high), low, high },
+            items: Estimate { value: most, low: most, high: f64::INFINITY },
+        });
     }
     let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0));
     let top = known().max_by(most).ok_or("no mix was measured")?;
     if Some(top.1) <= first.items || Some(top.1) <= last.items {
         return Err("no mix needs more than the outermost ones".to_owned());
     }
-    Ok(top)
+    let exact = |value| Estimate::symmetric(value, 0.0);
+    Ok(Cusp { alpha: exact(top.0), items: exact(top.1) })
 }
 
 /// What a sweep over additions and occupancy tells of the cusp.
 fn concluded(walk: &Walk<'_>, results: &Results) -> Option<Finding> {
     let needs = needed(walk, Peaks::of(walk, results.cases.iter()));
     let (first, last) = (needs.first()?, needs.last()?);
-    let exact = |value| Estimate::symmetric(value, 0.0);
     let (text, figures) = match cusp(&needs) {
-        Ok(top) => (
-            format!(
-                "{} additions for each instruction of the chain need most work-items on a unit, {}; the fewest and the most additions need {} and {}",
-                top.0,
-                top.1,
-                first.items.unwrap_or_default(),
-                last.items.unwrap_or_default()
-            ),
-            vec![
-                Figure::new("alpha", "additions", exact(top.0)),
-                Figure::new("occupancy", "items/unit", exact(top.1)),
-            ],
-        ),
+        Ok(Cusp { alpha, items }) => {
+            let most = if items.high.is_finite() {
+                format!(
+                    "{} additions for each instruction of the chain need most work-items on a unit, {}",
+                    alpha.value, items.value
+                )
+            } else {
+                format!(
+                    "with {} to {} additions for each instruction of the chain {} work-items on a unit are not enough for 90 % of a peak",
+                    alpha.low, alpha.high, items.value
+                )
+            };
+            let ends = [first, last].map(|n| n.items.unwrap_or_default());
+            (
+                format!(
+                    "{most}; the fewest and the most additions need {} and {}",
+                    ends[0], ends[1]
+                ),
+                vec![
+                    Figure::new("alpha", "additions", alpha),
+                    Figure::new("occupancy", "items/unit", items),
+                ],
+            )
+        }
         Err(why) => (format!("none is seen: {why}"), Vec::new()),
     };
     Some(Finding {
@@ -383,7 +417,11 @@ mod tests {
     #[test]
     fn the_cusp_is_where_most_warps_are_needed() {
         let points = grid(MAXWELL, &[0, 8, 32, 48, 64, 256, 2048]);
-        let (alpha, items) = cusp(&needs(&points, &[])).unwrap();
+        let found = |points: &[CaseResult]| {
+            let found = cusp(&needs(points, &[])).unwrap();
+            (found.alpha.value, found.items.value)
+        };
+        let (alpha, items) = found(&points);
         assert_eq!((alpha, items), (48.0, 32.0 * (0.9f64 * 53.4).ceil()));
         // The work-items that were seen count, not the axis: four groups to each that was asked for.
         let mut more = points;
@@ -392,7 +430,23 @@ mod tests {
             let items = Estimate::symmetric(4.0 * at, 0.0);
             point.figures.push(Figure::new("items_per_unit", "items", items));
         }
-        assert_eq!(cusp(&needs(&more, &[])).unwrap(), (48.0, 4.0 * items));
+        assert_eq!(found(&more), (48.0, 4.0 * items));
+    }
+
+    /// Mixes that need more than was tried, between others that do not.
+    #[test]
+    fn a_cusp_beyond_the_largest_occupancy_is_bounded_from_below() {
+        let need = |alpha, items| Need { alpha, items, most: 2048.0 };
+        let known = [need(0.0, Some(900.0)), need(16.0, Some(1200.0))];
+        let needs =
+            [known[0], known[1], need(64.0, None), need(91.0, None), need(512.0, Some(800.0))];
+        let found = cusp(&needs).unwrap();
+        assert_eq!((found.alpha.low, found.alpha.high), (64.0, 91.0));
+        assert_eq!((found.items.low, found.items.high), (2048.0, f64::INFINITY));
+        // At an end, or here and there, nothing is known of a maximum.
+        assert!(cusp(&needs[..4]).is_err());
+        assert!(cusp(&[needs[2], known[1], needs[4]]).is_err());
+        assert!(cusp(&[known[0], needs[2], known[1], needs[3], needs[4]]).is_err());
     }
 
     #[test]
@@ -419,7 +473,8 @@ mod tests {
         let stream =
             |times: f64| alone("latency/stream/ilp4/filled32@o", times * MAXWELL.memory_throughput);
         let same = needs(&points, &[add.clone(), stream(1.0)]);
-        assert_eq!(same, needs(&points, &[]));
+        let items = |of: &[Need]| of.iter().map(|n| n.items).collect::<Vec<_>>();
+        assert_eq!(items(&same), items(&needs(&points, &[])));
         let twice = needs(&points, &[add.clone(), stream(2.0)]);
         assert!(twice[..2].iter().all(|n| n.items.is_none()), "{twice:?}");
         assert_eq!(twice[3], same[3], "bound by additions");

@@ -195,13 +195,13 @@ impl<'r> Seen<'r> {
             let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
             end.items.ok_or_else(why)
         };
-        let value = match of {
-            Needed::Fewest => of_end(needs.first())?,
-            Needed::Most => of_end(needs.last())?,
-            Needed::Cusp => sweep::cusp(&needs)?.1,
-            Needed::Additions => sweep::cusp(&needs)?.0,
-        };
-        Ok(Estimate::symmetric(value, 0.0))
+        let exact = |value| Estimate::symmetric(value, 0.0);
+        Ok(match of {
+            Needed::Fewest => exact(of_end(needs.first())?),
+            Needed::Most => exact(of_end(needs.last())?),
+            Needed::Cusp => sweep::cusp(&needs)?.items,
+            Needed::Additions => sweep::cusp(&needs)?.alpha,
+        })
     }
 
     fn device(&self) -> Option<&'r DeviceFacts> {
