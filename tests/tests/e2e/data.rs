@@ -433,6 +433,10 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     // Names of folders are no patterns.
     stage.clscope(["export", "parquet", "t.clscope", "-o", "run[1]"]).run().success();
     ask(&["SELECT count(*) FROM commands", "run[1]"]).success();
+    // Tables of another schema may mean something else.
+    std::fs::write(stage.join("run[1]/clscope-data.json"), "{\"schema\": 2}").unwrap();
+    let other = ask(&["SELECT 1", "run[1]"]);
+    assert!(!other.status.success() && other.stderr.contains("schema 2"), "{}", other.stderr);
     // Tables that were written for a question are gone after it, and of an empty one nothing is said.
     let empty = ask(&["SELECT * FROM sites", "t.clscope"]).success().stdout;
     assert_eq!(empty.lines().count(), 1, "{empty}");

@@ -12,7 +12,7 @@ use crate::time::{DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex, Ticks};
 use crate::{Trace, clock::ProcessClock};
 use clscope_trace::Untimed;
 use clscope_trace::record::{Record, WAITS_INLINE, Waits, flag};
-use clscope_trace::stream::{Block, Records};
+use clscope_trace::stream::{Block, Plain, Records};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -53,24 +53,57 @@ struct Cursor<'t, 'a> {
     hint: usize,
     blocks: std::slice::Iter<'t, Block<'a>>,
     records: Records<'a>,
-    /// Next record: its ticks and its content.
+    /// Next record, where it is a plain one; most are, and need no more than these few bytes.
+    plain: Option<Plain>,
+    /// Next record where it is another: its ticks and its content.
     head: Option<(u64, Record<'a>)>,
     last: HostNs,
+    /// Whether calls that enqueue nothing are passed over.
+    commands_only: bool,
 }
 
 impl<'a> Cursor<'_, 'a> {
-    /// Reads the next record into `head`, and gives its time.
+    /// Reads the next record into `plain` or `head`, and gives its time.
     #[inline]
     fn advance(&mut self, tally: &mut Tally) -> Option<HostNs> {
+        if !self.commands_only
+            && let Some(plain) = self.records.next_plain()
+        {
+            (self.plain, self.head) = (Some(plain), None);
+            return Some(self.came(plain.time, tally));
+        }
+        self.plain = None;
+        self.advance_other(tally)
+    }
+
+    /// The time of a record that was read.
+    #[inline]
+    fn came(&mut self, ticks: u64, tally: &mut Tally) -> HostNs {
+        tally.records += 1;
+        let mut at = self.clock.at(Ticks(ticks), &mut self.hint);
+        if at < self.last {
+            tally.time_ran_back += 1;
+            at = self.last;
+        }
+        self.last = at;
+        at
+    }
+
+    fn advance_other(&mut self, tally: &mut Tally) -> Option<HostNs> {
         loop {
+            if self.commands_only
+                && let Some(ticks) = self.records.pass_plain()
+            {
+                // No time runs back behind what was passed over.
+                self.last = self.last.max(self.clock.at(Ticks(ticks), &mut self.hint));
+            }
             if let Some((ticks, record)) = self.records.next() {
-                tally.records += 1;
-                let mut at = self.clock.at(Ticks(ticks), &mut self.hint);
-                if at < self.last {
-                    tally.time_ran_back += 1;
-                    at = self.last;
+                let at = self.came(ticks, tally);
+                let is_call =
+                    matches!(record, Record::Plain { .. } | Record::Call { .. } | Record::Run(_));
+                if self.commands_only && is_call {
+                    continue;
                 }
-                self.last = at;
                 self.head = Some((ticks, record));
                 return Some(at);
             }
@@ -129,6 +162,9 @@ pub struct Merge<'t, 'a> {
     trace: &'t Trace<'a>,
     alignment: Option<&'t Alignment>,
     cursors: Vec<Cursor<'t, 'a>>,
+    /// The cursor with the earliest record, and that record's time: most often it goes on.
+    turn: Option<(HostNs, u32)>,
+    /// The other cursors that are not at their end.
     heap: BinaryHeap<Reverse<(HostNs, u32)>>,
     in_flight: Vec<InFlight<'a>>,
     tally: Vec<Tally>,
@@ -140,11 +176,17 @@ pub struct Merge<'t, 'a> {
 }
 
 impl<'t, 'a> Merge<'t, 'a> {
-    pub(crate) fn new(trace: &'t Trace<'a>, alignment: Option<&'t Alignment>) -> Self {
+    /// With `commands_only`, calls that enqueue nothing are left out, and [`Tally`] counts fewer.
+    pub(crate) fn new(
+        trace: &'t Trace<'a>,
+        alignment: Option<&'t Alignment>,
+        commands_only: bool,
+    ) -> Self {
         let mut out = Self {
             trace,
             alignment,
             cursors: Vec::new(),
+            turn: None,
             heap: BinaryHeap::new(),
             in_flight: Vec::new(),
             tally: vec![Tally::default(); trace.processes.len()],
@@ -162,8 +204,10 @@ impl<'t, 'a> Merge<'t, 'a> {
                     hint: 0,
                     blocks: blocks[1..].iter(),
                     records: blocks[0].records(),
+                    plain: None,
                     head: None,
                     last: HostNs(i64::MIN),
+                    commands_only,
                 };
                 if let Some(at) = cursor.advance(&mut out.tally[index]) {
                     out.heap.push(Reverse((at, out.cursors.len() as u32)));
@@ -171,6 +215,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 out.cursors.push(cursor);
             }
         }
+        out.turn = out.heap.pop().map(|Reverse(first)| first);
         out
     }
 
@@ -186,17 +231,28 @@ impl<'t, 'a> Merge<'t, 'a> {
         self.in_flight.iter().map(|f| f.pending.len()).sum()
     }
 
-    /// Takes the earliest record. Most often the same thread goes on, and the heap is touched only
-    /// at its top.
-    fn step(&mut self) -> Option<Event<'a>> {
-        let mut top = self.heap.peek_mut()?;
-        let Reverse((at, number)) = *top;
+    /// Gives the turn to the earliest record, where that of cursor `number` comes at `next`. The heap
+    /// is touched only where another thread is earlier.
+    #[inline]
+    fn pass_turn(&mut self, number: u32, next: Option<HostNs>) {
+        let Some(next) = next.map(|time| (time, number)) else {
+            self.turn = self.heap.pop().map(|Reverse(first)| first);
+            return;
+        };
+        self.turn = match self.heap.peek_mut() {
+            Some(mut top) if top.0 < next => Some(std::mem::replace(&mut *top, Reverse(next)).0),
+            _ => Some(next),
+        };
+    }
+
+    /// Takes the earliest record, which is no plain one without a prefix.
+    fn step(&mut self, at: HostNs, number: u32) -> Option<Event<'a>> {
         let cursor = &mut self.cursors[number as usize];
         let process = cursor.process as usize;
         let tally = &mut self.tally[process];
         let Some((ticks, record)) = cursor.head.take() else {
-            // No head means the cursor is at its end, which never stays in the heap.
-            std::collections::binary_heap::PeekMut::pop(top);
+            // No record means that the cursor is at its end, which never has the turn.
+            self.pass_turn(number, None);
             return None;
         };
         let (thread, process_index) = (ThreadIndex(cursor.thread), ProcessIndex(cursor.process));
@@ -299,15 +355,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 next = cursor.advance(tally);
             }
         }
-        match next {
-            Some(time) => {
-                if top.0.0 != time {
-                    *top = Reverse((time, number));
-                }
-                drop(top);
-            }
-            None => drop(std::collections::binary_heap::PeekMut::pop(top)),
-        }
+        self.pass_turn(number, next);
         match taken {
             Taken::Event(event) => Some(event),
             Taken::Nothing => None,
@@ -470,25 +518,58 @@ enum Taken<'a> {
     Nothing,
 }
 
-impl<'a> Iterator for Merge<'_, 'a> {
-    type Item = Event<'a>;
-
-    fn next(&mut self) -> Option<Event<'a>> {
+impl<'a> Merge<'_, 'a> {
+    /// The next event where it is no plain call.
+    fn next_other(&mut self) -> Option<Event<'a>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            if self.heap.is_empty() {
+            let Some((at, number)) = self.turn else {
                 if self.finished {
                     return None;
                 }
                 self.finish();
                 continue;
+            };
+            if self.cursors.get(number as usize).is_some_and(|cursor| cursor.plain.is_some()) {
+                return self.next();
             }
-            if let Some(event) = self.step() {
+            if let Some(event) = self.step(at, number) {
                 return Some(event);
             }
         }
+    }
+}
+
+impl<'a> Iterator for Merge<'_, 'a> {
+    type Item = Event<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Event<'a>> {
+        // Plain calls are made where they are wanted: a copy would take as long as all the rest.
+        if self.ready.is_empty()
+            && let Some((at, number)) = self.turn
+            && let Some(cursor) = self.cursors.get_mut(number as usize)
+            && let Some(Plain { time, function, small, id, duration }) = cursor.plain
+        {
+            let begin = Ticks(time.saturating_sub(duration));
+            let begin = cursor.clock.at(begin, &mut cursor.hint).min(at);
+            let (process, thread) = (ProcessIndex(cursor.process), ThreadIndex(cursor.thread));
+            let next = cursor.advance(&mut self.tally[process.0 as usize]);
+            self.pass_turn(number, next);
+            let (span, kept) = (Span { begin, end: at }, Kept::Plain { small, id });
+            return Some(Event::Call(Call {
+                process,
+                thread,
+                function,
+                span,
+                result: 0,
+                kept,
+                run: None,
+            }));
+        }
+        self.next_other()
     }
 }
 

@@ -58,14 +58,21 @@ impl<'a> Trace<'a> {
     /// All events in time order, device times placed on the timeline if an alignment is given.
     #[must_use]
     pub fn events<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
-        Merge::new(self, alignment)
+        Merge::new(self, alignment, false)
+    }
+
+    /// The same without calls that enqueue nothing, which are passed over in a fraction of the time.
+    /// The merge's tally does not count them.
+    #[must_use]
+    pub fn commands<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
+        Merge::new(self, alignment, true)
     }
 
     /// Reads all records once and aligns every device's clock.
     #[must_use]
     pub fn align(&self) -> Alignment {
         let mut collector = Collector::new(self);
-        for event in self.events(None) {
+        for event in self.commands(None) {
             if let Event::Command(command) = &event
                 && let Outcome::Timed(times) = &command.outcome
             {

@@ -6,7 +6,7 @@ use crate::output::{self, count, say};
 use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
-use clscope_export::parquet::is_folder;
+use clscope_export::parquet::{is_folder, known_schema};
 use clscope_io::text::cell;
 use clscope_profile::names::Form as NamesForm;
 use clscope_profile::profile::{Options, Profile};
@@ -150,6 +150,8 @@ impl Tables {
         if let [only] = sources
             && is_folder(only)
         {
+            // Its columns might mean something else.
+            known_schema(only).with_context(|| format!("cannot ask {}", only.display()))?;
             return Ok(Self::Exported(only.clone()));
         }
         let profile = Profile::open(sources)?;

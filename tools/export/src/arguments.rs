@@ -9,7 +9,6 @@ use clscope_profile::sites::Named as Site;
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::names;
 use clscope_trace::record::{error_text, flag};
-use serde_json::{Map, Value};
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,34 +39,15 @@ pub trait Sink {
     fn put(&mut self, name: &str, value: Argument<'_>);
 }
 
-impl Sink for Map<String, Value> {
-    fn put(&mut self, name: &str, value: Argument<'_>) {
-        let value: Value = match value {
-            Argument::Uint(x) => x.into(),
-            Argument::Int(x) => x.into(),
-            Argument::Bool(x) => x.into(),
-            Argument::Real(x) => x.into(),
-            Argument::Figure(x) => digits(x),
-            Argument::Text(x) => x.into(),
-            Argument::Sizes(x) => x.into(),
-            Argument::Lines(x) => x.into(),
-            Argument::Commands(x) => {
-                x.iter().map(|id| id.map_or_else(|| "unknown".into(), Value::from)).collect()
-            }
-        };
-        self.insert(name.to_owned(), value);
-    }
-}
-
 /// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not
 /// known, and `null` in JSON.
-pub fn digits(value: f64) -> Value {
+pub fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
-        return value.into();
+        return value;
     }
     let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
     let rounded = (value * scale).round() / scale;
-    if rounded.is_finite() { rounded.into() } else { value.into() }
+    if rounded.is_finite() { rounded } else { value }
 }
 
 /// The kernel's name, or what the command does.
@@ -240,11 +220,11 @@ mod tests {
             (-1.23456, -1.235),
             (1e308, 1e308),
         ] {
-            let shown = digits(value).as_f64().unwrap();
+            let shown = rounded(value);
             assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
         }
         for unknown in [f64::NAN, f64::INFINITY] {
-            assert_eq!(digits(unknown), Value::Null, "what is not known is no 0");
+            assert!(!rounded(unknown).is_finite(), "what is not known is no 0");
         }
     }
 }

@@ -7,10 +7,11 @@
 //! `f`), what belongs to a moment is an instant (`i`). Commands without an end are instants on
 //! their queue: any length drawn for them would be invented.
 
-use super::arguments::{self, command_name, digits};
+use super::arguments::{self, Argument, Sink, command_name};
 use super::drawn::{self, DeviceSpan, Drawn, NoTime};
 use super::layout::{Layout, Named, Track};
 use super::power::Power;
+use super::values::Values;
 use super::{ExportError, Summary};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -23,9 +24,9 @@ use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 /// A timeline to be written.
 pub struct Document<'t, 'a> {
@@ -48,7 +49,9 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, mut out: impl Write) -> Result<Summary, ExportError> {
+    pub fn write(&self, out: impl Write) -> Result<Summary, ExportError> {
+        // The serializer writes a few bytes at a time.
+        let mut out = BufWriter::with_capacity(1 << 16, out);
         let events = Events {
             document: self,
             summary: RefCell::default(),
@@ -65,6 +68,7 @@ impl Document<'_, '_> {
         document.serialize_entry("otherData", &other_data(self, &summary))?;
         SerializeMap::end(document)?;
         out.write_all(b"\n")?;
+        out.flush()?;
         Ok(summary)
     }
 }
@@ -117,12 +121,13 @@ struct Entry<'n> {
     /// A colour by name, for errors; chrome://tracing knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cname: Option<&'static str>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    args: Map<String, Value>,
+    #[serde(skip_serializing_if = "Values::is_empty")]
+    args: Values,
 }
 
 impl<'n> Entry<'n> {
-    fn new(ph: &'static str, track: Track, name: &'n str, cat: &'n str) -> Self {
+    /// Its arguments take memory that is given back by [`Pen::put`].
+    fn new(ph: &'static str, track: Track, name: &'n str, cat: &'n str, args: Values) -> Self {
         Self {
             ph,
             pid: track.pid,
@@ -135,7 +140,7 @@ impl<'n> Entry<'n> {
             bp: None,
             s: None,
             cname: None,
-            args: Map::new(),
+            args,
         }
     }
 }
@@ -161,14 +166,17 @@ impl Serialize for Events<'_, '_> {
             end: trace.bounds().map_or(trace.origin(), |b| b.end),
             flows: 0,
             summary: Summary::default(),
+            spare: Values::default(),
+            category: String::new(),
         };
         pen.new_tracks()?;
         pen.counters()?;
         let mut events = trace.events(Some(alignment));
         let mut missing = vec![Missing::default(); trace.processes.len()];
-        for event in events.by_ref() {
-            missing::observe(&mut missing, &event);
-            pen.event(&event)?;
+        // Looked at where it lies: events are large.
+        while let Some(event) = &events.next() {
+            missing::observe(&mut missing, event);
+            pen.event(event)?;
         }
         self.missing.replace(missing);
         self.tally.replace(events.tally().to_vec());
@@ -188,6 +196,10 @@ struct Pen<'t, 'a, S> {
     end: HostNs,
     flows: u64,
     summary: Summary,
+    /// Memory for the arguments of the next entry.
+    spare: Values,
+    /// Memory for the category of the next call.
+    category: String,
 }
 
 impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
@@ -198,9 +210,18 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     fn put(&mut self, mut entry: Entry<'_>) -> Result<(), S::Error> {
         if !self.with_args && entry.ph == "X" {
             // Errors stay: they are few, and what one looks for.
-            entry.args.retain(|name, _| name == "error");
+            entry.args.keep_only("error");
         }
-        self.out.serialize_element(&entry)
+        entry.args.sort();
+        self.out.serialize_element(&entry)?;
+        entry.args.clear();
+        self.spare = entry.args;
+        Ok(())
+    }
+
+    /// Memory for the arguments of an entry.
+    fn spare(&mut self) -> Values {
+        std::mem::take(&mut self.spare)
     }
 
     /// Names of tracks, before the first event on them.
@@ -214,11 +235,13 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                     (track, ["thread_name", "thread_sort_index"], name, order)
                 }
             };
-            let mut entry = Entry::new("M", track, names[0], "");
-            entry.args.insert("name".into(), name.into());
+            let spare = self.spare();
+            let mut entry = Entry::new("M", track, names[0], "", spare);
+            entry.args.put("name", Argument::Text(&name));
             self.put(entry)?;
-            let mut entry = Entry::new("M", track, names[1], "");
-            entry.args.insert("sort_index".into(), order.into());
+            let spare = self.spare();
+            let mut entry = Entry::new("M", track, names[1], "", spare);
+            entry.args.put("sort_index", Argument::Int(order.into()));
             self.put(entry)?;
         }
         Ok(())
@@ -236,9 +259,10 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             // Readings from before the first call would make the timeline begin with emptiness.
             for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
             {
-                let mut entry = Entry::new("C", track, &counter.name, "sensor");
+                let spare = self.spare();
+                let mut entry = Entry::new("C", track, &counter.name, "sensor", spare);
                 entry.ts = self.at(*time);
-                entry.args.insert(counter.unit.to_string(), digits(*value));
+                entry.args.put(&counter.unit, Argument::Figure(*value));
                 self.put(entry)?;
             }
         }
@@ -256,14 +280,16 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 self.new_tracks()?;
                 let name = definitions.function_name(*function);
                 let name = format!("{name} (in progress)");
-                let mut entry = Entry::new("X", track, &name, "host,in progress");
+                let spare = self.spare();
+                let mut entry = Entry::new("X", track, &name, "host,in progress", spare);
                 entry.ts = self.at(*begin);
                 entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
                 entry.cname = Some("bad");
-                entry.args.insert(
-                    "state".into(),
-                    "the process ended, or the trace was read, while the thread was in this call"
-                        .into(),
+                entry.args.put(
+                    "state",
+                    Argument::Text(
+                        "the process ended, or the trace was read, while the thread was in this call",
+                    ),
                 );
                 self.put(entry)
             }
@@ -272,7 +298,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 let scope = if matches!(mark, Mark::Paused(_)) { "p" } else { "t" };
                 let track = self.layout.thread(self.trace, *process, *thread);
                 self.new_tracks()?;
-                let mut entry = Entry::new("i", track, &name, "recording");
+                let spare = self.spare();
+                let mut entry = Entry::new("i", track, &name, "recording", spare);
                 entry.ts = self.at(*at);
                 entry.s = Some(scope);
                 self.put(entry)
@@ -292,8 +319,15 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             name = format!("{name} x{}", run.count).into();
         }
         // Categories are separated by commas; viewers filter by them.
-        let category = function.map_or("host".to_owned(), |f| format!("host,{}", f.group));
-        let mut entry = Entry::new("X", track, &name, category.trim_end_matches(','));
+        let mut category = std::mem::take(&mut self.category);
+        category.clear();
+        category.push_str("host");
+        if let Some(function) = function.filter(|f| !f.group.is_empty()) {
+            category.push(',');
+            category.push_str(&function.group);
+        }
+        let spare = self.spare();
+        let mut entry = Entry::new("X", track, &name, &category, spare);
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
@@ -304,18 +338,20 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             arguments::of_call(call, definitions, &mut entry.args);
         }
         if let Some(run) = &call.run {
-            entry.args.insert("calls".into(), run.count.into());
+            entry.args.put("calls", Argument::Uint(run.count));
             for (what, ns) in [
                 ("total_us", run.total_ns),
                 ("shortest_us", run.shortest_ns),
                 ("longest_us", run.longest_ns),
             ] {
-                entry.args.insert(what.into(), microseconds(ns.cast_signed()).into());
+                entry.args.put(what, Argument::Real(microseconds(ns.cast_signed())));
             }
         }
         arguments::of_result(call, &mut entry.args);
         entry.cname = (call.result != 0).then_some("terrible");
-        self.put(entry)
+        self.put(entry)?;
+        self.category = category;
+        Ok(())
     }
 
     fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
@@ -353,23 +389,21 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             _ if kind.direction().is_some() => "device,transfer",
             _ => "device,command",
         };
-        let mut entry = Entry::new("X", track, &name, category);
+        let spare = self.spare();
+        let mut entry = Entry::new("X", track, &name, category, spare);
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
         let args = &mut entry.args;
         drawn::describe(trace, (self.power, self.by), command, drawn, args);
-        // Text, because readers in JavaScript cut numbers above 2^53.
-        let stamps: Map<String, Value> = ["QUEUED", "SUBMIT", "START", "END"]
-            .iter()
-            .zip(drawn.raw())
-            .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
-            .collect();
-        args.insert("device_clock_ns".into(), stamps.into());
+        let [queued, submit, start, end] = drawn.raw();
+        let stamps = [("END", end), ("QUEUED", queued), ("START", start), ("SUBMIT", submit)];
+        args.put_texts("device_clock_ns", &stamps);
         self.put(entry)?;
 
         self.flows += 1;
         for (ph, track, time) in [("s", from, command.call.begin), ("f", track, span.begin)] {
-            let mut entry = Entry::new(ph, track, "enqueue", "enqueue");
+            let spare = self.spare();
+            let mut entry = Entry::new(ph, track, "enqueue", "enqueue", spare);
             entry.ts = self.at(time);
             entry.id = Some(self.flows);
             entry.bp = (ph == "f").then_some("e");
@@ -386,7 +420,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
         self.new_tracks()?;
         let name = format!("{} (no device time)", command_name(&command.enqueued, definitions));
-        let mut entry = Entry::new("i", track, &name, "device,no device time");
+        let spare = self.spare();
+        let mut entry = Entry::new("i", track, &name, "device,no device time", spare);
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
         arguments::of_command(&command.enqueued, definitions, self.site(command), &mut entry.args);

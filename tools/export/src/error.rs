@@ -40,7 +40,7 @@ pub enum ExportError {
     },
     /// The folder holds tables of another schema.
     #[error(
-        "{} holds tables of {}, and this version writes schema {own}; name a new folder",
+        "{} holds tables of {}, and this version knows schema {own}; export to a new folder",
         path.display(),
         found.map_or_else(|| "an unknown schema".to_owned(), |n| format!("schema {n}"))
     )]

@@ -17,6 +17,7 @@ mod proto;
 pub mod roofline;
 pub mod rows;
 pub mod stacks;
+mod values;
 
 pub use error::ExportError;
 

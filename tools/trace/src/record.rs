@@ -455,19 +455,35 @@ pub(crate) enum Decoded<'a> {
 
 /// Decodes one record: its length in bytes and the (delta, record), or `None` where the bytes
 /// cannot be one.
+/// Bytes of a plain record.
+pub(crate) const PLAIN_LEN: usize = 16;
+
+/// The words of a plain record, if the bytes begin with one.
+#[inline]
+pub(crate) fn plain_words(bytes: &[u8]) -> Option<(u64, u64)> {
+    let (first, second) = bytes.get(..PLAIN_LEN)?.split_at(8);
+    let word = |half: &[u8]| Some(u64::from_le_bytes(half.try_into().ok()?));
+    let first = word(first)?;
+    (first & (1 << 31) != 0).then_some((first, word(second)?))
+}
+
+/// Function, packed arguments, object and ticks of a plain record without a prefix.
+#[inline]
+pub(crate) fn plain_fields(first: u64, second: u64) -> (u16, u32, u32, u64) {
+    let function = ((first >> SMALL_BITS) & u64::from(MAX_FUNCTIONS - 1)) as u16;
+    let small = (first & ((1 << SMALL_BITS) - 1)) as u32;
+    (function, small, (second >> 32) as u32, second & 0xffff_ffff)
+}
+
 pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<'a>)> {
     let word = |i: usize| crate::file::read_u64(bytes, i * 8);
     let first = word(0)?;
     let delta = (first >> 32) | (high.delta << 32);
     if first & (1 << 31) != 0 {
-        let second = word(1)?;
-        let record = Record::Plain {
-            function: ((first >> SMALL_BITS) & u64::from(MAX_FUNCTIONS - 1)) as u16,
-            small: (first & ((1 << SMALL_BITS) - 1)) as u32,
-            id: (second >> 32) as u32,
-            duration: (second & 0xffff_ffff) | (high.duration << 32),
-        };
-        return Some((16, Decoded::Record(delta, record)));
+        let (function, small, id, duration) = plain_fields(first, word(1)?);
+        let duration = duration | (high.duration << 32);
+        let record = Record::Plain { function, small, id, duration };
+        return Some((PLAIN_LEN, Decoded::Record(delta, record)));
     }
     let words = ((first >> 16) & 0xff) as usize;
     let length = words * 8;

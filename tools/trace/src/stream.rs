@@ -195,10 +195,48 @@ pub struct Records<'a> {
     damaged: bool,
 }
 
+/// The most frequent record, decoded without the others: a [`Record::Plain`] whose times need no
+/// prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plain {
+    /// When the call ended, in ticks.
+    pub time: u64,
+    /// Function id.
+    pub function: u16,
+    /// Packed small arguments.
+    pub small: u32,
+    /// Object, 0 if none.
+    pub id: u32,
+    /// Ticks the call took.
+    pub duration: u64,
+}
+
 impl Records<'_> {
     /// Whether bytes were left that are no record.
     pub fn damaged(&self) -> bool {
         self.damaged
+    }
+
+    /// The next record if it is a plain one; else nothing is read. What it gives is what
+    /// [`next`](Self::next) would have given.
+    #[inline]
+    pub fn next_plain(&mut self) -> Option<Plain> {
+        let (first, second) = record::plain_words(self.rest)?;
+        self.rest = self.rest.get(record::PLAIN_LEN..)?;
+        self.time = self.time.wrapping_add(first >> 32);
+        let (function, small, id, duration) = record::plain_fields(first, second);
+        Some(Plain { time: self.time, function, small, id, duration })
+    }
+
+    /// Passes over the plain records that come next, and gives the latest of their times.
+    pub fn pass_plain(&mut self) -> Option<u64> {
+        let mut latest = None;
+        while let Some((first, _)) = record::plain_words(self.rest) {
+            self.rest = self.rest.get(record::PLAIN_LEN..).unwrap_or(&[]);
+            self.time = self.time.wrapping_add(first >> 32);
+            latest = latest.max(Some(self.time));
+        }
+        latest
     }
 }
 

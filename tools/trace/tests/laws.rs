@@ -181,6 +181,39 @@ proptest! {
     }
 
     #[test]
+    fn plain_records_are_the_same_alone(
+        said in prop::collection::vec((said(), prop_oneof![0u64..100, 0u64..1 << 36]), 0..40),
+        cut in 0usize..40,
+    ) {
+        let mut payload = Vec::new();
+        for (s, delta) in &said { write(&mut payload, s, *delta); }
+        // Also where the last record is torn.
+        payload.truncate(payload.len().saturating_sub(cut));
+        let block = Block { thread: 1, sequence: 0, base: 500, payload: &payload };
+        let whole: Vec<(u64, Record<'_>)> = block.records().collect();
+        let mut records = block.records();
+        let mut alone = Vec::new();
+        loop {
+            if let Some(p) = records.next_plain() {
+                let (function, small, id, duration) = (p.function, p.small, p.id, p.duration);
+                alone.push((p.time, Record::Plain { function, small, id, duration }));
+            } else if let Some(other) = records.next() {
+                alone.push(other);
+            } else {
+                break;
+            }
+        }
+        prop_assert_eq!(&alone, &whole);
+        // Passing over them gives the latest of their times and leaves the rest.
+        let mut rest = block.records();
+        let latest = rest.pass_plain();
+        let passed = whole.len() - rest.clone().count();
+        prop_assert!(rest.next_plain().is_none());
+        prop_assert_eq!(latest, whole[..passed].iter().map(|(time, _)| *time).max());
+        prop_assert_eq!(rest.collect::<Vec<_>>(), whole[passed..].to_vec());
+    }
+
+    #[test]
     fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
         let block = Block { thread: 0, sequence: 0, base: 0, payload: &bytes };
         prop_assert!(block.records().count() <= bytes.len() / 8 + 1);

@@ -200,9 +200,10 @@ impl Stats {
             pass.beside.push(if sampling { Beside::of(d) } else { Beside::default() });
         }
         let mut events = trace.events(Some(alignment));
-        for event in events.by_ref() {
-            out.add(&event, &mut pass);
-            also(&event);
+        // Looked at where it lies: events are large.
+        while let Some(event) = &events.next() {
+            out.add(event, &mut pass);
+            also(event);
         }
         out.tally = events.tally().to_vec();
         out.take_unproven(trace, pass.unproven);

@@ -22,6 +22,20 @@ pub fn is_folder(path: &Path) -> bool {
     path.join(MARKER).is_file()
 }
 
+/// Whether a folder's tables are of the schema that this version writes and asks.
+///
+/// # Errors
+/// If they are of another, or the folder does not say.
+pub fn known_schema(path: &Path) -> Result<(), ExportError> {
+    let bytes = input::read_inside(&path.join(MARKER), MARKER_BYTES)?;
+    let found: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+    let found = found.and_then(|f| f.get("schema")?.as_u64());
+    if found == Some(SCHEMA.into()) {
+        return Ok(());
+    }
+    Err(ExportError::OtherSchema { path: path.to_owned(), found, own: SCHEMA })
+}
+
 /// A folder of tables.
 #[derive(Debug)]
 pub struct Folder {
@@ -36,16 +50,9 @@ impl Folder {
     pub fn open(path: &Path) -> Result<Self, ExportError> {
         directory(path)?;
         let marker = path.join(MARKER);
-        match input::read_inside(&marker, MARKER_BYTES) {
-            Ok(bytes) => {
-                let found: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
-                let schema = found.and_then(|f| f.get("schema")?.as_u64());
-                if schema != Some(SCHEMA.into()) {
-                    let path = path.to_owned();
-                    return Err(ExportError::OtherSchema { path, found: schema, own: SCHEMA });
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        match known_schema(path) {
+            Ok(()) => {}
+            Err(ExportError::Write(error)) if error.kind() == ErrorKind::NotFound => {
                 // Ranks that begin at the same moment may each write the mark; hidden files are
                 // theirs on the way.
                 let foreign = std::fs::read_dir(path)?.filter_map(Result::ok).any(|entry| {
@@ -60,7 +67,7 @@ impl Folder {
                 writeln!(out, "{{\"schema\": {SCHEMA}, \"clscope\": \"{version}\"}}")?;
                 out.finish()?;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         Ok(Self { path: path.to_owned() })
     }

@@ -17,7 +17,7 @@ use clscope_profile::energy::activity::Grouping;
 use clscope_profile::profile::View;
 use events::Events;
 use folder::Folder;
-pub use folder::is_folder;
+pub use folder::{is_folder, known_schema};
 use part::Part;
 use schema::{TABLES, Table};
 use std::path::Path;
