@@ -6,6 +6,7 @@ import heapq
 import json
 from typing import TYPE_CHECKING, Any, Dict, List
 
+from ._command import Error
 from ._table import Table, package
 
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
 #: Profiles of the flame graph: what Hatchet's metric is called, and what turns weights into its unit.
 METRICS = {
-    "device time": ("time", 1e-9),
+    "time": ("time", 1e-9),
     "energy, microjoules": ("joules", 1e-6),
-    "commands": ("launches", 1.0),
+    "count": ("launches", 1.0),
     "bytes": ("bytes", 1.0),
 }
 
@@ -87,7 +88,7 @@ def hatchet(speedscope: str) -> List[Dict[str, Any]]:
     known = []
     for profile in document["profiles"]:
         if profile["name"] not in METRICS:
-            continue
+            raise Error(f"the command clscope is of another version: it names a weight {profile['name']!r}")
         metric, unit = METRICS[profile["name"]]
         known.append(metric)
         for stack, weight in zip(profile["samples"], profile["weights"]):
