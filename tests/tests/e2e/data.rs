@@ -348,6 +348,11 @@ fn the_report_has_rows_by_rank_and_names_the_slowest() {
     assert_eq!(slowest["row"].as_u64().unwrap() as usize, largest.unwrap().0);
     let text = stage.clscope(["report", "--by", "rank"]).args(&names).run().success().stdout;
     assert!(text.contains("4 ranks") && text.contains("imbalance"), "{text}");
+    assert!(!text.contains("no trace of rank"), "{text}");
+    // Where a trace is missing, the mean is of those that are here.
+    let some = [&names[0], &names[2], &names[3]];
+    let text = stage.clscope(["report", "--by", "rank"]).args(some).run().success().stdout;
+    assert!(text.contains("no trace of rank 1: the mean"), "{text}");
     let hosts = stage.clscope(["report", "--by", "host", "--format", "json"]).args(&names).run();
     let hosts: Value = serde_json::from_str(&hosts.success().stdout).unwrap();
     let [host] = &hosts["places"]["rows"].as_array().unwrap()[..] else { panic!("{hosts}") };

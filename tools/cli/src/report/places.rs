@@ -8,6 +8,9 @@ use clscope_io::text::Page;
 use clscope_profile::report::places::{Place, PlaceBy, Places};
 use std::fmt::Write;
 
+/// Gaps between ranks that are named.
+const SHOWN_GAPS: usize = 8;
+
 fn name(place: &Place) -> String {
     match (place.rank, &place.host) {
         (Some(rank), Some(host)) => format!("rank {rank} on {host}"),
@@ -65,5 +68,35 @@ pub fn render(places: &Places, shown: &Shown, out: &mut Page) {
             let _ = write!(out, ", with {} of the mean's launches", percent(Some(launches)));
         }
         let _ = writeln!(out);
+    }
+    doubts(places, out);
+}
+
+/// What makes the table another than that of one whole job.
+fn doubts(places: &Places, out: &mut Page) {
+    let gaps = places.missing();
+    let named = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    };
+    let mut list: Vec<String> = gaps.iter().take(SHOWN_GAPS).map(named).collect();
+    if gaps.len() > SHOWN_GAPS {
+        list.push("others".to_owned());
+    }
+    if !list.is_empty() {
+        let list = list.join(", ");
+        let _ = writeln!(out, "  no trace of rank {list}: the mean is that of the ranks shown");
+    }
+    let twice: Vec<String> = places
+        .rows
+        .iter()
+        .filter(|row| row.host.is_none())
+        .filter_map(|row| row.rank)
+        .take(SHOWN_GAPS)
+        .map(|rank| rank.to_string())
+        .collect();
+    if !twice.is_empty() {
+        let list = twice.join(", ");
+        let _ = writeln!(out, "  more than one host has rank {list}: are the traces of one job?");
     }
 }

@@ -113,6 +113,21 @@ fn watts(energy: &Energy, at: (ProcessIndex, u32), name: &str, kernel: bool) -> 
 }
 
 impl Places {
+    /// Ranks below the highest of which there is no process, as first and last of each gap.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(u32, u32)> {
+        let mut ranks: Vec<u32> = self.rows.iter().filter_map(|row| row.rank).collect();
+        ranks.sort_unstable();
+        let (mut out, mut next) = (Vec::new(), 0);
+        for rank in ranks {
+            if rank > next {
+                out.push((next, rank - 1));
+            }
+            next = rank.saturating_add(1);
+        }
+        out
+    }
+
     /// From a trace's sums and its joules.
     #[must_use]
     pub fn new(trace: &Trace<'_>, stats: &Stats, energy: Option<&Energy>, by: PlaceBy) -> Self {
@@ -223,6 +238,17 @@ mod tests {
         assert_eq!((slowest.more_ns, slowest.launches_of_mean), (Some(20.0), Some(2.0)));
         assert!((places.imbalance.unwrap() - (52.0 / 30.0 - 1.0)).abs() < 1e-12);
         assert!(places.rows.iter().all(|row| row.joules.is_none()), "not known is not 0");
+    }
+
+    #[test]
+    fn gaps_between_ranks_are_told() {
+        let of = |ranks: &[u32]| {
+            let key = |rank: &u32| ((Some(*rank), String::new()), Sum::default());
+            Places::of(&ranks.iter().map(key).collect(), PlaceBy::Rank).missing()
+        };
+        assert_eq!(of(&[0, 1, 2]), []);
+        assert_eq!(of(&[2, 5, 6, u32::MAX]), [(0, 1), (3, 4), (7, u32::MAX - 1)]);
+        assert_eq!(of(&[]), []);
     }
 
     #[test]
