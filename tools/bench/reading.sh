@@ -37,7 +37,7 @@ PYTHON
 printf '%-34s %10s %14s %10s\n' command 'CPU s' 'records/s' MiB
 for trace in calls launches; do
     # A timed launch is two records: its call, and its time.
-    records=$("$bin/clscope" report --format json $trace.clscope |
+    records=$("$bin/clscope" report --format json $trace.clscope 2>said |
         python3 -c 'import json, sys; t = json.load(sys.stdin)["totals"]; print(t["calls"] + t["timed"])')
     for command in "report" "export chrome -o timeline.json" "export parquet -o tables"; do
         rm -rf tables timeline.json
