@@ -83,9 +83,28 @@ root=$work.deb
 trap 'rm -rf "$work" "$root"' EXIT
 mkdir -p "$root/usr" "$root/DEBIAN"
 cp -a "$work"/. "$root/usr/"
-# Debian's name for what says under which terms all of this is given.
-{ cat LICENSE-MIT && echo && cat LICENSE-APACHE; } >"$root/usr/share/doc/clscope/copyright"
+# Debian's name for what says under which terms all of this is given; it has the Apache licence already.
+{
+    cat LICENSE-MIT
+    printf '\nOr, at your option, the Apache License, Version 2.0: /usr/share/common-licenses/Apache-2.0.\n'
+} >"$root/usr/share/doc/clscope/copyright"
 rm "$root"/usr/share/doc/clscope/LICENSE-*
+# Debian's form of a changelog leads to ours.
+gzip -9n >"$root/usr/share/doc/clscope/changelog.gz" <<CHANGES
+clscope ($version) unstable; urgency=medium
+
+  * What changed is in CHANGELOG.md beside this file.
+
+ -- The clscope developers <clscope@localhost>  $(date -uRd "@$SOURCE_DATE_EPOCH")
+CHANGES
+mkdir -p "$root/usr/share/lintian/overrides"
+cat >"$root/usr/share/lintian/overrides/clscope" <<OVERRIDES
+# The package is made by whoever builds it, who is not asked for an address.
+clscope: bogus-mail-host Maintainer clscope@localhost
+clscope: bogus-mail-host-in-debian-changelog clscope@localhost *
+# It is loaded into applications before any library is, the C library included, and needs none.
+clscope: shared-library-lacks-prerequisites [usr/lib/clscope/libclscope_audit.so]
+OVERRIDES
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: clscope
 Version: $version

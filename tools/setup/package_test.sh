@@ -1,19 +1,27 @@
 #!/bin/bash
 # package_test.sh [FOLDER] [RELEASE...]: installs the packages of package.sh that lie in FOLDER (else target/packages) into
-# fresh Debian systems (else bookworm alone), records an application on PoCL there, reads the trace, and removes them
-# again. For root; takes minutes and some 500 MB a release; no part of the normal tests. It changes nothing outside of a
-# folder of its own, which it removes.
+# fresh Debian systems (else bookworm and trixie), records an application on PoCL there, reads the trace, and removes them
+# again. Before that, lintian and their sizes. For root; takes minutes and some 500 MB a release; no part of the normal
+# tests. It installs debootstrap and lintian, and changes nothing else outside of a folder of its own, which it removes.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 folder=$(cd "${1:-$target/packages}" && pwd)
 shift || true
 releases=("$@")
-[ ${#releases[@]} = 0 ] && releases=(bookworm)
+[ ${#releases[@]} = 0 ] && releases=(bookworm trixie)
 mirror=${CLSCOPE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 [ "$(id -u)" = 0 ] || { say "must be run as root: debootstrap and chroot need it"; exit 1; }
-packages debootstrap binutils
+packages debootstrap binutils lintian
 
-fail() { say "FAILED on $release: $*"; exit 1; }
+fail() { say "FAILED on ${release:-this system}: $*"; exit 1; }
+
+say "lintian, sizes, sums"
+lintian --allow-root --fail-on error,warning "$folder"/clscope_*.deb || fail "lintian"
+# Bytes that a package may have.
+for limit in "6000000 $(echo "$folder"/clscope_*.deb)" "8000000 $(echo "$folder"/clscope-*.whl)"; do
+    [ "$(stat -c %s "${limit#* }")" -le "${limit%% *}" ] || fail "${limit#* } has more than ${limit%% *} bytes"
+done
+(cd "$folder" && sha256sum --quiet --check SHA256SUMS) || fail "SHA256SUMS"
 # Everything below the root but what package management itself keeps.
 listing() { (cd "$root" && find usr etc opt -not -path '*/__pycache__*' -not -path 'etc/ld.so.cache' -not -path 'usr/share/man/*' | sort); }
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
