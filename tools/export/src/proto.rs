@@ -74,6 +74,12 @@ impl Message {
         self.bytes.push(0);
         write(self);
         let length = self.bytes.len() - at - 1;
+        if length < 0x80
+            && let Some(kept) = self.bytes.get_mut(at)
+        {
+            *kept = length as u8;
+            return;
+        }
         let mut prefix = [0; 10];
         let n = into(&mut prefix, length as u64);
         self.bytes.splice(at..=at, prefix.iter().take(n).copied());
@@ -91,7 +97,7 @@ fn varint(out: &mut Vec<u8>, value: u64) {
     }
     let mut buffer = [0; 10];
     let n = into(&mut buffer, value);
-    out.extend(buffer.iter().take(n));
+    out.extend_from_slice(buffer.get(..n).unwrap_or_default());
 }
 
 /// Writes a varint and gives its length.
