@@ -180,7 +180,7 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
         // no interval.
         let is_judged = row["verdict"] != "not-judged" && !row["change"].is_null();
         let assumes = is_judged && ["time", "energy"].contains(&row["metric"].as_str().unwrap());
-        assert_eq!(row["assumed_spread"].as_f64(), assumes.then_some(0.0075), "{row}");
+        assert_eq!(row["assumed_spread"].as_f64(), assumes.then_some(0.05), "{row}");
         assert!(is_judged || row["change"]["low"].is_null(), "{row}");
         assert!(row["change"].is_null() || row["change"]["value"] == 0.0, "{row}");
         assert!(!["more", "less"].contains(&row["verdict"].as_str().unwrap()), "{row}");
@@ -214,7 +214,7 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     for format in ["markdown", "html", "table"] {
         let shown = diff(&["a.clscope", "c.clscope", "--format", format]).success().stdout;
         assert!(shown.contains("launches"), "{format}: {shown}");
-        assert!(shown.contains("assuming 0.75 % between runs"), "{format}: {shown}");
+        assert!(shown.contains("assuming 5 % between runs"), "{format}: {shown}");
     }
 }
 

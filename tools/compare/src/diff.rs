@@ -7,7 +7,7 @@
 
 use crate::integrity::broken;
 use crate::run::{Key, Run};
-use crate::verdict::{Change, RUN_TO_RUN, Sample, Verdict, change};
+use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,9 +118,9 @@ pub struct Diff {
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub display_names: BTreeMap<String, String>,
-    /// Whether a side is a single run.
+    /// Relative standard deviation between runs that is assumed, where a side is a single run.
     #[serde(skip)]
-    pub single: bool,
+    pub assumed: Option<f64>,
     /// Totals, then kernels, transfers and functions; by time in the base.
     pub rows: Vec<Row>,
 }
@@ -162,10 +162,15 @@ impl Diff {
         let comparable = anyway || (differences.is_empty() && broken.runs.is_empty());
         let single = base.len() < 2 || new.len() < 2;
         let mut notes = Vec::new();
-        if single && comparable {
+        let spread = match base.iter().chain(new).any(|run| run.on_processor) {
+            true => RUN_TO_RUN_OF_PROCESSORS,
+            false => RUN_TO_RUN,
+        };
+        let assumed = single.then_some(spread);
+        if let Some(assumed) = assumed.filter(|_| comparable) {
             notes.push(format!(
                 "a single run does not show how much runs differ: intervals and verdicts assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (--base, --new)",
-                100.0 * RUN_TO_RUN
+                100.0 * assumed
             ));
         }
         notes.extend(broken.note);
@@ -183,7 +188,7 @@ impl Diff {
             notes,
             limits: limits.to_vec(),
             unjudged: Vec::new(),
-            single,
+            assumed,
             rows: Vec::new(),
         };
         out.kernels(base, new);
@@ -282,10 +287,10 @@ impl Diff {
             Some((side.iter().map(|s| s.value.ln()).sum::<f64>() / side.len() as f64).exp())
         };
         let (base, new) = (known(base), known(new));
-        let found = base
-            .as_deref()
-            .zip(new.as_deref())
-            .and_then(|(a, b)| change(a, b, judged.as_ref().copied().unwrap_or(1)));
+        let found = base.as_deref().zip(new.as_deref()).and_then(|(a, b)| {
+            let together = judged.as_ref().copied().unwrap_or(1);
+            change(a, b, together, self.assumed.unwrap_or(RUN_TO_RUN))
+        });
         let (verdict, why) = match (&found, &base, &new, exists) {
             (None, None, None, _) => return,
             (None, Some(_), None, Some([_, why])) => (Verdict::NotJudged, Some(why)),
@@ -312,7 +317,7 @@ impl Diff {
             base: mean(&base),
             new: mean(&new),
             change: found,
-            assumed_spread: (is_judged && found.is_some() && self.single).then_some(RUN_TO_RUN),
+            assumed_spread: self.assumed.filter(|_| is_judged && found.is_some()),
             verdict,
             why,
             breaks: false,

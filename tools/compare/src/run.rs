@@ -94,6 +94,8 @@ pub struct Run {
     pub kernels: BTreeMap<Key, With>,
     /// What of it is missing.
     pub integrity: Integrity,
+    /// Whether it ran anything on a processor, which other programs use at any time.
+    pub on_processor: bool,
     batches: BTreeMap<Key, Strata>,
 }
 
@@ -159,7 +161,11 @@ impl Run {
             trace.processes.len(),
             &trace.issues_after(events.tally(), None),
         );
-        Ok(Self { report, kernels, integrity, batches })
+        let on_processor = view.stats().devices.keys().any(|(process, id)| {
+            let devices = &trace.process(*process).definitions.devices;
+            devices.get(id).is_some_and(|device| device.is_cpu())
+        });
+        Ok(Self { report, kernels, integrity, on_processor, batches })
     }
 
     /// Mean time of a row of the report, ns.

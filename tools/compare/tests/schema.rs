@@ -50,7 +50,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         notes: vec!["note".into()],
         display_names: [("_Z1kv".to_owned(), "k".to_owned())].into(),
         unjudged: Vec::new(),
-        single: true,
+        assumed: Some(0.0075),
         limits: vec![Limit { metric: Metric::Time, rise: 0.05 }],
         rows: vec![row(None, Verdict::NotJudged), row(Some(open), Verdict::Unclear)],
     };

@@ -4,7 +4,7 @@
 
 use crate::stage::{Built, Stage, StageError};
 use clscope_clock::monotonic_raw;
-use clscope_compare::verdict::{Change, Sample, change};
+use clscope_compare::verdict::{Change, RUN_TO_RUN, Sample, change};
 use clscope_microbench::stats;
 use clscope_opencl::Range;
 use clscope_profile::interval::Interval;
@@ -126,7 +126,7 @@ pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
         return None;
     }
     // Of the medians that stand beside it; blocks tell how far they may be off.
-    let by_blocks = change(&base, &new, judged)?;
+    let by_blocks = change(&base, &new, judged, RUN_TO_RUN)?;
     Some(Change { value, low: by_blocks.low.min(value), high: by_blocks.high.max(value) })
 }
 

@@ -205,8 +205,7 @@ pub(super) fn notes(diff: &Diff) -> impl Iterator<Item = String> {
 }
 
 fn head(diff: &Diff) -> Vec<String> {
-    let mut out: Vec<String> = changes(diff).collect();
-    out.extend(sides(diff));
+    let mut out = sides(diff).to_vec();
     out.extend(doubts(diff));
     out.extend(notes(diff));
     out
@@ -214,8 +213,10 @@ fn head(diff: &Diff) -> Vec<String> {
 
 /// For a terminal.
 pub fn table(diff: &Diff, most: usize) -> String {
-    let mut out = format!("verdict: {}\n", verdicts(diff));
-    for text in head(diff) {
+    let mut out = String::new();
+    // What a run changed stands before any figure.
+    let lines = changes(diff).chain([format!("verdict: {}", verdicts(diff))]);
+    for text in lines.chain(head(diff)) {
         let _ = writeln!(out, "{}", line(&text));
     }
     for (section, title) in SECTIONS {
@@ -287,7 +288,7 @@ pub fn markdown_cell(text: &str) -> String {
 /// For a pull request.
 pub fn markdown(diff: &Diff, most: usize) -> String {
     let mut out = format!("**Verdict: {}.**\n\n", verdicts(diff));
-    for line in head(diff) {
+    for line in changes(diff).chain(head(diff)) {
         let _ = writeln!(out, "- {}", markdown_cell(&line));
     }
     for (section, title) in SECTIONS {
@@ -426,7 +427,7 @@ pub(super) mod tests {
             display_names: Default::default(),
             limits: Vec::new(),
             unjudged: vec![HOSTILE.into()],
-            single: true,
+            assumed: Some(0.0075),
             rows: vec![
                 row(Verdict::More, true),
                 row(Verdict::NotJudged, false),

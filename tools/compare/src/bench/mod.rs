@@ -11,7 +11,7 @@ mod read;
 pub use read::{Key, MOST_BYTES, Origin, READS, Ran, Read, ReadError, Run};
 
 use crate::diff::Difference;
-use crate::verdict::{Change, Sample, Verdict, change};
+use crate::verdict::{Change, RUN_TO_RUN, Sample, Verdict, change};
 use clscope_profile::interval::Interval;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,7 +236,7 @@ fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
 impl Pair {
     fn row(self, judged: usize, limit: Option<f64>) -> Row {
         let direction = Direction::of(&self.unit, &self.key.figure);
-        let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged));
+        let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged, RUN_TO_RUN));
         let (verdict, why) = match (found, self.samples) {
             (Some(change), _) => (change.verdict(), None),
             (None, Err((verdict, why))) => (verdict, Some(why)),
