@@ -116,6 +116,17 @@ pub fn write_to(
     }
 }
 
+/// A number with as many digits as people want to read.
+pub fn number(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => "?".to_owned(),
+        a if a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 0.1 || a == 0.0 => format!("{x:.3}"),
+        _ => format!("{x:.3e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

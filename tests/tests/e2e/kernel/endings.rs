@@ -55,6 +55,30 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
     }
 }
 
+/// Waits for what never comes.
+const HANG: &str = "kernel void saxpy(global const float *x, global volatile float *y, float a)
+    { while (y[0] != -1e30f) ; }";
+
+#[test]
+fn a_version_that_does_not_end_is_left_out_after_the_limit() {
+    let stage = Stage::new(Runtime::Pocl);
+    let capture = saxpy(&stage.join("saxpy.1")).write();
+    let hang = source(&stage, "hang.cl", HANG);
+    let (found, code) = document(&stage, &capture, &["--source", &hang, "--limit", "20"]);
+    assert_eq!((code, &found["changed"]), (4, &Value::Null), "{found:#}");
+    let ended = &found["ended"][0];
+    assert_eq!((&ended["who"], &ended["step"]), (&"other".into(), &"results".into()));
+    assert_eq!(ended["how"], "the limit of 20 s for a launch (--limit)");
+    assert_eq!(found["base"]["results"]["verdict"], "same");
+    refused_by_clap(&stage, &capture, "0");
+}
+
+#[track_caller]
+fn refused_by_clap(stage: &Stage, capture: &str, limit: &str) {
+    let ran = stage.clscope(["kernel", capture, "--limit", limit]).run();
+    assert_eq!(ran.status.code(), Some(2), "{}", ran.stderr);
+}
+
 /// Groups of more than 32 write where nothing is.
 #[test]
 fn a_size_that_crashes_is_a_row_that_says_so() {

@@ -3,7 +3,7 @@
 use super::captures::{gcd, saxpy, shift, sums, turn, view, view_of_part, walk};
 use super::refused;
 use crate::real_apps::given;
-use clscope_tests::captured::Captured;
+use clscope_tests::captured::{Captured, words};
 use clscope_tests::{Finished, Run, Runtime, Stage};
 use std::path::{Path, PathBuf};
 
@@ -60,6 +60,39 @@ fn spoil(folder: &Path) {
     let mut bytes = std::fs::read(after).unwrap();
     bytes[8] ^= 1;
     std::fs::write(after, bytes).unwrap();
+}
+
+/// Work-items append their numbers, in whatever order.
+fn append(folder: &Path) -> Captured {
+    let source = "kernel void append(global uint *count, global uint *list)
+        { list[atomic_inc(count)] = get_global_id(0); }";
+    let mut made = Captured::new(folder, "append", &[64]).source(source);
+    made.buffer("uint*", &[0; 16], Some(&words(&[64, 0, 0, 0])));
+    made.buffer("uint*", &[0; 256], Some(&words(&[64; 64])));
+    made
+}
+
+#[test]
+fn results_that_an_order_may_decide_are_said_to_be() {
+    const NOTE: &str =
+        "note: its source uses atomics (atomic_inc): the order of work-items may decide results";
+    let stage = Stage::new(Runtime::Pocl);
+    for (name, make, says) in [("append", append as Make, true), ("saxpy", saxpy, false)] {
+        let folder = exported(&stage, name, make, "c");
+        spoil(&folder);
+        let made = Run::new("make", &folder).env("CFLAGS", "-O1 -Wall -Werror").run();
+        assert!(made.status.success(), "{name}: {}{}", made.stdout, made.stderr);
+        let ran = stage.runtime.select(Run::new(folder.join("reproduce"), &folder)).run();
+        assert_eq!(ran.status.code(), Some(1), "{name}: {}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.stdout.contains(NOTE), says, "{name}: {}", ran.stdout);
+        let Some(python) = given("CLSCOPE_TEST_PYTHON") else { continue };
+        let folder = exported(&stage, &format!("{name}-python"), make, "pyopencl");
+        spoil(&folder);
+        let ran = Run::new(python, &folder).arg("reproduce.py");
+        let ran = stage.runtime.select(ran).env("XDG_CACHE_HOME", stage.path()).run();
+        assert_eq!(ran.status.code(), Some(1), "{name}: {}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.stdout.contains(NOTE), says, "{name}: {}", ran.stdout);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::png::Renderer;
 use super::walks;
+pub use crate::output::number;
 use crate::output::{screen, write_whole};
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
@@ -62,17 +63,6 @@ pub fn cases(device: &DeviceFacts, chosen: &[(&Suite, Vec<Case>)]) -> Result<()>
         writeln!(out, "  {}", case.id)?;
     }
     Ok(out.flush()?)
-}
-
-/// A number with as many digits as people want to read.
-pub fn number(x: f64) -> String {
-    match x.abs() {
-        _ if !x.is_finite() => "?".to_owned(),
-        a if a >= 1000.0 => format!("{x:.0}"),
-        a if a >= 10.0 => format!("{x:.1}"),
-        a if a >= 0.1 || a == 0.0 => format!("{x:.3}"),
-        _ => format!("{x:.3e}"),
-    }
 }
 
 /// A figure with half its interval and its unit.

@@ -47,7 +47,7 @@ const ENDED: u8 = 4;
 Captures are made by `clscope record --capture KERNEL -- APP`. Exit code: 3 where results differ from
 those captured (of another version: from those of the captured one) by more than --tolerance, or where
 the other version is slower than --fail-over allows; 4 where a version ended the process in which it
-ran, as by a signal, or wrote behind a memory; 1 where the command failed.")]
+ran, as by a signal, did not end within --limit, or wrote behind a memory; 1 where the command failed.")]
 pub struct Args {
     /// Folder of a capture, or a trace that has one
     #[arg(value_name = "CAPTURE")]
@@ -68,6 +68,10 @@ pub struct Args {
     /// Timed launches of each version
     #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
+    /// Seconds after which a version whose launch has not ended is left out, and its process ended;
+    /// building takes as long as it takes
+    #[arg(long, value_name = "SECONDS", default_value_t = supervise::LIMIT, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    limit: u32,
     /// Do not measure joules
     #[arg(long)]
     no_energy: bool,
@@ -313,7 +317,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.wanted(&capture, Vec::new())?;
     let folder = capture.folder.display().to_string();
     drop(capture);
-    supervise::run(&folder)
+    supervise::run(&folder, args.limit)
 }
 
 /// Writes a program that stands alone.

@@ -8,19 +8,25 @@ use super::worker::{Job, LINE, SUBCOMMAND, Said};
 use crate::output::say;
 use anyhow::{Context, Result};
 use clscope_capture::system::{self, Held, signal_name};
-use clscope_launch::progress::{At, Ended, Who};
+use clscope_launch::progress::{At, Ended, Step, Who};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Seconds without the end of a launch after which a version is left out: of a launch that would take
+/// a minute it is refused before.
+pub const LIMIT: u32 = 120;
 /// Most versions that are left out for having ended a process.
 const MOST_ENDED: usize = 16;
 /// Time for the launch under way once the user has asked for an end.
 const LAST_LAUNCH: Duration = Duration::from_secs(5);
+/// How often a process that runs a launch is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 /// Time for the system to end a process.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
@@ -40,6 +46,7 @@ impl Heard {
     fn note(&mut self, said: Said) {
         match said {
             Said::Done(code) => self.done = Some(code),
+            Said::GoesOn => {}
             Said::At(at) => {
                 self.other_is_last = at.who != Who::Captured;
                 let last = if self.other_is_last { &mut self.other } else { &mut self.captured };
@@ -63,6 +70,42 @@ impl Heard {
     }
 }
 
+/// When a process was last heard, and whether it may take its time since.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    last: Instant,
+    /// It runs a launch; else it starts, or builds a program.
+    launches: bool,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { last: Instant::now(), launches: false }
+    }
+
+    fn heard(&mut self, said: &Said) {
+        self.last = Instant::now();
+        match said {
+            Said::At(at) => self.launches = at.step != Step::Building,
+            Said::GoesOn => {}
+            Said::Done(_) => self.launches = false,
+        }
+    }
+
+    /// What is left of a limit, where there is one.
+    fn left(&self, limit: Duration) -> Option<Duration> {
+        self.launches.then(|| limit.saturating_sub(self.last.elapsed()))
+    }
+}
+
+/// How the wait for a process ended.
+enum Waited {
+    /// By itself; whether the user had asked for it.
+    Ended(ExitStatus, bool),
+    /// By the time limit.
+    TooLong,
+}
+
 /// How a process ended.
 enum End {
     /// It did what it had to do.
@@ -79,12 +122,12 @@ enum End {
 ///
 /// # Errors
 /// If there can be none.
-pub fn run(capture: &str) -> Result<ExitCode> {
+pub fn run(capture: &str, limit: u32) -> Result<ExitCode> {
     let held = Held::new(&[libc::SIGINT, libc::SIGTERM])
         .context("cannot watch the process that runs the launch")?;
     let mut job = Job::default();
     loop {
-        let (heard, how) = match once(&held, &job)? {
+        let (heard, how) = match once(&held, &job, limit)? {
             End::Done(code) => return Ok(ExitCode::from(code)),
             End::Interrupted => return Ok(ExitCode::from(130)),
             End::Unread => {
@@ -124,7 +167,7 @@ pub fn run(capture: &str) -> Result<ExitCode> {
 }
 
 /// Starts one process and waits for its end.
-fn once(held: &Held, job: &Job) -> Result<End> {
+fn once(held: &Held, job: &Job, limit: u32) -> Result<End> {
     let starting = || "cannot start the process that runs the launch";
     let (ours, theirs) = UnixStream::pair().with_context(starting)?;
     let mut line = serde_json::to_vec(job)?;
@@ -138,11 +181,19 @@ fn once(held: &Held, job: &Job) -> Result<End> {
     // With it goes this process's copy of the other end.
     drop(command);
     let from = ours.try_clone().with_context(starting)?;
-    let listener = std::thread::spawn(move || listen(from));
-    let (status, interrupted) = wait(held, &mut child)?;
+    let pace = Arc::new(Mutex::new(Pace::new()));
+    let heard = Arc::clone(&pace);
+    let listener = std::thread::spawn(move || listen(from, &heard));
+    let waited = wait(held, &mut child, &pace, Duration::from_secs(limit.into()))?;
     // What it said is read to the end; whoever has inherited its end says nothing more.
     let _ = ours.shutdown(Shutdown::Read);
     let heard = listener.join().unwrap_or_default();
+    let (status, interrupted) = match waited {
+        Waited::Ended(status, interrupted) => (status, interrupted),
+        Waited::TooLong => {
+            return Ok(End::Died(heard, format!("the limit of {limit} s for a launch (--limit)")));
+        }
+    };
     // A crash at exit, after the document, is common among drivers and does no harm.
     Ok(match (heard.done, status.signal()) {
         (Some(code), _) => End::Done(code),
@@ -163,7 +214,7 @@ fn once(held: &Held, job: &Job) -> Result<End> {
 }
 
 /// Hears what a process says until it ends; what is none of its words is left aside.
-fn listen(from: UnixStream) -> Heard {
+fn listen(from: UnixStream, pace: &Mutex<Pace>) -> Heard {
     let mut heard = Heard::default();
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -171,34 +222,42 @@ fn listen(from: UnixStream) -> Heard {
         line.clear();
         match from.by_ref().take(LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return heard,
-            Ok(_) => serde_json::from_slice(&line).into_iter().for_each(|said| heard.note(said)),
+            Ok(_) => serde_json::from_slice(&line).into_iter().for_each(|said| {
+                pace.lock().unwrap_or_else(PoisonError::into_inner).heard(&said);
+                heard.note(said);
+            }),
         }
     }
 }
 
-/// Waits for the end of a process, passes on what asks for it, and ends it where it does not. Gives
-/// also whether it was asked.
-fn wait(held: &Held, child: &mut Child) -> Result<(ExitStatus, bool)> {
+/// Waits for the end of a process, passes on what asks for it, and ends it where it does not, or where
+/// a launch takes longer than the limit.
+fn wait(held: &Held, child: &mut Child, pace: &Mutex<Pace>, limit: Duration) -> Result<Waited> {
     let watching = || "cannot watch the process that runs the launch";
     let mut asked: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait().with_context(watching)? {
-            return Ok((status, asked.is_some()));
+            return Ok(Waited::Ended(status, asked.is_some()));
         }
-        let left = asked.map(|at| LAST_LAUNCH.saturating_sub(at.elapsed()));
+        let left = match asked {
+            Some(at) => Some(LAST_LAUNCH.saturating_sub(at.elapsed())),
+            None => pace.lock().unwrap_or_else(PoisonError::into_inner).left(limit),
+        };
         if left == Some(Duration::ZERO) {
-            say(format_args!(
-                "the launch under way does not end within {} s of the interruption: its process is ended",
-                LAST_LAUNCH.as_secs()
-            ));
-            let _ = child.kill();
-            let gone = Instant::now() + LAST_BREATH;
-            while child.try_wait().with_context(watching)?.is_none() && Instant::now() < gone {
-                held.wait(Some(gone.saturating_duration_since(Instant::now())));
+            if asked.is_some() {
+                say(format_args!(
+                    "the launch under way does not end within {} s of the interruption: its process is ended",
+                    LAST_LAUNCH.as_secs()
+                ));
             }
-            return Ok((ExitStatus::from_raw(libc::SIGKILL), true));
+            end(held, child).with_context(watching)?;
+            return Ok(match asked {
+                Some(_) => Waited::Ended(ExitStatus::from_raw(libc::SIGKILL), true),
+                None => Waited::TooLong,
+            });
         }
-        let Some(arrived) = held.wait(left) else { continue };
+        // Nothing tells of what was heard meanwhile: it is looked at again now and then.
+        let Some(arrived) = held.wait(Some(left.unwrap_or(LOOK).min(LOOK))) else { continue };
         if arrived.signal == libc::SIGCHLD {
             continue;
         }
@@ -210,10 +269,19 @@ fn wait(held: &Held, child: &mut Child) -> Result<(ExitStatus, bool)> {
     }
 }
 
+/// Ends a process.
+fn end(held: &Held, child: &mut Child) -> std::io::Result<()> {
+    let _ = child.kill();
+    let gone = Instant::now() + LAST_BREATH;
+    while child.try_wait()?.is_none() && Instant::now() < gone {
+        held.wait(Some(gone.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_launch::progress::Step;
 
     fn heard(words: &[(Who, Step)]) -> Heard {
         let mut out = Heard::default();
@@ -244,6 +312,26 @@ mod tests {
         let said = serde_json::to_string(&Said::Done(3)).unwrap();
         (&theirs).write_all(format!("noise\n{{\"done\":900}}\n{said}\n\0\0").as_bytes()).unwrap();
         drop(theirs);
-        assert_eq!(listen(ours).done, Some(3));
+        let pace = Mutex::new(Pace::new());
+        assert_eq!(listen(ours, &pace).done, Some(3));
+    }
+
+    #[test]
+    fn only_launches_have_a_limit() {
+        let at = |step| Said::At(At { who: Who::Other, step });
+        let none = Duration::ZERO;
+        let mut pace = Pace::new();
+        assert_eq!(pace.left(none), None);
+        pace.heard(&at(Step::Results));
+        assert_eq!(pace.left(none), Some(none));
+        pace.heard(&Said::GoesOn);
+        assert!(pace.left(Duration::MAX).is_some());
+        for said in [at(Step::Building), at(Step::Timing), Said::Done(0)] {
+            pace.heard(&said);
+            assert_eq!(
+                pace.left(none).is_some(),
+                matches!(said, Said::At(At { step: Step::Timing, .. }))
+            );
+        }
     }
 }

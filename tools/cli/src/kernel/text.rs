@@ -1,7 +1,7 @@
 //! What running a capture gave, as text for people. Refuses to choose what is measured.
 #![forbid(unsafe_code)]
 
-use crate::output::count;
+use crate::output::{count, number};
 use crate::report::table::{bytes, time};
 use crate::top::state::joules;
 use clscope_compare::verdict;
@@ -171,7 +171,7 @@ fn one(out: &mut Page, of: &MemoryResult) {
         of.ulps.map_or_else(String::new, |n| format!(", by at most {}", count(n, "ULP", "ULPs")));
     // Integers of 64 bits may be too long for the value to be exact, and are rounded then.
     let value = |g: f64| match of.element {
-        "half" | "float" | "double" => format!("{g:e}"),
+        "half" | "float" | "double" => number(g),
         _ => format!("{g:.0}"),
     };
     let greatest =

@@ -13,15 +13,19 @@ use clscope_launch::stage::StageError;
 use clscope_launch::{Capture, run as run_capture};
 use clscope_microbench::cl::{ClError, OpenCl, list as devices};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The first argument of the process; those of `clscope kernel` follow. Its standard input is one end
 /// of a pair of sockets.
 pub const SUBCOMMAND: &str = "__kernel";
+/// How often it says that it goes on.
+const PACE: Duration = Duration::from_millis(200);
 /// Most bytes of a line that one says to the other.
 pub const LINE: u64 = 1 << 16;
 
@@ -38,6 +42,8 @@ pub struct Job {
 pub enum Said {
     /// What it does next.
     At(At),
+    /// A launch has ended, and another one is to come.
+    GoesOn,
     /// It has written all that it writes, and ends with this code.
     Done(u8),
 }
@@ -67,7 +73,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // Where the other is gone, so is this soon.
         let _ = (&other).write_all(&line);
     };
-    let code = work(args, job.ended, &|at| tell(&Said::At(at.clone()))).unwrap_or_else(|error| {
+    let code = work(args, job.ended, &tell).unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
         1
     });
@@ -75,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn work(args: &Args, ended: Vec<Ended>, progress: &dyn Fn(&At)) -> Result<u8> {
+fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
     let capture = Capture::open(&args.capture)?;
     let wanted = args.wanted(&capture, ended)?;
     let opencl = OpenCl::open(args.opencl.as_deref())?;
@@ -84,11 +90,16 @@ fn work(args: &Args, ended: Vec<Ended>, progress: &dyn Fn(&At)) -> Result<u8> {
     let device = super::device_for(&all, &capture, args.device.as_deref())?;
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     let metering = Metering::new(std::io::stderr().is_terminal());
+    let told = Cell::new(Instant::now());
     let watch = Watch {
-        progress,
+        progress: &|at| tell(&Said::At(at.clone())),
         metering: &|longest| metering.begins(longest),
         stop: &|| {
             metering.goes_on();
+            if told.get().elapsed() >= PACE {
+                told.set(Instant::now());
+                tell(&Said::GoesOn);
+            }
             stop.load(Ordering::Relaxed)
         },
     };

@@ -201,6 +201,8 @@ const TAIL: &str = r#"
         free(found);
     }
     printf("results: %s\n", wrong ? "differ" : "as captured");
+    if (wrong && *atomics)
+        printf("note: %s: the order of work-items may decide results\n", atomics);
     double times[11];
     for (int i = 0; i < 11; i++)
         times[i] = launch();
@@ -230,6 +232,8 @@ pub(super) fn files(of: &Parts<'_>) -> Vec<(&'static str, String)> {
         out += "#define USES_SVM\n";
     }
     out += HEAD;
+    out += "/* What the program has of atomics, by which the order of work-items may decide results. */\n";
+    out += &format!("static const char *const atomics = {};\n", literal(&of.atomics));
     out += &format!(
         "#define DIMENSIONS {}\n#define MEMORIES {}\n",
         launch.dimensions,

@@ -6,6 +6,7 @@ mod c;
 mod python;
 
 use crate::capture::{Given, Launch, Memory, MemoryKind, ProgramFile};
+use crate::order;
 use crate::read::{Capture, CaptureError, inside};
 use crate::stage::Form;
 use clscope_io::output::{Access, create_dir, create_new};
@@ -60,6 +61,8 @@ struct Parts<'c> {
     bytes: u64,
     /// Whether headers lie in `headers`.
     has_headers: bool,
+    /// What it has of atomics, in words; empty where none is known.
+    atomics: String,
 }
 
 impl Parts<'_> {
@@ -155,8 +158,11 @@ pub fn export(
             next: "copy the text into the source by hand",
         });
     }
-    let parts =
-        Parts { launch, form, program, bytes: file.bytes, has_headers: !headers.is_empty() };
+    // Read first: a damaged capture leaves no folder.
+    let text = capture.program(file)?;
+    let atomics = order::atomics(form, &text).unwrap_or_default();
+    let has_headers = !headers.is_empty();
+    let parts = Parts { launch, form, program, bytes: file.bytes, has_headers, atomics };
     let texts = match language {
         Language::PyOpenCl => python::files(&parts)?,
         Language::C => c::files(&parts),
@@ -172,8 +178,6 @@ pub fn export(
         file.write_all(content).map_err(failed(&path))?;
         Ok(path)
     };
-    // Read first: a damaged capture leaves no folder.
-    let text = capture.program(file)?;
     make(folder)?;
     put(program, &text)?;
     for (name, header) in headers {

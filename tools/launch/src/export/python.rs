@@ -76,6 +76,8 @@ for memory, region, before, after, name in memories:
         at = differing[0]
         print(f"{name}: {len(differing)} bytes differ, the first at {at}: captured {after[at]}, found {found[at]}")
 print("results:", "differ" if wrong else "as captured")
+if wrong and ATOMICS:
+    print(f"note: {ATOMICS}: the order of work-items may decide results")
 times = sorted(launch() for _ in range(11))
 print(f"time: {times[5] / 1e3:.3f} us (median of 11 launches)")
 sys.exit(1 if wrong else 0)
@@ -109,6 +111,11 @@ pub(super) fn files(of: &Parts<'_>) -> Result<Vec<(&'static str, String)>, Expor
     });
     line(format!("program.build(options={options}, cache_dir=False)"));
     line(format!("kernel = cl.Kernel(program, {})", literal(&launch.kernel)));
+    line(
+        "# What the program has of atomics, by which the order of work-items may decide results."
+            .to_owned(),
+    );
+    line(format!("ATOMICS = {}", literal(&of.atomics)));
     line(format!("GLOBAL = {}", tuple(launch.global.iter().copied())));
     let optional = |sizes: &Option<Vec<u64>>| {
         sizes.as_ref().map_or_else(|| "None".to_owned(), |s| tuple(s.iter().copied()))
