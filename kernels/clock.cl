@@ -28,36 +28,43 @@ kernel void now(global ulong *out)
     out[0] = TICKS();
 }
 
-// Each group writes when it began and when it ended; between them `trips` x 16 dependent reciprocal square roots, as long as local
-// memory leaves room for it. Ends are of the slowest work-item: a barrier waits for all.
-kernel SIZED void groups(global ulong *times, global float *out, uint trips, local uint *pad)
+// Each warp of `lanes` work-items writes when it began and when it ended; between them `trips` x 16 dependent reciprocal square
+// roots, which leave out[i] at 1, as many groups at once as local memory leaves room for. With -DWHOLE a group is one warp: its end
+// is that of its slowest work-item.
+kernel SIZED void groups(global ulong *times, global float *out, uint trips, uint lanes, local uint *pad)
 {
-    const uint g = (uint)get_group_id(0);
-    if (get_local_id(0) == 0) {
-        times[2 * g] = TICKS();
+    const uint l = (uint)get_local_id(0), warps = ((uint)get_local_size(0) + lanes - 1) / lanes;
+    const uint w = (uint)get_group_id(0) * warps + l / lanes;
+    if (l % lanes == 0) {
+        times[2 * w] = TICKS();
     }
+#ifdef WHOLE
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     float x = (float)(get_global_id(0) % 4u + 1u);
     for (uint j = 0; j < trips; j++) {
         TIMES16(x = rsqrt(x);)
     }
     out[get_global_id(0)] = x;
+#ifdef WHOLE
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (get_local_id(0) == 0) {
-        times[2 * g + 1] = TICKS();
+#endif
+    // Never false, and the roots must have ended to know.
+    if (l % lanes == 0 && x > 0.0f) {
+        times[2 * w + 1] = TICKS();
     }
 }
 
 #ifdef CYCLES
-// Chains of streaming accesses as in latency.cl; the first `lanes` work-items of the first group time one access in eight. `empty`
+// Chains of accesses as in latency.cl, from word `start` on; the first `lanes` work-items of the first group time one access in eight. `empty`
 // holds the same interval without an access: what reading the clock costs. Words of `pad` keep the order: a value that is stored
 // has arrived.
-kernel SIZED void accesses(global uint *out, global const uint *table, uint trips, uint mask, uint lanes, global uint *taken,
-    global uint *empty, local volatile uint *pad)
+kernel SIZED void accesses(global uint *out, global const uint *table, uint trips, uint mask, uint start, uint lanes,
+    global uint *taken, global uint *empty, local volatile uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
     const bool timed = get_group_id(0) == 0 && l < lanes;
-    uint at = i & mask;
+    uint at = (i + start) & mask;
     for (uint j = 0; j < trips; j++) {
         at = table[at]; at = table[at]; at = table[at]; at = table[at];
         at = table[at]; at = table[at]; at = table[at];

@@ -83,6 +83,8 @@ pub struct Bench<'a> {
     pub metered: bool,
     /// What one launch of the last measured kernel executed, if that was asked for and is known.
     pub counted: Option<Counted>,
+    /// The rate of the clock inside kernels, by what they were built with, once it is known.
+    pub(crate) clock_rate: Option<(Vec<String>, stats::Estimate)>,
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,
@@ -104,6 +106,7 @@ impl<'a> Bench<'a> {
             settings,
             metered: true,
             counted: None,
+            clock_rate: None,
             stop,
             cache,
             programs: HashMap::new(),

@@ -393,7 +393,9 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
     let xs = || drawn.iter().flat_map(|l| &l.points).map(|p| p.x);
     let first = xs().reduce(f64::min);
     // Wide ranges read better by factors; 0 has no place there.
-    let wide = first.is_some_and(|x| x > 0.0 && xs().fold(x, f64::max) / x >= 128.0);
+    // Shares and times run evenly.
+    let even = report.x.is_some_and(|x| x.starts_with('%') || x.starts_with("seconds"));
+    let wide = !even && first.is_some_and(|x| x > 0.0 && xs().fold(x, f64::max) / x >= 128.0);
     // What is behind a point would be taken for the ending of a file.
     let name = report.name.replace('/', "-").replace('.', "_");
     let title = format!("{}: {}", report.name, report.shows);

@@ -317,7 +317,11 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
 fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
     let (rate, operations) = match (case.figure("rate"), case.timing.as_ref()) {
         (Some(rate), Some(timing)) => (rate, rate.estimate.value * timing.time_ns.mean.value),
-        _ if case.suite == "transfer" => (case.figure("bandwidth")?, case.number("bytes")?),
+        // A GB/s is a byte a nanosecond.
+        _ if case.suite == "transfer" => {
+            let bandwidth = case.figure("bandwidth")?;
+            (bandwidth, bandwidth.estimate.value * case.figure("time")?.estimate.value)
+        }
         _ => return None,
     };
     let rates: Vec<f64> =

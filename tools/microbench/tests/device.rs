@@ -68,6 +68,8 @@ fn all_right(results: &Results) {
                 assert!(
                     reason.starts_with("the device has no")
                         || reason.contains("are needed")
+                        // Tiny tables lie in the nearest cache.
+                        || case.id.starts_with("clock/access/") && reason.contains("too few cycles")
                         // Without sensors there is no power to watch.
                         || case.id == "power/after_load" && reason.starts_with("no power was read"),
                     "{}: {reason}",

@@ -124,7 +124,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     }
     if args.fail_over.is_some() && diff.judged == 0 {
         bail!(
-            "cannot judge --fail-over: no figure of {} can be compared with one of {}; the table says why of each",
+            "cannot judge --fail-over: no figure of {} can be compared with one of {}",
             args.before.display(),
             args.after.display()
         );

@@ -332,8 +332,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let choice = Choice {
         suites,
         cases: {
-            let named = args.suites.iter().filter(|name| name.contains('/'));
-            args.choose.iter().chain(named).cloned().collect()
+            // A suite beside a case is all of it.
+            let is_case = |name: &String| name.contains('/');
+            let any = args.suites.iter().any(is_case);
+            let named = args
+                .suites
+                .iter()
+                .filter(|_| any)
+                .map(|name| if is_case(name) { name.clone() } else { format!("{name}/") });
+            args.choose.iter().cloned().chain(named).collect()
         },
         no_sensors: args.no_sensors,
         peak: args.peak,

@@ -41,7 +41,9 @@ fn named(names: &[String]) -> Result<Vec<&'static Experiment>> {
 
 /// Whether a name, or a pattern with `*` and `?`, means an experiment.
 fn means(name: &str, of: &Experiment) -> bool {
-    name == "all" || pattern::matches(name, of.name)
+    name == "all"
+        || pattern::matches(name, of.name)
+        || reproduce::find(name).is_some_and(|found| found.name == of.name)
 }
 
 /// The error of a name that means nothing: with those whose names are nearest.
@@ -232,6 +234,19 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         png::Renderer::new()?;
     }
     let alone = experiments.len() == 1;
+    let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
+    for along in asked {
+        let has =
+            |e: &&Experiment| e.parts().iter().any(|p| p.along.iter().any(|a| a.0 == along.axis));
+        if !experiments.iter().any(has) {
+            let names: Vec<&str> = experiments.iter().take(4).map(|e| e.name).collect();
+            bail!(
+                "--sweep {}: no experiment of {} is along this axis; `clscope bench --reproduce list` has the axes of each, and a case by itself takes any of its own",
+                along.axis.name(),
+                names.join(", ")
+            );
+        }
+    }
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
@@ -245,7 +260,6 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     let budget = args.budget.or((!alone).then_some(BUDGET));
     let end = budget.map(|s| begin + Duration::from_secs_f64(s));
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
     let mut bench = Bench { args, device, asked, known: Vec::new() };
     let mut out = Reported {
         schema: SCHEMA,

@@ -1,4 +1,4 @@
-//! A clock that is read inside kernels (kernels/clock.cl): when each group ran, beside the times that
+//! A clock that is read inside kernels (kernels/clock.cl): when each warp ran, beside the times that
 //! the runtime and the host give for the same launch (Volkov 2016, section 5.6; Duarte 2018, section
 //! 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has none.
 #![forbid(unsafe_code)]
@@ -6,7 +6,7 @@
 use super::residency::Level;
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Settings};
-use crate::cl::{DeviceFacts, DeviceKind};
+use crate::cl::{Buffer, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Geometry};
 use crate::power::Window;
 use crate::results::{CaseResult, Figure, Finding, Point, Series, Timing};
@@ -54,30 +54,55 @@ pub(super) fn with_clock<T>(
             ended => return ended,
         }
     }
-    let reason = "kernels cannot read a clock: no NVIDIA register, no cl_khr_kernel_clock, no time-stamp counter of x86";
+    let reason = if log.is_some() {
+        "no clock that kernels can read here serves this case"
+    } else {
+        "kernels cannot read a clock: no NVIDIA register, no cl_khr_kernel_clock, no time-stamp counter of x86"
+    };
     Err(CaseError::NotAvailable { reason: reason.to_owned(), log })
 }
 
-/// Ticks of the kernels' clock in a nanosecond, by the host's clock at both ends of a pause.
-fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<f64, CaseError> {
-    let pause = if bench.settings.tiny { 5 } else { 50 };
-    let look = |bench: &mut Bench<'_>| -> Result<(f64, f64), CaseError> {
-        let buffers = bench.buffers(&[64])?;
-        let one = Geometry { groups: 1, group: 1, trips: 1 };
-        // The first launch pays for what is loaded late.
+/// A moment on both clocks: ticks, and the host's nanoseconds before and behind them.
+struct Moment {
+    ticks: f64,
+    host: (f64, f64),
+}
+
+/// Of a few looks the one with the host's two moments nearest to each other.
+fn moment(bench: &mut Bench<'_>, defines: &[String]) -> Result<Moment, CaseError> {
+    let buffers = bench.buffers(&[64])?;
+    let one = Geometry { groups: 1, group: 1, trips: 1 };
+    let mut best: Option<Moment> = None;
+    for _ in 0..10 {
+        let before = monotonic_raw().0 as f64;
         bench.probe(Source::Clock, "now", defines, &[Arg::Buffer(0)], &buffers, one)?;
-        let before = monotonic_raw().0;
-        bench.probe(Source::Clock, "now", defines, &[Arg::Buffer(0)], &buffers, one)?;
-        let behind = monotonic_raw().0;
+        let host = (before, monotonic_raw().0 as f64);
         let mut word = [0; 8];
         bench.session.read(&buffers[0], 0, &mut word)?;
-        Ok((before as f64 / 2.0 + behind as f64 / 2.0, u64::from_ne_bytes(word) as f64))
-    };
-    let first = look(bench)?;
+        let nearer = best.as_ref().is_none_or(|b| host.1 - host.0 < b.host.1 - b.host.0);
+        if nearer {
+            best = Some(Moment { ticks: u64::from_ne_bytes(word) as f64, host });
+        }
+    }
+    best.ok_or(CaseError::Interrupted)
+}
+
+/// Ticks of the kernels' clock in a nanosecond, by the host's clock at both ends of a pause; between
+/// the rates that the moments around the readings allow.
+fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Estimate, CaseError> {
+    if let Some((_, rate)) = bench.clock_rate.as_ref().filter(|(of, _)| of == defines) {
+        return Ok(*rate);
+    }
+    let first = moment(bench, defines)?;
+    let pause = if bench.settings.tiny { 5 } else { 400 };
     std::thread::sleep(std::time::Duration::from_millis(pause));
-    let last = look(bench)?;
-    let rate = (last.1 - first.1) / (last.0 - first.0);
-    if rate.is_finite() && rate > 1e-6 {
+    let last = moment(bench, defines)?;
+    let ticks = last.ticks - first.ticks;
+    let (short, long) = (last.host.0 - first.host.1, last.host.1 - first.host.0);
+    let middle = f64::midpoint(short, long);
+    let rate = Estimate { value: ticks / middle, low: ticks / long, high: ticks / short };
+    if rate.low.is_finite() && rate.low > 1e-6 && short > 0.0 {
+        bench.clock_rate = Some((defines.to_vec(), rate));
         return Ok(rate);
     }
     let reason = "the clock inside kernels did not advance".to_owned();
@@ -87,19 +112,33 @@ fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<f64, CaseError> {
 /// A launch of groups that say when they ran.
 struct Ran {
     geometry: Geometry,
+    warm_up: usize,
     /// Nanoseconds of each launch by its event.
     event: Vec<f64>,
     /// The same by the host, from before it was enqueued until it was waited for.
     host: Vec<f64>,
-    /// The same by the kernels' clock, from the first group's begin to the last one's end.
+    /// The same by the kernels' clock, from the first warp's begin to the last one's end, ticks.
     kernel: Vec<f64>,
-    /// Of the last launch: begin and end of each group, nanoseconds from the first begin.
-    groups: Vec<(f64, f64)>,
+    /// Ticks of that clock in a nanosecond.
+    rate: Estimate,
+    /// Of the last launch: begin and end of each warp, nanoseconds from the first begin.
+    warps: Vec<(f64, f64)>,
+    /// Work-items of a warp.
+    lanes: usize,
     span: Window,
 }
 
-/// A long launch overruns no clock, and memory holds the times of so many groups.
+/// Memory holds the times of so many groups.
 const MOST_GROUPS: usize = 1 << 20;
+
+/// Work-items that write times of their own: a warp. A processor runs the items of a group one after
+/// the other: there it is the group.
+fn lanes(bench: &Bench<'_>, group: usize) -> (usize, &'static [&'static str]) {
+    match bench.facts().kind {
+        DeviceKind::Cpu => (group, &["-DWHOLE"]),
+        _ => (super::lanes(bench.facts()).min(group), &[]),
+    }
+}
 
 fn launch(
     bench: &mut Bench<'_>,
@@ -112,69 +151,91 @@ fn launch(
         return Err(CaseError::NotAvailable { reason, log: None });
     }
     let rate = rate(bench, defines)?;
+    let (lanes, whole) = lanes(bench, group);
+    let defines: Vec<String> =
+        defines.iter().cloned().chain(whole.iter().map(|d| (*d).to_owned())).collect();
     let items = groups.saturating_mul(group);
-    let buffers = bench.buffers(&[16 * groups, 4 * items])?;
-    let args = [Arg::Buffer(0), Arg::Buffer(1), Arg::Trips, Arg::Local(pad)];
+    let warps = groups.saturating_mul(group.div_ceil(lanes));
+    let buffers = bench.buffers(&[16 * warps, 4 * items])?;
+    let lane = Arg::uint(lanes as u32);
+    let args = [Arg::Buffer(0), Arg::Buffer(1), Arg::Trips, lane, Arg::Local(pad)];
     let wanted = bench.settings.launch_ns() as f64;
     let mut geometry = Geometry { groups, group, trips: bench.settings.iterations.unwrap_or(64) };
     let once = |bench: &mut Bench<'_>, geometry| {
-        bench.probe(Source::Clock, "groups", defines, &args, &buffers, geometry)
+        bench.probe(Source::Clock, "groups", &defines, &args, &buffers, geometry)
     };
     once(bench, geometry)?;
+    roots(bench, &buffers[1], items)?;
     if bench.settings.iterations.is_none() {
         let ns = once(bench, geometry)?;
         geometry.trips = (64.0 * wanted / ns.max(1.0)).clamp(64.0, 1e6) as u32;
     }
+    let warm_up = bench.settings.warm_up.unwrap_or(2);
     let mut ran = Ran {
         geometry,
+        warm_up,
         event: Vec::new(),
         host: Vec::new(),
         kernel: Vec::new(),
-        groups: Vec::new(),
+        rate,
+        warps: Vec::new(),
+        lanes,
         span: Window::opens(),
     };
-    let warm_up = bench.settings.warm_up.unwrap_or(2);
     for n in 0..bench.settings.repeat.max(1).saturating_add(warm_up) {
         bench.session.finish()?;
         let begun = monotonic_raw().0;
         let event = once(bench, geometry)?;
         let host = (monotonic_raw().0 - begun) as f64;
-        let mut bytes = vec![0; 16 * groups];
+        if n < warm_up {
+            continue;
+        }
+        let mut bytes = vec![0; 16 * warps];
         bench.session.read(&buffers[0], 0, &mut bytes)?;
         let words: Vec<u64> = bytes
             .chunks_exact(8)
             .filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?)))
             .collect();
         let times = words.chunks_exact(2);
-        if n < warm_up {
-            continue;
-        }
         let first = times.clone().map(|t| t[0]).min().unwrap_or(0);
-        let at = |tick: u64| tick.saturating_sub(first) as f64 / rate;
-        ran.groups = times.map(|t| (at(t[0]), at(t[1]))).collect();
-        if let Some((begin, end)) = ran.groups.iter().find(|(begin, end)| end < begin) {
-            return Err(CaseError::Wrong(format!(
-                "a group ended at {end:.0} ns and began at {begin:.0} ns"
-            )));
+        if times.clone().any(|t| t[1] < t[0]) {
+            return Err(CaseError::Wrong("a warp ended before it began".to_owned()));
         }
+        let last = times.clone().map(|t| t[1]).max().unwrap_or(first);
+        let at = |tick: u64| (tick - first) as f64 / rate.value;
+        ran.warps = times.map(|t| (at(t[0]), at(t[1]))).collect();
         ran.event.push(event);
         ran.host.push(host);
-        ran.kernel.push(ran.groups.iter().map(|g| g.1).fold(0.0, f64::max));
+        ran.kernel.push((last - first) as f64);
     }
     ran.span = ran.span.closes(ran.event.len());
     Ok(ran)
 }
 
-/// Groups that run over a launch: in slots of equal length, the mean of each with the fewest and the
+/// Whether the reciprocal square roots ended where they must: at 1.
+fn roots(bench: &Bench<'_>, out: &Buffer, items: usize) -> Result<(), CaseError> {
+    let mut bytes = vec![0; 4 * items.min(512)];
+    bench.session.read(out, 0, &mut bytes)?;
+    let wrong = bytes.chunks_exact(4).position(|c| {
+        let x = c.try_into().map_or(f32::NAN, f32::from_ne_bytes);
+        x.is_nan() || (x - 1.0).abs() >= 1e-3
+    });
+    match wrong {
+        Some(i) => Err(CaseError::Wrong(format!("the roots of work-item {i} do not end at 1"))),
+        None => Ok(()),
+    }
+}
+
+/// Warps that run over a launch: in slots of equal length, the mean of each with the fewest and the
 /// most at any moment in it.
-fn running(groups: &[(f64, f64)], slots: usize) -> Vec<Estimate> {
-    let end = groups.iter().map(|g| g.1).fold(0.0, f64::max);
+fn running(warps: &[(f64, f64)], slots: usize) -> Vec<Estimate> {
+    let end = warps.iter().map(|w| w.1).fold(0.0, f64::max);
     if end <= 0.0 {
         return Vec::new();
     }
     let mut changes: Vec<(f64, f64)> =
-        groups.iter().flat_map(|g| [(g.0, 1.0), (g.1, -1.0)]).collect();
-    // At one moment ends come first: a group that follows another is not beside it.
+        warps.iter().flat_map(|w| [(w.0, 1.0), (w.1, -1.0)]).collect();
+    // At one moment ends come first: a warp that follows another is not beside it.
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let slot = end / slots as f64;
     let mut sums = vec![(0.0f64, f64::INFINITY, 0.0f64); slots];
@@ -211,14 +272,16 @@ const SLOTS: usize = 100;
 
 impl OverTime {
     fn of_launch(self, bench: &Bench<'_>, ran: &Ran) -> Result<Gave, CaseError> {
-        let per_unit = self.level.group as f64 / f64::from(bench.facts().compute_units.max(1));
-        let slots = running(&ran.groups, SLOTS);
+        let per_unit = ran.lanes as f64 / f64::from(bench.facts().compute_units.max(1));
+        let slots = running(&ran.warps, SLOTS);
         let time = stats::summarise(&ran.event).ok_or(CaseError::Interrupted)?;
         let most = slots.iter().map(|s| s.high).fold(0.0, f64::max);
         let mean = slots.iter().map(|s| s.value).sum::<f64>() / slots.len().max(1) as f64;
-        // The last moments, in which fewer than nine tenths of the most run.
-        let full = slots.iter().rposition(|s| s.value >= 0.9 * most).map_or(0, |n| n + 1);
-        let tail = (slots.len() - full) as f64 / slots.len().max(1) as f64;
+        // The share of the time at the end in which fewer than so much of the most run.
+        let tail = |share: f64| {
+            let full = slots.iter().rposition(|s| s.value >= share * most).map_or(0, |n| n + 1);
+            exact(100.0 * (slots.len() - full) as f64 / slots.len().max(1) as f64)
+        };
         let points = slots
             .iter()
             .enumerate()
@@ -230,8 +293,8 @@ impl OverTime {
         let figures = vec![
             Figure::new("items_per_unit", "items", exact(most * per_unit)),
             Figure::new("mean_items_per_unit", "items", exact(mean * per_unit)),
-            Figure::new("tail", "%", exact(100.0 * tail)),
-            Figure::new("resident_groups", "groups", exact(most)),
+            Figure::new("tail", "%", tail(0.9)),
+            Figure::new("tail_45", "%", tail(0.45)),
         ];
         let series = vec![Series {
             name: "work-items on a unit".to_owned(),
@@ -255,9 +318,9 @@ fn timing(ran: &Ran, time_ns: stats::Summary) -> Timing {
         group_size: ran.geometry.group,
         trips: ran.geometry.trips,
         time_ns,
-        warm_up: 0,
+        warm_up: ran.warm_up,
         private_bytes: None,
-        verified: "begin and end of every group",
+        verified: "a short launch",
     }
 }
 
@@ -321,12 +384,13 @@ impl Swept for Timers {
             launch(bench, &defines, (self.groups, self.group), 4)
         })?;
         let of = |samples: &[f64]| stats::summarise(samples).ok_or(CaseError::Interrupted);
-        let (event, host, kernel) = (of(&ran.event)?, of(&ran.host)?, of(&ran.kernel)?);
+        let (event, host) = (of(&ran.event)?, of(&ran.host)?);
+        let kernel = of(&ran.kernel)?.mean.over(ran.rate);
         let figures = vec![
             Figure::new("event_time", "ns", event.mean),
-            Figure::new("kernel_time", "ns", kernel.mean),
+            Figure::new("kernel_time", "ns", kernel),
             Figure::new("host_time", "ns", host.mean),
-            Figure::new("kernel_over_event", "", kernel.mean.over(event.mean)),
+            Figure::new("kernel_over_event", "", kernel.over(event.mean)),
             Figure::new("host_over_event", "", host.mean.over(event.mean)),
         ];
         Ok(Gave {
@@ -365,9 +429,11 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let (Some(kernel), Some(host)) = (of("kernel_over_event"), of("host_over_event")) else {
         return Vec::new();
     };
+    let shown = |f: &Figure| format!("{:.3} (±{:.3})", f.estimate.value, f.estimate.half());
     let text = format!(
-        "of a launch's time by its event, its groups ran in {:.3}, and the host waited {:.3}",
-        kernel.estimate.value, host.estimate.value
+        "a launch by the clock inside its kernel is {} of its event's time; by the host's clock it is {}",
+        shown(&kernel),
+        shown(&host)
     );
     vec![Finding {
         name: format!("{}/timers", SUITE.name),
@@ -383,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_run_are_counted_over_time() {
+    fn warps_that_run_are_counted_over_time() {
         // Two at once, then one behind both.
         let slots = running(&[(0.0, 40.0), (0.0, 60.0), (60.0, 100.0)], 10);
         let means: Vec<f64> = slots.iter().map(|s| s.value).collect();

@@ -62,8 +62,12 @@ fn once(
 /// Bytes that encode their place, different for every round.
 fn mark(memory: &mut [u8], round: u8) {
     for (i, byte) in memory.iter_mut().enumerate() {
-        *byte = (i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round;
+        *byte = marked(i, round);
     }
+}
+
+fn marked(i: usize, round: u8) -> u8 {
+    (i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round
 }
 
 fn measure(
@@ -101,9 +105,7 @@ fn measure(
             drop(session.read(&buffer, 0, memory)?);
         }
         let round = if to_device { 0x3A } else { 0x5C };
-        Ok(memory.iter().enumerate().position(|(i, &byte)| {
-            byte != ((i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round)
-        }))
+        Ok(memory.iter().enumerate().position(|(i, &byte)| byte != marked(i, round)))
     };
     let wrong = if host == Host::Pinned {
         let staging = session.buffer(bytes, true)?;
@@ -128,17 +130,22 @@ struct Variant {
     bytes: usize,
 }
 
+impl Variant {
+    fn sized(self, axis: Axis, value: Value) -> Result<Self, String> {
+        match super::number(axis, value, 1 << 32)? {
+            0 => Err(super::no_value(axis, "1 byte or more")),
+            bytes => Ok(Self { bytes, ..self }),
+        }
+    }
+}
+
 impl Swept for Variant {
     fn axes(&self) -> &'static [Axis] {
         &[Axis::Size]
     }
 
     fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
-        let bytes = super::number(axis, value, 1 << 32)?;
-        match bytes {
-            0 => Err(super::no_value(axis, "1 byte or more")),
-            _ => Ok(Rc::new(Self { bytes, ..*self })),
-        }
+        Ok(Rc::new(self.sized(axis, value)?))
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
@@ -158,9 +165,15 @@ fn continuous(
     let buffer = session.buffer(bytes, host == Host::Mapped)?;
     let goal = bench.settings.window_ns();
     let mut times = Vec::new();
-    let mut all = |memory: &mut [u8]| -> Result<Window, CaseError> {
+    let mut all = |memory: &mut [u8]| -> Result<(Window, bool), CaseError> {
         mark(memory, 0x5C);
         drop(session.write(&buffer, 0, memory)?);
+        let round = if to_device { 0x3A } else { 0x5C };
+        if to_device {
+            mark(memory, round);
+        } else {
+            memory.fill(0);
+        }
         // The first ones pay for pages that nobody touched.
         for _ in 0..2 {
             once(bench, host, to_device, bytes, memory, &buffer)?;
@@ -171,14 +184,22 @@ fn continuous(
             bench.check_stop()?;
             times.push(once(bench, host, to_device, bytes, memory, &buffer)?);
         }
-        Ok(from.closes(times.len()))
+        let window = from.closes(times.len());
+        if to_device {
+            memory.fill(0);
+            drop(session.read(&buffer, 0, memory)?);
+        }
+        Ok((window, memory.iter().enumerate().all(|(i, &byte)| byte == marked(i, round))))
     };
-    let window = if host == Host::Pinned {
+    let (window, right) = if host == Host::Pinned {
         let staging = session.buffer(bytes, true)?;
         session.map(&staging, true, bytes, |memory| all(memory))??
     } else {
         all(&mut vec![0; bytes])?
     };
+    if !right {
+        return Err(CaseError::Wrong(format!("not all of {bytes} bytes arrived")));
+    }
     let time = stats::summarise(&times).ok_or(CaseError::Interrupted)?.mean;
     let figures = vec![
         Figure::new("bandwidth", "GB/s", time.reciprocal(bytes as f64)),
@@ -186,6 +207,24 @@ fn continuous(
     ];
     let windows = if bench.metered { vec![window] } else { Vec::new() };
     Ok(Gave { figures, span: Some(window), windows, ..Gave::default() })
+}
+
+/// The same, one behind the other.
+#[derive(Clone, Copy)]
+struct Continuous(Variant);
+
+impl Swept for Continuous {
+    fn axes(&self) -> &'static [Axis] {
+        self.0.axes()
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        Ok(Rc::new(Self(self.0.sized(axis, value)?)))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        continuous(bench, self.0.host, self.0.to_device, self.0.bytes)
+    }
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
@@ -221,16 +260,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                     ("direction", json!(direction)),
                     ("bytes", json!(bytes)),
                 ]);
-                let run = move |bench: &mut Bench<'_>| continuous(bench, host, to_device, bytes);
-                cases.push(Case {
-                    id: format!("transfer/continuous/{host_name}/{direction}"),
-                    suite: SUITE.name,
-                    parameters,
-                    run: Box::new(run),
-                    swept: None,
-                    place: None,
-                    by_name: false,
-                });
+                let id = format!("transfer/continuous/{host_name}/{direction}");
+                let of = Rc::new(Continuous(Variant { host, to_device, bytes }));
+                cases.push(Case::of(id, SUITE.name, of).with(parameters));
             }
         }
         cases.push(super::floor_case(SUITE.name));

@@ -9,7 +9,7 @@ use crate::stats::Estimate;
 use serde_json::Value as Json;
 
 /// Figures that are shown along a sweep, the most telling first.
-const FIGURES: [&str; 15] = [
+const FIGURES: [&str; 19] = [
     "rate",
     "bandwidth",
     "throughput",
@@ -18,6 +18,10 @@ const FIGURES: [&str; 15] = [
     "latency_50",
     "event_time",
     "kernel_time",
+    "host_time",
+    "items_per_unit",
+    "mean_items_per_unit",
+    "tail",
     "time",
     "rate_per_cycle",
     "power",
@@ -303,7 +307,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
     let mut out = Vec::new();
     for walk in walks(results) {
         let Some(&figure) = walk.figures().first() else { continue };
-        let less = matches!(figure, "time_per_statement" | "latency" | "time");
+        let less = walk.unit(figure).starts_with("ns") || walk.unit(figure) == "cycles";
         let measured = walk.points.iter().filter_map(|p| Some((p, p.figure(figure)?)));
         let best = measured.min_by(|a, b| {
             let (a, b) = (a.1.estimate.value, b.1.estimate.value);

@@ -85,8 +85,13 @@ impl<'r> Seen<'r> {
             let number = name.rsplit(' ').next().and_then(|w| w.parse::<u64>().ok());
             (*n, number, name.clone())
         });
+        // Groups of several sizes may give one occupancy: the best of them stands for it.
+        let best = x == X::Figure("items_per_unit");
         let curve = |((_, name), mut points): ((usize, String), Vec<Point>)| {
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            points.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.value.total_cmp(&a.y.value)));
+            if best {
+                points.dedup_by_key(|p| p.x);
+            }
             (!points.is_empty()).then_some(Curve { name, points })
         };
         out.into_iter().filter_map(curve).collect()
@@ -99,10 +104,13 @@ impl<'r> Seen<'r> {
             let first = curve.points.first().filter(|p| p.x > 0.0)?;
             let by_items = |x: f64| Estimate::symmetric(most.min(x * first.y.value / first.x), 0.0);
             let points = curve.points.iter().map(|p| Point { x: p.x, y: by_items(p.x) });
-            let name = format!("{} Little's law", curve.name).trim_start().to_owned();
+            let name = "in proportion from the fewest, up to the largest".to_owned();
             Some(Curve { name, points: points.collect() })
         };
-        let measured = self.curves(X::Figure("items_per_unit"), y);
+        let mut measured = self.curves(X::Figure("items_per_unit"), y);
+        for curve in measured.iter_mut().filter(|c| c.name.is_empty()) {
+            curve.name = "measured".to_owned();
+        }
         let laws: Vec<Curve> = measured.iter().filter_map(law).collect();
         measured.into_iter().chain(laws).collect()
     }
@@ -115,9 +123,11 @@ impl<'r> Seen<'r> {
         self.cases().flat_map(of).filter(|c| !c.points.is_empty()).collect()
     }
 
-    /// The fewest work-items on a unit with which `pick` reaches nine tenths of what `other` reaches, too.
-    fn reaches(&self, pick: Pick, other: Pick) -> Result<Estimate, String> {
-        let enough = 0.9 * self.most(pick)?.value.min(self.most(other)?.value);
+    /// The fewest work-items on a unit with which `pick` reaches so many percent of what `other`
+    /// reaches, too.
+    fn reaches(&self, pick: Pick, other: Pick, percent: u8) -> Result<Estimate, String> {
+        let enough =
+            f64::from(percent) / 100.0 * self.most(pick)?.value.min(self.most(other)?.value);
         let all = self.cases().filter(|c| c.id.contains(pick.case));
         let reached = all
             .filter(|c| {
@@ -127,6 +137,17 @@ impl<'r> Seen<'r> {
             .filter_map(|c| Some(c.figure("items_per_unit")?.estimate.value));
         let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
         Ok(Estimate::symmetric(fewest, 0.0))
+    }
+
+    /// A figure of the case whose load is the largest, or the smallest.
+    fn under(&self, figure: &str, load: &str, most: bool) -> Result<Estimate, String> {
+        let known = self
+            .cases()
+            .filter_map(|c| Some((c.figure(load)?.estimate.value, c.figure(figure)?.estimate)));
+        let by = |a: &(f64, Estimate), b: &(f64, Estimate)| a.0.total_cmp(&b.0);
+        let found = if most { known.max_by(by) } else { known.min_by(by) };
+        let reason = || self.cases().find_map(|c| c.reason.clone());
+        found.map(|f| f.1).ok_or_else(|| reason().unwrap_or_else(|| self.lacks(figure)))
     }
 
     /// The work-items that are needed at each number of additions, as measured and as models have it.
@@ -275,7 +296,8 @@ impl<'r> Seen<'r> {
                 least.ok_or_else(|| self.lacks(pick.figure))
             }
             Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
-            Ours::Reaches(pick, other) => self.reaches(pick, other),
+            Ours::Reaches(pick, other, percent) => self.reaches(pick, other, percent),
+            Ours::Under { figure, load, most } => self.under(figure, load, most),
             Ours::Found(finding, figure) => self.finding([finding, figure]),
             Ours::FoundRatio(a, b) => Ok(self.finding(a)?.over(self.finding(b)?)),
             Ours::FoundDifference(a, b) => Ok(self.finding(a)?.minus(self.finding(b)?)),
