@@ -72,8 +72,20 @@ pub fn cases(
                     .collect::<Vec<Case>>(),
             )
         })
-        .filter(|(_, cases)| cases.iter().any(|c| !is_floor(&c.id)))
+        .map(|(suite, cases)| (suite, with_floors(cases)))
+        .filter(|(_, cases)| !cases.is_empty())
         .collect()
+}
+
+/// Cases with the floors that they stand on: the floor of a name is that of the cases below it.
+fn with_floors(mut cases: Vec<Case>) -> Vec<Case> {
+    let others: Vec<String> =
+        cases.iter().filter(|c| !is_floor(&c.id)).map(|c| c.id.clone()).collect();
+    cases.retain(|c| match c.id.strip_suffix("floor").filter(|_| is_floor(&c.id)) {
+        Some(stem) => others.iter().any(|id| id.starts_with(stem)),
+        None => true,
+    });
+    cases
 }
 
 /// The cases of sweeps: each case that is chosen, of the full choice of its suite, along the axes.
@@ -93,8 +105,9 @@ pub fn sweeps(
     if suites.iter().any(|(_, cases)| cases.iter().any(named)) {
         for (_, cases) in &mut suites {
             cases.retain(|c| is_floor(&c.id) || named(c));
+            *cases = with_floors(std::mem::take(cases));
         }
-        suites.retain(|(_, cases)| cases.iter().any(named));
+        suites.retain(|(_, cases)| !cases.is_empty());
     }
     let mut out = Vec::new();
     for (suite, cases) in suites {

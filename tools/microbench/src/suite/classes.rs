@@ -341,7 +341,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             Some(("lanes", lanes as usize)),
         );
     }
-    cases.push(super::floor_case(SUITE.name));
+    cases.push(super::floor_case(SUITE.name, SUITE.name));
     cases
 }
 

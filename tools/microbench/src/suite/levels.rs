@@ -276,7 +276,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         place: None,
         by_name: false,
     });
-    out.push(super::floor_case(SUITE.name));
+    out.push(super::floor_case(SUITE.name, SUITE.name));
     out
 }
 

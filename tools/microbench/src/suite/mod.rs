@@ -215,11 +215,11 @@ pub fn is_floor(id: &str) -> bool {
 }
 
 /// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor
-/// of a context, not deep idle.
-fn floor_case(suite: &'static str) -> Case {
+/// of a context, not deep idle. It is that of the cases whose names begin with `of`.
+fn floor_case(suite: &'static str, of: &str) -> Case {
     let run = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
     Case {
-        id: format!("{suite}/floor"),
+        id: format!("{of}/floor"),
         suite,
         parameters: BTreeMap::new(),
         run: Box::new(run),

@@ -50,7 +50,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             }
         }
     }
-    cases.push(super::floor_case(SUITE.name));
+    cases.push(super::floor_case(SUITE.name, SUITE.name));
     // The clocks of the floor are those of a device that rests already: this comes last, and loads
     // it again.
     cases.push(after_load(settings));
@@ -67,7 +67,7 @@ fn after_load(settings: &Settings) -> Case {
     };
     let run = move |bench: &mut Bench<'_>| {
         if !bench.metered {
-            let reason = "no sensor sees the device".to_owned();
+            let reason = "no power was read: no sensor sees the device".to_owned();
             return Err(CaseError::NotAvailable { reason, log: None });
         }
         idle::load(bench, load_s)?;

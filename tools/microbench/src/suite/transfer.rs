@@ -265,7 +265,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 cases.push(Case::of(id, SUITE.name, of).with(parameters));
             }
         }
-        cases.push(super::floor_case(SUITE.name));
+        cases.push(super::floor_case(SUITE.name, "transfer/continuous"));
     }
     cases
 }
