@@ -3,7 +3,7 @@
 //! 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has none.
 #![forbid(unsafe_code)]
 
-use super::residency::Level;
+use super::residency::{Level, fits};
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{Buffer, DeviceFacts, DeviceKind};
@@ -372,14 +372,7 @@ impl Swept for Timers {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
-        if self.group > bench.facts().max_group {
-            let reason = format!(
-                "groups of {} are needed, the device takes {}",
-                self.group,
-                bench.facts().max_group
-            );
-            return Err(CaseError::NotAvailable { reason, log: None });
-        }
+        fits(bench.facts(), self.group)?;
         let ran = with_clock(bench, |bench, defines| {
             launch(bench, &defines, (self.groups, self.group), 4)
         })?;

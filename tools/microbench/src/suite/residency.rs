@@ -5,7 +5,7 @@
 
 use crate::bench::{Bench, CaseError};
 use crate::cl::DeviceFacts;
-use crate::job::{Arg, Geometry};
+use crate::job::{Arg, Geometry, Need};
 use crate::source::Source;
 
 /// An occupancy: so many items of a group, so many groups that may be resident.
@@ -75,14 +75,7 @@ impl Level {
         own: usize,
         mut run: impl FnMut(&mut Bench<'_>, usize) -> Result<T, CaseError>,
     ) -> Result<T, CaseError> {
-        if self.group > bench.facts().max_group {
-            let reason = format!(
-                "groups of {} are needed, the device takes {}",
-                self.group,
-                bench.facts().max_group
-            );
-            return Err(CaseError::NotAvailable { reason, log: None });
-        }
+        fits(bench.facts(), self.group)?;
         let reason = "there is no local memory".to_owned();
         let mut tried = Err(CaseError::NotAvailable { reason, log: None });
         for pad in self.pads(bench.facts(), own) {
@@ -92,6 +85,14 @@ impl Level {
             }
         }
         tried
+    }
+}
+
+/// Whether the device takes groups of so many items.
+pub(super) fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> {
+    match Need::Group(group).missing(device) {
+        Some(reason) => Err(CaseError::NotAvailable { reason, log: None }),
+        None => Ok(()),
     }
 }
 
