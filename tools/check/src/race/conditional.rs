@@ -373,7 +373,7 @@ pub fn declares(body: &[&str], at: usize) -> bool {
 }
 
 /// Where the bracket opens that closes at `at`.
-fn opening(body: &[&str], at: usize) -> Option<usize> {
+pub(super) fn opening(body: &[&str], at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (i, token) in body.get(..=at)?.iter().enumerate().rev() {
         match *token {

@@ -3,6 +3,7 @@
 //! it where precedence or types would have to be known.
 #![forbid(unsafe_code)]
 
+use super::conditional::opening;
 use super::source::{Access, Why};
 use clscope_profile::opencl_c::{bracketed, is_name};
 
@@ -85,27 +86,9 @@ impl<'t, 's> Span<'t, 's> {
             || left == ")" && self.control_ends_at(self.begin.saturating_sub(2))
     }
 
-    /// Where the bracket opens that closes at `at`.
-    fn opening(&self, at: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        for i in (0..=at).rev() {
-            match self.token(i) {
-                ")" | "]" | "}" => depth += 1,
-                "(" | "[" | "{" => {
-                    depth = depth.checked_sub(1)?;
-                    if depth == 0 {
-                        return Some(i);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-
     /// Whether a bracket that closes there holds a pointer type: `(global int *)`.
     fn cast_ends_at(&self, at: usize) -> bool {
-        self.opening(at).is_some_and(|open| {
+        opening(self.body, at).is_some_and(|open| {
             let inner = self.body.get(open + 1..at).unwrap_or_default();
             let stars = inner.iter().rev().take_while(|t| **t == "*").count();
             let words = inner.get(..inner.len() - stars).unwrap_or_default();
@@ -115,7 +98,7 @@ impl<'t, 's> Span<'t, 's> {
 
     /// Whether a bracket that closes there belongs to `if`, `while` or `for`.
     fn control_ends_at(&self, at: usize) -> bool {
-        let open = self.opening(at).and_then(|open| open.checked_sub(1));
+        let open = opening(self.body, at).and_then(|open| open.checked_sub(1));
         open.is_some_and(|word| ["if", "while", "for"].contains(&self.token(word)))
     }
 
@@ -134,7 +117,7 @@ impl<'t, 's> Span<'t, 's> {
             ("++" | "--", _) => return more(begin - 1, end).pointer(depth + 1),
             ("*", _) if self.is_unary() => return more(begin - 1, end).element(depth + 1),
             (")", _) if self.cast_ends_at(begin - 1) => {
-                return match self.opening(begin - 1) {
+                return match opening(body, begin - 1) {
                     Some(open) => more(open, end).pointer(depth + 1),
                     None => Flow::Unknown,
                 };
