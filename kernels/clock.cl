@@ -56,9 +56,9 @@ kernel SIZED void groups(global ulong *times, global float *out, uint trips, uin
 }
 
 #ifdef CYCLES
-// Chains of accesses as in latency.cl, from word `start` on; the first `lanes` work-items of the first group time one access in eight. `empty`
-// holds the same interval without an access: what reading the clock costs. Words of `pad` keep the order: a value that is stored
-// has arrived.
+// Chains of accesses as in latency.cl, from word `start` on; the first `lanes` work-items of the first group time one access in
+// eight. `empty` holds the same interval without an access: what reading the clock costs. Words of `pad` keep the order: a value
+// that is stored has arrived.
 kernel SIZED void accesses(global uint *out, global const uint *table, uint trips, uint mask, uint start, uint lanes,
     global uint *taken, global uint *empty, local volatile uint *pad)
 {

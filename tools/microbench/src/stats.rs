@@ -53,6 +53,12 @@ impl schemars::JsonSchema for Estimate {
 }
 
 impl Estimate {
+    /// A single look: how far another one may be from it is not known.
+    #[must_use]
+    pub fn seen_once(value: f64) -> Estimate {
+        Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY }
+    }
+
     /// An estimate with a half width that is the same on both sides.
     #[must_use]
     pub fn symmetric(value: f64, half: f64) -> Estimate {

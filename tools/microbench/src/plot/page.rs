@@ -21,7 +21,7 @@ pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;mar
     td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#b00}\
     @media(max-width:700px){.stack,.stack tbody,.stack tr,.stack td,.stack th{display:block;border:0}\
     .stack tr{border-bottom:1px solid #ddd;padding:.4em 0}.stack .head{display:none}}\
-    code{overflow-wrap:anywhere}\
+    code{overflow-wrap:anywhere}.stack td{max-width:34em}\
     summary{cursor:pointer;padding:.3em 0}h2,h3{scroll-margin-top:.5em}li{margin:.2em 0}";
 
 /// Text as HTML.

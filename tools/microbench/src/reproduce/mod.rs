@@ -357,8 +357,12 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 /// Figures and tables that another experiment shows, too.
-pub const SHOWN_BY: [(&str, &str); 8] = [
+pub const SHOWN_BY: [(&str, &str); 12] = [
+    ("000/fig4.5", "000/fig4.4"),
     ("001/fig3.8", "001/fig3.7"),
+    ("001/fig4.5", "001/fig4.6"),
+    ("001/fig7.9", "001/fig7.13"),
+    ("001/tab7.1", "001/fig7.7"),
     ("001/fig3.10", "001/fig3.9"),
     ("001/fig4.10", "001/tab4.3"),
     ("001/fig4.13", "001/fig4.11"),

@@ -43,6 +43,14 @@ struct Variant {
     max_group: usize,
 }
 
+/// What was timed: cycles of accesses, and of nothing, of each launch; nanoseconds of these launches.
+struct Seen {
+    measured: Measured,
+    taken: Vec<Vec<f64>>,
+    empty: Vec<Vec<f64>>,
+    times: Vec<f64>,
+}
+
 impl Variant {
     fn job(self, defines: Vec<String>, pad: usize, groups: usize, bench: &Bench<'_>) -> Job {
         let mask = self.table_words as u32 - 1;
@@ -123,7 +131,7 @@ impl Variant {
         bench: &mut Bench<'_>,
         defines: &[String],
         pad: usize,
-    ) -> Result<(Measured, [Vec<f64>; 2]), CaseError> {
+    ) -> Result<Seen, CaseError> {
         let groups = self.level.groups(bench, pad)?;
         let job = self.job(defines.to_vec(), pad, groups, bench);
         // The turns are this case's own choice: --iterations is in them.
@@ -134,23 +142,26 @@ impl Variant {
         let buffers = bench.buffers(&job.buffers)?;
         let kept = measured.geometry.trips as usize;
         let mut taken = [Vec::new(), Vec::new()];
+        let mut times = Vec::new();
         let geometry = measured.geometry;
-        // Each launch goes on where the one before has ended: what that read last is in caches.
+        // Launches begin at different words: what the one before has read last is in caches.
         let walked = (geometry.items() as u32).wrapping_mul(geometry.trips * LINKS as u32);
         for n in 0..LAUNCHES as u32 {
             let mut args = job.args.clone();
             args[START] = Arg::uint(walked.wrapping_mul(n + 1));
-            bench.probe(job.source, job.entry, &job.defines, &args, &buffers, geometry)?;
+            let time =
+                bench.probe(job.source, job.entry, &job.defines, &args, &buffers, geometry)?;
+            times.push(time);
             for (n, out) in taken.iter_mut().enumerate() {
                 let mut bytes = vec![0; 4 * kept];
                 bench.session.read(&buffers[2 + n], 0, &mut bytes)?;
                 let words = bytes.chunks_exact(4);
-                out.extend(
-                    words.filter_map(|c| Some(f64::from(u32::from_ne_bytes(c.try_into().ok()?)))),
-                );
+                let word = |c: &[u8]| Some(f64::from(u32::from_ne_bytes(c.try_into().ok()?)));
+                out.push(words.filter_map(word).collect::<Vec<f64>>());
             }
         }
-        Ok((measured, taken))
+        let [taken, empty] = taken;
+        Ok(Seen { measured, taken, empty, times })
     }
 }
 
@@ -187,7 +198,7 @@ impl Swept for Variant {
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
         let own = 4 * super::lanes(bench.facts());
-        let (measured, [mut taken, mut empty]) = with_clock(bench, |bench, defines| {
+        let Seen { measured, mut taken, empty, times } = with_clock(bench, |bench, defines| {
             if defines.iter().any(|d| d == "-DCLOCK_KHR") {
                 // It says nothing of what has arrived when it is read.
                 let log = Some("cl_khr_kernel_clock does not wait for loads".to_owned());
@@ -195,15 +206,19 @@ impl Swept for Variant {
             }
             self.level.first_that_fits(bench, own, |bench, pad| self.measured(bench, &defines, pad))
         })?;
-        taken.sort_by(f64::total_cmp);
-        empty.sort_by(f64::total_cmp);
-        let exact = |value: f64| Estimate::symmetric(value, 0.0);
         // What reading the clock and keeping the order cost; it is in every interval.
+        let mut empty = empty.concat();
+        empty.sort_by(f64::total_cmp);
         let cost = stats::quantile(&empty, 0.5).ok_or(CaseError::Interrupted)?;
-        for x in &mut taken {
-            *x = (*x - cost).max(0.0);
+        for launch in &mut taken {
+            for x in launch.iter_mut() {
+                *x = (*x - cost).max(0.0);
+            }
+            launch.sort_by(f64::total_cmp);
         }
-        let median = stats::quantile(&taken, 0.5).ok_or(CaseError::Interrupted)?;
+        let mut all = taken.concat();
+        all.sort_by(f64::total_cmp);
+        let median = stats::quantile(&all, 0.5).ok_or(CaseError::Interrupted)?;
         if median < cost / 4.0 {
             let reason = format!(
                 "accesses take too few cycles beside reading the clock, {cost:.0}: they cannot be told from it"
@@ -212,26 +227,37 @@ impl Swept for Variant {
         }
         let mut figures = Vec::new();
         for (share, name) in PERCENTILES {
-            let cycles = stats::quantile(&taken, share).ok_or(CaseError::Interrupted)?;
-            figures.push(Figure::new(name, "cycles", exact(cycles)));
+            let cycles = if share == 0.0 || share == 1.0 {
+                stats::quantile(&all, share).map(Estimate::seen_once)
+            } else {
+                // Of each launch: their spread is that of the percentile.
+                let each: Vec<f64> =
+                    taken.iter().filter_map(|launch| stats::quantile(launch, share)).collect();
+                stats::mean(&each)
+            };
+            // Less than reading the clock costs is not known.
+            let known = cycles.filter(|c| c.value > 0.0);
+            figures.extend(known.map(|c| Figure::new(name, "cycles", c)));
         }
-        let Measured { timing, geometry, .. } = &measured;
+        let geometry = measured.geometry;
         let accesses = f64::from(geometry.trips) * LINKS * geometry.items() as f64;
         let units = f64::from(bench.facts().compute_units.max(1));
+        let exact = |value: f64| Estimate::symmetric(value, 0.0);
+        // The load is that of the launches whose accesses were timed.
+        let time = stats::summarise(&times).ok_or(CaseError::Interrupted)?.mean;
+        let mean = stats::mean(&all).ok_or(CaseError::Interrupted)?;
         figures.extend([
-            Figure::new("latency_mean", "cycles", {
-                stats::mean(&taken).unwrap_or_else(|| exact(f64::NAN))
-            }),
-            Figure::new("clock_cost", "cycles", exact(cost)),
-            Figure::new("samples", "", exact(taken.len() as f64)),
-            Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(4.0 * accesses)),
+            Figure::new("latency_mean", "cycles", mean),
+            Figure::new("clock_cost", "cycles", Estimate::seen_once(cost)),
+            Figure::new("samples", "", exact(all.len() as f64)),
+            Figure::new("bandwidth", "GB/s", time.reciprocal(4.0 * accesses)),
             Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units)),
         ]);
         let series = vec![Series {
             name: "latencies".to_owned(),
             x: "cycles",
             y: "% of the accesses",
-            points: distribution(&taken),
+            points: distribution(&all),
         }];
         Ok(Gave { series, ..Gave::of_kernel(measured, figures) })
     }

@@ -145,6 +145,7 @@ fn launch(
     defines: &[String],
     (groups, group): (usize, usize),
     pad: usize,
+    turns: Option<u32>,
 ) -> Result<Ran, CaseError> {
     if groups > MOST_GROUPS {
         let reason = format!("{groups} groups: times of {MOST_GROUPS} are kept");
@@ -160,13 +161,14 @@ fn launch(
     let lane = Arg::uint(lanes as u32);
     let args = [Arg::Buffer(0), Arg::Buffer(1), Arg::Trips, lane, Arg::Local(pad)];
     let wanted = bench.settings.launch_ns() as f64;
-    let mut geometry = Geometry { groups, group, trips: bench.settings.iterations.unwrap_or(64) };
+    let turns = bench.settings.iterations.or(turns);
+    let mut geometry = Geometry { groups, group, trips: turns.unwrap_or(64) };
     let once = |bench: &mut Bench<'_>, geometry| {
         bench.probe(Source::Clock, "groups", &defines, &args, &buffers, geometry)
     };
     once(bench, geometry)?;
     roots(bench, &buffers[1], items)?;
-    if bench.settings.iterations.is_none() {
+    if turns.is_none() {
         let ns = once(bench, geometry)?;
         geometry.trips = (64.0 * wanted / ns.max(1.0)).clamp(64.0, 1e6) as u32;
     }
@@ -256,10 +258,6 @@ fn running(warps: &[(f64, f64)], slots: usize) -> Vec<Estimate> {
     sums.iter().map(|s| Estimate { value: s.0 / slot, low: s.1, high: s.2 }).collect()
 }
 
-fn exact(value: f64) -> Estimate {
-    Estimate::symmetric(value, 0.0)
-}
-
 /// As many groups as fit at once, or several rounds of them.
 #[derive(Clone, Copy)]
 struct OverTime {
@@ -280,7 +278,8 @@ impl OverTime {
         // The share of the time at the end in which fewer than so much of the most run.
         let tail = |share: f64| {
             let full = slots.iter().rposition(|s| s.value >= share * most).map_or(0, |n| n + 1);
-            exact(100.0 * (slots.len() - full) as f64 / slots.len().max(1) as f64)
+            let share = (slots.len() - full) as f64 / slots.len().max(1) as f64;
+            Estimate::seen_once(100.0 * share)
         };
         let points = slots
             .iter()
@@ -291,8 +290,8 @@ impl OverTime {
             })
             .collect();
         let figures = vec![
-            Figure::new("items_per_unit", "items", exact(most * per_unit)),
-            Figure::new("mean_items_per_unit", "items", exact(mean * per_unit)),
+            Figure::new("items_per_unit", "items", Estimate::seen_once(most * per_unit)),
+            Figure::new("mean_items_per_unit", "items", Estimate::seen_once(mean * per_unit)),
             Figure::new("tail", "%", tail(0.9)),
             Figure::new("tail_45", "%", tail(0.45)),
         ];
@@ -341,12 +340,15 @@ impl Swept for OverTime {
         let ran = with_clock(bench, |bench, defines| {
             self.level.first_that_fits(bench, 4, |bench, pad| {
                 let groups = self.level.groups(bench, pad)?.saturating_mul(self.rounds);
-                launch(bench, &defines, (groups, self.level.group), pad)
+                launch(bench, &defines, (groups, self.level.group), pad, None)
             })
         })?;
         self.of_launch(bench, &ran)
     }
 }
+
+/// Turns of launches that several clocks time: the same in every run, so that runs can be compared.
+const TURNS: u32 = 500;
 
 /// Three clocks of one launch.
 #[derive(Clone, Copy)]
@@ -374,7 +376,7 @@ impl Swept for Timers {
     fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
         fits(bench.facts(), self.group)?;
         let ran = with_clock(bench, |bench, defines| {
-            launch(bench, &defines, (self.groups, self.group), 4)
+            launch(bench, &defines, (self.groups, self.group), 4, Some(TURNS))
         })?;
         let of = |samples: &[f64]| stats::summarise(samples).ok_or(CaseError::Interrupted);
         let (event, host) = (of(&ran.event)?, of(&ran.host)?);
@@ -429,7 +431,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         shown(&host)
     );
     vec![Finding {
-        name: format!("{}/timers", SUITE.name),
+        name: format!("{}/apart", SUITE.name),
         text,
         figures: vec![kernel, host],
         confidence: None,

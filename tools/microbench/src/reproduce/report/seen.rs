@@ -166,7 +166,8 @@ impl<'r> Seen<'r> {
             let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
             for model in [Model::Basic, Model::ByUtilisation] {
                 let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
-                out.push(curve(model.name().to_owned(), needs.iter().filter_map(of).collect()));
+                let name = format!("{}, {kind}", model.name());
+                out.push(curve(name, needs.iter().filter_map(of).collect()));
             }
         }
         out.retain(|c| !c.points.is_empty());
