@@ -11,7 +11,7 @@ mod read;
 pub use read::{Key, MOST_BYTES, Origin, READS, Ran, Read, ReadError, Run};
 
 use crate::diff::Difference;
-use crate::verdict::{Change, RUN_TO_RUN, Sample, Verdict, change};
+use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::interval::Interval;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -234,9 +234,9 @@ fn pair(base: &[Run], new: &[Run], key: &Key) -> Option<Pair> {
 }
 
 impl Pair {
-    fn row(self, judged: usize, limit: Option<f64>) -> Row {
+    fn row(self, judged: usize, spread: f64, limit: Option<f64>) -> Row {
         let direction = Direction::of(&self.unit, &self.key.figure);
-        let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged, RUN_TO_RUN));
+        let found = self.samples.as_ref().ok().and_then(|(a, b)| change(a, b, judged, spread));
         let (verdict, why) = match (found, self.samples) {
             (Some(change), _) => (change.verdict(), None),
             (None, Err((verdict, why))) => (verdict, Some(why)),
@@ -276,14 +276,18 @@ impl Diff {
         let keys = base.iter().chain(new).flat_map(|r| &r.order).filter(|key| seen.insert(*key));
         let pairs: Vec<Pair> = keys.filter_map(|key| pair(base, new, key)).collect();
         let judged = pairs.iter().filter(|p| p.samples.is_ok()).count();
-        let mut rows: Vec<Row> = pairs.into_iter().map(|p| p.row(judged, limit)).collect();
+        let spread = match base.iter().chain(new).any(|r| r.is_processor) {
+            true => RUN_TO_RUN_OF_PROCESSORS,
+            false => RUN_TO_RUN,
+        };
+        let mut rows: Vec<Row> = pairs.into_iter().map(|p| p.row(judged, spread, limit)).collect();
         rows.extend(broken_cases(base, new, limit.is_some()));
         let mut notes = Vec::new();
         if base.len() < 2 || new.len() < 2 {
-            notes.push(
-                "one run does not show how much runs differ: 0.75 % is assumed; name several for each side (--base, --new)"
-                    .to_owned(),
-            );
+            notes.push(format!(
+                "one run does not show how much runs differ: {} % is assumed; name several for each side (--base, --new)",
+                100.0 * spread
+            ));
         }
         let ended = base.iter().chain(new).filter(|r| r.origin.interrupted);
         notes.extend(ended.map(|r| format!("{} was ended early", r.origin.file)));

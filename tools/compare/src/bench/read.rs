@@ -51,6 +51,8 @@ struct Device {
     name: String,
     platform: String,
     driver: String,
+    #[serde(default)]
+    kind: String,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +150,8 @@ pub struct Ran {
 pub struct Run {
     /// Where it comes from.
     pub origin: Origin,
+    /// Whether the device is a processor, which runs other programs, too.
+    pub is_processor: bool,
     /// The options in force.
     pub settings: BTreeMap<String, Value>,
     /// Cases by id.
@@ -170,7 +174,7 @@ impl Run {
             return Err(ReadError::Schema { found: schema });
         }
         let document: Document = serde_json::from_slice(bytes)?;
-        let Device { name: device, platform, driver } = document.device;
+        let Device { name: device, platform, driver, kind } = document.device;
         let mut run = Self {
             origin: Origin {
                 file: file.to_owned(),
@@ -182,6 +186,7 @@ impl Run {
                 power_source: document.power_source,
                 interrupted: document.interrupted,
             },
+            is_processor: kind.eq_ignore_ascii_case("cpu"),
             settings: document.settings,
             cases: BTreeMap::new(),
             figures: BTreeMap::new(),

@@ -145,4 +145,8 @@ fn what_differs_between_the_sides_is_told_first() {
     let what: Vec<&str> = diff.differences.iter().map(|d| d.what.as_str()).collect();
     assert_eq!(what, ["device", "driver", "setting full"]);
     assert!(diff.notes.iter().any(|n| n.contains("0.75 %")));
+    // A processor runs other programs, too.
+    let busy = Run { is_processor: true, ..run(Vec::new()) };
+    let diff = Diff::new(&[busy.clone()], &[busy], None);
+    assert!(diff.notes.iter().any(|n| n.contains(": 5 % is assumed")), "{:?}", diff.notes);
 }
