@@ -147,6 +147,7 @@ fn what_differs_between_the_sides_is_told_first() {
     assert!(diff.notes.iter().any(|n| n.contains("0.75 %")));
     // A processor runs other programs, too.
     let busy = Run { is_processor: true, ..run(Vec::new()) };
-    let diff = Diff::new(&[busy.clone()], &[busy], None);
+    let side = std::slice::from_ref(&busy);
+    let diff = Diff::new(side, side, None);
     assert!(diff.notes.iter().any(|n| n.contains(": 5 % is assumed")), "{:?}", diff.notes);
 }
