@@ -1,6 +1,5 @@
 // Four kernels without loops, as applications have them, at a set occupancy (Volkov 2016, sections 3.8 and 3.10): each work-item does
 // one thing, and the local memory `pad`, which nothing reads, limits how many groups a compute unit holds.
-//   -DFAST (black_scholes): for -cl-fast-relaxed-math, which the command adds
 // Every element is one number of a generator, so that the host knows what must come out: fraction(i) is in [0, 1).
 
 float fraction(uint i)

@@ -316,6 +316,11 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     Ok(plots)
 }
 
+/// A measured point as it is drawn, with its interval.
+fn place(of: &reproduce::Point) -> Point {
+    Point { x: of.x, y: of.y.value, low: of.y.low, high: of.y.high }
+}
+
 /// A plot for each kind of series, a line for each case that has one.
 fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
     let all = || results.cases.iter().flat_map(|c| c.series.iter().map(move |s| (c, s)));
@@ -331,13 +336,7 @@ fn series(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         let Some((_, first)) = ours.clone().next() else { continue };
         let drawn: Vec<Line> = ours
             .map(|(case, series)| {
-                let point = |p: &crate::results::Point| Point {
-                    x: p.x,
-                    y: p.y.value,
-                    low: p.y.low,
-                    high: p.y.high,
-                };
-                let points = series.points.iter().map(point).collect();
+                let points = series.points.iter().map(place).collect();
                 Line { name: case.id.clone(), points, bare: true }
             })
             .collect();
@@ -382,11 +381,8 @@ pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>,
         .curves
         .iter()
         .map(|curve| {
-            let point =
-                |p: &reproduce::Point| Point { x: p.x, y: p.y.value, low: p.y.low, high: p.y.high };
-            let points = curve.points.iter().map(point).collect();
+            let points: Vec<Point> = curve.points.iter().map(place).collect();
             // So many points are a line.
-            let points: Vec<Point> = points;
             Line { name: curve.name.clone(), bare: points.len() > 60, points }
         })
         .collect();

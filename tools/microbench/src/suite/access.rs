@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::clock::{SUITE, with_clock};
+use super::latency::{scattered, table_words};
 use super::residency::Level;
 use super::{Case, Gave, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};
@@ -61,7 +62,7 @@ impl Variant {
         let lay = ["-DKIND_STREAM", "-DILP=1", "-DCONFLICT=1"].map(str::to_owned).to_vec();
         let expected = move |i: u32, trips: u32| {
             (0..trips.saturating_mul(LINKS as u32)).fold(i & mask, |at, _| match random {
-                true => at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & mask,
+                true => scattered(at) & mask,
                 false => at.wrapping_add(hop) & mask,
             })
         };
@@ -265,13 +266,7 @@ impl Swept for Variant {
 
 /// The cases: at the fewest and the most work-items on a unit.
 pub(super) fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
-    let wanted: usize = match (settings.tiny, device.kind) {
-        (true, _) => 1 << 10,
-        (_, DeviceKind::Gpu) => 1 << 26,
-        _ => 1 << 24,
-    };
-    let room = usize::try_from(device.largest_buffer / 4).unwrap_or(wanted).max(1 << 10);
-    let table_words = 1usize << wanted.min(room).ilog2();
+    let table_words = table_words(device, settings, 1);
     let max_group = device.max_group;
     let lane = super::lanes(device);
     let mut cases = Vec::new();

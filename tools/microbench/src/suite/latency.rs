@@ -108,7 +108,7 @@ impl Variant {
 
     fn next(&self, at: u32, hop: u32) -> u32 {
         match self.kind {
-            Kind::Random => at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & self.mask(),
+            Kind::Random => scattered(at) & self.mask(),
             Kind::Stream | Kind::Stride | Kind::Wide => at.wrapping_add(hop) & self.mask(),
             _ => at.wrapping_add(32 * self.conflict()) & self.mask(),
         }
@@ -328,6 +328,22 @@ fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
     levels
 }
 
+/// Where a random chain leads, before its mask: as in the kernel that lays the table.
+pub(super) fn scattered(at: u32) -> u32 {
+    at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
+}
+
+/// Words of a table of accesses of so many words: more than caches hold, as far as the device has room;
+/// a power of two.
+pub(super) fn table_words(device: &DeviceFacts, settings: &Settings, words: usize) -> usize {
+    let wanted: usize = match (settings.tiny, device.kind) {
+        (true, _) => 1 << 10,
+        (_, DeviceKind::Gpu) => 1 << 26,
+        _ => 1 << 24,
+    };
+    1 << (words * wanted).min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2()
+}
+
 /// The additions for each memory access.
 fn alphas(settings: &Settings) -> Vec<u32> {
     match (settings.tiny, settings.full) {
@@ -340,14 +356,6 @@ fn alphas(settings: &Settings) -> Vec<u32> {
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
-    let wanted: usize = match (settings.tiny, device.kind) {
-        (true, _) => 1 << 10,
-        (_, DeviceKind::Gpu) => 1 << 26,
-        _ => 1 << 24,
-    };
-    let room = |wanted: usize| {
-        1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2()
-    };
     let max_group = device.max_group;
     let mut cases = Vec::new();
     let all = levels(device, settings);
@@ -365,7 +373,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     };
     for (kind, name) in KINDS {
         // As many accesses of four words as of one: caches keep as small a part of them.
-        let table_words = room(if kind == Kind::Wide { 4 * wanted } else { wanted });
+        let table_words = table_words(device, settings, if kind == Kind::Wide { 4 } else { 1 });
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
         for ilp in [1, 2, 4] {
             for &level in &all {

@@ -168,9 +168,7 @@ impl Variant {
     fn job(self, pad: usize) -> Job {
         let (arrays, results) = self.arrays();
         let options: Vec<String> = match self.what {
-            What::BlackScholes(true) => {
-                ["-DFAST", "-cl-fast-relaxed-math"].map(str::to_owned).to_vec()
-            }
+            What::BlackScholes(true) => vec!["-cl-fast-relaxed-math".to_owned()],
             _ => Vec::new(),
         };
         let fill = |entry, args| Fill::Kernel {
