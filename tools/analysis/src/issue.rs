@@ -48,122 +48,45 @@ impl Unfinished {
     }
 }
 
-/// Everything that can be found. The fields are counts unless they say otherwise.
+/// Everything that can be found. The fields are counts unless they say otherwise; `as_of` is when the
+/// trace was read, RFC 3339.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // the texts below are their documentation
 pub enum IssueKind {
-    Unreadable {
-        file: String,
-        error: Error,
-    },
-    InputOutput {
-        file: String,
-        error: String,
-    },
+    Unreadable { file: String, error: Error },
+    InputOutput { file: String, error: String },
     NoDefinitions,
-    TornDefinitions {
-        bytes: usize,
-    },
-    UnknownDefinitions {
-        count: u64,
-    },
-    OtherProcess {
-        file: String,
-        pid: u32,
-        incarnation: u32,
-    },
+    TornDefinitions { bytes: usize },
+    UnknownDefinitions { count: u64 },
+    OtherProcess { file: String, pid: u32, incarnation: u32 },
     NoAnchors,
     NoRate,
-    BadAnchors {
-        count: u64,
-    },
-    TornBlocks {
-        file: String,
-        blocks: u64,
-        bytes: u64,
-    },
-    SkippedBytes {
-        file: String,
-        bytes: u64,
-    },
-    DamagedRing {
-        file: String,
-    },
-    MissingBlocks {
-        threads: u64,
-        blocks: u64,
-    },
-    OldestRotated {
-        segments: u32,
-    },
-    DamagedBlocks {
-        blocks: u64,
-    },
-    TimeRanBack {
-        records: u64,
-    },
-    UnknownRecords {
-        records: u64,
-    },
-    Dropped {
-        records: u64,
-        reason: Option<DropReason>,
-    },
+    BadAnchors { count: u64 },
+    TornBlocks { file: String, blocks: u64, bytes: u64 },
+    SkippedBytes { file: String, bytes: u64 },
+    DamagedRing { file: String },
+    MissingBlocks { threads: u64, blocks: u64 },
+    OldestRotated { segments: u32 },
+    DamagedBlocks { blocks: u64 },
+    TimeRanBack { records: u64 },
+    UnknownRecords { records: u64 },
+    Dropped { records: u64, reason: Option<DropReason> },
     NotEnded,
-    /// It still runs: the trace was read at this time (RFC 3339).
-    Running {
-        as_of: String,
-    },
-    InCall {
-        thread: u32,
-        function: String,
-    },
-    Unfinished {
-        commands: u64,
-        reason: Unfinished,
-    },
-    Untimed {
-        commands: u64,
-        reason: Untimed,
-    },
-    OrphanTimings {
-        timings: u64,
-    },
-    ImpossibleStamps {
-        commands: u64,
-    },
-    BadProbabilities {
-        commands: u64,
-    },
-    Unaligned {
-        device: String,
-    },
-    QueuedNotUsed {
-        device: String,
-    },
-    ClockSteps {
-        device: String,
-        steps: u64,
-    },
-    FalseBounds {
-        device: String,
-        bounds: u64,
-    },
-    Clamped {
-        spans: u64,
-        most_ns: u64,
-    },
-    NoDeviceSpans {
-        why: &'static str,
-    },
-    OtherHost {
-        host: String,
-        bound_ns: Option<u64>,
-    },
-    Recorder {
-        code: String,
-        text: String,
-    },
+    Running { as_of: String },
+    InCall { thread: u32, function: String },
+    Unfinished { commands: u64, reason: Unfinished },
+    Untimed { commands: u64, reason: Untimed },
+    OrphanTimings { timings: u64 },
+    ImpossibleStamps { commands: u64 },
+    BadProbabilities { commands: u64 },
+    Unaligned { device: String },
+    QueuedNotUsed { device: String },
+    ClockSteps { device: String, steps: u64 },
+    FalseBounds { device: String, bounds: u64 },
+    Clamped { spans: u64, most_ns: u64 },
+    NoDeviceSpans { why: &'static str },
+    OtherHost { host: String, bound_ns: Option<u64> },
+    Recorder { code: String, text: String },
 }
 
 impl IssueKind {
