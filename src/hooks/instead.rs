@@ -165,10 +165,11 @@ macro_rules! stand_ins {
         )*
         fn stand_in<const S: usize>(function: u16) -> Option<P> {
             Some(match function {
+                // What changes the call takes the place of what looks at it.
+                $(id::$changed if replace::wanted() => replaced::$with::<S> as f::$changed as P,)*
                 $(id::$name => $name::<S> as P,)*
                 $(id::$ends => $ends::<S> as P,)*
                 $(id::$enqueue => $enqueue::<S> as P,)*
-                $(id::$changed if replace::wanted() => replaced::$with::<S> as f::$changed as P,)*
                 _ => return None,
             })
         }
@@ -195,7 +196,7 @@ stand_ins! {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
-    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| {
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
             arguments::made(made, Buffer);
             if told() && flags & USE_HOST_POINTER != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
@@ -209,12 +210,12 @@ stand_ins! {
             }
         };
     clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
-    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
     clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
     clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
     clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Pipe);
     clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H, names(c) |made| arguments::made(made, Sampler);
-    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| arguments::made(made, Sampler);
+    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Sampler);
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32, names(kernel) |code| {
             // SAFETY: the runtime has read the argument where it took it.
             unsafe { arguments::argument(kernel, index, size, value, code) }
@@ -300,7 +301,7 @@ stand_ins! {
             arguments::forget(made);
             replace::kernel_made(S, made);
         };
-    clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32 |code| {
+    clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32, names(program) |code| {
             // SAFETY: the call has written as many as it says.
             unsafe {
                 arguments::forget_all(kernels, room, made.cast(), code);
@@ -318,13 +319,13 @@ stand_ins! {
     clCreateContext(p: P, count: u32, list: *const H, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H, names(c) |made| ();
-    clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H |made| ();
+    clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H, names(c) |made| ();
     clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "source"); replace::options::program_made(made); };
-    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| { programs::made(made, "binary"); replace::options::program_made(made); };
-    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H |made| { programs::made(made, "built-in"); replace::options::program_made(made); };
-    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H |made| { programs::made(made, "linked"); replace::options::program_made(made); };
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H, names(c) |made| { programs::made(made, "binary"); replace::options::program_made(made); };
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { programs::made(made, "built-in"); replace::options::program_made(made); };
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c) |made| { programs::made(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
             // SAFETY: the runtime has read the list.
@@ -387,6 +388,9 @@ stand_ins! {
     clGetImageInfo(image: H, name: u32, size: usize, value: P, written: P) -> i32, names(image) |code| ();
     clGetKernelInfo(kernel: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
     clGetKernelWorkGroupInfo(kernel: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
+    clBuildProgram(program: H, count: u32, list: *const H, options: P, notify: P, data: P) -> i32, names(program) |code| ();
+    clCompileProgram(program: H, count: u32, list: *const H, options: P, headers: u32, h: *const H, n: P, notify: P, data: P) -> i32, names(program) |code| ();
+    clGetProgramBuildInfo(program: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetProgramInfo(program: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetCommandQueueInfo(queue: H, name: u32, size: usize, value: P, written: P) -> i32, names(queue) |code| ();
     clGetContextInfo(context: H, name: u32, size: usize, value: P, written: P) -> i32, names(context) |code| ();

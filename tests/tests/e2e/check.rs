@@ -51,10 +51,14 @@ const FAULTS: [(&str, &str); 38] = [
     ("unmapped-host", "freed-in-use"),
 ];
 /// Faults that may end the process: what is wrong with the call is found all the same.
-const DEADLY: [(&str, &str, &str); 4] = [
+const DEADLY: [(&str, &str, &str); 8] = [
     ("released-twice", "use-after-release", "memory object that was released already"),
     ("released-kernel", "use-after-release", "clSetKernelArg names a kernel"),
     ("released-queue", "use-after-release", "clFlush names a command queue"),
+    ("released-program", "use-after-release", "clBuildProgram names a program"),
+    ("released-context", "use-after-release", "clCreateBuffer names a context"),
+    ("released-sampler", "use-after-release", "clGetSamplerInfo names a sampler"),
+    ("sampler-twice", "use-after-release", "sampler that was released already"),
     ("no-list", "failed-wait", "clEnqueueNDRangeKernel"),
 ];
 
@@ -248,6 +252,48 @@ fn a_trace_is_judged_afterwards_and_one_of_another_run_says_what_it_lacks() {
     };
     assert!(details("with") > 10);
     assert_eq!(details("without"), 0);
+}
+
+/// What orders two kernels, or releases an object, may be among calls that are not in the trace.
+#[test]
+fn no_finding_rests_on_a_call_that_was_not_recorded() {
+    let every_call = "which need every call, judge nothing: data-race, use-after-release";
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let app = artifacts().fixture("faults").display().to_string();
+        let checked = |fault: &str, setting: (&str, &str)| {
+            let words =
+                ["check", "--fail-on", "performance", "--format", "json", "--to", "f", "--"];
+            let run = stage.clscope(words.iter().chain(&[app.as_str(), fault]));
+            let ran = run.env(setting.0, setting.1).run();
+            let found = std::fs::read_to_string(stage.join("f"));
+            (document(&found.unwrap_or_else(|error| panic!("{error}: {}", ran.stderr))), ran)
+        };
+        let filters = [
+            ("CLSCOPE_GROUPS", "enqueue,object,refcount,argument"),
+            ("CLSCOPE_GROUPS", "enqueue,object,wait,query"),
+            ("CLSCOPE_KERNELS", "consume"),
+        ];
+        for (name, value) in filters {
+            let (found, _) = checked("clean", (name, value));
+            assert_eq!(found["findings"], Value::Array(Vec::new()), "{name}={value}: {found:#}");
+            let notes = found["notes"].to_string();
+            let told = format!("{name}={value} leaves calls out: these rules, {every_call}");
+            assert!(notes.contains(&told), "{told}: {notes}");
+        }
+        // What a recorded call tells by itself is found all the same.
+        let (found, _) = checked("failed-call", filters[2]);
+        assert_eq!(rules(&found), BTreeSet::from(["failed-call".to_owned()]), "{found:#}");
+        // Recording is paused where the host waits; what is before it was judged.
+        let command = artifacts().clscope().display().to_string();
+        for fault in ["unseen-wait", "unseen-end"] {
+            let (found, ran) = checked(fault, ("CLSCOPE", &command));
+            assert_eq!(ran.stdout, format!("faults {fault}\n"), "{}", ran.stderr);
+            assert_eq!(found["findings"], Value::Array(Vec::new()), "{fault}: {found:#}");
+            let notes = found["notes"].to_string();
+            assert!(notes.contains("recording was paused: from there on these rules"), "{notes}");
+        }
+    }
 }
 
 #[test]

@@ -125,9 +125,31 @@ impl Key {
 
 /// Findings of one process while they are gathered: equal ones are counted.
 #[derive(Debug, Default)]
-pub struct Findings(BTreeMap<Key, (u64, Option<u64>, Vec<String>)>);
+pub struct Findings {
+    all: BTreeMap<Key, (u64, Option<u64>, Vec<String>)>,
+    /// Calls are missing from here on: rules that rest on every call find nothing any more.
+    gap: bool,
+}
 
 impl Findings {
+    /// From here on calls may be missing: what rests on every call is not added any more.
+    pub fn gap_begins(&mut self) {
+        self.gap = true;
+    }
+
+    /// Calls are missing, and it is not known since when: what rests on every call is taken back, and
+    /// none of it is added any more.
+    pub fn gap_anywhere(&mut self) {
+        self.gap = true;
+        self.all.retain(|key, _| !key.rule.needs_every_call());
+    }
+
+    /// Whether findings of a rule are added.
+    #[must_use]
+    pub fn takes(&self, rule: Rule) -> bool {
+        !(self.gap && rule.needs_every_call())
+    }
+
     /// Adds one observation.
     pub fn add(&mut self, key: Key, lost_ns: Option<u64>, subject: Option<String>) {
         self.add_many(key, 1, lost_ns, subject);
@@ -141,7 +163,10 @@ impl Findings {
         lost_ns: Option<u64>,
         subject: Option<String>,
     ) {
-        let (n, lost, subjects) = self.0.entry(key).or_default();
+        if !self.takes(key.rule) {
+            return;
+        }
+        let (n, lost, subjects) = self.all.entry(key).or_default();
         *n += count;
         if let Some(ns) = lost_ns {
             *lost = Some(lost.unwrap_or(0).saturating_add(ns));
@@ -156,7 +181,7 @@ impl Findings {
 
     /// The findings, for a process.
     pub fn finish(self, process: &str) -> impl Iterator<Item = Finding> {
-        self.0.into_iter().map(move |(key, (count, lost_ns, subjects))| Finding {
+        self.all.into_iter().map(move |(key, (count, lost_ns, subjects))| Finding {
             rule: key.rule.id(),
             severity: key.rule.severity(),
             title: key.rule.title(),
@@ -171,5 +196,38 @@ impl Findings {
             specification: key.rule.section(),
             remedy: key.rule.remedy(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(of: Findings) -> Vec<&'static str> {
+        of.finish("p").map(|finding| finding.rule).collect()
+    }
+
+    fn seen(of: &mut Findings, rule: Rule) {
+        of.add(Key::new(rule, "something".to_owned()), None, None);
+    }
+
+    #[test]
+    fn what_rests_on_every_call_is_found_before_a_gap_alone() {
+        let mut of = Findings::default();
+        seen(&mut of, Rule::DataRace);
+        of.gap_begins();
+        seen(&mut of, Rule::UseAfterRelease);
+        seen(&mut of, Rule::FailedCall);
+        assert_eq!(rules(of), ["data-race", "failed-call"]);
+    }
+
+    #[test]
+    fn where_calls_are_missing_anywhere_nothing_rests_on_them() {
+        let mut of = Findings::default();
+        seen(&mut of, Rule::DataRace);
+        seen(&mut of, Rule::FailedCall);
+        of.gap_anywhere();
+        seen(&mut of, Rule::NeverReleased);
+        assert_eq!(rules(of), ["failed-call"]);
     }
 }

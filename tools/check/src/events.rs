@@ -40,8 +40,6 @@ pub struct Events {
     tells_waits: bool,
     /// Released events that threads have just waited for.
     waited: HashMap<u32, Vec<u32>>,
-    /// Calls are missing: a reference may have been taken in one of them.
-    pub gaps: bool,
 }
 
 /// Released events that are remembered.
@@ -52,9 +50,9 @@ const USES: [&str; 4] =
     ["clGetEventInfo", "clGetEventProfilingInfo", "clSetEventCallback", "clSetUserEventStatus"];
 
 impl Events {
-    /// Of a run; `tells_waits` where it was recorded with `--check`, `gaps` where calls are missing.
-    pub fn new(tells_waits: bool, gaps: bool) -> Self {
-        Self { tells_waits, gaps, ..Self::default() }
+    /// Of a run; `tells_waits` where it was recorded with `--check`.
+    pub fn new(tells_waits: bool) -> Self {
+        Self { tells_waits, ..Self::default() }
     }
 
     /// A call.
@@ -128,7 +126,7 @@ impl Events {
 
     /// A call names an event: it may have been released.
     pub fn named(&self, at: &At<'_>, low: u32, to: &mut Findings) {
-        let Some(released) = self.released.get(&low).filter(|_| !self.gaps) else { return };
+        let Some(released) = self.released.get(&low) else { return };
         // A call of another thread may have begun before.
         if at.begin < released.at || (released.called_back && at.function != "clReleaseEvent") {
             return;

@@ -32,8 +32,26 @@ struct Process {
     names: HashMap<u32, Vec<Detail>>,
     /// Objects that threads set as arguments in the call whose record follows.
     set: HashMap<u32, u32>,
-    /// Nothing that ends a life can have been missed.
-    complete: bool,
+    /// Why calls are missing, where some are.
+    gap: Option<Gap>,
+    /// The process ended in order.
+    ended: bool,
+}
+
+/// Calls that were not recorded.
+struct Gap {
+    why: String,
+    /// What is before them was recorded whole.
+    has_beginning: bool,
+}
+
+impl Gap {
+    fn note(&self) -> String {
+        let rules = Rule::ALL.iter().filter(|rule| rule.needs_every_call()).map(|rule| rule.id());
+        let since = if self.has_beginning { "from there on " } else { "" };
+        let rules = rules.collect::<Vec<_>>().join(", ");
+        format!("{}: {since}these rules, which need every call, judge nothing: {rules}", self.why)
+    }
 }
 
 /// Looks for what is against the rules. Reads all records.
@@ -49,21 +67,24 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
         .map(|process| {
             let definitions = &process.definitions;
             let checked = is_checked(definitions);
-            let complete = process.dropped_untold == 0
-                && definitions.exit.is_some()
-                && !process.issues.iter().any(lacks);
-            let gaps = process.dropped_untold > 0 || process.issues.iter().any(lacks);
-            Process {
+            let lost = process.dropped_untold > 0 || process.issues.iter().any(lacks);
+            let lost = lost.then(|| LOST.to_owned());
+            let mut state = Process {
                 findings: Findings::default(),
-                lifetimes: Lifetimes::new(gaps),
-                events: Events::new(checked, gaps),
+                lifetimes: Lifetimes::default(),
+                events: Events::new(checked),
                 waits: Waits::default(),
                 races: checked.then(|| Races::new(kernels(definitions, &programs))),
                 places: HashMap::new(),
                 names: HashMap::new(),
                 set: HashMap::new(),
-                complete,
+                gap: None,
+                ended: definitions.exit.is_some(),
+            };
+            if let Some(why) = lost.or_else(|| partly(definitions)) {
+                state.gap_anywhere(&why);
             }
+            state
         })
         .collect();
     let mut inside: Vec<EndedInside> = Vec::new();
@@ -98,9 +119,18 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             Event::Mark { process, thread, mark, .. } => {
                 let Some(state) = processes.get_mut(process.0 as usize) else { continue };
                 match mark {
-                    Mark::Dropped { .. } | Mark::Paused(_) | Mark::Unknown { .. } => {
-                        state.complete = false;
-                        (state.lifetimes.gaps, state.events.gaps) = (true, true);
+                    Mark::Paused(true) => state.gap_begins("recording was paused"),
+                    // It had not begun: what was called before is not known.
+                    Mark::Paused(false) if state.gap.is_none() => {
+                        state.gap_anywhere("recording began paused");
+                    }
+                    Mark::Paused(false) => {}
+                    // When a thread lost records is known no better than since its last one.
+                    Mark::Dropped { .. } => state.gap_anywhere(LOST),
+                    Mark::Unknown { .. } => {
+                        state.gap_anywhere(
+                            "there are records of kinds that this version does not know",
+                        );
                     }
                     Mark::Detail(of) if of.what == detail::PLACE => {
                         state.places.insert(thread.0, of.site);
@@ -150,14 +180,16 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
     let checked_run = !processes.is_empty() && processes.iter().all(|p| p.races.is_some());
     let mut findings = Vec::new();
     for (state, process) in processes.into_iter().zip(&trace.processes) {
-        if !state.complete {
+        if let Some(gap) = &state.gap {
+            notes.push(format!("{}: {}", process.label, gap.note()));
+        } else if !state.ended {
             notes.push(format!(
-                "{}: the process was killed, paused, or lost records: what was never released is not told",
+                "{}: the process did not end in order: what was never released is not told",
                 process.label
             ));
         }
-        let ended = process.definitions.exit.is_some();
-        if let Some(note) = state.races.as_ref().filter(|_| !ended).and_then(Races::why_ended) {
+        if let Some(note) = state.races.as_ref().filter(|_| !state.ended).and_then(Races::why_ended)
+        {
             notes.push(format!("{}: {note}", process.label));
         }
         if let Some(note) = state.races.as_ref().and_then(Races::notes) {
@@ -187,9 +219,25 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
     }
 }
 
+/// Why calls are missing where records are.
+const LOST: &str = "records were lost";
+
 impl Process {
+    /// Calls are missing from here on.
+    fn gap_begins(&mut self, why: &str) {
+        self.findings.gap_begins();
+        self.gap.get_or_insert_with(|| Gap { why: why.to_owned(), has_beginning: true });
+    }
+
+    /// Calls are missing, and it is not known since when.
+    fn gap_anywhere(&mut self, why: &str) {
+        self.findings.gap_anywhere();
+        self.gap = Some(Gap { why: why.to_owned(), has_beginning: false });
+    }
+
     fn call(&mut self, seen: &Seen<'_>) {
-        let gone = seen.launched().is_some_and(|kernel| {
+        let told = self.findings.takes(Rule::UseAfterRelease);
+        let gone = seen.launched().filter(|_| told).is_some_and(|kernel| {
             let name = seen.definitions.kernel_name(kernel);
             self.launched(&seen.at(), kernel, &name)
         });
@@ -234,9 +282,9 @@ impl Process {
     }
 
     fn finish(mut self, label: &str) -> Vec<Finding> {
-        self.lifetimes.finish(self.complete, &mut self.findings);
-        self.events.finish(self.complete, &mut self.findings);
-        if let Some(races) = self.races.as_ref().filter(|_| self.complete) {
+        self.lifetimes.finish(self.ended, &mut self.findings);
+        self.events.finish(self.ended, &mut self.findings);
+        if let Some(races) = self.races.as_ref().filter(|_| self.ended) {
             races.finish(&mut self.findings);
         }
         self.findings.finish(label).collect()
@@ -258,11 +306,31 @@ fn lacks(issue: &IssueKind) -> bool {
     lost || issue.means_loss()
 }
 
+/// What a process was recorded with.
+fn given(definitions: &Definitions) -> impl Iterator<Item = (&str, &str)> {
+    definitions.process.settings.iter().filter_map(|s| s.split_once('='))
+}
+
+/// Whether a setting is on.
+fn is_on(definitions: &Definitions, setting: &str) -> bool {
+    let on = |value: &str| ["1", "true", "on", "yes"].contains(&value);
+    given(definitions).any(|(name, value)| name == setting && on(value))
+}
+
 /// Whether a process was recorded with `--check`.
 fn is_checked(definitions: &Definitions) -> bool {
-    let on = |value: &str| ["1", "true", "on", "yes"].contains(&value);
-    let given = definitions.process.settings.iter().filter_map(|s| s.split_once('='));
-    given.filter(|(name, _)| *name == settings::CHECK).any(|(_, value)| on(value))
+    is_on(definitions, settings::CHECK)
+}
+
+/// Why some calls alone were recorded from the beginning, where that was asked for.
+fn partly(definitions: &Definitions) -> Option<String> {
+    if is_on(definitions, settings::START_PAUSED) {
+        return Some("recording began paused".to_owned());
+    }
+    let filters = [settings::GROUPS, settings::KERNELS];
+    given(definitions)
+        .find(|(name, value)| filters.contains(name) && !value.trim().is_empty())
+        .map(|(name, value)| format!("{name}={value} leaves calls out"))
 }
 
 /// What kernels do with their arguments, by their programs' sources.

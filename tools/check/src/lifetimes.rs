@@ -95,16 +95,9 @@ pub struct Lifetimes {
     objects: BTreeMap<u32, Object>,
     /// Functions that release or retain, by name: what they do to the count.
     counted: HashMap<String, Option<i64>>,
-    /// Calls are missing: a reference may have been taken in one of them.
-    pub gaps: bool,
 }
 
 impl Lifetimes {
-    /// Of a run; `gaps` where calls are missing.
-    pub fn new(gaps: bool) -> Self {
-        Self { gaps, ..Self::default() }
-    }
-
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
         if let Some(change) = self.change(seen.function) {
@@ -197,7 +190,7 @@ impl Lifetimes {
     }
 
     fn released_again(&self, at: &At<'_>, id: u32, to: &mut Findings) {
-        let Some(object) = self.objects.get(&id).filter(|o| !o.implied && !self.gaps) else {
+        let Some(object) = self.objects.get(&id).filter(|o| !o.implied) else {
             return;
         };
         let kind = object.kind.name();
@@ -257,7 +250,7 @@ impl Lifetimes {
     /// Whether an object had no reference left when a call began, and nothing kept it alive.
     fn is_gone(&self, id: u32, at: &At<'_>) -> bool {
         let Some(object) = self.objects.get(&id) else { return false };
-        if object.references > 0 || object.implied || self.gaps {
+        if object.references > 0 || object.implied {
             return false;
         }
         // A call of another thread may have begun before.

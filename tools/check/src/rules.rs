@@ -127,6 +127,32 @@ rules! {
         "write without blocking, and keep the host's memory as it is until the command is complete";
 }
 
+impl Rule {
+    /// Whether the rule rests on calls that are not there: a wait, a release, an unmapping that was not
+    /// recorded would make a finding of what is right. The other rules judge a call by itself.
+    #[must_use]
+    pub const fn needs_every_call(self) -> bool {
+        match self {
+            Self::DataRace
+            | Self::UseAfterRelease
+            | Self::FreedInUse
+            | Self::UsedWhileMapped
+            | Self::StillMapped
+            | Self::NeverReleased
+            | Self::EventNeverReleased
+            | Self::EventUnused
+            | Self::RedundantWait
+            | Self::WaitBeforeBlocking => true,
+            Self::UnsetArguments
+            | Self::FailedCommand
+            | Self::FailedWait
+            | Self::FailedCall
+            | Self::FailedQuery
+            | Self::BlockingWrite => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
