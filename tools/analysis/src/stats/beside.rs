@@ -1,8 +1,13 @@
-//! Owns at which commands of a process the recorder ran commands of its own: repetitions, counted
-//! copies, what capturing reads. Refuses to say for how long: what waited meanwhile is not known.
+//! Owns at which commands of a process the recorder ran commands of its own (repetitions, counted
+//! copies, what capturing reads), and when it repeated. Refuses to say for how long the others ran:
+//! a trace does not hold that.
 #![forbid(unsafe_code)]
 
+use crate::clock::ProcessClock;
 use crate::input::Definitions;
+use crate::time::{Span, Ticks};
+use crate::trace::Trace;
+use std::sync::Arc;
 
 /// Numbers of the commands to come, the last first.
 #[derive(Debug, Clone, Default)]
@@ -30,9 +35,87 @@ impl Beside {
     }
 }
 
+/// When the recorder repeated commands of a process (`--replay`): from the first batch of a burst,
+/// or the rest before it, to the last. In order; none touches the next.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repeated(Arc<[Span]>);
+
+impl Repeated {
+    /// Of a process, with its clock.
+    #[must_use]
+    pub fn of(definitions: &Definitions, clock: &ProcessClock) -> Self {
+        let mut hint = 0;
+        let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
+        let bursts = definitions.replays.iter().filter_map(|r| {
+            let first = r.batches.iter().map(|b| b.begin).min()?;
+            let last = r.batches.iter().map(|b| b.end).max()?;
+            let begin = if r.quiet > 0 { r.quiet.min(first) } else { first };
+            let span = Span { begin: at(begin), end: at(last) };
+            (span.begin < span.end).then_some(span)
+        });
+        Self::joined(bursts.collect())
+    }
+
+    /// Of each process of a trace.
+    #[must_use]
+    pub fn of_all(trace: &Trace<'_>) -> Vec<Self> {
+        let processes = trace.processes.iter().zip(&trace.timeline.clocks);
+        processes.map(|(process, clock)| Self::of(&process.definitions, clock)).collect()
+    }
+
+    /// When any of several did.
+    #[must_use]
+    pub fn any<'a>(of: impl Iterator<Item = &'a Self>) -> Self {
+        Self::joined(of.flat_map(|r| r.0.iter().copied()).collect())
+    }
+
+    pub(super) fn joined(mut spans: Vec<Span>) -> Self {
+        spans.sort_unstable_by_key(|s| s.begin);
+        let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match out.last_mut() {
+                Some(last) if span.begin <= last.end => last.end = last.end.max(span.end),
+                _ => out.push(span),
+            }
+        }
+        Self(out.into())
+    }
+
+    /// The stretches, in order.
+    #[must_use]
+    pub fn spans(&self) -> &[Span] {
+        &self.0
+    }
+
+    /// Nanoseconds of a span in which it repeated.
+    #[must_use]
+    pub fn within(&self, span: Span) -> u64 {
+        let first = self.0.partition_point(|s| s.end <= span.begin);
+        let of = self.0[first..].iter().take_while(|s| s.begin < span.end);
+        of.map(|s| s.end.min(span.end).since(s.begin.max(span.begin))).sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::HostNs;
+
+    #[test]
+    fn stretches_that_touch_are_one_and_parts_of_them_are_counted() {
+        let at = |begin, end| Span { begin: HostNs(begin), end: HostNs(end) };
+        let of = Repeated::joined(vec![at(50, 60), at(10, 20), at(20, 30), at(12, 15)]);
+        assert_eq!(of.spans(), [at(10, 30), at(50, 60)]);
+        let within = |begin, end| of.within(at(begin, end));
+        assert_eq!(
+            (within(0, 100), within(15, 55), within(30, 50), within(60, 70)),
+            (30, 20, 0, 0)
+        );
+        assert_eq!(
+            Repeated::any([&of, &Repeated::joined(vec![at(25, 52)])].into_iter()).spans(),
+            [at(10, 60)]
+        );
+    }
     use clscope_trace::defs::Replay;
 
     #[test]

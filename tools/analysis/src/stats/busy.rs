@@ -1,8 +1,10 @@
 //! Owns the union of device spans in bounded memory: busy time, gaps, and the cause of each gap.
 //! Spans come in the order in which the host saw them complete, nearly that of the device; the
 //! newest stretches are kept open for stragglers, older ones are closed. A span that comes after
-//! its stretch was closed is counted, not added.
+//! its stretch was closed is counted, not added. Time in which the recorder repeated commands is
+//! neither busy nor idle: the application was held.
 
+use super::beside::Repeated;
 use super::sketch::Distribution;
 use crate::time::{HostNs, Span};
 use std::collections::BTreeMap;
@@ -48,7 +50,8 @@ pub struct Busy {
     closed_end: Option<HostNs>,
     first: Option<HostNs>,
     busy: u64,
-    /// Lengths of the gaps between stretches.
+    repeated: Repeated,
+    /// Lengths of the gaps between stretches, without what the recorder repeated in them.
     pub gaps: Distribution,
     /// Idle nanoseconds by cause.
     pub causes: BTreeMap<IdleCause, u64>,
@@ -57,6 +60,12 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// Of a process of which the recorder repeated commands at these times.
+    #[must_use]
+    pub fn beside(repeated: &Repeated) -> Self {
+        Self { repeated: repeated.clone(), ..Self::default() }
+    }
+
     /// Adds a span.
     pub fn add(&mut self, span: Span, lead: Lead) {
         if self.closed_end.is_some_and(|closed| span.begin < closed) {
@@ -90,14 +99,19 @@ impl Busy {
     fn close_first(&mut self) {
         let Some((begin, stretch)) = self.open.pop_first() else { return };
         if let Some(end) = self.closed_end {
-            let gap = begin.since(end);
+            let idle = |until: HostNs| {
+                until
+                    .since(end)
+                    .saturating_sub(self.repeated.within(Span { begin: end, end: until }))
+            };
+            let gap = idle(begin);
             self.gaps.add(gap);
             let mut blame = |cause, ns| {
                 if ns > 0 {
                     *self.causes.entry(cause).or_default() += ns;
                 }
             };
-            let host = stretch.lead.enqueue.min(begin).since(end);
+            let host = idle(stretch.lead.enqueue.min(begin));
             if host > 0 {
                 blame(
                     stretch.lead.function.map_or(IdleCause::Application, IdleCause::HostCall),
@@ -124,6 +138,13 @@ impl Busy {
     #[must_use]
     pub fn busy(&self) -> u64 {
         self.busy
+    }
+
+    /// Nanoseconds between spans in which the device could have run something, after
+    /// [`finish`](Self::finish).
+    #[must_use]
+    pub fn idle(&self) -> u64 {
+        u64::try_from(self.gaps.total()).unwrap_or(u64::MAX)
     }
 
     /// From the first span's begin to the last one's end, after [`finish`](Self::finish).
@@ -158,6 +179,18 @@ mod tests {
             prop_assert_eq!(busy.causes.values().sum::<u64>() + busy.busy(), extent);
             prop_assert_eq!(busy.late, 0);
         }
+    }
+
+    #[test]
+    fn what_the_recorder_repeated_is_no_gap() {
+        let at = |b, e| Span { begin: HostNs(b), end: HostNs(e) };
+        let mut busy = Busy::beside(&Repeated::joined(vec![at(120, 170), at(400, 500)]));
+        busy.add(at(0, 100), lead(-10));
+        busy.add(at(200, 260), lead(180)); // 30 in the host's call and 20 launching beside 50
+        busy.finish();
+        let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();
+        assert_eq!(causes, [(IdleCause::HostCall(3), 30), (IdleCause::Launch, 20)]);
+        assert_eq!((busy.busy(), busy.idle(), busy.gaps.count()), (160, 50, 1));
     }
 
     #[test]

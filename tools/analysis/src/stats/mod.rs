@@ -5,7 +5,7 @@
 //! with intervals ([`estimate`]). Refuses to scale or correct in silence: exact sums hold what was
 //! timed and nothing else, and what has no time for another reason is counted, never estimated.
 
-mod beside;
+pub mod beside;
 mod blame;
 pub mod busy;
 pub mod commands;
@@ -27,8 +27,8 @@ use crate::issue::{Issue, IssueKind, Unfinished};
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
-use beside::Beside;
-use busy::{IdleCause, Lead};
+use beside::{Beside, Repeated};
+use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, flag, size_class};
 pub use commands::{Bias, CommandSums};
@@ -80,6 +80,8 @@ pub struct Stats {
     pub timed: u64,
     /// What the merge found, per process.
     pub tally: Vec<Tally>,
+    /// When the recorder repeated commands, per process.
+    pub repeated: Vec<Repeated>,
 }
 
 /// Adds what a call took, or each call of a run.
@@ -174,6 +176,7 @@ impl Stats {
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
+            repeated: Repeated::of_all(trace),
             ..Self::default()
         };
         let mut pass = Pass { variant, ..Pass::default() };
@@ -419,11 +422,14 @@ impl Stats {
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
-        let sums = self.queues.entry((process, queue)).or_default();
+        let busy = || Busy::beside(&self.repeated[process.0 as usize]);
+        let new_queue = || QueueSums { busy: busy(), ..<_>::default() };
+        let new_device = || DeviceSums { busy: busy(), ..<_>::default() };
+        let sums = self.queues.entry((process, queue)).or_insert_with(new_queue);
         sums.count += 1;
         if left_out {
             sums.left_out += 1;
-            self.devices.entry((process, clock_device)).or_default().left_out += 1;
+            self.devices.entry((process, clock_device)).or_insert_with(new_device).left_out += 1;
         }
         let Some(times) = time else { return };
         let [queued, submit, start, end] = times.raw.map(|s| s.0);
@@ -461,7 +467,7 @@ impl Stats {
             }
             sums.notice.add(times.observed.since(span.end));
             sums.busy.add(span, lead);
-            let device = self.devices.entry((process, clock_device)).or_default();
+            let device = self.devices.entry((process, clock_device)).or_insert_with(new_device);
             device.busy.add(span, lead);
             device.bounds.add(placed.bound_ns);
             self.extend(span);

@@ -29,6 +29,10 @@ pub struct Report {
     pub changes: Option<crate::changes::Changes>,
     /// First begin to last end of anything.
     pub duration_ns: Option<u64>,
+    /// The part of it in which the recorder repeated commands (`--replay`) and the application was
+    /// held: no part of busy shares, gaps, waits or times of calls; null in runs without.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub repeated_ns: Option<u64>,
     /// Bound of the relative error of `median`, `p95` and `p99`; other figures are exact.
     pub percentile_error: f64,
     /// Hosts; the first is the reference of the timeline.
@@ -74,6 +78,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Nanoseconds of the run in which the application was not held for repetitions.
+    #[must_use]
+    pub fn own_ns(&self) -> Option<u64> {
+        Some(self.duration_ns?.saturating_sub(self.repeated_ns.unwrap_or(0)))
+    }
+
     /// A sentence about processes that were seen to run when the trace was read.
     #[must_use]
     pub fn running(&self) -> Option<String> {
@@ -132,7 +142,8 @@ pub struct Device {
     pub busy_without: u64,
     /// Why there is neither.
     pub busy_absent: Option<String>,
-    /// Busy time, exact or estimated, over the report's `duration_ns`; null where no command has a
+    /// Busy time, exact or estimated, over the report's `duration_ns` less what
+    /// of it the recorder repeated commands of the device's process; null where no command has a
     /// device time.
     pub busy_share: Option<Interval>,
     pub idle_ns: Option<u64>,

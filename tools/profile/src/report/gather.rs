@@ -13,6 +13,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::IssueKind;
+use clscope_analysis::stats::beside::Repeated;
 use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
@@ -20,6 +21,11 @@ use std::collections::BTreeSet;
 
 fn share(part: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Nanoseconds of the run in which the recorder repeated commands, if it did.
+fn held(stats: &Stats, repeated: &Repeated) -> Option<u64> {
+    stats.span.map(|span| repeated.within(span)).filter(|ns| *ns > 0)
 }
 
 /// The recorder's sampling budget in percent: the least that a process was set to, or the default.
@@ -151,6 +157,7 @@ impl Report {
             traces: names,
             changes: crate::changes::of(trace),
             duration_ns: stats.span.map(|s| s.duration()),
+            repeated_ns: held(stats, &Repeated::any(stats.repeated.iter())),
             percentile_error: RELATIVE_ERROR,
             hosts: trace
                 .timeline
@@ -210,7 +217,7 @@ impl Report {
                         busy_without: without,
                         busy_absent: absent,
                         busy_share: None,
-                        idle_ns: complete.then(|| extent - sums.busy.busy()),
+                        idle_ns: complete.then(|| sums.busy.idle()),
                         extent_ns: extent,
                         span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
                         clock_bound_ns: Summary::of(&sums.bounds),
@@ -224,7 +231,9 @@ impl Report {
                         }),
                         clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
                     };
-                    let wall = stats.span.map(|s| s.duration() as f64).filter(|ns| *ns > 0.0);
+                    let repeated = held(stats, &stats.repeated[process.0 as usize]).unwrap_or(0);
+                    let wall = stats.span.map(|s| s.duration().saturating_sub(repeated) as f64);
+                    let wall = wall.filter(|ns| *ns > 0.0);
                     // A clock's bound may put busy time beyond the run's end.
                     let busy = device.busy().filter(|_| extent > 0);
                     let part = |wall: f64| busy.map(|b| b.map(|ns| (ns / wall).min(1.0)));
@@ -303,8 +312,7 @@ impl Report {
                         commands: q.count,
                         left_out: q.left_out,
                         busy_ns: complete.then(|| q.busy.busy()),
-                        idle_ns: complete
-                            .then(|| q.busy.extent().map_or(0, |e| e.duration() - q.busy.busy())),
+                        idle_ns: complete.then(|| q.busy.idle()),
                         busy_estimate_ns: estimate.map(Into::into),
                         gaps_ns: if complete {
                             Summary::of(&q.busy.gaps)
