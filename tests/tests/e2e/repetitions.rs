@@ -89,6 +89,50 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
         .success()
         .stdout;
     assert!(text.contains("not repeated: paint: argument 0 is an image"), "{text}");
+    assert_repetitions_stand_apart(&stage, &readings);
+}
+
+/// Shares and gaps are of the run without repetitions, and each view shows these by themselves.
+fn assert_repetitions_stand_apart(stage: &Stage, readings: &str) {
+    let trace = stage.trace("t").display().to_string();
+    let of = |words: &[&str]| {
+        let mut all = words.to_vec();
+        all.extend([&*trace, "--readings", readings]);
+        stage.clscope(all).run().success().stdout
+    };
+    let batches: Vec<Value> = definitions(stage)
+        .into_iter()
+        .filter(|d| d["kind"] == "Replay")
+        .flat_map(|d| d["batches"].as_array().unwrap().clone())
+        .collect();
+    let times: u64 = batches.iter().map(|b| b["count"].as_u64().unwrap()).sum();
+    let report: Value = serde_json::from_str(&of(&["report", "--format", "json"])).unwrap();
+    let (whole, repeated) = (number(&report["duration_ns"]), number(&report["repeated_ns"]));
+    assert!(0.0 < repeated && repeated < whole, "{repeated} of {whole} ns");
+    let device = &report["devices"][0];
+    let share = number(&device["busy_ns"]) / (whole - repeated);
+    assert!((number(&device["busy_share"]["value"]) - share.min(1.0)).abs() < 1e-9, "{device}");
+    // The application runs launch after launch: what held it is no gap.
+    let idle: f64 = report["idle"].as_array().unwrap().iter().map(|i| number(&i["time_ns"])).sum();
+    assert!(idle <= whole - repeated, "{idle} ns idle of {whole}, {repeated} of repetitions");
+    let page = of(&["report", "--format", "html"]);
+    assert!(page.contains("of the time recorded without repetitions"), "no share without them");
+    let lane = format!("(repeated)\",\"group\":\"{}\"", device["name"].as_str().unwrap());
+    assert!(page.contains(&lane), "no lane of {lane}");
+    let folded = of(&["export", "folded", "--weight", "energy"]);
+    assert!(folded.contains(";repeated by clscope ") && !folded.contains("only as a sum: rep"));
+    let json: Value = serde_json::from_str(&of(&["export", "chrome", "-o", "-"])).unwrap();
+    let drawn = json["traceEvents"].as_array().unwrap().iter();
+    let drawn: Vec<&Value> = drawn.filter(|e| e["cat"] == "repeated").collect();
+    assert_eq!(drawn.len(), batches.len());
+    let told: u64 = drawn.iter().map(|e| e["args"]["repetitions"].as_u64().unwrap()).sum();
+    assert_eq!(told, times);
+    let Some(processor) = clscope_tests::viewer::processor() else { return };
+    of(&["export", "perfetto", "-o", "t.pftrace"]);
+    let slices = "select extract_arg(s.arg_set_id, 'debug.repetitions') n from slice s join track t on s.track_id = t.id where t.name like '%: repeated by clscope'";
+    let answers = clscope_tests::viewer::ask(&processor, &stage.join("t.pftrace"), &[slices]);
+    let found: f64 = answers[0].iter().map(|row| number(&row["n"])).sum();
+    assert_eq!((answers[0].len(), found as u64), (batches.len(), times));
 }
 
 /// The definitions of a trace.

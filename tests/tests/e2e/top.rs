@@ -93,6 +93,26 @@ fn at_the_end_it_says_what_the_report_says() {
     }
 }
 
+/// Of a run of which sampling timed a part, totals at the end are the report's estimates.
+#[test]
+fn sampled_totals_at_the_end_are_the_reports() {
+    let stage = Stage::new(Runtime::Pocl);
+    let run = stage.app(Mode::Record, "t", "many_commands 20000");
+    run.env("CLSCOPE_DEVICE_TIMING", "sample").run().success();
+    let (shown, report) = (top(&stage, &["t.clscope"]), report(&stage));
+    assert_equal(&shown, &report);
+    let mut estimated = 0;
+    let rows = report["kernels"].as_array().unwrap().iter();
+    for row in rows.filter(|row| row["left_out"].as_u64() > Some(0)) {
+        let own = named(&shown["kernels"], "name", &row["name"]);
+        assert_eq!(own["total_ns"], row["estimate"]["total_ns"], "{own} {row}");
+        estimated += 1;
+    }
+    assert!(estimated > 0, "nothing was left out: {report}");
+    let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;
+    assert!(text.contains("95%"), "{text}");
+}
+
 /// `stepwise` under `clscope record`, and its process id.
 pub fn stepwise(stage: &Stage) -> (Talk, String) {
     let run = stage.clscope(["record", "-q", "-f", "-o", "t", "--"]);

@@ -7,6 +7,7 @@
 
 use crate::integrity::broken;
 use crate::run::{Key, Run};
+use crate::unlike::unlike;
 use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
@@ -174,6 +175,7 @@ impl Diff {
             ));
         }
         notes.extend(broken.note);
+        notes.extend(unlike(base, new));
         notes.extend(sums_only("base", base));
         notes.extend(sums_only("new side", new));
         let mut out = Self {
@@ -468,10 +470,10 @@ impl Diff {
         let joules = |r: &Report| {
             let devices = &r.energy.as_ref()?.devices;
             // One whose joules are not known leaves the sum unknown.
-            let sum = devices.iter().map(|d| d.measured_joules).sum::<Option<f64>>();
+            let sum = devices.iter().map(|d| d.own_joules()).sum::<Option<f64>>();
             sum.filter(|_| !devices.is_empty())
         };
-        let time = |r: &Report| r.duration_ns.map(|ns| ns as f64);
+        let time = |r: &Report| r.own_ns().map(|ns| ns as f64);
         let kernels = |r: &Report| {
             (!r.kernels.is_empty()).then(|| r.kernels.iter().map(Commands::total).sum())
         };

@@ -17,4 +17,5 @@ pub mod diff;
 pub mod integrity;
 pub mod repeat;
 pub mod run;
+mod unlike;
 pub mod verdict;

@@ -171,6 +171,7 @@ impl Serialize for Events<'_, '_> {
         };
         pen.new_tracks()?;
         pen.counters()?;
+        pen.repeated()?;
         let mut events = trace.events(Some(alignment));
         let mut missing = vec![Missing::default(); trace.processes.len()];
         // Looked at where it lies: events are large.
@@ -265,6 +266,25 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 entry.args.put(&counter.unit, Argument::Figure(*value));
                 self.put(entry)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What the recorder repeated, on tracks of its own.
+    fn repeated(&mut self) -> Result<(), S::Error> {
+        let (power, trace) = (self.power, self.trace);
+        for batch in &power.repeated {
+            let track = self.layout.repeated(trace, batch.process, batch.queue);
+            self.new_tracks()?;
+            let spare = self.spare();
+            let mut entry = Entry::new("X", track, &batch.name, "repeated", spare);
+            entry.ts = self.at(batch.span.begin);
+            entry.dur = Some(microseconds(batch.span.duration() as i64));
+            entry.args.put("repetitions", Argument::Uint(batch.count));
+            if let Some(watts) = &batch.watts {
+                entry.args.put("power_W", Argument::Figure(watts.value));
+            }
+            self.put(entry)?;
         }
         Ok(())
     }

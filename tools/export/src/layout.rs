@@ -88,6 +88,8 @@ pub struct Layout {
     pids: Vec<u32>,
     threads: HashMap<(u32, u32), Track>,
     queues: HashMap<(u32, u32), QueueTracks>,
+    /// Of what the recorder repeated of their commands.
+    repeated: HashMap<(u32, u32), Track>,
     used: HashSet<u32>,
     next: u32,
     /// Names that were not yet taken by [`take_new`](Self::take_new).
@@ -212,6 +214,22 @@ impl Layout {
             tracks.tracks.push(track);
         }
         tracks.tracks[lane]
+    }
+
+    /// The track for what the recorder repeated of a queue's commands.
+    pub fn repeated(&mut self, trace: &Trace<'_>, process: ProcessIndex, queue: u32) -> Track {
+        let key = (process.0, queue);
+        if let Some(track) = self.repeated.get(&key) {
+            return *track;
+        }
+        let of = self.make_queue(trace, process, queue);
+        let track = Track { pid: of.pid, tid: self.next };
+        self.next = self.next.saturating_add(1);
+        let name = format!("{}: {}", of.name, crate::repeated::TITLE);
+        // Behind the queue's own lanes.
+        self.new.push(Named::Track { track, name, order: of.order.saturating_add(999) });
+        self.repeated.insert(key, track);
+        track
     }
 
     fn make_queue(&self, trace: &Trace<'_>, process: ProcessIndex, queue: u32) -> QueueTracks {

@@ -14,6 +14,7 @@ pub mod parquet;
 pub mod perfetto;
 pub mod power;
 mod proto;
+mod repeated;
 pub mod roofline;
 pub mod rows;
 pub mod stacks;

@@ -3,6 +3,7 @@
 //! kernel ran. Refuses to draw power between readings that are missing.
 
 use super::arguments::{Argument, Sink};
+use super::repeated::{self, Batch};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::time::HostNs;
@@ -97,6 +98,8 @@ pub struct Power {
     pub counters: Vec<Counter>,
     /// Joules of all launches, spans or not; no class is in two.
     pub joules: Vec<Joules>,
+    /// What the recorder ran itself.
+    pub repeated: Vec<Batch>,
     /// For the document's head: how the figures were obtained.
     pub told: Value,
 }
@@ -217,6 +220,7 @@ impl Power {
         let counters = view.counters()?.cloned();
         let mut out = Self::new(view.readings()?, view.energy()?).with_counters(counters);
         out.share(view)?;
+        out.repeated = repeated::batches(view.trace(), view.energy()?);
         Ok(out)
     }
 

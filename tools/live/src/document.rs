@@ -23,6 +23,9 @@ pub struct Document {
     pub trace: String,
     /// From the first process's begin to now; once all ended, from the first call to the last end.
     pub duration_ns: Option<u64>,
+    /// What of it the recorder repeated commands in, once all ended; null where it did not. No part of
+    /// busy shares.
+    pub repeated_ns: Option<u64>,
     /// What rates are of.
     pub interval_ns: Option<u64>,
     pub processes: Vec<Process>,
@@ -54,6 +57,15 @@ impl Document {
         !self.processes.is_empty() && self.processes.iter().all(|p| p.state == "ended")
     }
 
+    /// Gives each kernel its share of the time of all.
+    pub(crate) fn share_kernels(&mut self) {
+        let total = |kernel: &Kernel| kernel.total_ns.map(|t| t.value);
+        let all: f64 = self.kernels.iter().filter_map(total).sum();
+        for kernel in &mut self.kernels {
+            kernel.share = total(kernel).filter(|_| all > 0.0).map(|t| t / all);
+        }
+    }
+
     /// Of a trace that holds no process yet.
     #[must_use]
     pub fn waiting(trace: String) -> Self {
@@ -61,6 +73,7 @@ impl Document {
             schema: SCHEMA,
             trace,
             duration_ns: None,
+            repeated_ns: None,
             interval_ns: None,
             processes: Vec::new(),
             totals: Totals::default(),

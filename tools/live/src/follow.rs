@@ -43,6 +43,8 @@ struct Merged {
     enqueued: u64,
     bytes: u64,
     parts: Vec<CommandSums>,
+    /// Their queues, by process and id, with the most nanoseconds that an in-order one can have run.
+    queues: BTreeMap<(String, u32), Option<f64>>,
 }
 
 impl Merged {
@@ -50,6 +52,13 @@ impl Merged {
         self.enqueued += enqueued;
         self.bytes = self.bytes.saturating_add(bytes);
         self.parts.push(known.clone());
+    }
+
+    /// Their estimated time, no more than their queues can have run one after the other.
+    fn total(&self, sums: &CommandSums) -> Option<Interval> {
+        let of = interval(sums)?;
+        let most = self.queues.values().copied().sum::<Option<f64>>();
+        Some(most.filter(|_| of.estimated).map_or(of, |most| of.map(|ns| ns.min(most))))
     }
 }
 
@@ -239,11 +248,13 @@ impl Follower {
     fn commands(&mut self, out: &mut Document, seconds: Option<f64>) {
         let mut kernels: BTreeMap<(String, String), Merged> = BTreeMap::new();
         let mut others: BTreeMap<CommandKind, Merged> = BTreeMap::new();
-        for process in self.processes.values() {
+        for ((_, stem), process) in &self.processes {
             let d = &process.definitions;
+            let lasted = process.lasted_ns();
             for (class, sums) in process.sums.classes() {
+                let (Class::Kernel(_, queue) | Class::Other(_, queue, _)) = class;
                 let merged = match class {
-                    Class::Kernel(kernel, queue) => {
+                    Class::Kernel(kernel, _) => {
                         let device = d.queues.get(queue).map_or(0, |q| q.device);
                         let device = d.device_name(device).into_owned();
                         kernels.entry((d.kernel_name(*kernel).into_owned(), device)).or_default()
@@ -251,14 +262,14 @@ impl Follower {
                     Class::Other(kind, ..) => others.entry(*kind).or_default(),
                 };
                 merged.add(sums.enqueued, sums.bytes, &sums.known);
+                let in_order = d.queues.get(queue).is_some_and(|q| !q.is_out_of_order());
+                merged.queues.insert((stem.clone(), *queue), lasted.filter(|_| in_order));
             }
         }
-        let mut all = 0.0;
         for ((name, device), merged) in kernels {
             let mut sums = CommandSums::default();
             merged.parts.iter().for_each(|part| sums.merge(part));
-            let total = sums.total();
-            all += total.map_or(0.0, |t| t.value);
+            let total = merged.total(&sums);
             let launches = merged.enqueued;
             self.now.launches += launches;
             let key = (name, device);
@@ -272,7 +283,7 @@ impl Follower {
                 left_out: sums.left_out(),
                 share: None,
                 timed_ns: ns(sums.time.total()),
-                total_ns: interval(&sums),
+                total_ns: total,
                 mean_ns: total.map(|t| t.value / sums.covered().max(1) as f64),
                 p95_ns: match sums.estimated() {
                     Some(sampled) => sampled.quantile(0.95).map(|q| q.value),
@@ -286,10 +297,7 @@ impl Follower {
                 joules_known: None,
             });
         }
-        for kernel in &mut out.kernels {
-            let total = kernel.total_ns.map(|t| t.value);
-            kernel.share = total.filter(|_| all > 0.0).map(|t| t / all);
-        }
+        out.share_kernels();
         let value = |total: &Option<Interval>| total.map_or(-1.0, |t| t.value);
         out.kernels.sort_by(|a, b| {
             let order = value(&b.total_ns).total_cmp(&value(&a.total_ns));
@@ -297,7 +305,7 @@ impl Follower {
         });
         out.display_names = Names::new(out.kernels.iter().map(|k| k.name.as_str())).display();
         for (kind, merged) in others {
-            let sums = CommandSums::together(merged.parts);
+            let sums = CommandSums::together(merged.parts.clone());
             let rate = self
                 .rate(seconds, merged.bytes, |b| b.transfers.get(&kind).copied().unwrap_or(0))
                 .filter(|_| merged.bytes > 0);
@@ -309,7 +317,7 @@ impl Follower {
                 timed: sums.time.count(),
                 bytes: merged.bytes,
                 timed_ns: ns(sums.time.total()),
-                total_ns: interval(&sums),
+                total_ns: merged.total(&sums),
                 bytes_per_second: rate,
             });
         }

@@ -7,20 +7,20 @@
 //! |---|---|
 //! | [`follow`] | the door: [`follow::Follower`], a directory with its processes |
 //! | [`document`] | the value that a screen or JSON shows |
-//! | [`joules`] | joules per kernel, which need the whole trace and are asked for seldom |
+//! | [`whole`] | joules per kernel and totals of sampled runs, which take the whole trace |
 //!
 //! Sums over a trace that has ended equal those of the report: commands, launches, device
 //! nanoseconds and bytes exactly, host times but for the rounding of clock ticks. Where sampled
-//! timing left launches out, totals are estimated from the probabilities alone; the report has the
-//! timeline as further evidence.
+//! timing left launches out, totals of what runs are estimated from the probabilities alone; those of
+//! what has ended are the report's, which has the timeline as further evidence.
 #![forbid(unsafe_code)]
 
 mod blocks;
 pub mod document;
 pub mod error;
 pub mod follow;
-pub mod joules;
 mod process;
 mod sensors;
 mod spans;
 mod sums;
+pub mod whole;

@@ -323,6 +323,18 @@ impl Process {
         thread.partial.insert(block.sequence, at);
     }
 
+    /// Nanoseconds from its first record to the last reading of its clock; `None` where that is not
+    /// known.
+    pub fn lasted_ns(&self) -> Option<f64> {
+        let clock = self.clock?;
+        let (first, last) = match self.sums.extent {
+            Some(extent) if self.definitions.exit.is_some() => extent,
+            _ => (self.header.as_ref()?.created, clock.ticks),
+        };
+        let ns = clock.at(last).saturating_sub(clock.at(first));
+        (ns > 0).then_some(ns as f64)
+    }
+
     /// Puts what ran to the devices it ran on.
     fn settle(&mut self) {
         for ran in self.sums.ran.drain(..) {

@@ -6,7 +6,7 @@ use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_live::document::Document;
 use clscope_live::follow::Follower;
-use clscope_live::joules::Joules;
+use clscope_live::whole::Whole;
 use clscope_profile::energy::attribute;
 use clscope_trace::file::{BlockHeader, HEADER_LEN};
 use clscope_trace::record::{CommandKind, DropReason, flag};
@@ -270,7 +270,7 @@ fn without_sensors_there_are_no_joules_and_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     write(&recorded(5, false, HostModel::default()), folder.path());
     let mut document = Follower::open(folder.path(), Vec::new()).unwrap().poll(&running).unwrap();
-    Joules::of(folder.path(), attribute::Options::default())
+    Whole::of(folder.path(), attribute::Options::default())
         .unwrap()
         .enter(&mut document, Duration::from_secs(1));
     assert!(document.joules_absent.is_some() && document.joules_age_ns.is_none());

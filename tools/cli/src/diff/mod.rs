@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if !diff.unjudged.is_empty() {
-        bail!("the runs cannot be compared by --fail-on: {}", diff.unjudged.join("; "));
+        bail!("--fail-on cannot be judged: {}", diff.unjudged.join("; "));
     }
     let broken = diff.broken().count();
     if broken == 0 {

@@ -89,7 +89,7 @@ mod tests {
         let mut diff = differences();
         let text = html(&diff, 9);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
-        assert!(at("1 figure is over the limit") < at("limit cannot be judged"));
+        assert!(at("1 figure is over the limit") < at("limit cannot be judged: "));
         assert!(at("limit cannot be judged") < at("changed: "));
         assert!(at("changed: ") < at("base: "));
         assert!(at("base: ") < at("<tr class=\"over\">"));

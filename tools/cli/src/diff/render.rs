@@ -141,12 +141,17 @@ pub(super) fn verdicts(diff: &Diff) -> String {
     let all = if all.is_empty() { "no row".to_owned() } else { all.join(", ") };
     let changed = WORDS.iter().take(6).any(|word| of(word) > 0);
     let broken = diff.broken().count() as u64;
-    if !diff.comparable || !diff.unjudged.is_empty() {
+    let forbidden = match (diff.comparable, diff.unjudged.is_empty()) {
+        (false, _) => Some("the runs cannot be compared"),
+        (true, false) => Some("a limit cannot be judged"),
+        (true, true) => None,
+    };
+    if let Some(forbidden) = forbidden {
         let over = match broken {
             0 => String::new(),
             n => format!("; {} over the limit", count(n, "figure is", "figures are")),
         };
-        format!("the runs cannot be compared{over}: {all}")
+        format!("{forbidden}{over}: {all}")
     } else if broken > 0 {
         format!("{} over the limit: {all}", count(broken, "figure is", "figures are"))
     } else if changed {

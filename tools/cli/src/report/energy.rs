@@ -118,7 +118,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for c in &rows[..limit] {
-        let measured = d.measured_joules.filter(|all| *all > 0.0);
+        let measured = d.own_joules().filter(|all| *all > 0.0);
         let share = c.joules.zip(measured).map(|(j, all)| j.value / all);
         let mut cells = vec![
             percent(share),
@@ -174,7 +174,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             si(g.joules, "J")
         );
     }
-    let part = d.unattributed_joules.zip(d.measured_joules.filter(|all| *all > 0.0));
+    let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
     let part = percent(part.map(|(rest, all)| rest / all));
     let rest = dash(d.unattributed_joules.map(|j| si(j, "J")));
     let _ = writeln!(out, "  unattributed: {rest} ({part})");

@@ -125,21 +125,29 @@ fn heading(report: &Report, width: usize) -> Page {
         );
         line(&mut out, "", &text);
     }
+    if let Some(repeated) = report.repeated_ns {
+        let text = format!(
+            "{} of the run in repetitions (--replay), which are no part of shares, gaps and waits",
+            time(repeated as f64)
+        );
+        line(&mut out, "", &text);
+    }
     if let Some(captures) = &report.captures {
         captured(captures, |name, text| line(&mut out, name, text));
     }
     for device in report.devices.iter().take(4) {
         let extent = device.extent_ns;
-        let busy = match (device.busy(), &device.busy_share, report.duration_ns) {
+        let busy = match (device.busy(), &device.busy_share, report.own_ns()) {
             (Some(busy), Some(share), Some(wall)) => {
                 let interval = busy.relative().filter(|_| busy.estimated);
                 format!(
-                    "busy {mark}{}{}, {mark}{} of the {} recorded",
+                    "busy {mark}{}{}, {mark}{} of the {} recorded{without}",
                     time(busy.value),
                     interval.map_or_else(String::new, |r| format!(" +-{}", percent(Some(r)))),
                     percent(Some(share.value)),
                     time(wall as f64),
                     mark = if busy.estimated { "~" } else { "" },
+                    without = report.repeated_ns.map_or("", |_| " without repetitions"),
                 )
             }
             _ if extent == 0 => "no command has a device time".to_owned(),

@@ -6,7 +6,7 @@ use super::state::{Choices, History, Rows, View, joules, rows, short};
 use crate::report::table::{bytes, percent, time};
 use clscope_io::shorten::middle;
 use clscope_io::text::line;
-use clscope_live::document::Document;
+use clscope_live::document::{Document, Meter};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -27,6 +27,14 @@ r             turn recording off and on
 w             write the report as a page
 arrows, Page  scroll
 q             leave; the application goes on";
+
+/// The keys in one line, the fullest first.
+const KEYS: [&str; 4] = [
+    "[t e c n] sort  [k a x p] tables  [/] filter  [space] freeze  [r] record  [w] report  [?] help  [q] leave",
+    "tecn sort  kaxp tables  / filter  space freeze  ? help  q leave",
+    "tecn sort  kaxp tables  / filter  ? help  q leave",
+    "? help  q leave",
+];
 
 /// What a terminal can show.
 #[derive(Debug, Clone, Copy)]
@@ -87,8 +95,11 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
         n => format!("{n} of {} processes record", states.len()),
     };
     let totals = &document.totals;
-    let length =
+    let mut length =
         document.duration_ns.map_or_else(String::new, |ns| format!("{}, ", time(ns as f64)));
+    if let Some(ns) = document.repeated_ns {
+        length.push_str(&format!("{} of it in repetitions, ", time(ns as f64)));
+    }
     let rate =
         totals.bytes_per_second.map_or_else(String::new, |b| format!(" at {}/s", bytes(b as u64)));
     let dropped = match totals.dropped {
@@ -123,7 +134,9 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
             line(&device.name)
         ));
     }
-    for (nth, meter) in document.meters.iter().take(MOST_LINES).enumerate() {
+    // One of which nothing is known says nothing.
+    let known = |m: &&Meter| m.watts.is_some() || m.joules.is_some();
+    for (nth, meter) in document.meters.iter().filter(known).take(MOST_LINES).enumerate() {
         let watts = meter.watts.map_or_else(|| "-".to_owned(), |w| format!("{}W", short(w)));
         let sum = meter.joules.map_or_else(String::new, |j| format!("  {}", joules(j)));
         let past = if nth == 0 { spark(|h| &h.watts, None) } else { String::new() };
@@ -244,9 +257,11 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
             View::Transfers => "transfers",
             View::Processes => "processes",
         };
-        format!(
-            "{frozen}{filter}{view}  [t e c n] sort  [k a x p] tables  [/] filter  [space] freeze  [r] record  [w] report  [?] help  [q] leave"
-        )
+        // The widest that fits.
+        let mut all = KEYS.iter().map(|keys| format!("{frozen}{filter}{view}  {keys}"));
+        let fits = |text: &String| text.chars().count() <= width;
+        let shortest = || format!("{frozen}{filter}{view}");
+        all.find(fits).unwrap_or_else(shortest)
     };
     let place = Rect { y: area.y + area.height - 1, height: 1, ..area };
     let status = Line::styled(middle(&status, width), look.style(Color::Cyan, Modifier::empty()));

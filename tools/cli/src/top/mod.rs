@@ -4,11 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod draw;
-mod joules;
 mod print;
 mod screen;
 pub mod state;
 mod target;
+mod whole;
 
 use crate::args::EnergyArgs;
 use anyhow::{Result, bail};

@@ -8,7 +8,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use clscope_io::text::Page;
 use clscope_live::document::Document;
-use clscope_live::joules::Joules;
+use clscope_live::whole::Whole;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,10 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
     for text in follower.changes() {
         output::say(format_args!("the run was changed: {text}"));
     }
-    if !document.meters.is_empty() {
+    let is_estimated = document.has_ended() && document.kernels.iter().any(|k| k.left_out > 0);
+    if !document.meters.is_empty() || is_estimated {
         let begin = Instant::now();
-        Joules::of(&target.path, args.energy.options())?.enter(&mut document, Duration::ZERO);
+        Whole::of(&target.path, args.energy.options())?.enter(&mut document, Duration::ZERO);
         // Joules of what has ended do not grow old.
         let age = document.joules_age_ns.filter(|_| !document.has_ended());
         let age = age.map(|_| begin.elapsed().as_nanos() as u64);

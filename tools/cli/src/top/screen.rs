@@ -4,9 +4,9 @@
 
 use super::Args;
 use super::draw::{Look, Picture, draw};
-use super::joules::Asked;
 use super::state::{Action, Choices, History, sorted};
 use super::target::Target;
+use super::whole::Asked;
 use crate::args::EnergyArgs;
 use anyhow::{Context, Result};
 use clscope_capture::control::ControlCommand;
@@ -137,7 +137,8 @@ impl Screen {
 
     fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<()> {
         let mut document = follower.poll(&|stem| target.state(stem))?;
-        if self.asked.is_none() && !document.meters.is_empty() {
+        let is_estimated = document.has_ended() && document.kernels.iter().any(|k| k.left_out > 0);
+        if self.asked.is_none() && (is_estimated || !document.meters.is_empty()) {
             self.asked = Some(
                 Asked::of(&target.path, self.energy.options()).context("cannot start a thread")?,
             );

@@ -213,20 +213,22 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
     // What is escaped is what is measured and drawn.
     let shown = |name: &str| line(name).into_owned();
     let (titles, rows): (Vec<&'static str>, Vec<Vec<String>>) = match view {
-        View::Kernels => (
-            vec![
-                "share", "time", "launches", "launch/s", "mean", "p95", "J/launch", "W", "+-",
-                "kernel",
-            ],
-            document
+        View::Kernels => {
+            let is_estimated =
+                document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
+            let mut titles = vec!["share", "time"];
+            titles.extend(is_estimated.then_some("95%"));
+            titles.extend(["launches", "launch/s", "mean", "p95", "J/launch", "W", "+-", "kernel"]);
+            let rows = document
                 .kernels
                 .iter()
                 .map(|k| (k, document.display_names.get(&k.name).unwrap_or(&k.name)))
                 .filter(|(k, name)| wanted(&k.name) || wanted(name))
                 .map(|(k, name)| {
-                    vec![
-                        percent(k.share),
-                        estimated(k.total_ns, time),
+                    let mut cells = vec![percent(k.share), estimated(k.total_ns, time)];
+                    let width = || k.total_ns.filter(|t| t.estimated).as_ref().map(plus_minus);
+                    cells.extend(is_estimated.then(|| dash(width())));
+                    cells.extend([
                         k.launches.to_string(),
                         rate(k.launches_per_second),
                         time_or_dash(k.mean_ns),
@@ -239,10 +241,12 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                         estimated(k.watts.map(measured), short),
                         dash(k.watts.as_ref().map(plus_minus)),
                         shown(name),
-                    ]
+                    ]);
+                    cells
                 })
-                .collect(),
-        ),
+                .collect();
+            (titles, rows)
+        }
         View::Calls => (
             vec!["time", "calls", "call/s", "of a thread", "errors", "function"],
             document

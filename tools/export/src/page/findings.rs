@@ -60,7 +60,7 @@ const COMPILING: [&str; 3] = ["clBuildProgram", "clCompileProgram", "clLinkProgr
 /// Writes them.
 pub fn findings(page: &mut Html, report: &Report) {
     let mut said = Vec::new();
-    let wall = report.duration_ns.map(|ns| ns as f64).filter(|ns| *ns > 0.0);
+    let wall = report.own_ns().map(|ns| ns as f64).filter(|ns| *ns > 0.0);
     if let Some(wall) = wall {
         kernel(report, wall, &mut said);
         waits(report, wall, &mut said);
@@ -342,7 +342,11 @@ fn short(report: &Report, out: &mut Vec<Said>) {
 /// Where joules went, and which cannot be told apart.
 fn energy(report: &Report, out: &mut Vec<Said>) {
     for device in report.energy.iter().flat_map(|e| &e.devices) {
-        let Some(all) = device.measured_joules.filter(|j| *j > 0.0) else { continue };
+        let Some(all) = device.own_joules().filter(|j| *j > 0.0) else { continue };
+        let without = match device.own_joules() == device.measured_joules {
+            true => "",
+            false => " without repetitions",
+        };
         let known = device.classes.iter().filter_map(|c| Some((c, c.joules.as_ref()?)));
         let most = known.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if let Some((class, of)) = most.filter(|(_, of)| of.value > MUCH * all) {
@@ -352,7 +356,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "",
                 text: format!(
-                    "{} took {}, {} of the {} measured on {}{watts}.",
+                    "{} took {}, {} of the {} measured on {}{without}{watts}.",
                     class.name,
                     told(of, joules),
                     percent(of.value / all),
@@ -377,7 +381,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             out.push(Said {
                 class: "",
                 text: format!(
-                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{floor}.",
+                    "Gaps between launches took {took} in {}, {} of the {} measured on {}{without}{floor}.",
                     time(gaps.seconds * 1e9),
                     percent(gaps.joules / all),
                     joules(all),

@@ -33,7 +33,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The style of all pages, light and dark.
 pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "QZ4SR8Z25LXXEKwQwmD5zpdd6dPXoPSm2K90a1VogNY=";
+const SCRIPT_HASH: &str = "ZqCJYT2AbczJyB6gkSvlpdFpvD429zSe7nHM60ozTPU=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
 pub const STYLE_HASH: &str = "U3ozyq2fLW8ACuYUK2gm3yNpD6CV5i/gaXoJwr/0PbI=";
 
@@ -263,6 +263,10 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         1 => "first begin to last end".to_owned(),
         n => format!("first begin to last end of {n} processes"),
     };
+    let processes = match report.repeated_ns {
+        Some(ns) => format!("{processes}; {} of it in repetitions", time(ns as f64)),
+        None => processes,
+    };
     figure("Recorded", &wall.map_or("nothing".into(), time), wall, &processes);
     busy(figure, report);
     let measured: Vec<_> = report.energy.iter().flat_map(|e| &e.devices).collect();
@@ -279,7 +283,12 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());
         let (low, high) =
             groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
-        let more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
+        let mut more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
+        let own = measured.iter().filter_map(|d| d.repetitions.as_ref());
+        let repeated: f64 = own.filter(|r| r.from.is_none()).map(|r| r.joules).sum();
+        if repeated > 0.0 {
+            more += &format!("; {} in repetitions", joules(repeated));
+        }
         figure("Energy", &joules(all), Some(all), &more);
     }
     match report.kernels.first() {
@@ -328,9 +337,13 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
     };
     let n = used.len() as f64;
     let (share, busy) = (sum(|of| of.0).times(1.0 / n), sum(|of| of.1));
+    let of = match report.repeated_ns {
+        Some(_) => "of the time recorded without repetitions",
+        None => "of the time recorded",
+    };
     let of = match used.len() {
-        1 => "of the time recorded".to_owned(),
-        n => format!("of the time recorded, mean of {n} devices"),
+        1 => of.to_owned(),
+        n => format!("{of}, mean of {n} devices"),
     };
     let estimated = known.iter().any(|(_, busy)| busy.estimated);
     let of_all =

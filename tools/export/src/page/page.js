@@ -368,7 +368,8 @@
       }
       const lane = lanes.find(l => index >= l.first && index < l.last);
       const parts = [facts.classes[kind[index]], `${lane.group}, ${lane.name}`, `begin ${time(begin[index])}`, `length ${time(end[index] - begin[index])}`];
-      if (joined[index] > 1) parts.push(`${joined[index]} spans, drawn as one`);
+      if (lane.repeated) parts.push(`${joined[index]} repetitions by clscope, no part of the application's time and joules`);
+      else if (joined[index] > 1) parts.push(`${joined[index]} spans, drawn as one`);
       else if (lane.device) {
         parts.push(`${time(delay(index))} after its call began`);
         const power = watts[kind[index]];

@@ -34,7 +34,7 @@ struct One {
 }
 
 /// What a lane is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Lane {
     /// Its name.
     pub name: String,
@@ -42,6 +42,8 @@ pub struct Lane {
     pub group: String,
     /// Whether device commands are on it.
     pub device: bool,
+    /// Whether they are the recorder's own: repetitions.
+    pub repeated: bool,
     /// Number of its spans.
     pub spans: usize,
     /// Index of its process.
@@ -133,7 +135,7 @@ impl Timeline {
                         };
                         let group = layout::process_name(trace, call.process.0);
                         let (process, thread) = (call.process.0, call.thread.0);
-                        (Lane { name, group, device: false, spans: 0, process, thread }, Vec::new())
+                        (Lane { name, group, process, thread, ..Lane::default() }, Vec::new())
                     });
                     lane.1.push(One {
                         begin: call.span.begin.0 - origin,
@@ -177,7 +179,10 @@ impl Timeline {
                         let group =
                             known.unwrap_or_else(|| definitions.device_name(device).into_owned());
                         let (process, thread) = (command.process.0, queue);
-                        (Lane { name, group, device: true, spans: 0, process, thread }, Vec::new())
+                        (
+                            Lane { name, group, device: true, process, thread, ..Lane::default() },
+                            Vec::new(),
+                        )
                     });
                     let since = span.begin.since(command.call.begin);
                     let watts = out.watts.get(class as usize).copied().flatten();
@@ -193,6 +198,31 @@ impl Timeline {
                 }
                 _ => {}
             }
+        }
+        for batch in &power.repeated {
+            let class = class(&mut out, true, &batch.name, batch.watts);
+            let (process, thread) = (batch.process.0, batch.queue);
+            // Behind the queue's own lanes.
+            let lane = lanes.entry((true, process, thread, usize::MAX)).or_insert_with(|| {
+                let name = format!("queue {thread} (repeated)");
+                let of_device = groups.get(&(process, batch.device)).cloned();
+                let group = of_device.unwrap_or_else(|| {
+                    let definitions = &trace.process(batch.process).definitions;
+                    definitions.device_name(batch.device).into_owned()
+                });
+                let lane =
+                    Lane { name, group, device: true, repeated: true, process, thread, spans: 0 };
+                (lane, Vec::new())
+            });
+            lane.1.push(One {
+                begin: batch.span.begin.0 - origin,
+                length: batch.span.duration(),
+                class,
+                enqueued: 0,
+                from: 0,
+                joined: u32::try_from(batch.count).unwrap_or(u32::MAX).max(1),
+                watts: batch.watts.map_or(0.0, |w| w.value as f32),
+            });
         }
         for (lane, mut spans) in lanes.into_values() {
             spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
@@ -239,7 +269,9 @@ impl Timeline {
     /// Part of each of `bins` equal stretches in which some lane of a device was busy, by device.
     fn busy_parts(&self, length: u64, bins: usize) -> BTreeMap<String, Vec<f64>> {
         let mut lanes: BTreeMap<&str, Vec<&[One]>> = BTreeMap::new();
-        for (lane, spans) in self.lanes.iter().zip(&self.spans).filter(|(l, _)| l.device) {
+        for (lane, spans) in
+            self.lanes.iter().zip(&self.spans).filter(|(l, _)| l.device && !l.repeated)
+        {
             lanes.entry(&lane.group).or_default().push(spans);
         }
         let width = (length as f64 / bins as f64).max(1.0);
@@ -367,7 +399,7 @@ mod tests {
             let one =
                 One { begin: 0, length, class: 0, enqueued: 0, from: 0, joined: 1, watts: 0.0 };
             let (name, group) = ("q".into(), "d".into());
-            let lane = Lane { name, group, device: true, spans: 0, process: 0, thread: 0 };
+            let lane = Lane { name, group, device: true, ..Lane::default() };
             let timeline =
                 Timeline { lanes: vec![lane], spans: vec![vec![one]], ..Timeline::default() };
             let busy = timeline.busy_parts(length, 240)["d"].clone();
@@ -387,7 +419,7 @@ mod tests {
             watts: 20.0,
         };
         let (name, group) = ("q".into(), "d".into());
-        let lane = Lane { name, group, device: true, spans: 0, process: 0, thread: 0 };
+        let lane = Lane { name, group, device: true, ..Lane::default() };
         let mut timeline = Timeline {
             lanes: vec![lane],
             spans: vec![(0..10_000).map(one).collect()],
@@ -420,7 +452,7 @@ mod tests {
         };
         let lane = |name: &str, thread| {
             let (name, group) = (name.into(), "d".into());
-            Lane { name, group, device: true, spans: 0, process: 0, thread }
+            Lane { name, group, device: true, thread, ..Lane::default() }
         };
         let timeline = Timeline {
             lanes: vec![lane("a", 1), lane("b", 2)],

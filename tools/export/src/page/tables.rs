@@ -6,12 +6,13 @@ use super::details::{Details, Key, Sum};
 use super::executed::Known;
 use super::html::{Html, joules, number, time};
 use super::{OPEN, ROWS, charts, rate, size};
+use crate::repeated;
 use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::DeviceEnergy;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Issues that are listed.
 const ISSUES: usize = 100;
@@ -345,7 +346,13 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     more(page, device.classes.len());
     let floors =
         device.floors.iter().map(|f| (format!("floor: {}", f.name), Some(f.joules), Some(f)));
-    let rows = floors.chain([("not attributed".to_owned(), device.unattributed_joules, None)]);
+    let own = device.repetitions.as_ref().filter(|r| r.from.is_none() && r.seconds > 0.0);
+    let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
+    let rows = floors.chain(repeated).chain([(
+        "not attributed".to_owned(),
+        device.unattributed_joules,
+        None,
+    )]);
     table(
         page,
         &["Besides kernels", "Joules#", "W#", "Idle#"],
@@ -362,10 +369,45 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         page.put(told(&group.joules, joules)).raw(" together, ");
         page.put(told(&group.watts, |w| format!("{w:.1} W"))).raw(" while any of them runs.</p>\n");
     }
+    repetitions(page, device);
     if let Some(next) = &device.next {
         page.raw("<p>Next: ").prose(next).raw("</p>\n");
     }
     notes(page, &device.notes);
+}
+
+/// What was repeated, whether the run agrees, and what could not be.
+fn repetitions(page: &mut Html, device: &DeviceEnergy) {
+    if let Some(of) = &device.repetitions {
+        let batches: usize = device.replays.iter().map(|r| r.batches).sum();
+        if let Some(from) = &of.from {
+            page.raw("<p>Repeated in another run: ").put(batches).raw(" batches, from ").name(from);
+            page.raw(".</p>\n");
+        }
+        if of.seconds > 0.0 {
+            page.raw("<p>Repeated: ").put(batches).raw(" batches in ").put(time(of.seconds * 1e9));
+            page.raw(", ")
+                .put(joules(of.joules))
+                .raw(", which are no part of the rows above.</p>\n");
+        }
+        for a in &of.agreement {
+            page.raw("<p>").name(&a.names.join(" + ")).raw(": repetitions make it ");
+            page.put(joules(a.predicted_joules)).raw(" above the floor, the run measured ");
+            page.put(joules(a.measured_joules))
+                .put(format_args!(" ({:+.1} %, ", a.differs * 100.0));
+            page.raw(match a.agrees {
+                true => "within what both leave open",
+                false => "more than both leave open: intervals hold it",
+            });
+            page.raw(").</p>\n");
+        }
+    }
+    let refused: BTreeSet<(&str, &str)> = (device.replays.iter())
+        .filter_map(|r| Some((r.name.as_str(), r.failed.as_deref()?)))
+        .collect();
+    for (name, why) in refused {
+        page.raw("<p>Not repeated: ").name(name).raw(": ").prose(why).raw(".</p>\n");
+    }
 }
 
 fn notes(page: &mut Html, notes: &[String]) {

@@ -21,6 +21,7 @@ use crate::Summary;
 use crate::arguments::{self, Argument, Sink};
 use crate::drawn;
 use crate::power::Power;
+use crate::repeated;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::event::{Call, Event, Kept};
@@ -124,6 +125,7 @@ impl Document<'_, '_> {
         pen.clocks()?;
         pen.processes()?;
         counters::write(&mut pen)?;
+        pen.repeated()?;
         let mut events = self.trace.events(Some(self.alignment));
         let mut missing = vec![Missing::default(); self.trace.processes.len()];
         for event in events.by_ref() {
@@ -305,6 +307,26 @@ impl<W: Write> Pen<'_, '_, W> {
             })?;
         }
         Ok(uuid)
+    }
+
+    /// What the recorder repeated, on tracks of its own.
+    fn repeated(&mut self) -> io::Result<()> {
+        for batch in &self.document.power.repeated {
+            if !self.shows(batch.span) {
+                continue;
+            }
+            self.of_process(batch.process);
+            let name = format!("queue {}: {}", batch.queue, repeated::TITLE);
+            let track = self.child(batch.process, &name)?;
+            self.at(batch.span.begin, TYPE_BEGIN, track, &batch.name, "repeated", |to| {
+                to.put("repetitions", Argument::Uint(batch.count));
+                if let Some(watts) = &batch.watts {
+                    to.put("power_W", Argument::Figure(watts.value));
+                }
+            })?;
+            self.end(batch.span.end, track)?;
+        }
+        Ok(())
     }
 
     fn draw(&mut self, event: &Event<'_>) -> io::Result<()> {

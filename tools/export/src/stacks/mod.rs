@@ -15,6 +15,7 @@ pub use speedscope::write as speedscope;
 
 use crate::arguments::command_name;
 use crate::layout;
+use crate::repeated;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
 use clscope_io::text::line;
@@ -226,6 +227,10 @@ fn attribute(
         });
     };
     for group in &device.groups {
+        if group.is_repetitions() {
+            alone(stacks, repeated::TITLE.to_owned(), group.joules.value);
+            continue;
+        }
         let known: Vec<_> = group
             .names
             .iter()

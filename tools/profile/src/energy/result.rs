@@ -151,6 +151,15 @@ pub struct DeviceEnergy {
     pub notes: Vec<String>,
 }
 
+impl DeviceEnergy {
+    /// Joules measured, without those of the recorder's repetitions.
+    #[must_use]
+    pub fn own_joules(&self) -> Option<f64> {
+        let repeated = self.repetitions.as_ref().filter(|r| r.from.is_none());
+        Some(self.measured_joules? - repeated.map_or(0.0, |r| r.joules))
+    }
+}
+
 /// Several processes on one device.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

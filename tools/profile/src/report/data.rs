@@ -142,8 +142,8 @@ pub struct Device {
     pub busy_without: u64,
     /// Why there is neither.
     pub busy_absent: Option<String>,
-    /// Busy time, exact or estimated, over the report's `duration_ns` less what
-    /// of it the recorder repeated commands of the device's process; null where no command has a
+    /// Busy time, exact or estimated, over the report's `duration_ns` less what of it the recorder
+    /// repeated commands of the device's process; null where no command has a
     /// device time.
     pub busy_share: Option<Interval>,
     pub idle_ns: Option<u64>,

@@ -1,9 +1,9 @@
-//! Joules beside the screen: a thread asks the report's estimator again and again, and rests a
-//! hundred times as long as it took. Refuses to draw.
+//! Figures that take the whole trace, beside the screen: a thread asks for them again and again, and
+//! rests a hundred times as long as it took. Refuses to draw.
 #![forbid(unsafe_code)]
 
 use clscope_live::document::Document;
-use clscope_live::joules::{Joules, pause_after};
+use clscope_live::whole::{Whole, pause_after};
 use clscope_profile::energy::attribute;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// The newest answer, and where the next one comes from.
 pub struct Asked {
-    answers: Receiver<(Joules, Instant)>,
-    newest: Option<(Joules, Instant)>,
+    answers: Receiver<(Whole, Instant)>,
+    newest: Option<(Whole, Instant)>,
 }
 
 impl Asked {
@@ -20,12 +20,12 @@ impl Asked {
     pub fn of(trace: &Path, energy: attribute::Options) -> std::io::Result<Self> {
         let (give, answers) = sync_channel(1);
         let trace = trace.to_owned();
-        std::thread::Builder::new().name("clscope-joules".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("clscope-whole".to_owned()).spawn(move || {
             loop {
                 let begin = Instant::now();
                 // What cannot be read shows on the screen as files that cannot be read.
-                if let Ok(joules) = Joules::of(&trace, energy.clone())
-                    && give.send((joules, begin)).is_err()
+                if let Ok(whole) = Whole::of(&trace, energy.clone())
+                    && give.send((whole, begin)).is_err()
                 {
                     return;
                 }
@@ -35,13 +35,13 @@ impl Asked {
         Ok(Self { answers, newest: None })
     }
 
-    /// Enters the newest joules into a document.
+    /// Enters the newest answer into a document.
     pub fn enter(&mut self, document: &mut Document) {
         if let Some(newest) = self.answers.try_iter().last() {
             self.newest = Some(newest);
         }
-        if let Some((joules, at)) = &self.newest {
-            joules.enter(document, at.elapsed());
+        if let Some((whole, at)) = &self.newest {
+            whole.enter(document, at.elapsed());
         }
     }
 }

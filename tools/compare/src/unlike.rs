@@ -1,0 +1,69 @@
+//! Owns what a reader should know of sides that ran or were recorded differently, and that does not
+//! forbid comparing them: command lines, repetitions. Refuses to judge.
+#![forbid(unsafe_code)]
+
+use crate::run::Run;
+use clscope_profile::report::data::Process;
+use std::collections::BTreeSet;
+
+/// In words; empty where both sides are alike.
+pub fn unlike(base: &[Run], new: &[Run]) -> Vec<String> {
+    let processes = |side: &[Run]| -> BTreeSet<String> {
+        side.iter().flat_map(|r| &r.report.processes).map(command_line).collect()
+    };
+    let repeated = |side: &[Run]| side.iter().any(|r| r.report.repeated_ns.is_some());
+    let command_lines = command_lines(processes(base), processes(new));
+    command_lines.into_iter().chain(repetitions(repeated(base), repeated(new))).collect()
+}
+
+fn command_line(of: &Process) -> String {
+    program(&of.executable, &of.arguments)
+}
+
+/// A program in another folder, and another build of it, are the same application.
+fn program(executable: &str, arguments: &[String]) -> String {
+    let program = executable.rsplit('/').next().unwrap_or_default();
+    let arguments = arguments.iter().skip(1).map(String::as_str);
+    std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+fn command_lines(base: BTreeSet<String>, new: BTreeSet<String>) -> Option<String> {
+    let all = |of: BTreeSet<String>| of.into_iter().collect::<Vec<_>>().join("; ");
+    (base != new).then(|| {
+        format!("the sides ran different command lines: base {}; new {}", all(base), all(new))
+    })
+}
+
+fn repetitions(base: bool, new: bool) -> Option<String> {
+    let side = match (base, new) {
+        (true, false) => "the base",
+        (false, true) => "the new side",
+        _ => return None,
+    };
+    Some(format!(
+        "commands were repeated (`record --replay`) on {side} alone: totals are without repetitions, but joules of a kernel are known otherwise there, and commands behind a pause may take longer"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_folders_are_the_same_application_and_other_arguments_are_not() {
+        let of = |executable: &str, argument: &str| {
+            let line = program(executable, &[executable.to_owned(), argument.to_owned()]);
+            BTreeSet::from([line])
+        };
+        assert_eq!(command_lines(of("/a/app", "7"), of("/b/app", "7")), None);
+        let told = command_lines(of("/a/app", "7"), of("/a/app", "8")).unwrap_or_default();
+        assert!(told.contains("base app 7; new app 8"), "{told}");
+    }
+
+    #[test]
+    fn repetitions_on_one_side_are_told() {
+        assert_eq!((repetitions(false, false), repetitions(true, true)), (None, None));
+        let told = repetitions(false, true).unwrap_or_default();
+        assert!(told.contains("the new side alone"), "{told}");
+    }
+}

@@ -1,0 +1,182 @@
+//! Figures that take the whole trace: joules per kernel, and totals of what sampling left out, which
+//! queues bound that are read from their first command on. They are the report's, so that there is
+//! one estimator of each. Their cost grows with the trace: callers ask for them beside the screen and
+//! seldom ([`pause_after`]). Refuses to estimate anything itself.
+
+use crate::document::Document;
+use clscope_profile::energy::attribute;
+use clscope_profile::error::{OpenError, ReadingsError};
+use clscope_profile::interval::Interval;
+use clscope_profile::profile::{Options, Profile};
+use clscope_profile::report::data::Commands;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Share of one core that asking again and again may take.
+const SHARE: u32 = 100;
+/// Shortest pause between two answers.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum WholeError {
+    /// The trace.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A file of readings.
+    #[error(transparent)]
+    Readings(#[from] ReadingsError),
+}
+
+/// Joules of one kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct OfKernel {
+    joules: Option<Interval>,
+    per_launch: Option<Interval>,
+    watts: Option<Interval>,
+    known: &'static str,
+}
+
+/// Times of commands of one name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Times {
+    count: u64,
+    total: Option<Interval>,
+    mean_ns: Option<f64>,
+    p95_ns: Option<f64>,
+}
+
+impl Times {
+    fn of(row: &Commands) -> Self {
+        let estimate = row.estimate.as_ref();
+        Self {
+            count: row.count,
+            total: estimate.and_then(|e| e.total_ns),
+            mean_ns: estimate.and_then(|e| e.mean_ns).map(|mean| mean.value),
+            p95_ns: estimate.and_then(|e| e.p95_ns).map(|p95| p95.value),
+        }
+    }
+}
+
+/// The figures as of one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Whole {
+    kernels: HashMap<(String, String), OfKernel>,
+    /// Of kernels and transfers of which sampling left some out, by name and device or direction.
+    times: HashMap<(String, String), Times>,
+    /// Busy part of the run, by process and device.
+    busy: HashMap<(String, u32), Interval>,
+    /// What of the run repetitions took, ns.
+    repeated_ns: Option<u64>,
+    /// Why there are no joules.
+    pub absent: Option<String>,
+}
+
+/// How long to wait before joules are asked for again, that took so long: a hundred times as long.
+#[must_use]
+pub fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(SHARE).max(SHORTEST)
+}
+
+impl Whole {
+    /// Reads the whole trace. `energy`: as the report is to attribute joules.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn of(trace: &Path, energy: attribute::Options) -> Result<Self, WholeError> {
+        let profile = Profile::open(&[PathBuf::from(trace)])?;
+        let view = profile.view(Options { energy, ..Options::default() });
+        let energy = view.energy()?;
+        let mut out = Self { absent: energy.absent.clone(), ..Self::default() };
+        for device in &energy.devices {
+            for class in device.classes.iter().filter(|c| c.kind == "kernel") {
+                let key = (class.name.clone(), device.device.clone());
+                out.kernels.insert(
+                    key,
+                    OfKernel {
+                        joules: class.joules,
+                        per_launch: class.joules_per_launch,
+                        watts: class.watts,
+                        known: class.identifiability,
+                    },
+                );
+            }
+        }
+        let report = view.times();
+        let rows = report.kernels.iter().chain(&report.transfers).filter(|row| row.left_out > 0);
+        out.times = rows
+            .map(|row| {
+                let of = row.device.as_deref().or(row.direction).unwrap_or_default();
+                ((row.name.clone(), of.to_owned()), Times::of(row))
+            })
+            .collect();
+        let shares = report.devices.iter();
+        out.busy =
+            shares.filter_map(|d| Some(((d.process.clone(), d.id), d.busy_share?))).collect();
+        out.repeated_ns = report.repeated_ns;
+        Ok(out)
+    }
+
+    /// Enters them into a document, kernel by kernel, `age` after they were asked for.
+    pub fn enter(&self, document: &mut Document, age: Duration) {
+        document.joules_absent.clone_from(&self.absent);
+        document.joules_age_ns =
+            (!self.kernels.is_empty()).then(|| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        for kernel in &mut document.kernels {
+            let key = (kernel.name.clone(), kernel.device.clone());
+            if let Some(of) = self.kernels.get(&key) {
+                kernel.joules = of.joules;
+                kernel.joules_per_launch = of.per_launch;
+                kernel.watts = of.watts;
+                kernel.joules_known = Some(of.known);
+            }
+        }
+        // Of what goes on, what was newest then is old now.
+        if document.has_ended() {
+            self.enter_totals(document);
+        }
+    }
+
+    /// Totals of what has ended. What was counted otherwise is not of the same moment.
+    fn enter_totals(&self, document: &mut Document) {
+        for kernel in &mut document.kernels {
+            let times = self.times.get(&(kernel.name.clone(), kernel.device.clone()));
+            if let Some(times) = times.filter(|times| times.count == kernel.launches) {
+                (kernel.total_ns, kernel.mean_ns) = (times.total, times.mean_ns);
+                kernel.p95_ns = times.p95_ns;
+            }
+        }
+        document.share_kernels();
+        for transfer in &mut document.transfers {
+            let direction = transfer.direction.clone().unwrap_or_default();
+            let times = self.times.get(&(transfer.kind.clone(), direction));
+            if let Some(times) = times.filter(|times| times.count == transfer.count) {
+                transfer.total_ns = times.total;
+            }
+        }
+        for device in &mut document.devices {
+            // Labels of reports have the directory before the process.
+            let of_process =
+                |label: &str| label.rsplit('/').next() == Some(device.process.as_str());
+            let mut shares =
+                self.busy.iter().filter(|((p, id), _)| *id == device.id && of_process(p));
+            if let Some((_, share)) = shares.next() {
+                device.busy_share = Some(share.value);
+            }
+        }
+        document.repeated_ns = self.repeated_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_takes_a_hundredth_of_a_core() {
+        assert_eq!(pause_after(Duration::from_secs(1)), Duration::from_secs(100));
+        assert_eq!(pause_after(Duration::from_micros(10)), SHORTEST);
+        assert_eq!(pause_after(Duration::MAX), Duration::MAX);
+    }
+}
