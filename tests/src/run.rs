@@ -254,6 +254,12 @@ impl Talk {
         self.hear()
     }
 
+    /// Its process id: of what was started, not of what that starts.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Closes its input, and waits for its end.
     ///
     /// # Panics

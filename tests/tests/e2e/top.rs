@@ -136,6 +136,8 @@ fn a_running_application_is_shown_as_it_is_now() {
     assert_eq!(first["totals"]["launches_per_second"], 0.0, "it waits to be told");
     app.tell("32");
     assert_eq!(launches(&top(&stage, &["t"])), 42, "by the name of its trace");
+    let record = app.pid().to_string();
+    assert_eq!(launches(&top(&stage, &[&record])), 42, "by the id of `clscope record`");
     stage.clscope(["ctl", &pid, "stop"]).run().success();
     assert_eq!(top(&stage, &[&pid])["processes"][0]["state"], "paused");
     stage.clscope(["ctl", &pid, "start"]).run().success();

@@ -157,13 +157,19 @@ pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     Ok(found)
 }
 
-/// The ring files of a process: those it has mapped, wherever they are, else those named after it
-/// in traces here.
+/// The ring files of a process: those it has mapped, wherever they are, else those of the processes
+/// that it started (as `clscope record` does), else those named after it in traces here.
 pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
     let maps = mapped::files(pid).unwrap_or_default();
     let is_ring = |path: &Path| path.extension().is_some_and(|e| e == "ring") && path.exists();
-    let mut found: Vec<PathBuf> =
-        maps.iter().map(|(_, path)| path.clone()).filter(|path| is_ring(path)).collect();
+    let rings = |maps: &[(u64, PathBuf)]| -> Vec<PathBuf> {
+        maps.iter().map(|(_, path)| path.clone()).filter(|path| is_ring(path)).collect()
+    };
+    let mut found = rings(&maps);
+    if found.is_empty() && !maps.is_empty() {
+        let started = descendants(pid).into_iter();
+        found = started.flat_map(|pid| rings(&mapped::files(pid).unwrap_or_default())).collect();
+    }
     if found.is_empty() {
         let prefix = format!("{pid}-");
         let traces = entries(Path::new("."))?
@@ -189,6 +195,27 @@ pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
         )));
     }
     Ok(found)
+}
+
+/// The processes that a process started, and those that these did.
+fn descendants(of: u32) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        // The name of a process may hold anything, brackets included.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut out = vec![of];
+    let mut at = 0;
+    while let Some(parent) = out.get(at).copied() {
+        let new = parents.iter().filter(|(pid, of)| *of == parent && !out.contains(pid));
+        let new: Vec<u32> = new.map(|(pid, _)| *pid).collect();
+        out.extend(new);
+        at += 1;
+    }
+    out.split_off(1)
 }
 
 fn entries(directory: &Path) -> Result<Vec<PathBuf>, CaptureError> {

@@ -38,11 +38,11 @@ fn lead(page: &mut Html, diff: &Diff) {
     page.raw("\"><strong>").sentence(&render::verdicts(diff)).raw("</strong></li>\n");
     let doubts = render::doubts(diff).into_iter().map(|text| ("error", text));
     for (class, text) in doubts.chain(render::changes(diff).map(|text| ("warning", text))) {
-        page.raw("<li class=\"").raw(class).raw("\">").put(text).raw("</li>\n");
+        page.raw("<li class=\"").raw(class).raw("\">").prose(&text).raw("</li>\n");
     }
     page.raw("</ul>\n");
     for text in render::sides(diff).into_iter().chain(render::notes(diff)) {
-        page.raw("<p class=\"soft\">").put(text).raw("</p>\n");
+        page.raw("<p class=\"soft\">").prose(&text).raw("</p>\n");
     }
 }
 

@@ -63,10 +63,15 @@ fn percent(share: f64) -> String {
     if matches!(&*shown, "-0.0" | "+0.0") { "0.0".to_owned() } else { shown }
 }
 
+/// A change by itself: from ten times as much on as a factor.
+fn alone(share: f64) -> String {
+    if share >= 9.0 { format!("x {:.0}", 1.0 + share) } else { format!("{} %", percent(share)) }
+}
+
 /// What no verdict rests on is shown without its ends, or the lack of them.
 pub(super) fn change(row: &Row) -> String {
     match row.change {
-        Some(c) if row.verdict == Verdict::NotJudged => format!("{} %", percent(c.value)),
+        Some(c) if row.verdict == Verdict::NotJudged => alone(c.value),
         change => change_of(change),
     }
 }
@@ -81,10 +86,13 @@ pub(super) fn assumption(rows: &[&Row]) -> Option<String> {
 pub fn change_of(change: Option<Change>) -> String {
     let Some(c) = change else { return "-".to_owned() };
     if c.low == c.high {
-        return format!("{} %", percent(c.value));
+        return alone(c.value);
     }
     if c.low.is_infinite() || c.high.is_infinite() {
-        return format!("{} % (too few runs, or too unlike)", percent(c.value));
+        return format!("{} (too few runs, or too unlike)", alone(c.value));
+    }
+    if c.value >= 9.0 {
+        return format!("{} ({} to {})", alone(c.value), alone(c.low), alone(c.high));
     }
     format!("{} % ({} to {})", percent(c.value), percent(c.low), percent(c.high))
 }
@@ -449,6 +457,10 @@ pub(super) mod tests {
         assert_eq!(change(&row), "-20.0 % (too few runs, or too unlike)");
         row.verdict = Verdict::NotJudged;
         assert_eq!(change(&row), "-20.0 %", "what is not judged has no ends");
+        let change = |value, low, high| change_of(Some(Change { value, low, high }));
+        assert_eq!(change(80_898.0, 80_898.0, 80_898.0), "x 80899");
+        assert_eq!(change(9.2, 8.5, 10.0), "x 10 (+850.0 % to x 11)");
+        assert_eq!(change(8.5, 8.0, 9.5), "+850.0 % (+800.0 to +950.0)");
     }
 
     #[test]

@@ -125,7 +125,6 @@ impl Document<'_, '_> {
         pen.clocks()?;
         pen.processes()?;
         counters::write(&mut pen)?;
-        pen.repeated()?;
         let mut events = self.trace.events(Some(self.alignment));
         let mut missing = vec![Missing::default(); self.trace.processes.len()];
         for event in events.by_ref() {
@@ -133,6 +132,8 @@ impl Document<'_, '_> {
             pen.event(event)?;
         }
         pen.end_waits()?;
+        // Behind what a sequence's clock counts up: before it, every other event would be out of order.
+        pen.repeated()?;
         let mut summary = std::mem::take(&mut pen.summary);
         summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));
         summary.issues.extend(missing::issues(self.trace, &missing));

@@ -292,7 +292,13 @@ impl Report {
             other_commands: others
                 .iter()
                 .zip(other_others)
-                .map(|((kind, t), rest)| commands(kind.name(), t, rest, !preempted.is_empty()))
+                .map(|((kind, t), rest)| {
+                    let on_processor = !preempted.is_empty();
+                    let row = commands(kind.name(), t, rest, on_processor);
+                    // Maps: a processor's memory is where the host's is, and nothing moves.
+                    let rate = row.gigabytes_per_second.filter(|_| !on_processor);
+                    Commands { gigabytes_per_second: rate, ..row }
+                })
                 .collect(),
             queues: stats
                 .queues
