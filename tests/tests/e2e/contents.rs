@@ -371,7 +371,6 @@ fn no_timing_method_waits_for_commands_behind_a_user_event() {
             let with = stage
                 .app(Mode::Preload, "t", "user_event_gate 20")
                 .env("CLSCOPE_DEVICE_TIMING", method)
-                .limit(60)
                 .run();
             assert_eq!(with.seen(), bare.seen(), "{method} {runtime:?}: {}", with.stderr);
         }

@@ -47,7 +47,7 @@ fn read(stage: &Stage, what: &str) -> [Finished; 3] {
         for left in ["t.data", "merged.clscope", "alone"] {
             let _ = std::fs::remove_dir_all(stage.join(left));
         }
-        let finished = stage.clscope(arguments).limit(60).run();
+        let finished = stage.clscope(arguments).run();
         assert_eq!(finished.status.signal(), None, "{what} {arguments:?}: {}", finished.stderr);
         assert!(
             matches!(finished.status.code(), Some(0 | 1)),
