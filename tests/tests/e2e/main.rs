@@ -17,6 +17,8 @@ mod differences;
 mod disturbances;
 mod endings;
 mod energy;
+mod energy_helper;
+mod energy_truth;
 mod faults;
 mod goldens;
 mod hostile_traces;
