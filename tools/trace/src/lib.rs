@@ -99,7 +99,7 @@
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
 //! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
 //! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5 `Replaced`, `LocalSize` and
-//! `AppendedOptions`). `tests/bytes.rs` states each layout a second time, in offsets and bytes, so
+//! `AppendedOptions`). `tests/bytes/` states each layout a second time, in offsets and bytes, so
 //! that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
@@ -107,7 +107,7 @@
 //! default):
 //! 1. Give it the number that is kept for it in [`record::kind::RESERVED`] or [`defs::RESERVED`], else
 //!    the next free one, and take that number out of the list. A number is never given twice.
-//! 2. Add the row to the table in the module's page and the layout to `tests/bytes.rs`.
+//! 2. Add the row to the table in the module's page and the layout to `tests/bytes/`.
 //! 3. Raise the minor half of [`VERSION`], once per release of the format.
 //! 4. Write `tests/samples/v1_N.rs`: the content of the version before with what the new one adds.
 //!    Enter it in the list of `tests/samples.rs`, teach `tests/samples/bytes.rs` to write it, and run

@@ -55,9 +55,13 @@
 //! reused, and an entry means the newest such id not after the waiting command. A record's time is
 //! its end; see the crate's page.
 
+pub mod detail;
 mod encode;
 mod kinds;
+#[cfg(test)]
+mod tests;
 
+pub use detail::Detail;
 pub use encode::*;
 pub use kinds::{CommandKind, Direction, DropReason, Untimed};
 
@@ -113,89 +117,6 @@ pub mod flag {
     /// whether or not the command was chosen for timing. (Since 1.2.)
     pub const READ: u8 = 128;
 }
-
-/// What a [`Detail`] tells, and its values. Readers pass over numbers that they do not know: a new one
-/// is no new version of the format.
-pub mod detail {
-    /// Where in the application the call stands: the id of its
-    /// [`CallSite`](crate::defs::CallSite). No values.
-    pub const PLACE: u32 = 1;
-    /// A kernel's argument was set to an object, or to none: `kernel id | index << 32`; the
-    /// object's id, 0 where it is none; 1 where the runtime refused it, so that nothing was set.
-    pub const ARGUMENT: u32 = 2;
-    /// From here on the application knows a command to be complete: its id. There is one for each
-    /// event of a `clWaitForEvents`.
-    pub const WAITED: u32 = 3;
-    /// What part of a buffer the command uses that the call enqueues: offset in bytes, of a copy
-    /// that of the source; size in bytes; offset in the destination of a copy.
-    pub const RANGE: u32 = 4;
-    /// What part of its buffer a sub-buffer is: offset and size in bytes.
-    pub const PART: u32 = 5;
-    /// Memory by its address, of the host or shared with the device, that the command uses which the
-    /// call enqueues: address; bytes, 0 for all of an allocation; [`WRITES`], [`FREES`] or 0. There
-    /// is one for each range. Of a buffer that is made, the host's memory that it uses
-    /// (CL_MEM_USE_HOST_PTR); of a mapping and its end, where it is mapped, bytes 0 where they are not
-    /// told.
-    pub const MEMORY: u32 = 6;
-    /// Of [`MEMORY`]: the command writes it.
-    pub const WRITES: u64 = 1;
-    /// Of [`MEMORY`]: the command frees it (clEnqueueSVMFree).
-    pub const FREES: u64 = 2;
-    /// Shared virtual memory was allocated: address, bytes, `cl_svm_mem_flags`.
-    pub const SVM_MADE: u32 = 7;
-    /// The host freed shared virtual memory (clSVMFree): its address.
-    pub const SVM_FREED: u32 = 8;
-    /// A kernel's argument was set to an address of shared virtual memory: `kernel id | index << 32`;
-    /// the address. With index [`BESIDE`] an address that the kernel reaches beside its arguments
-    /// (clSetKernelExecInfo); address 0 takes those of before away.
-    pub const SVM_ARGUMENT: u32 = 9;
-    /// Stands in place of an index in [`SVM_ARGUMENT`].
-    pub const BESIDE: u64 = u32::MAX as u64;
-    /// What the runtime says of a kernel's parameter: `kernel id | index << 32`;
-    /// `address qualifier | access qualifier << 32`, as CL_KERNEL_ARG_ADDRESS_GLOBAL and its like;
-    /// the type's qualifiers. Of programs without a source.
-    pub const PARAMETER: u32 = 10;
-    /// What is worth knowing of the call that begins, should the process die in it: [`OBJECT`] and an
-    /// id, or [`EVENT`] and its command's id, where the call names what the application has given back
-    /// as often as it made and retained it; [`LAUNCHED`] and the kernel's id, of every launch;
-    /// [`NO_LIST`] and the number of events of a wait list that is NULL. The place is the call's.
-    pub const NAMES: u32 = 11;
-    /// The range that was told before it, by [`RANGE`], [`RANGE_TO`] or [`MEMORY`], is the first row of
-    /// several: `rows of a slice | slices << 32`; bytes from row to row; bytes from slice to slice.
-    pub const ROWS: u32 = 12;
-    /// As [`RANGE`], of the destination of a copy: offset and size in bytes.
-    pub const RANGE_TO: u32 = 13;
-    /// What part of an image the command uses: for each dimension `origin | size << 32`, in elements.
-    /// Of a copy that of the source.
-    pub const BOX: u32 = 14;
-    /// As [`BOX`], of the destination of a copy.
-    pub const BOX_TO: u32 = 15;
-    /// Memory of the host that a transfer without blocking uses was found not to be mapped when the
-    /// call began, which waits: address, bytes.
-    pub const UNMAPPED: u32 = 16;
-    /// Of [`NAMES`]: an object.
-    pub const OBJECT: u64 = 1;
-    /// Of [`NAMES`]: an event.
-    pub const EVENT: u64 = 2;
-    /// Of [`NAMES`]: a kernel that is launched.
-    pub const LAUNCHED: u64 = 3;
-    /// Of [`NAMES`]: a wait list that is not there.
-    pub const NO_LIST: u64 = 4;
-}
-
-/// What a checked run saw inside a call. (Since 1.3.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Detail {
-    /// The call's function.
-    pub function: u16,
-    /// One of [`mod@detail`]; others are of newer writers.
-    pub what: u32,
-    /// Id of the call's place, where it tells that.
-    pub site: u32,
-    /// What is told.
-    pub values: [u64; 3],
-}
-
 /// One decoded record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Record<'a> {
@@ -614,80 +535,5 @@ pub fn error_text(code: i32) -> String {
         _ if code == RESULT_UNKNOWN => "failed without a code".to_owned(),
         Some(name) => format!("{name} ({code})"),
         None => code.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_have_names() {
-        assert_eq!(error_text(-30), "CL_INVALID_VALUE (-30)");
-        assert_eq!(error_text(-99_999), "-99999");
-        assert_eq!(error_text(RESULT_UNKNOWN), "failed without a code");
-    }
-
-    // Sizes are the product's promise: fresh memory is what recording costs.
-    #[test]
-    fn sizes_are_as_promised() {
-        assert_eq!(size_of_val(&plain(1, 2, 3, 4, 5)), 16);
-        let c = Command {
-            function: 1,
-            duration: 2,
-            result: 0,
-            id: 3,
-            queue: 4,
-            object: 5,
-            object2: 6,
-            geometry: 7,
-            kind: CommandKind::NdRange,
-            flags: 0,
-            extra: 0,
-            bytes: 8,
-            waits: Waits(&[]),
-            site: 0,
-        };
-        let (_, words) = timing(3, [10, 20, 30, 40], 0);
-        assert!(size_of_val(&command(&c, 0)) + words * 8 <= 96);
-    }
-
-    #[test]
-    fn probabilities_are_told_by_kernels_alone() {
-        let command = |kind, extra| Command {
-            function: 1,
-            duration: 2,
-            result: 0,
-            id: 3,
-            queue: 4,
-            object: 5,
-            object2: 6,
-            geometry: 7,
-            kind,
-            flags: 0,
-            extra,
-            bytes: 8,
-            waits: Waits(&[]),
-            site: 0,
-        };
-        for (kind, extra, probability) in [
-            (CommandKind::NdRange, 0, Some(1.0)),
-            (CommandKind::NdRange, probability_bits(1.0), Some(1.0)),
-            (CommandKind::Task, probability_bits(0.25), Some(0.25)),
-            (CommandKind::NdRange, f32::NAN.to_bits(), None),
-            (CommandKind::NdRange, 2f32.to_bits(), None),
-            (CommandKind::NdRange, (-0.5f32).to_bits(), None),
-            (CommandKind::MapBuffer, 3, Some(1.0)),
-        ] {
-            assert_eq!(command(kind, extra).probability(), probability, "{kind:?} {extra:#x}");
-        }
-    }
-
-    #[test]
-    fn kinds_keep_their_numbers() {
-        for kind in CommandKind::ALL {
-            assert_eq!(CommandKind::from_u8(*kind as u8), *kind);
-        }
-        assert_eq!(CommandKind::from_u8(250), CommandKind::Other);
     }
 }

@@ -1,0 +1,209 @@
+//! What definitions hold several of: arguments, frames of call sites, batches, counts.
+
+use crate::field::Field;
+
+/// Defines a plain part of a definition, written field by field.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $t:ty,)* })*) => {
+        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq, Eq)] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
+        impl Field for $name {
+            fn put(&self, out: &mut Vec<u8>) { $(self.$field.put(out);)* }
+            fn get(from: &mut &[u8]) -> Option<Self> { Some(Self { $($field: Field::get(from)?,)* }) }
+        })*
+    };
+}
+
+parts! {
+    /// An argument of a launch.
+    KernelArgument {
+        /// Its index.
+        index: u32,
+        /// What it is: `value`, `local`, `buffer`, `image`, `sampler`, `pipe`, `shared`.
+        kind: String,
+        /// Its size in bytes: of a buffer or image its memory's, of local memory what was asked for.
+        size: Option<u64>,
+        /// What a value of up to 8 bytes says, little end first, the bytes behind it 0.
+        value: Option<u64>,
+    }
+    /// What was executed of a class of instruction.
+    ClassCount {
+        /// Name of the class, as `clscope-mix` gives it.
+        class: String,
+        /// Instructions, one for each work-item.
+        threads: u64,
+        /// Instructions, one for each warp, where warps were counted.
+        warps: Option<u64>,
+        /// Floating-point operations.
+        flop: u64,
+        /// Bytes of memory asked for.
+        bytes: u64,
+        /// Of the instructions of work-items, those under a predicate.
+        predicated: u64,
+    }
+    /// How often a block was entered.
+    BlockCount {
+        /// Index of the block in the code.
+        block: u32,
+        /// By work-items.
+        threads: u64,
+        /// By warps, where they were counted.
+        warps: Option<u64>,
+    }
+}
+
+/// A marker of the recorder's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockMarker {
+    /// Host time before its enqueue call, in ticks.
+    pub before: u64,
+    /// Host time after it, in ticks.
+    pub after: u64,
+    /// CL_PROFILING_COMMAND_QUEUED, device time in ns.
+    pub queued: u64,
+    /// CL_PROFILING_COMMAND_SUBMIT, device time in ns.
+    pub submit: u64,
+}
+
+impl Field for ClockMarker {
+    fn put(&self, out: &mut Vec<u8>) {
+        [self.before, self.after, self.queued, self.submit].put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let [before, after, queued, submit] = Field::get(from)?;
+        Some(Self { before, after, queued, submit })
+    }
+}
+
+/// A frame of a call site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Frame {
+    /// Module id; 0 for code in no module, as compilers make at run time.
+    pub module: u32,
+    /// Return address, as the module's file counts addresses; in no module the address itself.
+    pub address: u64,
+}
+
+impl Field for Frame {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.module.put(out);
+        self.address.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { module: u32::get(from)?, address: u64::get(from)? })
+    }
+}
+
+/// Launches, or restorations of the buffers alone, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplayBatch {
+    /// Host time before the first, in ticks.
+    pub begin: u64,
+    /// Host time at which the last was complete, in ticks.
+    pub end: u64,
+    /// How many.
+    pub count: u64,
+    /// Whether buffers were only restored. Where there are such batches, each launch of the others
+    /// follows a restoration.
+    pub restores_only: bool,
+}
+
+impl Field for ReplayBatch {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.begin.put(out);
+        self.end.put(out);
+        self.count.put(out);
+        self.restores_only.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            begin: u64::get(from)?,
+            end: u64::get(from)?,
+            count: u64::get(from)?,
+            restores_only: bool::get(from)?,
+        })
+    }
+}
+
+/// What a kept argument's word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ArgumentKind {
+    /// An unsigned number.
+    Unsigned = 0,
+    /// A signed number.
+    Signed = 1,
+    /// A size in bytes.
+    Bytes = 2,
+    /// Hexadecimal flags.
+    Flags = 3,
+    /// An enum value, named by the registry.
+    Enum = 4,
+    /// cl_bool.
+    Bool = 5,
+    /// Id of a platform, device, context, queue, program, kernel, memory object or other object.
+    Object = 6,
+    /// Command id of an event.
+    Event = 7,
+    /// An address.
+    Pointer = 8,
+}
+
+impl Field for ArgumentKind {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u8).put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        use ArgumentKind as K;
+        const ALL: [K; 9] = [
+            K::Unsigned,
+            K::Signed,
+            K::Bytes,
+            K::Flags,
+            K::Enum,
+            K::Bool,
+            K::Object,
+            K::Event,
+            K::Pointer,
+        ];
+        // A kind of a newer writer still prints as a number.
+        u8::get(from).map(|n| ALL.get(usize::from(n)).copied().unwrap_or(K::Unsigned))
+    }
+}
+
+/// A kept argument of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name in the specification; `return` for the object that the call returned.
+    pub name: String,
+    /// What it is.
+    pub kind: ArgumentKind,
+}
+
+impl Field for Argument {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.name.put(out);
+        self.kind.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { name: String::get(from)?, kind: ArgumentKind::get(from)? })
+    }
+}
+
+/// A small argument of the plain form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Small {
+    /// Index in the function's arguments.
+    pub argument: u8,
+    /// Bits it has.
+    pub bits: u8,
+}
+
+impl Field for Small {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.argument.put(out);
+        self.bits.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { argument: u8::get(from)?, bits: u8::get(from)? })
+    }
+}
