@@ -1,0 +1,420 @@
+//! The options of `clscope record`, and the recorder's settings that follow from them. Refuses what
+//! cannot be meant before anything runs.
+#![forbid(unsafe_code)]
+
+use super::change;
+use crate::args::{CounterArgs, SensorArgs};
+use crate::output::say;
+use anyhow::Result;
+use clscope_capture::environment;
+use clscope_capture::ranks::Ranks;
+use clscope_io::output::Access;
+use clscope_trace::{settings, values};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+/// Device-timing method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceTiming {
+    /// Every command, until that costs more than the budget; from then on as sample
+    Auto,
+    /// A random part of the launches and transfers, within the budget; totals are estimates with
+    /// intervals
+    Sample,
+    /// Events are harvested when the application waits
+    Event,
+    /// A completion callback on each command
+    Callback,
+    /// Each command is waited for
+    Sync,
+    /// No device times
+    Off,
+}
+
+/// A way into the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Way {
+    /// LD_PRELOAD: applications linked to OpenCL, bundled loaders
+    Preload,
+    /// OPENCL_LAYERS: whatever goes through a loader that knows layers
+    Layer,
+    /// LD_AUDIT: look-ups in loaders that know no layers
+    Audit,
+}
+
+impl From<Way> for environment::Way {
+    fn from(of: Way) -> Self {
+        match of {
+            Way::Preload => Self::Preload,
+            Way::Layer => Self::Layer,
+            Way::Audit => Self::Audit,
+        }
+    }
+}
+
+/// Options of `clscope record`.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)] // its name is that of `stat`'s own options
+#[command(
+    override_usage = "clscope record [OPTIONS] [--] APP [ARGS]...",
+    before_help = "Examples:
+  clscope record -- ./app --size 512           leaves app-DATE-TIME.clscope here
+  clscope record -o run1 -- python3 detect.py  leaves run1.clscope
+  clscope record --device-timing off -- ./app  host calls only
+  clscope record --mix -- ./app                with the instructions of each kernel: clscope mix
+  clscope record --capture gemm:3 -- ./app     with the third launch of gemm, whole: clscope kernel
+  clscope record --call-sites -- ./app         with the place of each launch: report --by call-site
+  mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver
+  mpirun -n 64 clscope record --ranks every:8 -o 'job-%q{PMIX_RANK}' -- ./solver"
+)]
+pub struct Args {
+    /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an
+    /// environment variable [default: APP-DATE-TIME.clscope]
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) output: Option<OsString>,
+    /// Replace the trace that is in the directory
+    #[arg(short, long)]
+    pub(super) force: bool,
+    /// How device times are taken [default: auto]
+    #[arg(long, value_name = "METHOD", value_enum)]
+    pub(super) device_timing: Option<DeviceTiming>,
+    /// Share of the application's own time, in percent, that sampled device timing may cost
+    /// [default: 1]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub(super) budget: Option<String>,
+    /// Ways in which the recorder is brought in, comma-separated [default: all that work]
+    #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
+    pub(super) inject: Vec<Way>,
+    /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
+    #[arg(long, value_name = "NAMES", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) kernels: Option<String>,
+    /// Record only host calls of these API groups (comma-separated): argument, build,
+    /// command-buffer, enqueue, object, other, query, refcount, wait
+    #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
+    pub(super) groups: Option<String>,
+    /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(super) max_size: Option<String>,
+    /// Record only these MPI ranks: 0,13 or every:8 (0, 8, 16, ...). The others run APP as if this
+    /// command were not there
+    #[arg(long, value_name = "RANKS")]
+    pub(super) ranks: Option<Ranks>,
+    /// Record nothing until `clscope ctl TRACE start`
+    #[arg(long)]
+    pub(super) start_paused: bool,
+    /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE
+    /// start` resumes
+    #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
+    pub(super) duration: Option<Duration>,
+    /// Joules and counters of every kernel and transfer direction, also where the application always
+    /// runs them in the same proportions: repeat launches and transfers, at random moments of the
+    /// run, buffers restored, in batches that sensors can follow. AMOUNT is the time that may be
+    /// added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each kernel
+    /// and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
+    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
+    pub(super) replay: Option<String>,
+    /// Record with each enqueue where in the application it was called from: FRAMES return
+    /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
+    /// 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then
+    /// gives each place a row of kernels and joules
+    #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(super) call_sites: Option<u8>,
+    /// Let others read the trace, as far as the umask does; else it is yours alone (directory 0700,
+    /// files 0600)
+    #[arg(long)]
+    pub(super) shared: bool,
+    /// Leave APP's arguments out of the trace: they may hold passwords
+    #[arg(long)]
+    pub(super) no_arguments: bool,
+    /// Leave sources and binaries of APP's programs out of the trace
+    #[arg(long)]
+    pub(super) no_programs: bool,
+    /// Count the instructions of kernels, for `clscope mix`: of the first launch of each kernel,
+    /// geometry and local sizes, or of every Nth (every:N). A copy of the program that counts runs
+    /// beside APP's launch, buffers restored; what APP launches stays as it is
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
+    pub(super) mix: Option<String>,
+    /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in the
+    /// trace's folder captures: program, arguments, and what its buffers and images hold before and
+    /// after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and is
+    /// waited for; `clscope kernel` runs it again
+    #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
+    pub(super) capture: Vec<String>,
+    /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit, requires = "capture")]
+    pub(super) capture_limit: Option<String>,
+    #[command(flatten)]
+    pub(super) change: change::Args,
+    /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
+    /// and the places of calls that make something or fail. Implies --call-sites=4
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
+    /// how many, total, shortest, longest, first and last
+    #[arg(long)]
+    pub(super) every_call: bool,
+    /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
+    /// queue, up to once a second; they halve the bound within which device times are placed on the
+    /// host's clock
+    #[arg(long)]
+    pub(super) no_clock_markers: bool,
+    /// Read sensors, --counters (oa, perf) and the GPU's clock in the application before and after
+    /// each command, and wait for the command: for long kernels
+    #[arg(long)]
+    pub(super) snapshot: bool,
+    /// Wait at most this long for processes that outlive APP and still record
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
+    pub(super) wait: Duration,
+    #[command(flatten)]
+    pub(super) sensors: SensorArgs,
+    #[command(flatten)]
+    pub(super) counters: CounterArgs,
+    /// Read sensors this long before APP starts and after it has ended, to measure power at rest
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    pub(super) idle_window: Duration,
+    /// How GPU power is computed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
+    /// [default: auto]
+    #[arg(long, value_name = "FORMULA")]
+    pub(super) gpu_power: Option<clscope_sensors::gpu_power::Choice>,
+    /// Print no messages, unless something fails
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Report also which ways were not used
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(super) verbose: bool,
+    /// The application and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// The recorder keeps eight segments, each of which takes the largest block: it could not keep to
+/// less.
+const LEAST_SIZE: u64 = 2 << 20;
+/// Frames of a place in a checked run: wrappers of C++ and Python stand around the calls.
+const CHECK_FRAMES: &str = "4";
+
+/// Bytes with an optional K, M or G; handed on as written once it is known to be right.
+fn parse_size(text: &str) -> Result<String, String> {
+    match values::size(text) {
+        Ok(LEAST_SIZE..) => Ok(text.to_owned()),
+        Ok(_) => Err("the recorder cannot keep a trace below 2M".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Names or patterns of API groups; handed on as written once each is known to choose one.
+fn parse_groups(text: &str) -> Result<String, String> {
+    let chooses = |pattern: &str| {
+        settings::API_GROUPS.iter().any(|group| clscope_trace::pattern::matches(pattern, group))
+    };
+    match text.split(',').map(str::trim).find(|pattern| !chooses(pattern)) {
+        None => Ok(text.to_owned()),
+        Some(unknown) => Err(format!(
+            "there is no API group {unknown:?}: there are {}",
+            settings::API_GROUPS.join(", ")
+        )),
+    }
+}
+
+/// A percentage, with or without its sign; handed on as written once it is known to be right.
+fn parse_percent(text: &str) -> Result<String, values::BadValue> {
+    values::percent(text).map(|_| text.to_owned())
+}
+
+/// The time to add, or batches; handed on as written once it is known to be right.
+fn parse_replay(text: &str) -> Result<String, String> {
+    match text.parse::<values::Replay>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(why) => Err(format!("{why}; put -- before the application")),
+    }
+}
+
+/// Launches to count; handed on as written once they are known to be right.
+fn parse_mix(text: &str) -> Result<String, values::BadValue> {
+    text.parse::<values::Mix>().map(|_| text.to_owned())
+}
+
+/// Launches to capture; handed on as written once they are known to be right.
+fn parse_captures(text: &str) -> Result<String, values::BadValue> {
+    values::captures(text).map(|_| text.to_owned())
+}
+
+/// Bytes; handed on as written once they are known to be right.
+fn parse_capture_limit(text: &str) -> Result<String, values::BadValue> {
+    values::size(text).map(|_| text.to_owned())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|s| Duration::try_from_secs_f64(s).ok())
+        .ok_or_else(|| "expected a number of seconds, 0 or more".to_owned())
+}
+
+/// A duration of some length.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    parse_seconds(text)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
+}
+
+impl Args {
+    /// The same for one run of several: its trace has a place of its own, and messages are those of
+    /// failures.
+    pub fn for_one_run(&self, output: OsString) -> Self {
+        Self { output: Some(output), quiet: true, verbose: false, ..self.clone() }
+    }
+
+    /// For a run that is to be checked, with a trace of this name.
+    ///
+    /// # Errors
+    /// If there is no application.
+    pub fn checked(output: OsString, command: &[OsString]) -> Result<Self> {
+        #[derive(clap::Parser)]
+        struct Alone {
+            #[command(flatten)]
+            args: Args,
+        }
+        let words = ["record", "--check", "--sensors", "off", "--quiet", "-o"].map(OsString::from);
+        let words = words.into_iter().chain([output, "--".into()]).chain(command.iter().cloned());
+        Ok(<Alone as clap::Parser>::try_parse_from(words)?.args)
+    }
+
+    /// Where the trace is to be, if the user said.
+    pub fn output(&self) -> Option<&OsString> {
+        self.output.as_ref()
+    }
+
+    /// Whether only some ranks are to be recorded.
+    pub fn chooses_ranks(&self) -> bool {
+        self.ranks.is_some()
+    }
+
+    /// APP and its arguments, as far as they may be told.
+    pub fn shown_command(&self) -> Vec<String> {
+        let told = self.command.iter().take(self.words());
+        told.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The recorder's variables, in exactly the terms of the table of settings.
+    pub(super) fn settings(&self, trace: &Path) -> BTreeMap<&'static str, OsString> {
+        use clap::ValueEnum;
+        let mut set: BTreeMap<&'static str, OsString> =
+            BTreeMap::from([(settings::TRACE, trace.as_os_str().to_owned())]);
+        if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
+            set.insert(settings::DEVICE_TIMING, method.get_name().into());
+        }
+        set.extend(self.kernels.iter().map(|names| (settings::KERNELS, names.into())));
+        set.extend(self.groups.iter().map(|names| (settings::GROUPS, names.into())));
+        set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
+        set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        if self.check {
+            set.insert(settings::CHECK, "1".into());
+            set.insert(settings::CALL_SITES, CHECK_FRAMES.into());
+        }
+        set.extend(
+            self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())),
+        );
+        if !self.capture.is_empty() {
+            set.insert(settings::CAPTURE, self.capture.join(",").into());
+        }
+        set.extend(self.capture_limit.iter().map(|size| (settings::CAPTURE_LIMIT, size.into())));
+        set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
+        // What this command samples itself, the application need not.
+        set.insert(settings::SENSORS, "off".into());
+        if self.shared {
+            set.insert(settings::SHARED, "1".into());
+        }
+        if self.no_arguments {
+            set.insert(settings::ARGUMENTS, "0".into());
+        }
+        if self.no_programs {
+            set.insert(settings::PROGRAMS, "0".into());
+        }
+        set.extend(self.mix.iter().map(|which| (settings::MIX, which.into())));
+        self.change.settings(&mut set);
+        if self.every_call {
+            set.insert(settings::COLLAPSE, "0".into());
+        }
+        if self.no_clock_markers {
+            set.insert(settings::CLOCK_MARKERS, "0".into());
+        }
+        if self.snapshot {
+            set.insert(settings::SNAPSHOT, "1".into());
+            set.extend(
+                self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())),
+            );
+        }
+        let counters = self.counters.options().inside(self.snapshot);
+        if !counters.is_empty() {
+            set.insert(settings::COUNTERS, counters.into());
+        }
+        if self.start_paused {
+            set.insert(settings::START_PAUSED, "1".into());
+        }
+        if self.quiet {
+            set.insert(settings::QUIET, "1".into());
+        }
+        set
+    }
+
+    /// Who may read what is made.
+    pub(super) fn access(&self) -> Access {
+        if self.shared { Access::Umask } else { Access::Private }
+    }
+
+    /// How many words of the command line are recorded.
+    pub(super) fn words(&self) -> usize {
+        if self.no_arguments { 1 } else { usize::MAX }
+    }
+
+    pub(super) fn tell(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_seconds_are_checked() {
+        for good in ["2097152", "500M", "2G", "2048k", "3MB"] {
+            assert_eq!(parse_size(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "0", "200K", "M", "-1", "1T", "1.5G", "3XB", "18446744073709551615G"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "-1", "x", "inf", "nan"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn groups_that_choose_nothing_are_refused() {
+        for good in ["enqueue", "enqueue,wait", "ref*, query", "*"] {
+            assert_eq!(parse_groups(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "enqueues", "enqueue,,wait", "kernel"] {
+            assert!(parse_groups(bad).is_err_and(|e| e.contains("command-buffer")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn device_timing_methods_are_those_of_the_recorder() {
+        use clap::ValueEnum;
+        let mut known = values::DeviceTiming::ALL.to_vec();
+        for method in DeviceTiming::value_variants() {
+            let name = method.to_possible_value().unwrap();
+            let method = name.get_name().parse().expect("a method of the recorder's parser");
+            known.retain(|one| *one != method);
+        }
+        assert_eq!(known, [], "methods that the option does not know");
+    }
+}

@@ -1,0 +1,142 @@
+//! The end of a recording: waits for its last process, and says what was recorded, or why nothing was.
+#![forbid(unsafe_code)]
+
+use super::{Args, summary};
+use crate::output::{own_line, shown_path};
+use clscope_capture::launch::End;
+use clscope_capture::meta::Meta;
+use clscope_capture::program::Program;
+use clscope_capture::running;
+use clscope_capture::system::{self, Held};
+use clscope_profile::changes;
+use clscope_profile::contents::{Contents, contents};
+use clscope_profile::profile::{Options, Profile};
+use clscope_trace::settings;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Waits, for a while, until the last process of the trace has ended, and looks at what there is.
+pub(super) fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> Contents {
+    let deadline = Instant::now() + args.wait;
+    let mut told = false;
+    let mut found = contents(trace);
+    loop {
+        let running = running::still_running(trace, &found.unended);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if running.is_empty() || left.is_zero() {
+            if !running.is_empty() {
+                let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                args.tell(format_args!(
+                    "still recording: process {list}; the trace grows until it ends"
+                ));
+            } else if told {
+                found = contents(trace);
+            }
+            meta.still_running = running;
+            return found;
+        }
+        if !told {
+            told = true;
+            args.tell(format_args!(
+                "waiting up to {} s for {} more processes (Ctrl-C stops waiting)",
+                args.wait.as_secs_f64(),
+                running.len()
+            ));
+        }
+        // A signal that is no child's end means: do not wait.
+        if held
+            .wait(Some(left.min(Duration::from_millis(50))))
+            .is_some_and(|arrived| arrived.signal != libc::SIGCHLD)
+        {
+            meta.still_running = running;
+            return found;
+        }
+    }
+}
+
+/// Says what was recorded.
+pub(super) fn conclude(
+    args: &Args,
+    trace: &Path,
+    contents: &Contents,
+    program: &Program,
+    end: End,
+) {
+    if !args.quiet {
+        own_line();
+    }
+    if let End::Signal(signal, dumped) = end {
+        let core = if dumped { ", core dumped" } else { "" };
+        args.tell(format_args!(
+            "{} was ended by {}{core}",
+            program.path.display(),
+            system::signal_name(signal)
+        ));
+    }
+    for (text, times) in contents.warnings.values().take(5) {
+        let times =
+            if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
+        args.tell(format_args!("warning: {text}{times}"));
+    }
+    contents.unreadable.iter().take(5).for_each(|text| args.tell(format_args!("warning: {text}")));
+    if contents.dropped > 0 {
+        args.tell(format_args!(
+            "warning: {} records were dropped; `clscope report` gives the reason",
+            contents.dropped
+        ));
+    }
+    if args.change.any() && contents.processes > 0 {
+        tell_changes(args, trace);
+    }
+    let shown = shown_path(trace);
+    if contents.processes == 0 {
+        args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(args, program)));
+        return;
+    }
+    if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
+        args.tell("no device command was seen: the application enqueued none");
+    }
+    let (captures, next) = summary::captures(&contents.captures, trace);
+    captures.iter().for_each(|text| args.tell(text));
+    let next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
+    args.tell(format_args!(
+        "{} in {shown}; next: clscope report {shown}{next}",
+        summary::line(contents)
+    ));
+}
+
+/// What became of what was to be changed of the application.
+fn tell_changes(args: &Args, trace: &Path) {
+    match Profile::open(&[trace.to_owned()]) {
+        Ok(profile) => {
+            let view = profile.view(Options::default());
+            let changes = changes::of(view.trace());
+            let lines = changes.iter().flat_map(changes::Changes::lines);
+            lines.for_each(|text| args.tell(format_args!("changed: {text}")));
+        }
+        Err(error) => args.tell(format_args!("what was changed is not known: {error}")),
+    }
+}
+
+/// Why no process of the trace made an OpenCL call, as far as is known.
+fn why_nothing(args: &Args, program: &Program) -> String {
+    if let Some(obstacle) = program.obstacles.first() {
+        return format!("{} (reason: {})", obstacle.text, obstacle.code);
+    }
+    if std::env::var_os(settings::ENABLE).is_some_and(|v| v == "0") {
+        return format!("{}=0 is set: unset it", settings::ENABLE);
+    }
+    if !args.inject.is_empty() {
+        return "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it".to_owned();
+    }
+    let image = program.image.display();
+    if program.elf.is_none() {
+        return format!(
+            "{image} is not an ELF program, so it is unknown how it loads OpenCL; `clscope doctor` checks the set-up"
+        );
+    }
+    format!(
+        "the application made none, or started the program that does so with a fresh environment or a private OpenCL; \
+         `clscope doctor` checks the set-up, `LD_DEBUG=libs {image} 2>&1 | grep -i opencl` shows whether OpenCL is loaded"
+    )
+}
