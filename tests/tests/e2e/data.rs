@@ -15,7 +15,7 @@ print(json.dumps(rows, default=str))
 ";
 
 /// The Python of the tests, if it has DuckDB.
-fn python(stage: &Stage) -> Option<PathBuf> {
+pub fn python(stage: &Stage) -> Option<PathBuf> {
     let found = std::env::var_os("CLSCOPE_TEST_PYTHON").map(PathBuf::from);
     let works = |python: &PathBuf| {
         let run = Run::new(python, stage.path()).args(["-c", "import duckdb"]).run();
@@ -36,13 +36,13 @@ fn ask(stage: &Stage, python: &PathBuf, query: &str) -> Vec<Vec<Value>> {
 }
 
 #[track_caller]
-fn report(stage: &Stage, traces: &[&str]) -> Value {
+pub fn report(stage: &Stage, traces: &[&str]) -> Value {
     let run = stage.clscope(["report", "--format", "json"]).args(traces).run().success();
     serde_json::from_str(&run.stdout).unwrap()
 }
 
 #[track_caller]
-fn export(stage: &Stage, traces: &[&str]) {
+pub fn export(stage: &Stage, traces: &[&str]) {
     stage.clscope(["export", "parquet", "-o", "data"]).args(traces).run().success();
 }
 
@@ -361,7 +361,7 @@ fn the_report_has_rows_by_rank_and_names_the_slowest() {
 }
 
 /// The names of all recipes.
-fn recipes() -> Vec<String> {
+pub fn recipes() -> Vec<String> {
     let files = std::fs::read_dir(root().join("tools/query/recipes")).unwrap();
     let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
     files.map(|file| name(file.unwrap().path())).collect()
@@ -369,7 +369,7 @@ fn recipes() -> Vec<String> {
 
 /// What `clscope sql` answers, as JSON.
 #[track_caller]
-fn sql(stage: &Stage, python: &PathBuf, arguments: &[&str]) -> Vec<Value> {
+pub fn sql(stage: &Stage, python: &PathBuf, arguments: &[&str]) -> Vec<Value> {
     let run = stage.clscope(["sql", "--format", "json", "--engine"]).args([python]).args(arguments);
     serde_json::from_str(&run.run().success().stdout).unwrap()
 }

@@ -13,6 +13,7 @@ mod contents;
 mod control;
 mod counters;
 mod data;
+mod data_faults;
 mod differences;
 mod disturbances;
 mod endings;

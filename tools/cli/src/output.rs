@@ -86,6 +86,8 @@ fn at_a_lines_beginning(path: &Path) -> std::io::Result<bool> {
 /// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is
 /// removed then.
 pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut Whole) -> Result<T>) -> Result<T> {
+    // The signal would leave the half of a file.
+    clscope_capture::system::fail_beyond_file_size();
     let shown = target.display();
     let mut out = Whole::create(target, Access::Umask)
         .with_context(|| format!("cannot write {shown}; choose another place with -o"))?;

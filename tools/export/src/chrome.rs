@@ -50,8 +50,9 @@ impl Document<'_, '_> {
     /// # Errors
     /// If `out` cannot be written.
     pub fn write(&self, out: impl Write) -> Result<Summary, ExportError> {
-        // The serializer writes a few bytes at a time.
-        let mut out = BufWriter::with_capacity(1 << 16, out);
+        // The serializer writes a few bytes at a time. What is as large as the buffer of a file
+        // goes past that one, and is not copied twice.
+        let mut out = BufWriter::with_capacity(1 << 18, out);
         let events = Events {
             document: self,
             summary: RefCell::default(),

@@ -108,10 +108,15 @@ struct Hulls {
 impl Hulls {
     /// `None` where no effort is left for them.
     fn new(bounds: &[Bound], effort: &Effort) -> Option<Self> {
-        effort.spend(bounds.len())?;
-        let out = Self { low: Self::low(bounds), high: Self::high(bounds) };
-        effort.spend(out.points_of_searches())?;
-        Some(out)
+        Self { low: Self::low(bounds), high: Self::high(bounds) }.paid(bounds.len(), effort)
+    }
+
+    /// `None` where no effort is left for hulls of so many bounds. It is counted as if all were
+    /// looked at, whatever was spared: what a trace is given up for does not depend on that.
+    fn paid(self, bounds: usize, effort: &Effort) -> Option<Self> {
+        effort.spend(bounds)?;
+        effort.spend(self.points_of_searches())?;
+        Some(self)
     }
 
     /// Points that finding the best slope and the feasible ones looks at.
@@ -124,28 +129,97 @@ impl Hulls {
 
     /// Upper hull of the low bounds.
     fn low(bounds: &[Bound]) -> Vec<(f64, f64)> {
-        Self::chain(bounds.iter().filter(|b| b.low.is_finite()).map(|b| (b.x, b.low)), 1.0)
+        Self::chain(Vec::new(), Self::lows(bounds), 1.0)
     }
 
     /// Lower hull of the high bounds.
     fn high(bounds: &[Bound]) -> Vec<(f64, f64)> {
-        Self::chain(bounds.iter().filter(|b| b.high.is_finite()).map(|b| (b.x, b.high)), -1.0)
+        Self::chain(Vec::new(), Self::highs(bounds), -1.0)
     }
 
-    /// Andrew's monotone chain; x is sorted.
-    fn chain(points: impl Iterator<Item = (f64, f64)>, sign: f64) -> Vec<(f64, f64)> {
-        let mut hull: Vec<(f64, f64)> = Vec::new();
+    fn lows(bounds: &[Bound]) -> impl Iterator<Item = (f64, f64)> + '_ {
+        bounds.iter().filter(|b| b.low.is_finite()).map(|b| (b.x, b.low))
+    }
+
+    fn highs(bounds: &[Bound]) -> impl Iterator<Item = (f64, f64)> + '_ {
+        bounds.iter().filter(|b| b.high.is_finite()).map(|b| (b.x, b.high))
+    }
+
+    /// These hulls with the bounds that follow those they were made of.
+    fn extended(&self, more: &[Bound]) -> Self {
+        Self {
+            low: Self::chain(self.low.clone(), Self::lows(more), 1.0),
+            high: Self::chain(self.high.clone(), Self::highs(more), -1.0),
+        }
+    }
+
+    /// Adds points to a hull by Andrew's monotone chain; x is sorted, and behind that of the hull.
+    fn chain(
+        mut hull: Vec<(f64, f64)>,
+        points: impl Iterator<Item = (f64, f64)>,
+        sign: f64,
+    ) -> Vec<(f64, f64)> {
         for p in points {
-            while let [.., a, b] = hull[..] {
-                if sign * ((b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)) >= 0.0 {
-                    hull.pop();
-                } else {
-                    break;
-                }
-            }
-            hull.push(p);
+            Self::link(&mut hull, p, sign);
         }
         hull
+    }
+
+    #[inline]
+    fn link(hull: &mut Vec<(f64, f64)>, p: (f64, f64), sign: f64) {
+        while let [.., a, b] = hull[..] {
+            if sign * ((b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)) >= 0.0 {
+                hull.pop();
+            } else {
+                break;
+            }
+        }
+        hull.push(p);
+    }
+
+    /// These hulls without one bound: the low or the high one at `x`, which `bounds` hold no more.
+    fn without(&self, bounds: &[Bound], low: bool, x: f64) -> Self {
+        let after = |x: f64| &bounds[bounds.partition_point(|b| b.x <= x)..];
+        let before = |hull: &[(f64, f64)]| {
+            let at = hull.partition_point(|p| p.0 < x);
+            after(at.checked_sub(1).map_or(f64::NEG_INFINITY, |i| hull[i].0))
+        };
+        if low {
+            let points = Self::lows(before(&self.low));
+            Self { low: Self::lacking(&self.low, x, points, 1.0), high: self.high.clone() }
+        } else {
+            let points = Self::highs(before(&self.high));
+            Self { low: self.low.clone(), high: Self::lacking(&self.high, x, points, -1.0) }
+        }
+    }
+
+    /// A hull without its point at `x`, of the points that follow the one before that. It is the
+    /// very one that a chain of all points gives: what lies before the point stays, and so does
+    /// what lies behind two neighbours that are neighbours again, for only these two decide which
+    /// points are linked to them.
+    fn lacking(
+        hull: &[(f64, f64)],
+        x: f64,
+        points: impl Iterator<Item = (f64, f64)>,
+        sign: f64,
+    ) -> Vec<(f64, f64)> {
+        let gone = hull.partition_point(|p| p.0 < x);
+        let mut out = hull[..gone].to_vec();
+        // The next point of the old hull that may have its old neighbour before it.
+        let mut next = gone + 2;
+        for p in points {
+            Self::link(&mut out, p, sign);
+            while hull.get(next).is_some_and(|old| old.0 < p.0) {
+                next += 1;
+            }
+            if hull.get(next) == Some(&p)
+                && out.len().checked_sub(2).map(|i| out[i]) == Some(hull[next - 1])
+            {
+                out.extend_from_slice(&hull[next + 1..]);
+                return out;
+            }
+        }
+        out
     }
 
     /// Room between the lines of this slope through the tightest bounds, negative where no such
@@ -280,12 +354,18 @@ fn steady(bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
 
 /// Length of the longest prefix that one straight line satisfies.
 fn longest(bounds: &[Bound], effort: &Effort) -> usize {
-    let fits = |n: usize| Hulls::new(&bounds[..n], effort).is_some_and(|h| h.best().1 >= 0.0);
     let mut good = 1.min(bounds.len());
+    let mut hulls = Hulls { low: Hulls::low(&bounds[..good]), high: Hulls::high(&bounds[..good]) };
+    // The hulls of a longer prefix, where a line meets it.
+    let fits = |hulls: &Hulls, good: usize, n: usize| {
+        let longer = hulls.extended(&bounds[good..n]);
+        longer.paid(n, effort).filter(|h| h.best().1 >= 0.0)
+    };
     let mut bad = bounds.len() + 1;
     let mut step = 16;
     while good + step < bad {
-        if fits(good + step) {
+        if let Some(longer) = fits(&hulls, good, good + step) {
+            hulls = longer;
             good += step
         } else {
             bad = good + step
@@ -294,7 +374,12 @@ fn longest(bounds: &[Bound], effort: &Effort) -> usize {
     }
     while good + 1 < bad {
         let middle = (good + bad) / 2;
-        if fits(middle) { good = middle } else { bad = middle }
+        if let Some(longer) = fits(&hulls, good, middle) {
+            hulls = longer;
+            good = middle
+        } else {
+            bad = middle
+        }
     }
     good
 }
@@ -310,31 +395,30 @@ fn without_false(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Bound>, usize
     }
     let most = (bounds.len() / FALSE_PART).max(FALSE_FEW);
     let mut kept = bounds.to_vec();
+    let mut hulls = Hulls { low: Hulls::low(&kept), high: Hulls::high(&kept) };
     for dropped in 0..=most {
-        let hulls = Hulls::new(&kept, effort)?;
+        hulls = hulls.paid(kept.len(), effort)?;
         let (slope, room) = hulls.best();
         if room >= 0.0 {
             kept.retain(|b| b.low.is_finite() || b.high.is_finite());
             return Some((kept, dropped));
         }
-        let mut best: Option<(f64, usize, bool)> = None;
+        let mut best: Option<(f64, usize, bool, Hulls)> = None;
         for (low, x) in hulls.tightest(slope) {
             let index = kept.partition_point(|b| b.x < x);
             let Some(bound) = kept.get_mut(index) else { continue };
             let none = if low { f64::NEG_INFINITY } else { f64::INFINITY };
             let value = std::mem::replace(side(bound, low), none);
-            let low_hull = if low { Hulls::low(&kept) } else { hulls.low.clone() };
-            let high_hull = if low { hulls.high.clone() } else { Hulls::high(&kept) };
-            let without = Hulls { low: low_hull, high: high_hull };
-            effort.spend(kept.len() + without.points_of_searches())?;
+            let without = hulls.without(&kept, low, x).paid(kept.len(), effort)?;
             let room = without.best().1;
             *side(&mut kept[index], low) = value;
-            if best.is_none_or(|(most, ..)| room > most) {
-                best = Some((room, index, low));
+            if best.as_ref().is_none_or(|(most, ..)| room > *most) {
+                best = Some((room, index, low, without));
             }
         }
-        let (_, index, low) = best?;
+        let (_, index, low, without) = best?;
         *side(&mut kept[index], low) = if low { f64::NEG_INFINITY } else { f64::INFINITY };
+        hulls = without;
     }
     None
 }
@@ -449,7 +533,9 @@ mod tests {
         for n in [0usize, 1, 2, 3, 10, 500] {
             let points: Vec<(f64, f64)> =
                 (0..n).map(|i| ((i / 2) as f64 * 1e3, random.uniform() * 1e3)).collect();
-            for (sign, hull) in [1.0, -1.0].map(|s| (s, Hulls::chain(points.iter().copied(), s))) {
+            for (sign, hull) in
+                [1.0, -1.0].map(|s| (s, Hulls::chain(Vec::new(), points.iter().copied(), s)))
+            {
                 for step in -20..=20 {
                     let slope = f64::from(step) * 0.05;
                     let all = points.iter().map(|p| sign * (p.1 - slope * p.0));
@@ -459,6 +545,42 @@ mod tests {
                     assert_eq!(got.is_some(), want.is_some());
                     assert!(got.zip(want).is_none_or(close), "{n} {slope}: {got:?} {want:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hull_without_a_point_and_one_of_more_points_are_those_of_all_points() {
+        let mut random = clscope_testing::Random::new(11);
+        for round in 0..60u32 {
+            // Steep ones, and many in one line, where rounding decides.
+            let height = [1e12, 1e3, 3.0][round as usize % 3];
+            let drift = f64::from(round) * 1e-6;
+            let mut bounds: Vec<Bound> = (0..random.below(300) + 3)
+                .map(|i| {
+                    let x = (i * 65_537) as f64;
+                    let low = (drift * x + random.uniform() * height).round();
+                    let high = low + (random.uniform() * height).round();
+                    Bound { x, low, high }
+                })
+                .collect();
+            let all = |bounds: &[Bound]| (Hulls::low(bounds), Hulls::high(bounds));
+            let mut hulls = Hulls { low: Hulls::low(&bounds), high: Hulls::high(&bounds) };
+            let half = Hulls { low: Hulls::low(&bounds[..2]), high: Hulls::high(&bounds[..2]) };
+            let longer = half.extended(&bounds[2..]);
+            assert_eq!((longer.low, longer.high), all(&bounds));
+            for _ in 0..bounds.len() {
+                let low = random.below(2) == 0;
+                let hull = if low { &hulls.low } else { &hulls.high };
+                let Some(at) = random.below(hull.len() as u64 + 1).checked_sub(1) else { continue };
+                let x = hull[at as usize].0;
+                let index = bounds.partition_point(|b| b.x < x);
+                match low {
+                    true => bounds[index].low = f64::NEG_INFINITY,
+                    false => bounds[index].high = f64::INFINITY,
+                }
+                hulls = hulls.without(&bounds, low, x);
+                assert_eq!((hulls.low.clone(), hulls.high.clone()), all(&bounds), "{round}");
             }
         }
     }

@@ -87,16 +87,18 @@ fn doubts(places: &Places, out: &mut Page) {
         let list = list.join(", ");
         let _ = writeln!(out, "  no trace of rank {list}: the mean is that of the ranks shown");
     }
-    let twice: Vec<String> = places
-        .rows
-        .iter()
-        .filter(|row| row.host.is_none())
-        .filter_map(|row| row.rank)
-        .take(SHOWN_GAPS)
-        .map(|rank| rank.to_string())
-        .collect();
-    if !twice.is_empty() {
-        let list = twice.join(", ");
-        let _ = writeln!(out, "  more than one host has rank {list}: are the traces of one job?");
+    let said = |tell: &dyn Fn(&Place) -> Option<String>| {
+        places.rows.iter().filter_map(tell).take(SHOWN_GAPS).collect::<Vec<String>>().join(", ")
+    };
+    let hosts = said(&|row| row.rank.filter(|_| row.host.is_none()).map(|rank| rank.to_string()));
+    if !hosts.is_empty() {
+        let _ = writeln!(out, "  more than one host has rank {hosts}: are the traces of one job?");
+    }
+    let traces = said(&|row| {
+        let rank = row.rank.filter(|_| row.host.is_some() && row.traces > 1)?;
+        Some(format!("rank {rank} is in {} traces", row.traces))
+    });
+    if !traces.is_empty() {
+        let _ = writeln!(out, "  {traces}: are they of one job?");
     }
 }

@@ -42,6 +42,8 @@ pub struct Place {
     /// Its host; null where a rank has processes on several.
     pub host: Option<String>,
     pub processes: u64,
+    /// Traces that these processes are in.
+    pub traces: u64,
     pub launches: u64,
     /// Time of its kernels and transfers on devices, estimated where sampling left some out; null
     /// where nothing is known of some.
@@ -74,6 +76,7 @@ pub struct Slowest {
 #[derive(Default)]
 struct Sum {
     hosts: BTreeSet<String>,
+    traces: BTreeSet<String>,
     processes: u64,
     launches: u64,
     wait_ns: u128,
@@ -141,6 +144,8 @@ impl Places {
             };
             let sum = sums.entry(key).or_default();
             sum.hosts.insert(host);
+            // A process is called by its trace and its own name.
+            sum.traces.extend(process.label.rsplit_once('/').map(|(trace, _)| trace.to_owned()));
             sum.processes += 1;
             sum.wait_ns += stats.waited(index);
             let kernels = stats
@@ -174,6 +179,7 @@ impl Places {
             rank: *rank,
             host: sum.hosts.first().filter(|_| sum.hosts.len() == 1).cloned(),
             processes: sum.processes,
+            traces: sum.traces.len() as u64,
             launches: sum.launches,
             device_ns: sum.time.0,
             of_mean: sum.time.0.zip(mean).map(|(t, mean)| t.value / mean),

@@ -1,0 +1,179 @@
+//! Bad input to what writes and asks files of a trace: no room, a run that goes on, parts that
+//! other versions or other ranks wrote, no engine. Each is told or answered, and what was there
+//! stays.
+
+use clscope_tests::{Mode, Run, Runtime, Stage};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::data::{export, python, recipes, report, sql};
+
+/// Each format with the name of its output.
+const FORMATS: [(&str, &str); 6] = [
+    ("chrome", "t.json"),
+    ("perfetto", "t.pftrace"),
+    ("folded", "t.folded"),
+    ("speedscope", "t.speedscope.json"),
+    ("pprof", "t.pb.gz"),
+    ("parquet", "data"),
+];
+
+/// All files at a path and below, hidden ones too.
+fn files(at: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![at.to_owned()];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.exists() {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// Runs a command that may write no file beyond so many bytes, with pipes for what it says.
+#[track_caller]
+fn within(run: Run, most: u64) -> Output {
+    run.resource_limit(libc::RLIMIT_FSIZE, most).begin().output()
+}
+
+#[test]
+fn without_room_nothing_is_left_of_an_export_and_what_was_there_stays() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "linked 300").run().success();
+    let folder = stage.join("out");
+    std::fs::create_dir(&folder).unwrap();
+    for (format, name) in FORMATS {
+        let target = folder.join(name);
+        let run = || stage.clscope(["export", format, "t.clscope", "-o"]).arg(&target);
+        let refused = |most: u64| {
+            let ended = within(run(), most);
+            let told = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(1), "{format} within {most}: {told}");
+            assert!(told.contains(name) && told.contains("too large"), "{format}: {told}");
+        };
+        refused(1);
+        assert_eq!(files(&folder).len(), 0, "{format}: {:?}", files(&folder).keys());
+        run().run().success();
+        let whole = files(&folder);
+        let largest = whole.values().map(Vec::len).max().unwrap();
+        refused(largest as u64 / 2);
+        assert!(files(&folder) == whole, "{format}: {:?}", files(&folder).keys());
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+    }
+    // A question's tables are of its own.
+    let Some(python) = python(&stage) else { return };
+    let run = stage.clscope(["sql", "SELECT 1", "t.clscope", "--engine"]).arg(python);
+    let ended = within(run.env("TMPDIR", &folder), 1);
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("TMPDIR"), "{told}");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the tables are gone");
+}
+
+#[test]
+fn tables_of_a_run_that_goes_on_hold_what_it_did_so_far() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let Some(python) = python(&stage) else { return };
+        let mut app = stage.app(Mode::Preload, "t", "stepwise").talk();
+        let _pid = app.hear();
+        let mut launched = 0;
+        for more in [40, 2000] {
+            launched += more;
+            app.tell(&more.to_string());
+            export(&stage, &["t.clscope"]);
+            let query = "SELECT count(*)::BIGINT AS n, sum(duration_ns)::BIGINT AS ns \
+                         FROM commands WHERE name = 'vector_add'";
+            let of_tables = sql(&stage, &python, &[query, "data"]);
+            assert_eq!(of_tables[0]["n"], launched);
+            assert_eq!(of_tables, sql(&stage, &python, &[query, "t.clscope"]));
+            let kernel = report(&stage, &["t.clscope"])["kernels"][0].clone();
+            assert_eq!(of_tables[0]["ns"], kernel["time_ns"]["total"]);
+        }
+        assert_eq!(app.end().code(), Some(0));
+    }
+}
+
+#[test]
+fn parts_with_columns_of_other_versions_are_asked_and_parts_of_another_schema_are_not() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    stage.app(Mode::Record, "t", "linked 30").env("PMI_RANK", "0").run().success();
+    export(&stage, &["t.clscope"]);
+    let all = "SELECT count(*)::BIGINT AS n FROM commands";
+    let own = sql(&stage, &python, &[all, "data"])[0]["n"].as_i64().unwrap();
+    // The same rows from a rank whose clscope knew a column more and one less.
+    let other = |select: &str, rank: u32, options: &str| {
+        let folder = format!("commands/host=other/rank={rank}");
+        std::fs::create_dir_all(stage.join("data").join(&folder)).unwrap();
+        let rows = "read_parquet('data/commands/**/*.parquet', union_by_name = true, \
+                    hive_partitioning = false)";
+        let copy =
+            format!("COPY (SELECT {select} FROM {rows}) TO 'data/{folder}/p.parquet' ({options})");
+        let run = Run::new(&python, stage.path());
+        let statement = "import sys, duckdb; duckdb.sql(sys.argv[1])";
+        run.args(["-c", statement, &copy]).run().success();
+    };
+    other("* EXCLUDE (energy_low_j), 7 AS column_of_later", 1, "FORMAT parquet");
+    let query = "SELECT count(*)::BIGINT AS n, count(column_of_later)::BIGINT AS later, \
+                 count(DISTINCT rank)::BIGINT AS ranks FROM commands";
+    let rows = sql(&stage, &python, &[query, "data"]);
+    assert_eq!(
+        [&rows[0]["n"], &rows[0]["later"], &rows[0]["ranks"]].map(|n| n.as_i64().unwrap()),
+        [2 * own, own, 2]
+    );
+    for recipe in recipes() {
+        sql(&stage, &python, &["--recipe", &recipe, "data"]);
+    }
+    // Its own part is written anew beside the other.
+    export(&stage, &["t.clscope"]);
+    assert_eq!(sql(&stage, &python, &[all, "data"])[0]["n"], 2 * own);
+    // A column of the same name may mean something else.
+    other("*", 2, "FORMAT parquet, KV_METADATA {'clscope.schema': '99'}");
+    let run = stage.clscope(["sql", all, "data", "--engine"]).arg(&python).run();
+    assert!(!run.status.success(), "{}", run.stdout);
+    for part in ["schema 99", "host=other/rank=2/p.parquet"] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn traces_with_the_number_of_another_are_kept_apart_and_named() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    let names = ["a.clscope", "b.clscope"];
+    for (name, launches) in [("a", 20), ("b", 30)] {
+        let run = stage.app(Mode::Record, name, &format!("linked {launches}"));
+        run.env("PMI_RANK", "3").run().success();
+        export(&stage, &[&format!("{name}.clscope")]);
+    }
+    let kernels = "SELECT count(*)::BIGINT AS n FROM commands \
+                   WHERE kind = 'NDRangeKernel' GROUP BY process, rank ORDER BY n";
+    let rows = sql(&stage, &python, &[kernels, "data"]);
+    let rows: Vec<&Value> = rows.iter().map(|row| &row["n"]).collect();
+    assert_eq!(rows, [20, 30]);
+    let text = stage.clscope(["report", "--by", "rank"]).args(names).run().success().stdout;
+    assert!(text.contains("rank 3 is in 2 traces"), "{text}");
+    let one = stage.clscope(["report", "--by", "rank", "a.clscope"]).run().success().stdout;
+    assert!(!one.contains("is in 2 traces"), "{one}");
+}
+
+#[test]
+fn without_an_engine_the_package_is_named_before_anything_is_written() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    stage.app(Mode::Preload, "t", "linked 5").run().success();
+    let nowhere = stage.join("nowhere");
+    std::fs::create_dir(&nowhere).unwrap();
+    let run = stage.clscope(["sql", "SELECT 1", "t.clscope"]);
+    let run = run.env("PATH", &nowhere).env("TMPDIR", &nowhere).run();
+    assert_eq!(run.status.code(), Some(1));
+    for part in ["pip install duckdb-cli", "pip install duckdb", "--engine"] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    assert_eq!(std::fs::read_dir(&nowhere).unwrap().count(), 0);
+}
