@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::watch;
 
 /// Long enough for the slowest program of the tests on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(240);
+pub const LIMIT: Duration = Duration::from_secs(480);
 
 /// A command that a test runs under a limit, [`LIMIT`] unless another is given.
 pub trait Limited {

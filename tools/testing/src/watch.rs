@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a test may take: several times the slowest one, on a busy machine.
-pub const TEST_LIMIT: Duration = Duration::from_secs(900);
+pub const TEST_LIMIT: Duration = Duration::from_secs(1800);
 
 struct State {
     watched: Vec<(u64, String, Instant, Duration)>,
