@@ -1,17 +1,20 @@
-//! Kernels, and their names, which filters ask about.
+//! Kernels, and their names, which filters and requests ask about.
 #![forbid(unsafe_code)]
 
 use super::{info, objects};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
 use crate::os::fork_safe::ForkSafe;
-use crate::recording;
+use crate::os::threads;
+use crate::recording::{self, diag};
 use crate::runtime::functions as api;
 use crate::settings::config;
-use clscope_trace::{defs, values};
+use clscope_names::Kernel;
+use clscope_trace::defs;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 /// Whether a filter on kernel names is in force.
 static FILTERING: AtomicBool = AtomicBool::new(false);
@@ -27,13 +30,36 @@ pub fn filtered_out(kernel: H) -> bool {
         && LEFT_OUT.with(|set| set.contains(&(kernel as usize))).unwrap_or(false)
 }
 
+/// A kernel's name as requests may call it. Readable forms of a mangled one are made on a thread of
+/// the recorder's own: the application's may have little stack left. Where none can be started, the
+/// recorded name alone counts.
+pub fn called(name: &str) -> Kernel<'_> {
+    if !clscope_names::is_mangled(name) {
+        return Kernel::with(name, None);
+    }
+    let (tell, told) = mpsc::sync_channel(1);
+    let mangled = name.to_owned();
+    let started = threads::spawn("clscope-names", move || {
+        let _ = tell.send(clscope_names::forms(&mangled));
+    });
+    if started.is_err() {
+        diag::warn(
+            "names-unread",
+            "a mangled name of a kernel was not read, since no thread could be started: requests mean it by its recorded name alone",
+        );
+        return Kernel::with(name, None);
+    }
+    Kernel::with(name, told.recv().ok().flatten())
+}
+
 /// Gives a kernel its id and name.
 pub fn named(site: Site, kernel: H, program: u32) -> u32 {
     let kernel_id = objects::created(kernel, 0);
     let name = info::text(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_FUNCTION_NAME);
     let patterns = &config::get().kernels;
     if !patterns.is_empty() {
-        let out = !values::matches(patterns, &name);
+        let called = called(&name);
+        let out = !patterns.iter().any(|one| called.is_meant(one));
         // Handles are reused: a new kernel may pass the filter under the handle of one that did
         // not.
         LEFT_OUT.with(|set| {

@@ -215,7 +215,9 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         max_size,
         quiet,
         budget,
-        kernels: list(s::KERNELS),
+        kernels: text(s::KERNELS)
+            .map(|v| values::kernels(&v).map(str::to_owned).collect())
+            .unwrap_or_default(),
         groups: list(s::GROUPS),
         replay,
         call_sites,

@@ -2,7 +2,7 @@
 //! captured hands its turn to the next, some times. Refuses to capture anything itself.
 #![forbid(unsafe_code)]
 
-use clscope_trace::pattern;
+use crate::facts::kernels::called;
 use clscope_trace::values::Capture;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Requests {
     /// none is.
     pub fn launched(&mut self, asked: &[Capture], kernel: &Arc<str>) -> Option<(u64, bool)> {
         if !self.kernels.contains_key(kernel) {
-            let of_it = asked.iter().filter(|c| pattern::matches(&c.pattern, kernel));
+            let called = called(kernel);
+            let of_it = asked.iter().filter(|c| called.is_meant(&c.pattern));
             let mut numbers: Vec<u64> = of_it.flat_map(|c| c.launches.iter().copied()).collect();
             numbers.sort_unstable();
             numbers.dedup();
@@ -78,7 +79,11 @@ impl Requests {
 
     /// A launch was put into a command buffer: whether that is news.
     pub fn buffered(&mut self, asked: &[Capture], kernel: &Arc<str>) -> bool {
-        let wanted = asked.iter().any(|c| pattern::matches(&c.pattern, kernel));
+        if self.buffered.contains(kernel) {
+            return false;
+        }
+        let called = called(kernel);
+        let wanted = asked.iter().any(|c| called.is_meant(&c.pattern));
         wanted && self.buffered.insert(Arc::clone(kernel))
     }
 }

@@ -18,6 +18,7 @@ pub use code::program_ends;
 use super::beside;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
+use crate::facts::kernels::called;
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
 use crate::recording::{self, diag, guard};
@@ -90,8 +91,9 @@ pub fn kernel_made(slot: usize, kernel: H) {
     let about = api::clGetKernelInfo.behind(slot);
     let name = info::text(about, kernel, cl::CL_KERNEL_FUNCTION_NAME);
     let wanted = config::get();
-    let request = replace::first(&wanted.replace, |one| &one.kernel, &name);
-    let local = replace::first(&wanted.local, |one| &one.kernel, &name);
+    let called = called(&name);
+    let request = replace::first(&wanted.replace, |one| &one.kernel, |one| called.is_meant(one));
+    let local = replace::first(&wanted.local, |one| &one.kernel, |one| called.is_meant(one));
     if request.is_none() && local.is_none() {
         drop(known(|all| all.remove(&(kernel as usize))));
         return;

@@ -237,6 +237,16 @@ fn captured_launches_run_alone_with_the_same_results() {
             let found: Value = serde_json::from_str(&alone).unwrap();
             let results = &found["base"]["results"];
             assert_eq!(results["verdict"], "same", "{runtime:?} {case}: {results:#}");
+            // The application's launch is one, and is judged by single launches.
+            assert_eq!(found["is_same_device"], true);
+            let took = found["capture"]["duration_ns"].as_f64().unwrap_or(0.0);
+            let there = &found["there"];
+            assert_eq!(there.is_null(), took == 0.0 || found["base"]["time"].is_null(), "{case}");
+            if let Some(low) = there["low_ns"].as_f64() {
+                let within = low <= took && took <= there["high_ns"].as_f64().unwrap();
+                assert_eq!((&there["is_within"], low > 0.0), (&within.into(), true), "{there:#}");
+                assert!(there["coverage"].as_f64().unwrap() <= 5.0 / 7.0 + 1e-9, "{there:#}");
+            }
         }
     }
 }
@@ -333,7 +343,8 @@ fn the_command_says_what_was_captured_and_what_was_not() {
     let lines: Vec<&str> = with.stderr.lines().filter(|l| l.contains("captured: ")).collect();
     assert_eq!(lines.len(), 3, "{}", with.stderr);
     assert!(
-        lines[0].starts_with("clscope: captured: ") && lines[0].contains("/captures/mixed.1 (")
+        lines[0].starts_with("clscope: captured: launch 1 of mixed: ")
+            && lines[0].contains("/captures/mixed.1 (")
     );
     assert!(lines[1].contains("/captures/mixed.3 ("), "{}", lines[1]);
     let unknown = "not captured: no kernel has the name mixt: nearest are mixed";

@@ -118,3 +118,61 @@ fn kernels_are_meant_by_any_of_their_names() {
         assert_eq!(kernels[0]["name"], "_ZTSN3app6ReduceE");
     }
 }
+
+/// What the recorder is asked for about a kernel, too.
+#[test]
+fn requests_mean_a_kernel_by_any_of_its_names() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = clscope_tests::artifacts().fixture("mangled").display().to_string();
+    let record = |name: &str, options: &[&str]| {
+        let words = [&["record", "-o", name], options, &["--", &app, "4"]].concat();
+        stage.clscope(words).run().success().stderr
+    };
+    for (n, name) in
+        ["scale<float>:2", "scale<*>:2", "void scale<float>(float*):2"].iter().enumerate()
+    {
+        let told = record(&format!("c{n}"), &["--capture", name]);
+        assert!(told.contains("captured: launch 2 of scale<float>: "), "{name}: {told}");
+        assert!(!told.contains("not captured"), "{name}: {told}");
+    }
+    let told = record("none", &["--capture", "sim::stop(int*)"]);
+    let wanted = "no kernel has the name sim::stop(int*): nearest are ";
+    assert!(told.contains(wanted) && !told.contains("_ZN3sim"), "{told}");
+
+    let told = record("l", &["--local", "sim::step(int*)=2", "--local", "app::Reduce=4"]);
+    for kernel in ["sim::step(int*): 2 (4 launches)", "Reduce: 4 (4 launches)"] {
+        assert!(told.contains(&format!("local size of {kernel}")), "{kernel}: {told}");
+    }
+    let source = "kernel void _ZTSN3app6ReduceE(global int *a) { a[get_global_id(0)] += 5; }";
+    std::fs::write(stage.join("reduce.cl"), source).unwrap();
+    let told = record("r", &["--replace", "app::Reduce=reduce.cl"]);
+    assert!(told.contains("replaced: Reduce by ") && told.contains("(4 launches)"), "{told}");
+
+    record("k", &["--kernels", "scale<*>,plain"]);
+    let json = stdout(&stage, &["report", "k.clscope", "--limit", "0", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let names: BTreeSet<&str> =
+        json["kernels"].as_array().unwrap().iter().map(|k| k["name"].as_str().unwrap()).collect();
+    assert_eq!(names, BTreeSet::from(["_Z5scaleIfEvPT_", "plain"]));
+}
+
+#[test]
+fn dump_shows_readable_names_and_both_where_a_kernel_is_defined() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "mangled 1").run().success();
+    let (short, full, json) = (
+        stdout(&stage, &["dump", "t.clscope"]),
+        stdout(&stage, &["dump", "t.clscope", "--full-names"]),
+        stdout(&stage, &["dump", "t.clscope", "--format", "json"]),
+    );
+    let lines: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    for (recorded, shown, long) in KERNELS {
+        assert!(short.contains(&format!(" kernel={shown} ")), "{shown}: {short}");
+        assert!(full.contains(&format!(" kernel={long} ")), "{long}: {full}");
+        let enqueued = lines.iter().any(|l| l["event"] == "command" && l["kernel"] == recorded);
+        assert!(enqueued, "{recorded}: {json}");
+        let defined = lines.iter().find(|l| l["definition"]["name"] == recorded).unwrap();
+        let readable = (recorded != shown).then_some(shown);
+        assert_eq!(defined["definition"]["readable"].as_str(), readable, "{defined}");
+    }
+}

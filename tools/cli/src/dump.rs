@@ -7,6 +7,7 @@ mod definition;
 mod object;
 mod text;
 
+use crate::args::NameArgs;
 use crate::report::{refuse_unreadable, warn};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -16,9 +17,10 @@ use clscope_analysis::missing::{self, Missing};
 use clscope_io::text::Shown;
 use clscope_profile::changes;
 use clscope_profile::counters::snapshots;
+use clscope_profile::names::Names;
 use clscope_profile::sites::Sites;
 use clscope_profile::trace_files::TraceFiles;
-use clscope_trace::defs::Defs;
+use clscope_trace::defs::{Def, Defs};
 use definition::{definition, one_line};
 use object::object;
 use serde_json::{Value, json};
@@ -39,6 +41,8 @@ pub struct Args {
     /// Lines for people, or one JSON object a line
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    names: NameArgs,
 }
 
 /// Output format.
@@ -61,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         Format::Json => crate::output::json(),
     };
     let (lines, issues) =
-        write(&files, args.format, &mut out).context("could not write the dump")?;
+        write(&files, args.format, args.names, &mut out).context("could not write the dump")?;
     out.flush().context("could not write the dump")?;
     drop(out);
     if lines == 0 && refuse_unreadable(&issues) {
@@ -75,10 +79,14 @@ pub fn run(args: &Args) -> Result<()> {
 fn write(
     files: &TraceFiles,
     format: Format,
+    names: NameArgs,
     out: &mut impl Write,
 ) -> Result<(u64, Vec<crate::report::Finding>)> {
     let mut lines = 0;
-    let trace = files.trace();
+    let readable = Names::of([files]);
+    let mut trace = files.trace();
+    let form = names.form(matches!(format, Format::Json));
+    trace.processes.iter_mut().for_each(|of| readable.apply(&mut of.definitions, form));
     for text in changes::of(&trace).iter().flat_map(changes::Changes::lines) {
         lines += 1;
         match format {
@@ -93,11 +101,20 @@ fn write(
         }
         for def in Defs::new(bytes) {
             lines += 1;
+            let mut fields = definition(&def);
+            // The one place where both names stand.
+            if let (Def::Kernel(kernel), Some(fields)) = (&def, fields.as_object_mut()) {
+                let form = names.form(false);
+                let shown = readable.shown(&kernel.name, form);
+                if shown != kernel.name {
+                    fields.insert("readable".to_owned(), shown.into());
+                }
+            }
             match format {
-                Format::Text => writeln!(out, "{:>24}  {}", Shown(label), one_line(&def))?,
+                Format::Text => writeln!(out, "{:>24}  {}", Shown(label), one_line(fields))?,
                 Format::Json => line(
                     out,
-                    &json!({ "event": "definition", "process": label, "definition": definition(&def) }),
+                    &json!({ "event": "definition", "process": label, "definition": fields }),
                 )?,
             }
         }
@@ -189,7 +206,7 @@ mod tests {
         fs::write(path.join("9-0.ring"), &bytes.ring).unwrap();
         let files = TraceFiles::open(&[path]).unwrap();
         let mut out = Vec::new();
-        let (lines, issues) = write(&files, format, &mut out).unwrap();
+        let (lines, issues) = write(&files, format, NameArgs::default(), &mut out).unwrap();
         assert_eq!(lines as usize, out.iter().filter(|b| **b == b'\n').count());
         assert_eq!(
             issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(),

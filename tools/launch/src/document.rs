@@ -6,6 +6,7 @@ use crate::compare::{Place, difference};
 use crate::element::Element;
 use crate::progress::Ended;
 use crate::stage::Overrun;
+use crate::there::There;
 use clscope_compare::verdict::{self, Change};
 use clscope_opencl::DeviceFacts;
 use clscope_profile::interval::Interval;
@@ -33,6 +34,10 @@ pub struct Document {
     pub notes: Vec<String>,
     /// The launch as captured.
     pub base: Version,
+    /// The application's own launch beside launches of the captured version; null where it has no
+    /// time, or ran on another device or driver.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub there: Option<There>,
     /// Another version beside it, if one was asked for.
     pub changed: Option<Changed>,
     /// Versions that ended the process in which they ran, and are not among the others.

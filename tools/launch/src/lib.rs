@@ -9,6 +9,7 @@
 //! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
 //! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`there`] | the application's own launch beside those that were run alone |
 //! | [`mix`](mod@mix) | what a launch executes, counted |
 //! | [`tune`] | the search for a work-group size |
 //! | [`mod@export`] | a capture as a program that stands alone |
@@ -30,6 +31,7 @@ pub mod progress;
 pub mod read;
 pub mod run;
 pub mod stage;
+pub mod there;
 pub mod tune;
 
 pub use document::Document;

@@ -13,6 +13,7 @@ use crate::order::{self, Against};
 use crate::progress::{At, Ended, Step, Who};
 use crate::read::Capture;
 use crate::stage::{Built, Overrun, Recipe, Stage, StageError};
+use crate::there::There;
 use crate::tune;
 use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
@@ -418,6 +419,7 @@ pub fn run(
         is_same_device: is_of(launch, &device.facts),
         notes,
         base: version(&base, results),
+        there: None,
         changed: None,
         ended: wanted.ended.iter().filter(|of| of.who == Who::Other).cloned().collect(),
         tuned: None,
@@ -488,6 +490,11 @@ pub fn run(
     };
     let mut times = times.into_iter();
     document.base.time = times.next().flatten();
+    if let (Some(ns), Some(time), Some(of), true) =
+        (launch.duration_ns, &document.base.time, samples.first(), document.is_same_device)
+    {
+        document.there = There::of(ns, of, time, device.facts.kind);
+    }
     if let Some(changed) = &mut document.changed {
         changed.version.time = times.next().flatten();
         changed.time_change = change;

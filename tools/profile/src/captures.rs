@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
+use clscope_names::short;
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::replace::nearest;
-use clscope_trace::{defs, pattern, settings, values};
+use clscope_trace::{defs, settings, values};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -93,10 +94,9 @@ impl Captures {
 }
 
 impl Refused {
-    /// The launches and their kernel, for people.
+    /// The launches and their kernel, by the name that it is shown by, for people.
     #[must_use]
-    pub fn launches(&self) -> String {
-        let kernel = &self.kernel;
+    pub fn launches(&self, kernel: &str) -> String {
         match (self.first, self.last) {
             (Some(first), Some(last)) if first == last => format!("launch {first} of {kernel}"),
             (Some(first), Some(last)) => format!("launches {first} to {last} of {kernel}"),
@@ -178,13 +178,14 @@ impl Collector {
     #[must_use]
     pub fn finish(mut self) -> Captures {
         for asked in std::mem::take(&mut self.asked) {
-            let of_it = |name: &str| pattern::matches(&asked.pattern, name);
+            let of_it = |name: &str| clscope_names::means(&asked.pattern, name);
             if !self.names.iter().any(|name| of_it(name)) {
-                let there =
-                    match nearest(&asked.pattern, self.names.iter().map(String::as_str), NEAREST) {
-                        near if near.is_empty() => "the application made none".to_owned(),
-                        near => format!("nearest are {}", near.join(", ")),
-                    };
+                let names: Vec<String> = self.names.iter().map(|name| short(name)).collect();
+                let near = nearest(&asked.pattern, names.iter().map(String::as_str), NEAREST);
+                let there = match near.is_empty() {
+                    true => "the application made none".to_owned(),
+                    false => format!("nearest are {}", near.join(", ")),
+                };
                 let pattern = &asked.pattern;
                 self.out.unmet.push(format!("no kernel has the name {pattern}: {there}"));
                 continue;
@@ -271,8 +272,11 @@ mod tests {
             capture(2, 0, "c"),
         ];
         let found = of("gemm,copy", &all);
-        let told: Vec<_> =
-            found.refused.iter().map(|r| format!("{}: {}", r.launches(), r.reason)).collect();
+        let told: Vec<_> = found
+            .refused
+            .iter()
+            .map(|r| format!("{}: {}", r.launches(&r.kernel), r.reason))
+            .collect();
         assert_eq!(
             told,
             [

@@ -6,8 +6,8 @@
 use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
 use clscope_analysis::input::{Definitions, Process};
+use clscope_names::{means, short};
 use clscope_trace::defs::{self, Geometry};
-use clscope_trace::pattern;
 use clscope_trace::replace::{Requests, nearest, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -268,10 +268,11 @@ fn unmet(trace: &Trace<'_>) -> Vec<Unmet> {
         }
         let names: Vec<&str> =
             trace.processes.iter().flat_map(|p| recorded(&p.definitions)).collect();
-        let why = if names.iter().any(|name| pattern::matches(kernel, name)) {
+        let why = if names.iter().any(|name| means(kernel, name)) {
             "the kernel was never launched".to_owned()
         } else {
-            match &nearest(kernel, names, NEAREST)[..] {
+            let names: Vec<String> = names.into_iter().map(short).collect();
+            match &nearest(kernel, names.iter().map(String::as_str), NEAREST)[..] {
                 [] => "the application made no kernel".to_owned(),
                 near => {
                     format!("the application made no such kernel; nearest: {}", near.join(", "))
@@ -283,7 +284,7 @@ fn unmet(trace: &Trace<'_>) -> Vec<Unmet> {
     let of_kernel = |definitions: &Definitions, id: u32, kernel: &str| {
         let name = definitions.kernels.get(&id).map(|k| k.name.as_str());
         let name = definitions.recorded_names.get(&id).map(String::as_str).or(name);
-        name.is_some_and(|name| pattern::matches(kernel, name))
+        name.is_some_and(|name| means(kernel, name))
     };
     let mut options = Vec::new();
     for process in &trace.processes {

@@ -4,7 +4,6 @@
 //! in a trace. Refuses to know what became of them: definitions tell that.
 #![forbid(unsafe_code)]
 
-use crate::pattern;
 use crate::settings;
 use crate::values::{self, BadValue};
 use std::fmt;
@@ -87,12 +86,16 @@ pub fn may_have_uneven_groups(options: &str) -> bool {
 /// # Errors
 /// The first that is not.
 pub fn all<T: FromStr<Err = BadValue>>(text: &str) -> Result<Vec<T>, BadValue> {
-    values::list(text).map(str::parse).collect()
+    values::kernels(text).map(str::parse).collect()
 }
 
-/// The first request that is meant for a kernel of this name.
-pub fn first<'a, T>(requests: &'a [T], pattern: impl Fn(&T) -> &str, name: &str) -> Option<&'a T> {
-    requests.iter().find(|one| pattern::matches(pattern(one), name))
+/// The first request that means a kernel: `is_meant` tells by a request's name or pattern.
+pub fn first<T>(
+    requests: &[T],
+    pattern: impl Fn(&T) -> &str,
+    is_meant: impl Fn(&str) -> bool,
+) -> Option<&T> {
+    requests.iter().find(|one| is_meant(pattern(one)))
 }
 
 /// Names like a name or pattern, the most alike first, at most so many: by the number of characters
@@ -216,8 +219,10 @@ mod tests {
         assert_eq!((requests.local_sizes.len(), requests.replacements.len()), (2, 1));
         assert_eq!(requests.append_options, "-w");
         assert_eq!(Requests::of(&["CLSCOPE_LOCAL=a".to_owned()]), Requests::default());
-        let of =
-            |name| first(&requests.local_sizes, |one| &one.kernel, name).map(|l| l.sizes.len());
+        let of = |name| {
+            first(&requests.local_sizes, |one| &one.kernel, |one| one == name)
+                .map(|l| l.sizes.len())
+        };
         assert_eq!((of("b"), of("c")), (Some(2), None));
     }
 }

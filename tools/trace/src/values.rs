@@ -221,16 +221,17 @@ pub const CAPTURE_LIMIT: u64 = 1 << 30;
 const MOST_LAUNCHES: usize = 1000;
 
 /// Launches to capture: `gemm`, `conv*:3`, `gemm:1,5,copy`. A number behind a comma is another launch
-/// of the pattern before it: no kernel's name begins with a digit.
+/// of the pattern before it: no kernel's name begins with a digit. Commas inside brackets and pairs of
+/// colons are of a name: `sim::add<int, 4>:2`.
 ///
 /// # Errors
-/// An empty pattern, one with a colon, and what is no number from 1.
+/// An empty pattern, one with a single colon, and what is no number from 1.
 pub fn captures(text: &str) -> Result<Vec<Capture>, BadValue> {
     let number = |text: &str| text.trim().parse().ok().filter(|n| *n > 0).ok_or(BadValue::Capture);
     let mut out: Vec<Capture> = Vec::new();
     // Whether the entry before has numbers, so that another may follow.
     let mut open = false;
-    for part in text.split(',').map(str::trim) {
+    for part in entries(text).into_iter().map(str::trim) {
         if part.starts_with(|c: char| c.is_ascii_digit()) {
             let last = out.last_mut().filter(|_| open).ok_or(BadValue::Capture)?;
             let n = number(part)?;
@@ -242,14 +243,16 @@ pub fn captures(text: &str) -> Result<Vec<Capture>, BadValue> {
             }
             continue;
         }
-        let (pattern, n) = match part.split_once(':') {
+        // The colons of `sim::step` belong to the name.
+        let behind = part.rsplit_once(':').filter(|(before, _)| !before.ends_with(':'));
+        let (pattern, n) = match behind {
             Some((pattern, n)) => (pattern.trim(), number(n)?),
             None => (part, 1),
         };
-        if pattern.is_empty() {
+        if pattern.is_empty() || pattern.replace("::", "").contains(':') {
             return Err(BadValue::Capture);
         }
-        open = part.contains(':');
+        open = behind.is_some();
         out.push(Capture { pattern: pattern.to_owned(), launches: vec![n] });
     }
     Ok(out)
@@ -360,6 +363,38 @@ pub fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty())
 }
 
+/// Entries of a comma-separated list of kernels: a comma inside brackets belongs to a name, as that of
+/// `scale<float, 4>`.
+pub fn kernels(text: &str) -> impl Iterator<Item = &str> {
+    entries(text).into_iter().map(str::trim).filter(|one| !one.is_empty())
+}
+
+/// Splits at commas outside brackets; at all of them where brackets do not pair, as in `operator<`.
+fn entries(text: &str) -> Vec<&str> {
+    let mut open = 0_usize;
+    let mut out = Vec::new();
+    let mut begin = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => open += 1,
+            '>' | ')' | ']' | '}' => match open.checked_sub(1) {
+                Some(less) => open = less,
+                None => return text.split(',').collect(),
+            },
+            ',' if open == 0 => {
+                out.push(text.get(begin..at).unwrap_or_default());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if open > 0 {
+        return text.split(',').collect();
+    }
+    out.push(text.get(begin..).unwrap_or_default());
+    out
+}
+
 /// Whether a name matches one of the patterns; all names do where there are none.
 #[must_use]
 pub fn matches(patterns: &[String], name: &str) -> bool {
@@ -435,6 +470,18 @@ mod tests {
             pattern: pattern.into(),
             launches: launches.into(),
         };
+        let sim = "sim::add<int, 4>:2,sim::step(int*, int),void f<a>(float*):1,3";
+        assert_eq!(
+            captures(sim),
+            Ok(vec![
+                one("sim::add<int, 4>", &[2]),
+                one("sim::step(int*, int)", &[1]),
+                one("void f<a>(float*)", &[1, 3])
+            ])
+        );
+        // Brackets that do not pair are of no names with commas.
+        assert_eq!(captures("operator<,b:2"), Ok(vec![one("operator<", &[1]), one("b", &[2])]));
+        assert_eq!(kernels("a<b, c>, d,,").collect::<Vec<_>>(), ["a<b, c>", "d"]);
         assert_eq!(captures("gemm"), Ok(vec![one("gemm", &[1])]));
         assert_eq!(captures("conv*:3"), Ok(vec![one("conv*", &[3])]));
         assert_eq!(

@@ -104,3 +104,21 @@ fn other_sizes_are_judged_against_the_captured_ones() {
         refused(&stage, &[&capture, "--global", "32x32"], &["--global has 2 sizes"]);
     }
 }
+
+/// PoCL ends the process that asks for more than there is: it is not asked.
+#[test]
+fn more_local_memory_than_there_is_is_refused_before_the_launch() {
+    let source = "kernel void saxpy(global float *y, global const float *x, float a)
+    { local float all[20000000]; all[get_local_id(0)] = x[get_global_id(0)];
+      barrier(CLK_LOCAL_MEM_FENCE); y[get_global_id(0)] = all[0] * a; }";
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let capture = saxpy(&stage.join("saxpy.1")).write();
+        std::fs::write(stage.join("big.cl"), source).unwrap();
+        let told = [
+            "a group takes 80000000 bytes of local memory, 80000000 of them declared",
+            "CL_DEVICE_LOCAL_MEM_SIZE",
+        ];
+        refused(&stage, &[&capture, "--source", "big.cl"], &told);
+    }
+}

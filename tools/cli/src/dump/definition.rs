@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 
 /// A definition in one line: its kind, then its fields as JSON writes them, which keeps the many
 /// lines of a build log in one. What is absent is left out.
-pub(super) fn one_line(def: &Def) -> String {
-    let fields = definition(def);
+pub(super) fn one_line(fields: Value) -> String {
     let Value::Object(mut fields) = fields else { return fields.to_string() };
     let mut out =
         fields.remove("kind").and_then(|k| k.as_str().map(str::to_owned)).unwrap_or_default();

@@ -45,16 +45,8 @@ pub fn render(of: &Document, form: Form) -> String {
     }
     out.push_str("\nAs captured\n");
     version(&mut out, &of.base);
-    if let Some(time) = &of.base.time {
-        match (captured.duration_ns, &captured.duration_missing) {
-            (Some(ns), _) if ns > 0 => {
-                let change = time.median_ns.value / ns as f64 - 1.0;
-                let change = format!("{:+.1} %", change * 100.0);
-                put!(out, "    in the application {}: {change} here", self::time(ns as f64));
-            }
-            (_, Some(why)) => put!(out, "    in the application: not known: {why}"),
-            _ => out.push_str("    in the application: not known\n"),
-        }
+    if of.base.time.is_some() {
+        in_the_application(&mut out, of);
     }
     energy(&mut out, &of.base);
     if let Some(changed) = &of.changed {
@@ -72,6 +64,40 @@ pub fn render(of: &Document, form: Form) -> String {
         table(&mut out, tuned);
     }
     out.into_string()
+}
+
+/// The application's own launch: one, and what it says beside single launches here.
+fn in_the_application(out: &mut Page, of: &Document) {
+    let captured = &of.capture;
+    let Some(there) = &of.there else {
+        match (captured.duration_ns, &captured.duration_missing) {
+            (Some(ns), _) if ns > 0 => {
+                put!(out, "    in the application {}", time(ns as f64));
+            }
+            (_, Some(why)) => put!(out, "    in the application: not known: {why}"),
+            _ => out.push_str("    in the application: not known\n"),
+        }
+        return;
+    };
+    put!(
+        out,
+        "    in the application {}, one launch: {:+.1} % here",
+        time(there.duration_ns as f64),
+        100.0 * there.change
+    );
+    put!(
+        out,
+        "    single launches like those here take {} to {} ({:.0} of 100): {}",
+        time(there.low_ns),
+        time(there.high_ns),
+        100.0 * there.coverage,
+        if there.is_within { "it is one of them" } else { "it is none of them" }
+    );
+    put!(
+        out,
+        "    so one launch shows differences above {:.0} % here",
+        (100.0 * there.least_shown).ceil()
+    );
 }
 
 /// Sizes with a cross between them.

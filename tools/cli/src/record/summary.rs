@@ -4,6 +4,7 @@
 use crate::output::{count, shown_path};
 use clscope_profile::captures::Captures;
 use clscope_profile::contents::Contents;
+use clscope_profile::names::{Form, Names};
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use std::path::Path;
 
@@ -14,17 +15,28 @@ const MOST: usize = 8;
 pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
     let mut out = Vec::new();
     let mut first = None;
+    let kernels = of.captured.iter().map(|one| &one.kernel);
+    let names = Names::new(kernels.chain(of.refused.iter().map(|one| &one.kernel)).map(|k| &**k));
+    let shown = |kernel: &str| names.shown(kernel, Form::Short).to_owned();
     for one in of.captured.iter().filter(|one| is_capture_folder(&one.folder)) {
         let folder = shown_path(&trace.join(CAPTURES).join(&one.folder)).to_string();
         if out.len() < MOST {
-            out.push(format!("captured: {folder} ({})", size(one.bytes)));
+            let (kernel, launch) = (shown(&one.kernel), one.launch);
+            out.push(format!(
+                "captured: launch {launch} of {kernel}: {folder} ({})",
+                size(one.bytes)
+            ));
         }
         first.get_or_insert(folder);
     }
     let more = |all: usize| (all > MOST).then(|| format!("and {} more", all - MOST));
     out.extend(more(of.captured.len()).map(|more| format!("captured: {more}")));
     let refused = of.refused.iter().take(MOST);
-    out.extend(refused.map(|one| format!("not captured: {}: {}", one.launches(), one.reason)));
+    out.extend(
+        refused.map(|one| {
+            format!("not captured: {}: {}", one.launches(&shown(&one.kernel)), one.reason)
+        }),
+    );
     out.extend(more(of.refused.len()).map(|more| format!("not captured: {more}")));
     out.extend(of.unmet.iter().map(|text| format!("not captured: {text}")));
     (out, first)

@@ -238,7 +238,9 @@ fn captured(captures: &Captures, mut line: impl FnMut(&str, &str)) {
         line("captured", &text);
         line("", &format!("clscope kernel TRACE/{CAPTURES}/{} runs one again", first.folder));
     }
-    for (text, reason) in captures.refused.iter().map(|r| (r.launches(), &r.reason)).take(4) {
+    for (text, reason) in
+        captures.refused.iter().map(|r| (r.launches(&r.kernel), &r.reason)).take(4)
+    {
         line("", &format!("not captured: {text}: {reason}"));
     }
     for text in captures.unmet.iter().take(4) {

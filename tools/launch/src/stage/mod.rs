@@ -408,6 +408,7 @@ impl<'c> Stage<'c> {
             local: recipe.local.clone().unwrap_or_else(|| launch.local.as_deref().map(sizes)),
         };
         self.ends_in_time(&range)?;
+        self.has_local_memory(&kernel)?;
         Ok(Built { name, form, options, range, kernel, who, atomics, program })
     }
 

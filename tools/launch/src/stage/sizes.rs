@@ -2,7 +2,8 @@
 //! Refuses to change them.
 
 use super::{Built, Stage, StageError};
-use clscope_opencl::{ClError, DeviceFacts, Range};
+use crate::capture::Given;
+use clscope_opencl::{ClError, DeviceFacts, Kernel, Range};
 use clscope_trace::replace;
 
 impl Stage<'_> {
@@ -52,6 +53,31 @@ impl Stage<'_> {
             format!(
                 "the global size {global} is no multiple of the local size {local}; choose one that divides it with --local, or another --global"
             )
+        })
+    }
+
+    /// Asked before the launch, since some runtimes end the process that asks for more.
+    ///
+    /// # Errors
+    /// If a work-group takes more local memory than the device has: what the kernel declares and what
+    /// its arguments were given (clEnqueueNDRangeKernel, CL_OUT_OF_RESOURCES).
+    pub(super) fn has_local_memory(&self, kernel: &Kernel) -> Result<(), StageError> {
+        let has = self.session.facts().local_bytes;
+        let launch = &self.capture.launch;
+        let given = launch.arguments.iter().filter_map(|argument| match &argument.given {
+            Given::Local { bytes } => Some(*bytes),
+            _ => None,
+        });
+        let declared = kernel.local_bytes().unwrap_or(0);
+        let takes = given.fold(declared, u64::saturating_add);
+        if has == 0 || takes <= has {
+            return Ok(());
+        }
+        Err(StageError::Sizes {
+            kernel: launch.kernel.clone(),
+            why: format!(
+                "a group takes {takes} bytes of local memory, {declared} of them declared in the kernel; this device has {has} (CL_DEVICE_LOCAL_MEM_SIZE)"
+            ),
         })
     }
 

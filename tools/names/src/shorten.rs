@@ -8,6 +8,7 @@ const DEPTH: usize = 16;
 
 /// The last part of a qualified name, template arguments likewise. A lambda is no name: the
 /// function around it stays.
+#[must_use]
 pub fn last(name: &str) -> String {
     shortened(name, DEPTH)
 }
@@ -73,11 +74,4 @@ fn split<'t>(text: &'t str, at: &str) -> Vec<&'t str> {
     }
     out.push(text.get(begin..).unwrap_or_default());
     out
-}
-
-/// The number of a substitution (`S0_`, `SA_`).
-#[cfg(test)]
-pub fn base36(n: u32) -> String {
-    let digit = |d: u32| char::from_digit(d, 36).unwrap_or('0').to_ascii_uppercase();
-    if n < 36 { digit(n).to_string() } else { base36(n / 36) + &digit(n % 36).to_string() }
 }

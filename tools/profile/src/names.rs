@@ -5,11 +5,9 @@
 //! names as its keys, and lists the readable ones beside them.
 #![forbid(unsafe_code)]
 
-mod demangle;
-mod shorten;
-
 use crate::trace_files::TraceFiles;
 use clscope_io::shorten as long;
+use clscope_names::forms;
 use clscope_trace::defs::{Def, Defs};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -45,16 +43,9 @@ impl Names {
     /// Of kernels that are shown together. No two of them get the same name, of whatever form.
     pub fn new<'n>(kernels: impl IntoIterator<Item = &'n str>) -> Self {
         let all: BTreeSet<&str> = kernels.into_iter().collect();
-        let full: BTreeMap<&str, String> =
-            all.iter().filter_map(|name| Some((*name, demangle::demangled(name)?))).collect();
         // From the shortest to the longest; the last is the recorded name, which nobody shares.
-        let levels: BTreeMap<&str, [String; 3]> = full
-            .iter()
-            .map(|(name, full)| {
-                let path = demangle::path(name).unwrap_or_else(|| full.clone());
-                (*name, [shorten::last(&path), path, full.clone()])
-            })
-            .collect();
+        let levels: BTreeMap<&str, [String; 3]> =
+            all.iter().filter_map(|name| Some((*name, forms(name)?))).collect();
         let shorts = distinct(&all, &levels, 0);
         let fulls = distinct(&all, &levels, 2);
         // All that are shown together, since what is cut out of one may be all that tells it apart.
@@ -147,7 +138,7 @@ impl Names {
     }
 
     /// Gives the kernels of a process the names of a form; what they were called stays beside them.
-    pub(crate) fn apply(&self, to: &mut clscope_analysis::input::Definitions, form: Form) {
+    pub fn apply(&self, to: &mut clscope_analysis::input::Definitions, form: Form) {
         for kernel in to.kernels.values_mut() {
             let shown = self.readable.get(&kernel.name).and_then(|of| of.form(form));
             if let Some(shown) = shown.filter(|shown| **shown != kernel.name) {
@@ -205,6 +196,12 @@ fn distinct<'n>(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The number of a substitution (`S0_`, `SA_`).
+    fn base36(n: u32) -> String {
+        let digit = |d: u32| char::from_digit(d, 36).unwrap_or('0').to_ascii_uppercase();
+        if n < 36 { digit(n).to_string() } else { base36(n / 36) + &digit(n % 36).to_string() }
+    }
 
     const SYCL: &str = "_ZTSZZ4mainENKUlRN4sycl3_V17handlerEE_clES2_EUlNS0_2idILi1EEEE_";
 
@@ -270,11 +267,11 @@ mod tests {
         // Each pair holds the one before twice: 2^n components.
         let mut name = "_Z1f4pairIiiE".to_owned();
         for n in 0..30 {
-            let s = if n == 0 { "S_".to_owned() } else { format!("S{}_", shorten::base36(n - 1)) };
+            let s = if n == 0 { "S_".to_owned() } else { format!("S{}_", base36(n - 1)) };
             name.push_str(&format!("4pairI{s}{s}E"));
         }
         let of = Names::new([name.as_str()]);
-        assert!(of.shown(&name, Form::Full).len() <= demangle::MOST.max(name.len()));
+        assert!(of.shown(&name, Form::Full).len() <= clscope_names::demangle::MOST.max(name.len()));
     }
 
     #[test]
@@ -310,7 +307,7 @@ mod tests {
         #[test]
         fn no_text_is_too_strange(name in "\\PC{0,60}", mangled in "_Z(TS)?[A-Za-z0-9_]{0,60}") {
             let of = Names::new([name.as_str(), mangled.as_str()]);
-            prop_assert!(of.shown(&mangled, Form::Short).len() <= demangle::MOST.max(mangled.len()));
+            prop_assert!(of.shown(&mangled, Form::Short).len() <= clscope_names::demangle::MOST.max(mangled.len()));
         }
     }
 }

@@ -41,12 +41,14 @@ fn with(name: &str, options: DemangleOptions) -> Option<String> {
     (!special && !text.is_empty()).then_some(text)
 }
 
-/// The whole of it.
+/// The whole of it; `None` of what is no such name.
+#[must_use]
 pub fn demangled(name: &str) -> Option<String> {
     with(name, DemangleOptions::new())
 }
 
 /// Without return type and parameters.
+#[must_use]
 pub fn path(name: &str) -> Option<String> {
     with(name, DemangleOptions::new().no_params().no_return_type())
 }
