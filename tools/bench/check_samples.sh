@@ -2,8 +2,9 @@
 # check_samples.sh OUT: fetches and builds samples of OpenCL (tests of Oclgrind and examples of clFFT from Debian's source
 # packages, examples of reikna and tests of silx from PyPI), runs `clscope check` over each on PoCL and, where
 # CLSCOPE_TEST_INTEL_ICD names it, on Intel's CPU runtime, and prints the errors that it found, a row per program. OUT keeps
-# the sources and the documents. Needs apt with source packages (deb-src), a C compiler, jq, and what tools/setup/test.sh
-# installs.
+# the sources and the documents. Needs apt on Debian (sources are fetched with lists of its own, kept in OUT, so that no
+# deb-src has to be set up, and without root), a C compiler, opencl-c-headers, ocl-icd-opencl-dev, jq, and what
+# tools/setup/test.sh installs.
 #
 # Environment:
 #   BIN       folder of clscope and libclscope.so (default: target/release)
@@ -16,7 +17,14 @@ mkdir -p "$out" && cd "$out" || exit 1
 out=$PWD
 
 if [ ! -e fetched ]; then
-    apt-get source --download-only oclgrind clfft && apt-get download libclfft2 libclfft-dev clfft-client || exit 1
+    # The sources of the repositories whose packages the system knows.
+    apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -u > sources.list
+    [ -s sources.list ] || { echo "apt knows no packages: run apt-get update first" >&2; exit 1; }
+    mkdir -p apt/lists/partial apt/cache/archives/partial
+    lists=(-o "Dir::Etc::sourcelist=$out/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$out/apt/lists"
+        -o "Dir::Cache=$out/apt/cache")
+    apt-get "${lists[@]}" -q update && apt-get "${lists[@]}" source --tar-only --download-only oclgrind clfft &&
+        apt-get download libclfft2 libclfft-dev clfft-client || exit 1
     for archive in oclgrind_*.orig.tar.gz clfft_*.orig.tar.gz; do tar xzf "$archive"; done
     for package in *.deb; do dpkg -x "$package" root; done
     "$python" -m pip install -q --no-deps --target py silx==3.1.3 reikna==0.9.0 mako markupsafe funcsigs h5py packaging \

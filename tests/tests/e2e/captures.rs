@@ -386,7 +386,7 @@ fn mistakes_are_refused_with_the_form_that_is_expected() {
     for (options, part) in [
         (&["--capture", "mixed:0"][..], "gemm:1,5"),
         (&["--capture", ""], "gemm:1,5"),
-        (&["--capture", "a::b"], "a colon in a name is written as ?"),
+        (&["--capture", "a:b"], "a colon in a name is written as ?"),
         (&["--capture", "a", "--capture-limit", "much"], "number of bytes"),
         (&["--capture-limit", "1G"], "--capture"),
         (&["--capture", "a", "--no-programs"], "--no-programs"),

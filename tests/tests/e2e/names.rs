@@ -169,7 +169,7 @@ fn dump_shows_readable_names_and_both_where_a_kernel_is_defined() {
     for (recorded, shown, long) in KERNELS {
         assert!(short.contains(&format!(" kernel={shown} ")), "{shown}: {short}");
         assert!(full.contains(&format!(" kernel={long} ")), "{long}: {full}");
-        let enqueued = lines.iter().any(|l| l["event"] == "command" && l["kernel"] == recorded);
+        let enqueued = lines.iter().any(|l| l["enqueue"]["kernel"] == recorded);
         assert!(enqueued, "{recorded}: {json}");
         let defined = lines.iter().find(|l| l["definition"]["name"] == recorded).unwrap();
         let readable = (recorded != shown).then_some(shown);

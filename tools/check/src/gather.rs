@@ -192,9 +192,9 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
         {
             notes.push(format!("{}: {note}", process.label));
         }
-        if let Some(note) = state.races.as_ref().and_then(Races::notes) {
-            notes.push(format!("{}: {note}", process.label));
-        }
+        let races = state.races.as_ref();
+        let seen = races.into_iter().flat_map(|races| [races.notes(), races.unseen()]);
+        notes.extend(seen.flatten().map(|note| format!("{}: {note}", process.label)));
         findings.extend(state.finish(&process.label));
     }
     if !checked_run {

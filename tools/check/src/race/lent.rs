@@ -19,13 +19,16 @@ const LISTED: usize = 4;
 #[derive(Default)]
 pub struct Lent {
     to: VecDeque<(Range, User)>,
+    /// How many there were that the host did not wait for.
+    unwaited: u64,
     /// What threads found unmapped when they began to wait.
     unmapped: HashMap<u32, Vec<Range>>,
 }
 
 impl Lent {
-    /// A transfer uses it.
-    pub fn uses(&mut self, range: Range, user: User) {
+    /// A transfer uses it; `blocking` where the call returns when that is over.
+    pub fn uses(&mut self, range: Range, user: User, blocking: bool) {
+        self.unwaited += u64::from(!blocking);
         if self.to.len() == REMEMBERED {
             self.to.pop_front();
         }
@@ -35,6 +38,18 @@ impl Lent {
     /// A thread found it unmapped.
     pub fn unmapped(&mut self, thread: u32, range: Range) {
         self.unmapped.entry(thread).or_default().push(range);
+    }
+
+    /// What is not seen of it.
+    pub fn unseen(&self) -> Option<String> {
+        let transfers = match self.unwaited {
+            0 => return None,
+            1 => "1 transfer".to_owned(),
+            n => format!("{n} transfers"),
+        };
+        Some(format!(
+            "{transfers} without blocking: whether the application freed the host's memory meanwhile is seen where that was unmapped, and not where the allocator keeps it after free(); Valgrind and AddressSanitizer see that, with a runtime on the CPU"
+        ))
     }
 
     /// Transfers that may still use it, some of them.

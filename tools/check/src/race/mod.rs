@@ -298,7 +298,8 @@ impl Races {
             && let Some(touched) = told.touched.first()
         {
             let place = seen.place.map(str::to_owned);
-            self.lent.uses(touched.range, User { at, name: name_of(seen), place });
+            let blocking = record.flags & flag::BLOCKING != 0;
+            self.lent.uses(touched.range, User { at, name: name_of(seen), place }, blocking);
         }
         if !before.is_delayed() {
             let kernel = if record.kind.is_kernel() { record.object } else { 0 };
@@ -460,6 +461,11 @@ impl Races {
                 users.join(", ")
             )
         })
+    }
+
+    /// What is not seen of the host's memory that transfers used.
+    pub fn unseen(&self) -> Option<String> {
+        self.lent.unseen()
     }
 
     /// The end of the process, in order.

@@ -10,6 +10,7 @@ use clscope_capture::running;
 use clscope_capture::system::{self, Held};
 use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
+use clscope_profile::names::Form;
 use clscope_profile::profile::{Options, Profile};
 use clscope_trace::settings;
 use std::path::Path;
@@ -109,7 +110,7 @@ pub(super) fn conclude(
 fn tell_changes(args: &Args, trace: &Path) {
     match Profile::open(&[trace.to_owned()]) {
         Ok(profile) => {
-            let view = profile.view(Options::default());
+            let view = profile.view(Options { form: Form::Short, ..Options::default() });
             let changes = changes::of(view.trace());
             let lines = changes.iter().flat_map(changes::Changes::lines);
             lines.for_each(|text| args.tell(format_args!("changed: {text}")));
