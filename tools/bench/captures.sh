@@ -140,7 +140,7 @@ for path in sorted(glob.glob("*.json")):
     base = d["base"]
     time = base["time"]
     there, alone = d["capture"]["duration_ns"], time and time["median_ns"]
-    rows.append((name, base["results"]["verdict"], there, alone, time and time["restored"]))
+    rows.append((name, base["results"]["verdict"], there, alone, d["there"]))
     ratio = alone["value"] / there if there and alone else None
     print(f"{name:60} {base['results']['verdict']:12} {there or '-':>12} {alone['value'] if alone else '-':>12} {f'{ratio:.3f}' if ratio else '-'}")
 for name, why in failed:
@@ -150,6 +150,9 @@ for runtime in sorted({r[0].split("-")[0] for r in rows}):
     counts = {v: sum(r[1] == v for r in of) for v in sorted({r[1] for r in of})}
     ratios = sorted(r[3]["value"] / r[2] for r in of if r[2] and r[3])
     near = sum(abs(x - 1) <= 0.03 for x in ratios)
+    judged = [r[4] for r in of if r[4]]
+    within, fine = sum(t["is_within"] for t in judged), [t for t in judged if t["least_shown"] <= 0.03]
     print(f"{runtime}: {len(of)} launches, results {counts}; time alone over time there: median {ratios[len(ratios) // 2]:.3f},"
-          f" within 3 % {near} of {len(ratios)}; failed {sum(f[0].startswith(runtime + '-') for f in failed)}")
+          f" within 3 % {near} of {len(ratios)}; one of the single launches {within} of {len(judged)}; where these show 3 %:"
+          f" {sum(t['is_within'] for t in fine)} of {len(fine)}; failed {sum(f[0].startswith(runtime + '-') for f in failed)}")
 PYTHON
