@@ -488,7 +488,9 @@ mod tests {
             captures("gemm:1,5, 5,copy ,?x:7"),
             Ok(vec![one("gemm", &[1, 5]), one("copy", &[1]), one("?x", &[7])])
         );
-        for bad in ["", ",", "a,", ":1", "a:", "a:0", "a:-1", "a:x", "a:1:2", "a::b", "1", "a,2"] {
+        for bad in
+            ["", ",", "a,", ":1", "a:", "a:0", "a:-1", "a:x", "a:1:2", "a:b", "a::b:", "1", "a,2"]
+        {
             assert_eq!(captures(bad), Err(BadValue::Capture), "{bad}");
         }
         let many: Vec<String> = (1..=2000).map(|n| n.to_string()).collect();
