@@ -257,7 +257,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
         if r.seconds > 0.0 {
             let _ = writeln!(
                 out,
-                "  repeated: {batches} batches in {}, {}, which are no part of the rows above",
+                "  repeated: {batches} batches in {}, {} with the rests before them, which are no part of the rows above",
                 time(r.seconds * 1e9),
                 si(r.joules, "J")
             );

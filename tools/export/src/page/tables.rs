@@ -388,7 +388,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
             page.raw("<p>Repeated: ").put(batches).raw(" batches in ").put(time(of.seconds * 1e9));
             page.raw(", ")
                 .put(joules(of.joules))
-                .raw(", which are no part of the rows above.</p>\n");
+                .raw(" with the rests before them, which are no part of the rows above.</p>\n");
         }
         for a in &of.agreement {
             page.raw("<p>").name(&a.names.join(" + ")).raw(": repetitions make it ");

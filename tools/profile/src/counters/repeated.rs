@@ -124,6 +124,7 @@ mod tests {
             before: 1,
             refused: String::new(),
             saved: 0,
+            rest: 0.0,
             batches,
         });
         let mut out = Source {

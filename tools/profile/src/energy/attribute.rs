@@ -391,6 +391,7 @@ mod tests {
             before: 1,
             refused: String::new(),
             saved: 0,
+            rest: 0.0,
             batches,
         });
         (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))

@@ -228,6 +228,21 @@ pub fn apply(
             rest(out, device, group, &left, idle_left, &mut groups);
         }
     }
+    // The device was at rest, and the application held.
+    let rested = device.replays.iter().map(|r| r.rest).sum::<f64>();
+    let rest = rested.min(out.floors.first().map_or(0.0, |f| f.idle_seconds));
+    let running = joules;
+    if seconds > 0.0 && rest > 0.0 && floor.0 > 0.0 {
+        joules += floor.0 * rest;
+        if let Some(first) = out.floors.first_mut() {
+            first.idle_seconds -= rest;
+            first.joules = (first.joules - floor.0 * rest).max(0.0);
+        }
+        if let Some(gaps) = &mut out.gaps {
+            gaps.joules = (gaps.joules - floor.0 * rest).max(0.0);
+            gaps.seconds = (gaps.seconds - rest).max(0.0);
+        }
+    }
     if seconds > 0.0 || !from.is_empty() {
         let half = NORMAL * spread.sqrt();
         if seconds > 0.0 {
@@ -236,7 +251,8 @@ pub fn apply(
                 names: vec![Group::REPETITIONS.to_owned()],
                 busy_seconds: seconds,
                 joules: figure,
-                watts: figure.times(1.0 / seconds),
+                // Not of the rests.
+                watts: figure.times(running / joules / seconds),
                 with_floor: false,
             });
         }

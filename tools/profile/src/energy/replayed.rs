@@ -265,6 +265,7 @@ mod tests {
             before: 1,
             refused: String::new(),
             saved: 4096,
+            rest: 0.0,
             batches,
         });
         (device, points)

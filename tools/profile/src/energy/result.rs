@@ -258,7 +258,8 @@ pub struct Repetitions {
     #[serde(rename = "length_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
-    /// Their energy, floor included: measured, and no part of the application's.
+    /// Their energy, floor and the rests before them included: measured, and no part of the
+    /// application's.
     pub joules: f64,
     /// Trace that they were taken from (`--with`); null where it is the run's own.
     pub from: Option<String>,

@@ -50,6 +50,8 @@ pub struct Repeated {
     pub refused: String,
     /// Bytes of buffers saved and restored.
     pub saved: u64,
+    /// Seconds of rest before the first batch, in which the application was held.
+    pub rest: f64,
     /// Batches: begin, end, launches or restorations, whether the latter.
     pub batches: Vec<(HostNs, HostNs, u64, bool)>,
 }
@@ -102,8 +104,13 @@ pub fn repeated(
             (Shape { name, sizes: global.to_vec() }, shown)
         }
     };
+    let first = replay.batches.iter().map(|b| b.begin).min();
+    let rest = first
+        .filter(|_| replay.quiet > 0)
+        .map_or(0.0, |first| (at(first).0.saturating_sub(at(replay.quiet).0)).max(0) as f64 * 1e-9);
     Repeated {
         name,
+        rest,
         shape,
         stamped: (replay.stamped_ns > 0).then_some(replay.stamped_ns as f64 * 1e-9),
         per_restoration: replay.per_restoration,
