@@ -300,6 +300,7 @@ fn findings_name_figure_remedy_and_section() {
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
     let findings = between(&text, "<section id=\"findings\">", "</section>");
+    let findings = findings.replace("&nbsp;", " ");
     for (part, remedy, section) in [
         ("The host was blocked on devices for 2.00 ms", "enqueue ahead", "waits"),
         (

@@ -20,6 +20,8 @@ pub const SCHEMA: u32 = 1;
 const MINOR: f64 = 0.005;
 /// Why no row is judged where [`Diff::incomparable`] forbids it.
 const INCOMPARABLE: &str = "the runs cannot be compared";
+/// Transfers whose bytes differ by less than this share take as long.
+const ALIKE: f64 = 0.001;
 /// Kernels that are named where a limit could not be judged.
 const SHOWN: usize = 5;
 
@@ -429,10 +431,18 @@ impl Diff {
                 n.sum::<f64>() / side.len() as f64 + 0.0
             };
             let (before, after) = (bytes(base), bytes(new));
-            let verdict = if before == after {
-                Ok(order.len())
-            } else {
-                Err("the bytes moved differ".to_owned())
+            // Times are of one transfer: those of as many bytes each are compared.
+            let each = |side: &[Run]| {
+                let rows = side.iter().filter_map(|r| Some(&r.report.transfers[find(r)?]));
+                let (bytes, count) =
+                    rows.fold((0, 0), |sum, t| (sum.0 + u128::from(t.bytes), sum.1 + t.count));
+                bytes as f64 / count as f64
+            };
+            let (of_base, of_new) = (each(base), each(new));
+            let alike = (of_base - of_new).abs() <= ALIKE * of_base;
+            let verdict = match before == after || alike {
+                true => Ok(order.len()),
+                false => Err("a transfer's bytes differ".to_owned()),
             };
             let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
             let unknown = exists.then(not_known);

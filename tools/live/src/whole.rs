@@ -121,8 +121,10 @@ impl Whole {
     /// Enters them into a document, kernel by kernel, `age` after they were asked for.
     pub fn enter(&self, document: &mut Document, age: Duration) {
         document.joules_absent.clone_from(&self.absent);
+        // Joules of what has ended do not grow old.
+        let grows_old = !self.kernels.is_empty() && !document.has_ended();
         document.joules_age_ns =
-            (!self.kernels.is_empty()).then(|| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+            grows_old.then(|| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         for kernel in &mut document.kernels {
             let key = (kernel.name.clone(), kernel.device.clone());
             if let Some(of) = self.kernels.get(&key) {

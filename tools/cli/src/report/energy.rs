@@ -82,7 +82,9 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
-        let _ = writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean", d.device);
+        let own = d.own_joules().filter(|own| Some(*own) != d.measured_joules);
+        let own = own.map_or_else(String::new, |j| format!("; {} without repetitions", si(j, "J")));
+        let _ = writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean{own}", d.device);
     } else {
         let _ = writeln!(out, "\nEnergy of {}: not known", d.device);
     }
@@ -266,7 +268,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
             let verdict = if a.agrees {
                 "within what both leave open"
             } else {
-                "more than both leave open: intervals hold it"
+                "more than both leave open, so that intervals are wide enough to hold both"
             };
             let _ = writeln!(
                 out,

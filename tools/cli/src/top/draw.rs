@@ -155,13 +155,13 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
         totals.commands,
         totals.timed
     ));
-    out.push(format!(
-        "host      {} calls{}  in OpenCL {}, waiting {}",
-        totals.calls,
-        each(totals.calls_per_second),
-        or_dash(document.host.opencl_share),
-        or_dash(document.host.blocked_share)
-    ));
+    let mut host = format!("host      {} calls{}", totals.calls, each(totals.calls_per_second));
+    if let (Some(inside), Some(blocked)) = (document.host.opencl_share, document.host.blocked_share)
+    {
+        let (inside, blocked) = (percent(Some(inside)), percent(Some(blocked)));
+        host.push_str(&format!("  in OpenCL {inside}, waiting {blocked}"));
+    }
+    out.push(host);
     if let Some(age) = document.joules_age_ns {
         out.push(format!("joules    of kernels: {} old", time(age as f64)));
     } else if let Some(why) =
@@ -173,7 +173,10 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
     out
 }
 
-/// Leaves figures out, from the right, until the table has room.
+/// Figures that are left out first where there is little room; then those at the right.
+const SPARE: [&str; 6] = ["p95", "+-", "95%", "launch/s", "mean", "W"];
+
+/// Leaves figures out until the table has room.
 fn fitting(mut rows: Rows, width: usize) -> Rows {
     loop {
         let last = rows.titles.len() - 1;
@@ -185,8 +188,10 @@ fn fitting(mut rows: Rows, width: usize) -> Rows {
         if last < 2 || figures + 18 <= width {
             return rows;
         }
-        rows.titles.remove(last - 1);
-        rows.rows.iter_mut().for_each(|row| drop(row.remove(last - 1)));
+        let of = |spare: &&str| rows.titles.iter().position(|title| title == spare);
+        let least = SPARE.iter().find_map(of).unwrap_or(last - 1);
+        rows.titles.remove(least);
+        rows.rows.iter_mut().for_each(|row| drop(row.remove(least)));
     }
 }
 
@@ -218,7 +223,12 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
             _ if text.starts_with("warning") => look.style(Color::Yellow, bold),
             _ => Style::new(),
         };
-        lines.push(Line::styled(middle(text, width), style));
+        // Figures come first, and names last.
+        let text = match nth {
+            0 => middle(text, width),
+            _ => text.chars().take(width).collect(),
+        };
+        lines.push(Line::styled(text, style));
     }
     lines.push(Line::default());
     if choices.help {

@@ -45,6 +45,10 @@ pub struct History {
 impl History {
     /// Adds a reading.
     pub fn add(&mut self, document: &Document) {
+        // What has ended has no present.
+        if document.has_ended() {
+            return;
+        }
         let busy = document.devices.iter().filter_map(|d| d.busy_share).reduce(f64::max);
         let watts = document.meters.iter().filter_map(|m| m.watts).reduce(f64::max);
         for (past, now) in [
@@ -216,9 +220,12 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
         View::Kernels => {
             let is_estimated =
                 document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
+            let is_over = document.has_ended();
             let mut titles = vec!["share", "time"];
             titles.extend(is_estimated.then_some("95%"));
-            titles.extend(["launches", "launch/s", "mean", "p95", "J/launch", "W", "+-", "kernel"]);
+            titles.push("launches");
+            titles.extend((!is_over).then_some("launch/s"));
+            titles.extend(["mean", "p95", "energy", "J/launch", "W", "+-", "kernel"]);
             let rows = document
                 .kernels
                 .iter()
@@ -228,16 +235,19 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                     let mut cells = vec![percent(k.share), estimated(k.total_ns, time)];
                     let width = || k.total_ns.filter(|t| t.estimated).as_ref().map(plus_minus);
                     cells.extend(is_estimated.then(|| dash(width())));
+                    cells.push(k.launches.to_string());
+                    cells.extend((!is_over).then(|| rate(k.launches_per_second)));
+                    // As the report calls it: there is no figure of it alone.
+                    let of_sum = k.joules_known.filter(|known| *known == "only-as-sum");
+                    let of = |joules: Option<Interval>, sum: &str| match joules {
+                        None if of_sum.is_some() => sum.to_owned(),
+                        joules => estimated(joules.map(measured), self::joules),
+                    };
                     cells.extend([
-                        k.launches.to_string(),
-                        rate(k.launches_per_second),
                         time_or_dash(k.mean_ns),
                         time_or_dash(k.p95_ns),
-                        match (k.joules_per_launch, k.joules_known) {
-                            // As the report calls it: there is no figure of it alone.
-                            (None, Some(word @ "only-as-sum")) => word.to_owned(),
-                            (of, _) => estimated(of.map(measured), joules),
-                        },
+                        of(k.joules, "-"),
+                        of(k.joules_per_launch, "only-as-sum"),
                         estimated(k.watts.map(measured), short),
                         dash(k.watts.as_ref().map(plus_minus)),
                         shown(name),

@@ -374,7 +374,8 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
             let (took, floor) = match floor.filter(|w| w.low <= drawn && drawn <= w.high) {
                 Some(w) => {
                     let floor = told(&w, |w| format!("{w:.1} W"));
-                    (told(&w.times(gaps.seconds), joules), format!(", at a floor of {floor}"))
+                    let took = w.times(gaps.joules / w.value);
+                    (told(&took, joules), format!(", at a floor of {floor}"))
                 }
                 None => (format!("about {}", joules(gaps.joules)), String::new()),
             };

@@ -12,6 +12,18 @@ pub struct Html {
     text: String,
 }
 
+/// Units that figures of pages have.
+const UNITS: [&str; 21] = [
+    "%", "ns", "µs", "ms", "s", "min", "h", "J", "mJ", "µJ", "nJ", "kJ", "MJ", "W", "mW", "kW",
+    "B", "kB", "MB", "GB", "GB/s",
+];
+
+/// Whether a word stays on the line of a number before it: its unit, or its thousands.
+fn stays(word: &str) -> bool {
+    let bare = word.trim_end_matches(['.', ',', ';', ':', ']', ')']);
+    UNITS.contains(&bare) || bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit())
+}
+
 impl Html {
     /// Markup, from a literal.
     pub fn raw(&mut self, markup: &'static str) -> &mut Self {
@@ -49,10 +61,24 @@ impl Html {
             match (code, parts.peek().is_some()) {
                 (true, true) => self.raw("<code>").put(part).raw("</code>"),
                 // One that is never closed is a character like others.
-                (true, false) => self.raw("`").put(part),
-                (false, _) => self.put(part),
+                (true, false) => self.raw("`").unbroken(part),
+                (false, _) => self.unbroken(part),
             };
             code = !code;
+        }
+        self
+    }
+
+    /// A text in which numbers are not torn from their units.
+    fn unbroken(&mut self, text: &str) -> &mut Self {
+        let mut last: Option<char> = None;
+        for (at, word) in text.split(' ').enumerate() {
+            if at > 0 {
+                let is_number = last.is_some_and(|c| c.is_ascii_digit());
+                self.raw(if is_number && stays(word) { "&nbsp;" } else { " " });
+            }
+            self.put(word);
+            last = word.chars().next_back();
         }
         self
     }

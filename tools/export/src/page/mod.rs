@@ -35,7 +35,7 @@ pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
 const SCRIPT_HASH: &str = "ZqCJYT2AbczJyB6gkSvlpdFpvD429zSe7nHM60ozTPU=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
-pub const STYLE_HASH: &str = "U3ozyq2fLW8ACuYUK2gm3yNpD6CV5i/gaXoJwr/0PbI=";
+pub const STYLE_HASH: &str = "caZjBQNJBs5CZSmW2xwo8tgaqXT/QY6cZ6NqtCL+ctE=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;
@@ -279,7 +279,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
             unknown.failed.as_deref().unwrap_or("a device has no readings that cover its work");
         figure("Energy", "not known", None, why);
     } else {
-        let all: f64 = measured.iter().filter_map(|d| d.measured_joules).sum();
+        let all: f64 = measured.iter().filter_map(|d| d.own_joules()).sum();
         let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());
         let (low, high) =
             groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
@@ -287,7 +287,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         let own = measured.iter().filter_map(|d| d.repetitions.as_ref());
         let repeated: f64 = own.filter(|r| r.from.is_none()).map(|r| r.joules).sum();
         if repeated > 0.0 {
-            more += &format!("; {} in repetitions", joules(repeated));
+            more += &format!("; without {} in repetitions", joules(repeated));
         }
         figure("Energy", &joules(all), Some(all), &more);
     }
@@ -296,7 +296,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
             let share = kernel
                 .share
                 .map_or(String::new(), |s| format!("{:.1} % of kernel time, ", 100.0 * s));
-            let more = format!("{share}{} launches", kernel.count);
+            let more = format!("{share}{} launches", tables::count(kernel.count as f64));
             figure("Longest kernel", &kernel.name, kernel.share, &more);
         }
         None => figure("Longest kernel", "none", None, "no kernel was launched"),
@@ -309,8 +309,12 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     if codes.len() > 3 {
         more.push(format!("{} more kinds", codes.len() - 3));
     }
-    more.push(format!("{errors} API call{} failed", if errors == 1 { "" } else { "s" }));
-    let more = more.join(", ");
+    let mut more = if more.is_empty() { "none".to_owned() } else { more.join(", ") };
+    // Calls that fail are no warnings: an application may expect it.
+    if errors > 0 {
+        more +=
+            &format!("; besides, {errors} API call{} failed", if errors == 1 { "" } else { "s" });
+    }
     figure("Warnings", &warnings.to_string(), Some(warnings as f64), &more);
 }
 

@@ -397,7 +397,9 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
                 .put(format_args!(" ({:+.1} %, ", a.differs * 100.0));
             page.raw(match a.agrees {
                 true => "within what both leave open",
-                false => "more than both leave open: intervals hold it",
+                false => {
+                    "more than both leave open, so that intervals are wide enough to hold both"
+                }
             });
             page.raw(").</p>\n");
         }

@@ -26,6 +26,11 @@ fn put(to: &mut impl Sink, name: &str, unit: &str, of: &Interval) {
     }
 }
 
+/// Whether joules are those of a row's kernel alone.
+fn are_of(joules: &Joules, row: &Commands) -> bool {
+    joules.names == [row.name.as_str()] && row.device.as_ref() == Some(&joules.device)
+}
+
 impl<W: Write> Pen<'_, '_, W> {
     /// The track, where there is anything for it. `report`: where launches were left out.
     pub(super) fn totals(&mut self, report: Option<&Report>, at: HostNs) -> io::Result<()> {
@@ -49,7 +54,7 @@ impl<W: Write> Pen<'_, '_, W> {
                 m.text(TRACK_NAME, TRACK);
             });
         })?;
-        for row in rows {
+        for row in &rows {
             self.at(at, TYPE_INSTANT, uuid, &row.name, "total", |to| {
                 if let Some(device) = &row.device {
                     to.put("device", Argument::Text(device));
@@ -63,9 +68,13 @@ impl<W: Write> Pen<'_, '_, W> {
                 if let Some(total) = row.estimate.as_ref().and_then(|e| e.total_ns.as_ref()) {
                     put(to, "total", "ns", total);
                 }
+                if let Some(joules) = joules.iter().find(|joules| are_of(joules, row)) {
+                    put(to, "energy", "J", &joules.all);
+                }
             })?;
         }
-        for joules in joules {
+        let told = |joules: &&&Joules| !rows.iter().any(|row| are_of(joules, row));
+        for joules in joules.iter().filter(told) {
             let name = match &joules.names[..] {
                 [one] => one.as_str(),
                 _ => "joules known only as a sum",

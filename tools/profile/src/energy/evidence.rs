@@ -265,7 +265,7 @@ pub fn apply(
         if floor.0 > 0.0 && moved > 0.0 {
             first.idle_seconds += moved / floor.0;
         }
-        if out.measured_joules.is_some_and(|all| moved < -BESIDE * all) {
+        if moved < -BESIDE * first.joules {
             out.notes.push(format!(
                 "launches ran beside each other: each counts with the floor for its own length, and {:.0} J of that are taken off the floor between launches",
                 -moved
