@@ -360,6 +360,37 @@ fn the_report_has_rows_by_rank_and_names_the_slowest() {
     assert!(hosts["places"]["imbalance"].is_null());
 }
 
+/// As `tools/bench/ranks.sh`, which does it with 64 ranks of a million launches.
+#[test]
+fn sums_of_ranks_with_many_launches_are_those_of_the_report() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let Some(python) = python(&stage) else { return };
+    let names: Vec<String> = (0..8).map(|rank| format!("rank{rank}.clscope")).collect();
+    for (rank, name) in names.iter().enumerate() {
+        let line = format!("enqueue_bench {} 1000 bare", 20_000 + 1000 * rank);
+        let run = stage.app(Mode::Preload, &format!("rank{rank}"), &line);
+        let run = run.env("CLSCOPE_DEVICE_TIMING", "event").env("PMI_RANK", rank.to_string());
+        run.run().success();
+        export(&stage, &[name]);
+    }
+    let run = stage.clscope(["report", "--by", "rank", "--format", "json"]).args(&names).run();
+    let report: Value = serde_json::from_str(&run.success().stdout).unwrap();
+    let query = "SELECT rank, count(*) FILTER (kind = 'NDRangeKernel')::BIGINT AS launches, \
+                 sum(duration_ns)::BIGINT AS ns FROM commands GROUP BY rank ORDER BY rank";
+    let asked = sql(&stage, &python, &[query, "data"]);
+    let rows = report["places"]["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), asked.len()), (names.len(), names.len()));
+    for (rank, (row, asked)) in rows.iter().zip(&asked).enumerate() {
+        assert_eq!(
+            (row["rank"].as_u64(), asked["rank"].as_u64()),
+            (Some(rank as u64), Some(rank as u64))
+        );
+        assert!(row["launches"].as_u64() >= Some(20_000 + 1000 * rank as u64), "{row}");
+        assert_eq!(row["launches"], asked["launches"], "rank {rank}");
+        assert_eq!(row["device_ns"]["value"].as_f64(), asked["ns"].as_f64(), "rank {rank}");
+    }
+}
+
 /// The names of all recipes.
 pub fn recipes() -> Vec<String> {
     let files = std::fs::read_dir(root().join("tools/query/recipes")).unwrap();
