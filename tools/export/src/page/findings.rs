@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::html::{Html, bytes, joules, time};
+use super::of_time;
 use super::tables::{count, percent, told};
 use clscope_models::explain::{MANY_LAUNCHES, SHORT_LAUNCH_NS};
 use clscope_profile::interval::Interval;
@@ -159,9 +160,10 @@ fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
     out.push(Said {
         class: "",
         text: format!(
-            "The host was blocked on devices for {}, {} of the time recorded, all threads together; {} of it in {} calls of {}{ran}.",
+            "The host was blocked on devices for {}, {} {}, all threads together; {} of it in {} calls of {}{ran}.",
             time(waited),
             percent(waited / wall),
+            of_time(report),
             time(f.time_ns.total as f64),
             count(f.calls as f64),
             f.name
@@ -190,9 +192,10 @@ fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
         out.push(Said {
             class: "",
             text: format!(
-                "Setting OpenCL up took {}, {} of the time recorded: {}.",
+                "Setting OpenCL up took {}, {} {}: {}.",
                 time(setting_up),
                 percent(setting_up / wall),
+                of_time(report),
                 longest.join(", ")
             ),
             remedy: Some(remedy.to_owned()),
@@ -207,11 +210,12 @@ fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
             continue;
         }
         let mut text = format!(
-            "{}: {} of host time in {} calls, {} of the time recorded.",
+            "{}: {} of host time in {} calls, {} {}.",
             f.name,
             time(ns(f)),
             count(f.calls as f64),
-            percent(ns(f) / wall)
+            percent(ns(f) / wall),
+            of_time(report)
         );
         let mean = kernels.times(1.0 / launches.max(1.0));
         let mut remedy = None;

@@ -318,6 +318,14 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     figure("Warnings", &warnings.to_string(), Some(warnings as f64), &more);
 }
 
+/// What shares of time are of.
+fn of_time(report: &Report) -> &'static str {
+    match report.repeated_ns {
+        Some(_) => "of the time recorded without repetitions",
+        None => "of the time recorded",
+    }
+}
+
 /// Part of the time recorded in which devices ran commands, estimated where sampling left some out.
 fn busy(figure: &mut Figure<'_>, report: &Report) {
     let used: Vec<_> = report.devices.iter().filter(|d| d.extent_ns > 0).collect();
@@ -341,10 +349,7 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
     };
     let n = used.len() as f64;
     let (share, busy) = (sum(|of| of.0).times(1.0 / n), sum(|of| of.1));
-    let of = match report.repeated_ns {
-        Some(_) => "of the time recorded without repetitions",
-        None => "of the time recorded",
-    };
+    let of = of_time(report);
     let of = match used.len() {
         1 => of.to_owned(),
         n => format!("{of}, mean of {n} devices"),
