@@ -285,7 +285,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
             groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
         let mut more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
         let own = measured.iter().filter_map(|d| d.repetitions.as_ref());
-        let repeated: f64 = own.filter(|r| r.from.is_none()).map(|r| r.joules).sum();
+        let repeated: f64 = own.map(|r| r.joules).sum();
         if repeated > 0.0 {
             more += &format!("; without {} in repetitions", joules(repeated));
         }

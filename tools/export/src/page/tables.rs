@@ -346,7 +346,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     more(page, device.classes.len());
     let floors =
         device.floors.iter().map(|f| (format!("floor: {}", f.name), Some(f.joules), Some(f)));
-    let own = device.repetitions.as_ref().filter(|r| r.from.is_none() && r.seconds > 0.0);
+    let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
     let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
     let rows = floors.chain(repeated).chain([(
         "not attributed".to_owned(),

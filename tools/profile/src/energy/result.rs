@@ -155,8 +155,8 @@ impl DeviceEnergy {
     /// Joules measured, without those of the recorder's repetitions.
     #[must_use]
     pub fn own_joules(&self) -> Option<f64> {
-        let repeated = self.repetitions.as_ref().filter(|r| r.from.is_none());
-        Some(self.measured_joules? - repeated.map_or(0.0, |r| r.joules))
+        let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
+        Some(self.measured_joules? - repeated)
     }
 }
 
