@@ -11,7 +11,7 @@ use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_names::Kernel;
 use clscope_trace::defs;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -20,6 +20,8 @@ use std::sync::mpsc;
 static FILTERING: AtomicBool = AtomicBool::new(false);
 /// Handles of kernels that the filter leaves out.
 static LEFT_OUT: ForkSafe<HashSet<usize>> = ForkSafe::new();
+/// Readable forms of the mangled names that were asked for: kernels are made again and again.
+static FORMS: ForkSafe<HashMap<String, Option<[String; 3]>>> = ForkSafe::new();
 /// Kernels whose resources are told, by [`number`].
 static DESCRIBED: ForkSafe<HashSet<u64>> = ForkSafe::new();
 
@@ -37,6 +39,9 @@ pub fn called(name: &str) -> Kernel<'_> {
     if !clscope_names::is_mangled(name) {
         return Kernel::with(name, None);
     }
+    if let Some(Some(forms)) = FORMS.with(|known| known.get(name).cloned()) {
+        return Kernel::with(name, forms);
+    }
     let (tell, told) = mpsc::sync_channel(1);
     let mangled = name.to_owned();
     let started = threads::spawn("clscope-names", move || {
@@ -49,7 +54,9 @@ pub fn called(name: &str) -> Kernel<'_> {
         );
         return Kernel::with(name, None);
     }
-    Kernel::with(name, told.recv().ok().flatten())
+    let forms = told.recv().ok().flatten();
+    FORMS.with(|known| known.insert(name.to_owned(), forms.clone()));
+    Kernel::with(name, forms)
 }
 
 /// Gives a kernel its id and name.

@@ -82,9 +82,9 @@ impl Requests {
         if self.buffered.contains(kernel) {
             return false;
         }
+        self.buffered.insert(Arc::clone(kernel));
         let called = called(kernel);
-        let wanted = asked.iter().any(|c| called.is_meant(&c.pattern));
-        wanted && self.buffered.insert(Arc::clone(kernel))
+        asked.iter().any(|c| called.is_meant(&c.pattern))
     }
 }
 
