@@ -6,7 +6,6 @@ use clscope_analysis::Trace;
 use clscope_analysis::time::{ProcessIndex, Span, Ticks};
 use clscope_profile::energy::result::Energy;
 use clscope_profile::interval::Interval;
-use clscope_trace::record::CommandKind;
 
 /// Repetitions one after the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +37,8 @@ pub fn batches(trace: &Trace<'_>, energy: &Energy) -> Vec<Batch> {
         let (definitions, mut hint) = (&of.definitions, 0);
         for replay in &definitions.replays {
             let device = definitions.clock_device(replay.queue).unwrap_or(0);
-            let kind = match replay.command {
-                0 => CommandKind::NdRange,
-                kind => CommandKind::from_u8(kind),
-            };
             // The names of the energy's classes.
-            let name = match kind.direction() {
+            let name = match replay.kind().direction() {
                 Some(way) => way.name().to_owned(),
                 None => definitions.kernel_name(replay.kernel).into_owned(),
             };

@@ -57,6 +57,13 @@ impl Document {
         !self.processes.is_empty() && self.processes.iter().all(|p| p.state == "ended")
     }
 
+    /// Whether the whole trace tells more than what was read bit by bit: joules, or totals of what
+    /// sampling left out in a run that has ended.
+    #[must_use]
+    pub fn lacks_the_whole(&self) -> bool {
+        !self.meters.is_empty() || self.has_ended() && self.kernels.iter().any(|k| k.left_out > 0)
+    }
+
     /// Gives each kernel its share of the time of all.
     pub(crate) fn share_kernels(&mut self) {
         let total = |kernel: &Kernel| kernel.total_ns.map(|t| t.value);

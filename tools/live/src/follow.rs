@@ -54,11 +54,9 @@ impl Merged {
         self.parts.push(known.clone());
     }
 
-    /// Their estimated time, no more than their queues can have run one after the other.
-    fn total(&self, sums: &CommandSums) -> Option<Interval> {
-        let of = interval(sums)?;
-        let most = self.queues.values().copied().sum::<Option<f64>>();
-        Some(most.filter(|_| of.estimated).map_or(of, |most| of.map(|ns| ns.min(most))))
+    /// The most nanoseconds that they can have run one after the other, where that is known.
+    fn most_ns(&self) -> Option<f64> {
+        self.queues.values().copied().sum()
     }
 }
 
@@ -269,7 +267,7 @@ impl Follower {
         for ((name, device), merged) in kernels {
             let mut sums = CommandSums::default();
             merged.parts.iter().for_each(|part| sums.merge(part));
-            let total = merged.total(&sums);
+            let total = total(&sums, merged.most_ns());
             let launches = merged.enqueued;
             self.now.launches += launches;
             let key = (name, device);
@@ -305,7 +303,8 @@ impl Follower {
         });
         out.display_names = Names::new(out.kernels.iter().map(|k| k.name.as_str())).display();
         for (kind, merged) in others {
-            let sums = CommandSums::together(merged.parts.clone());
+            let most = merged.most_ns();
+            let sums = CommandSums::together(merged.parts);
             let rate = self
                 .rate(seconds, merged.bytes, |b| b.transfers.get(&kind).copied().unwrap_or(0))
                 .filter(|_| merged.bytes > 0);
@@ -317,7 +316,7 @@ impl Follower {
                 timed: sums.time.count(),
                 bytes: merged.bytes,
                 timed_ns: ns(sums.time.total()),
-                total_ns: merged.total(&sums),
+                total_ns: total(&sums, most),
                 bytes_per_second: rate,
             });
         }
@@ -470,8 +469,11 @@ impl Follower {
     }
 }
 
-fn interval(sums: &CommandSums) -> Option<Interval> {
-    Some(Interval { estimated: sums.left_out() > 0, ..sums.total()?.into() })
+/// Time of commands: an estimate is no more than `most_ns`, which their queues can have run.
+fn total(sums: &CommandSums, most_ns: Option<f64>) -> Option<Interval> {
+    let of = Interval { estimated: sums.left_out() > 0, ..sums.total()?.into() };
+    let most = most_ns.filter(|_| of.estimated);
+    Some(most.map_or(of, |most| of.map(|ns| ns.min(most))))
 }
 
 fn ns(total: u128) -> u64 {

@@ -265,11 +265,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
             );
         }
         for a in &r.agreement {
-            let verdict = if a.agrees {
-                "within what both leave open"
-            } else {
-                "more than both leave open, so that intervals are wide enough to hold both"
-            };
+            let verdict = a.verdict();
             let _ = writeln!(
                 out,
                 "  {}: repetitions make it {} above the floor, the run measured {} ({:+.1}%, {verdict})",

@@ -28,14 +28,10 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
     for text in follower.changes() {
         output::say(format_args!("the run was changed: {text}"));
     }
-    let is_estimated = document.has_ended() && document.kernels.iter().any(|k| k.left_out > 0);
-    if !document.meters.is_empty() || is_estimated {
+    if document.lacks_the_whole() {
         let begin = Instant::now();
         Whole::of(&target.path, args.energy.options())?.enter(&mut document, Duration::ZERO);
-        // Joules of what has ended do not grow old.
-        let age = document.joules_age_ns.filter(|_| !document.has_ended());
-        let age = age.map(|_| begin.elapsed().as_nanos() as u64);
-        document.joules_age_ns = age;
+        document.joules_age_ns = document.joules_age_ns.map(|_| begin.elapsed().as_nanos() as u64);
     }
     sorted(&mut document, args.sort);
     match args.format {

@@ -137,8 +137,7 @@ impl Screen {
 
     fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<()> {
         let mut document = follower.poll(&|stem| target.state(stem))?;
-        let is_estimated = document.has_ended() && document.kernels.iter().any(|k| k.left_out > 0);
-        if self.asked.is_none() && (is_estimated || !document.meters.is_empty()) {
+        if self.asked.is_none() && document.lacks_the_whole() {
             self.asked = Some(
                 Asked::of(&target.path, self.energy.options()).context("cannot start a thread")?,
             );

@@ -395,13 +395,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
             page.put(joules(a.predicted_joules)).raw(" above the floor, the run measured ");
             page.put(joules(a.measured_joules))
                 .put(format_args!(" ({:+.1} %, ", a.differs * 100.0));
-            page.raw(match a.agrees {
-                true => "within what both leave open",
-                false => {
-                    "more than both leave open, so that intervals are wide enough to hold both"
-                }
-            });
-            page.raw(").</p>\n");
+            page.raw(a.verdict()).raw(").</p>\n");
         }
     }
     let refused: BTreeSet<(&str, &str)> = (device.replays.iter())

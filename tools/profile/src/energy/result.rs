@@ -283,6 +283,17 @@ pub struct Agreement {
     pub agrees: bool,
 }
 
+impl Agreement {
+    /// Whether the two agree, in words.
+    #[must_use]
+    pub const fn verdict(&self) -> &'static str {
+        match self.agrees {
+            true => "within what both leave open",
+            false => "more than both leave open, so that intervals are wide enough to hold both",
+        }
+    }
+}
+
 /// Classes that have one figure together.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -88,10 +88,7 @@ pub fn repeated(
     shown: impl Fn(&str, &[u64]) -> String,
     mut at: impl FnMut(u64) -> HostNs,
 ) -> Repeated {
-    let kind = match replay.command {
-        0 => CommandKind::NdRange,
-        kind => CommandKind::from_u8(kind),
-    };
+    let kind = replay.kind();
     let (shape, name) = match kind.direction() {
         Some(way) => {
             let sizes = vec![kind as u64, u64::from(size_class(replay.bytes))];

@@ -1,6 +1,7 @@
 //! What definitions hold several of: arguments, frames of call sites, batches, counts.
 
 use crate::field::Field;
+use crate::record::CommandKind;
 
 /// Defines a plain part of a definition, written field by field.
 macro_rules! parts {
@@ -90,6 +91,17 @@ impl Field for Frame {
     }
     fn get(from: &mut &[u8]) -> Option<Self> {
         Some(Self { module: u32::get(from)?, address: u64::get(from)? })
+    }
+}
+
+impl super::Replay {
+    /// What was repeated: launches, in traces that do not tell.
+    #[must_use]
+    pub fn kind(&self) -> CommandKind {
+        match self.command {
+            0 => CommandKind::NdRange,
+            kind => CommandKind::from_u8(kind),
+        }
     }
 }
 
