@@ -26,7 +26,7 @@ impl DemangleWrite for Bounded {
 }
 
 fn with(name: &str, options: DemangleOptions) -> Option<String> {
-    if !name.starts_with("_Z") || name.len() > MOST {
+    if !crate::is_mangled(name) || name.len() > MOST {
         return None;
     }
     let parse = ParseOptions::default().recursion_limit(DEPTH);

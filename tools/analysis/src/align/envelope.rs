@@ -108,7 +108,12 @@ struct Hulls {
 impl Hulls {
     /// `None` where no effort is left for them.
     fn new(bounds: &[Bound], effort: &Effort) -> Option<Self> {
-        Self { low: Self::low(bounds), high: Self::high(bounds) }.paid(bounds.len(), effort)
+        Self::of(bounds).paid(bounds.len(), effort)
+    }
+
+    /// Whatever the effort.
+    fn of(bounds: &[Bound]) -> Self {
+        Self { low: Self::low(bounds), high: Self::high(bounds) }
     }
 
     /// `None` where no effort is left for hulls of so many bounds. It is counted as if all were
@@ -355,7 +360,7 @@ fn steady(bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
 /// Length of the longest prefix that one straight line satisfies.
 fn longest(bounds: &[Bound], effort: &Effort) -> usize {
     let mut good = 1.min(bounds.len());
-    let mut hulls = Hulls { low: Hulls::low(&bounds[..good]), high: Hulls::high(&bounds[..good]) };
+    let mut hulls = Hulls::of(&bounds[..good]);
     // The hulls of a longer prefix, where a line meets it.
     let fits = |hulls: &Hulls, good: usize, n: usize| {
         let longer = hulls.extended(&bounds[good..n]);
@@ -395,7 +400,7 @@ fn without_false(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Bound>, usize
     }
     let most = (bounds.len() / FALSE_PART).max(FALSE_FEW);
     let mut kept = bounds.to_vec();
-    let mut hulls = Hulls { low: Hulls::low(&kept), high: Hulls::high(&kept) };
+    let mut hulls = Hulls::of(&kept);
     for dropped in 0..=most {
         hulls = hulls.paid(kept.len(), effort)?;
         let (slope, room) = hulls.best();
@@ -565,8 +570,8 @@ mod tests {
                 })
                 .collect();
             let all = |bounds: &[Bound]| (Hulls::low(bounds), Hulls::high(bounds));
-            let mut hulls = Hulls { low: Hulls::low(&bounds), high: Hulls::high(&bounds) };
-            let half = Hulls { low: Hulls::low(&bounds[..2]), high: Hulls::high(&bounds[..2]) };
+            let mut hulls = Hulls::of(&bounds);
+            let half = Hulls::of(&bounds[..2]);
             let longer = half.extended(&bounds[2..]);
             assert_eq!((longer.low, longer.high), all(&bounds));
             for _ in 0..bounds.len() {
