@@ -8,6 +8,7 @@ use crate::abi::entry::{H, P};
 use crate::facts::arguments::{self, Argument, Kernel, Memory as Kind, Shared, ask};
 use crate::facts::info;
 use crate::runtime::functions as api;
+use clscope_trace::ids::hex;
 use serde_json::{Value, json};
 use std::ptr::null_mut;
 
@@ -65,10 +66,6 @@ fn argument_number(slot: usize, kernel: H, index: u32, name: u32) -> Option<u32>
     // SAFETY: as above.
     let code = unsafe { ask(kernel, index, name, size_of::<u32>(), to, null_mut()) };
     (code == 0).then_some(number)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Reach {

@@ -31,6 +31,13 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     p[i..].iter().all(|c| *c == '*')
 }
 
+/// Whether a name is meant by what a user wrote: the whole name by a pattern with `*` or `?`, any part
+/// of it by anything else.
+#[must_use]
+pub fn is_meant(wanted: &str, name: &str) -> bool {
+    if wanted.contains(['*', '?']) { matches(wanted, name) } else { name.contains(wanted) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +54,19 @@ mod tests {
             ("**", "x", true),
         ] {
             assert_eq!(matches(pattern, name), is, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn without_either_any_part_of_a_name_is_meant() {
+        for (wanted, name, is) in [
+            ("scale", "vec_scale_2", true),
+            ("scale*", "vec_scale_2", false),
+            ("*scale*", "vec_scale_2", true),
+            ("", "x", true),
+            ("b?", "ab", false),
+        ] {
+            assert_eq!(is_meant(wanted, name), is, "{wanted} {name}");
         }
     }
 }

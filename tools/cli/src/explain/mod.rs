@@ -118,14 +118,9 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
         .collect()
 }
 
-/// Whether a name is meant.
-fn matches(wanted: &str, name: &str) -> bool {
-    if wanted.contains(['*', '?']) { pattern::matches(wanted, name) } else { name.contains(wanted) }
-}
-
 /// Whether a kernel of an output is meant, by whichever of its names.
 pub fn is_meant(view: &View<'_>, wanted: &str, name: &str) -> bool {
-    view.names().any(name, |name| matches(wanted, name))
+    view.names().any(name, |name| pattern::is_meant(wanted, name))
 }
 
 /// Runs the command.

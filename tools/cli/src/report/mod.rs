@@ -239,10 +239,8 @@ impl Shown {
     }
 
     fn matches(&self, name: &str) -> bool {
-        let meant = |p: &str, name: &str| {
-            if p.contains(['*', '?']) { pattern::matches(p, name) } else { name.contains(p) }
-        };
-        self.pattern.as_deref().is_none_or(|p| self.names.any(name, |name| meant(p, name)))
+        let is_meant = |p: &str| self.names.any(name, |name| pattern::is_meant(p, name));
+        self.pattern.as_deref().is_none_or(is_meant)
     }
 }
 

@@ -4,6 +4,7 @@ use super::{ExportError, Parts, after, before, origin, part_of, view};
 use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
+use clscope_trace::ids::hex;
 use std::fmt::Write as _;
 
 /// A text as a literal of Python: ASCII alone.
@@ -195,12 +196,8 @@ fn given(of: &Parts<'_>, argument: &Argument) -> String {
     let index = argument.index;
     let value = match &argument.given {
         Given::Value { value, .. } => {
-            let hex: String = bytes_of_hex(value)
-                .unwrap_or_default()
-                .iter()
-                .map(|b| format!("{b:02x}"))
-                .collect();
-            format!("bytes.fromhex(\"{hex}\")")
+            let value = hex(&bytes_of_hex(value).unwrap_or_default());
+            format!("bytes.fromhex(\"{value}\")")
         }
         Given::Local { bytes } => format!("cl.LocalMemory({bytes})"),
         Given::Null { .. } | Given::Svm { .. } => "None".to_owned(),
