@@ -335,6 +335,7 @@ fn posterior(total: f64, error: f64, mean: &[f64], own: &[f64], common: &[f64]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn batch(watts: f64, period: f64) -> Repetition {
         Repetition {
@@ -511,5 +512,59 @@ mod tests {
         let share = inside as f64 / f64::from(all);
         assert!((0.93..=0.995).contains(&share), "{share} of {all}");
         assert!(width / f64::from(all) < 0.05, "{}", width / f64::from(all));
+    }
+
+    /// Joules of a member with their standard error.
+    fn known() -> impl Strategy<Value = (f64, f64)> {
+        (10.0f64..1000.0, 0.001f64..0.2).prop_map(|(joules, share)| (joules, share * joules))
+    }
+
+    fn members(known: &[(f64, f64)]) -> Vec<Member> {
+        known.iter().map(|&known| Member { busy: 1.0, known: Some(known) }).collect()
+    }
+
+    /// Whether no standard error is smaller than before.
+    fn none_narrower(before: &Reconciled, after: &Reconciled) -> bool {
+        let mut pairs = before.members.iter().zip(&after.members);
+        pairs.all(|(before, after)| after.1 >= before.1 * (1.0 - 1e-9))
+    }
+
+    proptest! {
+        /// Intervals never shrink for want of evidence: where the run agrees, a larger error of any
+        /// repetition or of the run's sum narrows no member's interval.
+        #[test]
+        fn more_doubt_narrows_no_interval(
+            known in prop::collection::vec(known(), 1..6),
+            off in -1.0f64..1.0, error in 0.001f64..0.1,
+            which in any::<prop::sample::Index>(), more in 1.0f64..20.0,
+        ) {
+            let predicted: f64 = known.iter().map(|k| k.0).sum();
+            let sum = (predicted + off * COMMON * predicted, error * predicted);
+            let before = reconcile(sum, &members(&known));
+            let mut doubted = known.clone();
+            doubted[which.index(known.len())].1 *= more;
+            let member = reconcile(sum, &members(&doubted));
+            let run = reconcile((sum.0, sum.1 * more), &members(&known));
+            for after in [member, run] {
+                prop_assert!(before.agrees && after.agrees, "{before:?} {after:?}");
+                prop_assert!(after.members.iter().all(|m| m.0 > 0.0), "{after:?}");
+                prop_assert!(none_narrower(&before, &after), "{before:?} {after:?}");
+            }
+        }
+
+        /// Evidence that is put in the place of other evidence hides no contradiction: the further the
+        /// run's sum lies beyond what repetitions say, the wider every interval.
+        #[test]
+        fn contradiction_narrows_no_interval(
+            known in prop::collection::vec(known(), 1..6),
+            error in 0.001f64..0.1, off in 0.0f64..2.0, further in 0.0f64..2.0,
+        ) {
+            let predicted: f64 = known.iter().map(|k| k.0).sum();
+            let at = |off: f64| {
+                reconcile((predicted * (1.0 + off), error * predicted), &members(&known))
+            };
+            let (near, far) = (at(off), at(off + further));
+            prop_assert!(none_narrower(&near, &far), "{near:?} {far:?}");
+        }
     }
 }
