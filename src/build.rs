@@ -1,4 +1,5 @@
 //! Link arguments of the recorder.
+#![forbid(unsafe_code)]
 fn main() {
     // Threads that outlive a dlclose still run our destructors of thread data, and loaders keep
     // pointers to us.

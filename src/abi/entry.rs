@@ -4,7 +4,10 @@ use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::RESULT_UNKNOWN;
 use std::ffi::{CStr, c_void};
 
-/// An OpenCL handle. Never dereferenced by us.
+/// An OpenCL handle. Never dereferenced by the recorder, so that functions which look one up or hand it
+/// to the runtime are safe: whether it is live is the application's promise to the runtime, made by the
+/// call in which it came, or the recorder's own where it holds a reference. What reads or writes
+/// through a pointer that it is given is `unsafe`, or takes a reference instead.
 pub type H = *mut c_void;
 /// Any other pointer, a function pointer among them: passed on as it is.
 pub type P = *mut c_void;

@@ -29,8 +29,10 @@ fn references(context: H, change: i64) -> Option<i64> {
     changed.flatten()
 }
 
-fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &[u64]) {
-    // SAFETY: errcode_ret is NULL or was written by the call.
+/// # Safety
+/// `errcode` is NULL, or was written by the call.
+unsafe fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &[u64]) {
+    // SAFETY: the caller's promise.
     let code = unsafe { context.code(errcode) };
     let end = crate::recording::now();
     let mut context_id = 0;
@@ -76,7 +78,8 @@ pub unsafe fn clCreateContext(
     if context.is_null() {
         pair.refused();
     }
-    created(site, entered, context, errcode_ret, &[u64::from(num_devices)]);
+    // SAFETY: errcode_ret is NULL or was written.
+    unsafe { created(site, entered, context, errcode_ret, &[u64::from(num_devices)]) };
     context
 }
 
@@ -129,7 +132,8 @@ pub unsafe fn clCreateContextFromType(
     if context.is_null() {
         pair.refused();
     }
-    created(site, entered, context, errcode_ret, &[device_type]);
+    // SAFETY: errcode_ret is NULL or was written.
+    unsafe { created(site, entered, context, errcode_ret, &[device_type]) };
     context
 }
 

@@ -2,6 +2,7 @@
 //! looks whether it is still mapped when the host begins to wait. Memory that an allocator keeps mapped
 //! after it was freed looks like any other. Refuses to judge: whether a transfer was known to be
 //! complete by then, the reader knows.
+#![forbid(unsafe_code)]
 
 use super::checked::{place, tell, wanted};
 use crate::abi::entry::P;

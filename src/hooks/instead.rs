@@ -177,7 +177,7 @@ macro_rules! stand_ins {
 }
 
 use Memory::{Buffer, Image, Pipe, Sampler};
-use beside::{Command, What};
+use beside::{Command, Enqueue, What, slot_of};
 
 stand_ins! {
     before {
@@ -403,7 +403,7 @@ stand_ins! {
             waits: (count, list),
             what: What::Launch { kernel, dimensions, sizes: [offset, global, local] },
             // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
-            run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), e) },
+            run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), slot_of(e)) },
             live: &live,
         });
     clEnqueueTask(kernel: H, count: u32, list: *const H)
@@ -412,25 +412,25 @@ stand_ins! {
             waits: (count, list),
             what: What::Launch { kernel, dimensions: 1, sizes: [null(), &raw const ONE, &raw const ONE] },
             // SAFETY: as above.
-            run: &|q, e| unsafe { real(q, kernel, 0, null(), e) },
+            run: &|q, e| unsafe { real(q, kernel, 0, null(), slot_of(e)) },
             live: &live,
         });
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); host_memory::lent(blocking, to, size); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.
-            &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), e) });
+            &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), slot_of(e)) });
     clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); host_memory::lent(blocking, from, size); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), e) });
+            &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), slot_of(e)) });
     clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueCopyBuffer, at, size, there); queue }, (count, list), K::CopyBuffer, size as u64, &[from, to],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, from, to, at, there, size, 0, null(), e) });
+            &|q, e| unsafe { real(q, from, to, at, there, size, 0, null(), slot_of(e)) });
     clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueFillBuffer, offset, size, 0); queue }, (count, list), K::FillBuffer, size as u64, &[buffer],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), e) });
+            &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), slot_of(e)) });
     clEnqueueReadBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: three sizes each, by the specification.
@@ -443,7 +443,7 @@ stand_ins! {
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[buffer],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, to, 0, null(), e) });
+            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, to, 0, null(), slot_of(e)) });
     clEnqueueWriteBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -456,7 +456,7 @@ stand_ins! {
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[buffer],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, from, 0, null(), e) });
+            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, from, 0, null(), slot_of(e)) });
     clEnqueueCopyBufferRect(from: H, to: H, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, to_row: usize, to_slice: usize, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -469,7 +469,7 @@ stand_ins! {
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, 1) }, &[from, to],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, from, to, at, there, region, row, slice, to_row, to_slice, 0, null(), e) });
+            &|q, e| unsafe { real(q, from, to, at, there, region, row, slice, to_row, to_slice, 0, null(), slot_of(e)) });
     clEnqueueReadImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -482,7 +482,7 @@ stand_ins! {
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, to, 0, null(), e) });
+            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, to, 0, null(), slot_of(e)) });
     clEnqueueWriteImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, from: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -495,7 +495,7 @@ stand_ins! {
             // SAFETY: three sizes, by the specification.
             unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
             // SAFETY: as above.
-            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), e) });
+            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), slot_of(e)) });
     }
     changed {
     clBuildProgram build;
@@ -557,7 +557,7 @@ fn transfer<'a>(
     kind: K,
     bytes: u64,
     of: &'a [H],
-    run: &'a dyn Fn(H, *mut H) -> i32,
+    run: &'a Enqueue<'a>,
 ) -> Option<Command<'a>> {
     Some(Command { queue, waits, what: What::Transfer { kind, bytes, of }, run, live: &live })
 }

@@ -13,11 +13,14 @@ use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
 
 /// Bytes of an element of an image of this cl_image_format; 0 if the format is not known to us.
-pub fn element_size(format: P) -> u64 {
+///
+/// # Safety
+/// `format` is NULL, or points to a cl_image_format.
+pub unsafe fn element_size(format: P) -> u64 {
     if format.is_null() {
         return 0;
     }
-    // SAFETY: a cl_image_format is two cl_uint; the runtime has accepted it.
+    // SAFETY: the caller's promise; a cl_image_format is two cl_uint.
     let (order, kind) = unsafe { (*format.cast::<u32>(), *format.cast::<u32>().add(1)) };
     let channels = match order {
         cl::CL_R | cl::CL_A | cl::CL_Rx | cl::CL_INTENSITY | cl::CL_LUMINANCE | cl::CL_DEPTH => 1,

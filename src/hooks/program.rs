@@ -244,7 +244,10 @@ pub unsafe fn clCreateProgramWithBuiltInKernels(
 
 /// Notes how a program was built. The log is asked for only where the build failed: it can be long,
 /// and asking is a call.
-fn built(site: Site, program: H, options: P, result: i32) {
+///
+/// # Safety
+/// As [`text_of`].
+unsafe fn built(site: Site, program: H, options: P, result: i32) {
     let mut log = String::new();
     if result != 0 {
         let real = api::clGetProgramBuildInfo.own(site.slot);
@@ -289,18 +292,22 @@ fn built(site: Site, program: H, options: P, result: i32) {
     define(defs::Build {
         program: objects::id(program),
         function: site.function,
-        options: text_of(options),
+        // SAFETY: the caller's promise.
+        options: unsafe { text_of(options) },
         result,
         log,
     });
 }
 
-/// The options of a build that the runtime has read.
-fn text_of(options: P) -> String {
+/// The options of a build.
+///
+/// # Safety
+/// `options` is NULL, or a C string.
+unsafe fn text_of(options: P) -> String {
     if options.is_null() {
         return String::new();
     }
-    // SAFETY: the runtime has read the options as a C string.
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned()
 }
 
@@ -341,7 +348,8 @@ pub unsafe fn clBuildProgram(
     let end = recording::now();
     // Whether a failed build calls back differs between runtimes: the pair is left to them.
     if readable(code) {
-        guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+        // SAFETY: the runtime has read the options as a C string.
+        guard::unseen(|| guard::protect((), || unsafe { built(site, program, options, code) }));
     }
     entered.call_at(site.function, code, &[objects::word(program), u64::from(num_devices)], end);
     code
@@ -397,7 +405,8 @@ pub unsafe fn clCompileProgram(
         guard::unseen(|| {
             guard::protect((), || {
                 if let Ok(unit) = &mut unit {
-                    unit.options = text_of(options);
+                    // SAFETY: the runtime has read the options as a C string.
+                    unit.options = unsafe { text_of(options) };
                 }
                 compiled::compiled(program, unit);
             });
@@ -405,7 +414,8 @@ pub unsafe fn clCompileProgram(
     }
     if let Some(entered) = entered {
         if readable(code) {
-            guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+            // SAFETY: as above.
+            guard::unseen(|| guard::protect((), || unsafe { built(site, program, options, code) }));
         }
         entered.call_at(
             site.function,
@@ -464,14 +474,16 @@ pub unsafe fn clLinkProgram(
             false => unsafe { std::slice::from_raw_parts(programs, num_programs as usize) },
         };
         guard::unseen(|| {
-            guard::protect((), || compiled::linked(program, from, &text_of(options)));
+            // SAFETY: the runtime has read the options as a C string.
+            guard::protect((), || compiled::linked(program, from, &unsafe { text_of(options) }));
         });
     }
     let words = [objects::word(context), u64::from(num_devices), u64::from(num_programs)];
     let recorded = entered.is_some();
     made(site, entered, program, code, context, "link", Vec::new, &words);
     if recorded && code == 0 {
-        guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+        // SAFETY: as above.
+        guard::unseen(|| guard::protect((), || unsafe { built(site, program, options, code) }));
     }
     program
 }

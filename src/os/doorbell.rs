@@ -1,5 +1,6 @@
 //! Sleeping until there is something to do: one thread waits, any thread wakes it. Nobody who rings
 //! waits for anything, and nothing that was announced before a ring is missed.
+#![forbid(unsafe_code)]
 
 use super::sync::{AtomicU32, Ordering, strictly};
 

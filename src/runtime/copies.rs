@@ -10,7 +10,7 @@ use std::ffi::{CString, c_void};
 /// What is asked: whether the copy records this process. A parameter that no specification has.
 pub const RECORDS: u32 = 0x636c_7363;
 
-type GetLayerInfo = unsafe extern "C" fn(u32, usize, P, *mut usize) -> i32;
+type GetLayerInfo = unsafe extern "C-unwind" fn(u32, usize, P, *mut usize) -> i32;
 
 /// The file of another copy that records this process or is about to, if there is one.
 pub fn recording() -> Option<CString> {
@@ -19,11 +19,14 @@ pub fn recording() -> Option<CString> {
         let ask = loaders::defined(&library, c"clGetLayerInfo");
         // A look-up in a handle also searches what the object depends on.
         let own = objects::holding(ask, |_, name| name == file.as_c_str()).unwrap_or(false);
-        own && answers(ask)
+        // SAFETY: another copy's own export, as was looked up.
+        own && unsafe { answers(ask) }
     })
 }
 
-fn answers(ask: *mut c_void) -> bool {
+/// # Safety
+/// `ask` is a function `clGetLayerInfo`.
+unsafe fn answers(ask: *mut c_void) -> bool {
     // SAFETY: the function of this name has this signature in every layer.
     let ask = unsafe { std::mem::transmute::<*mut c_void, GetLayerInfo>(ask) };
     let (mut answer, mut size) = (0u32, 0usize);

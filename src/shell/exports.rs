@@ -88,25 +88,28 @@ macro_rules! body {
             returned
         }
     };
-    (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, element: $element:expr, keep: [$($keep:expr),*] }) => {
+    (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, format: $format:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             let Some(entered) = guard::enter(Site { slot: S, function: $id }) else {
                 // SAFETY: the application's own call, arguments untouched.
                 let returned = unsafe { real($($arg),*) };
-                hooks::created_unrecorded(returned, || $element);
+                // SAFETY: the call succeeded: a given format is one that the runtime has read.
+                hooks::created_unrecorded(returned, || unsafe { hooks::element_size($format) });
                 return returned;
             };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
             let code = unsafe { returned.code($errcode) };
-            let id = u64::from(objects::created(returned, if code == 0 { $element } else { 0 }));
+            // SAFETY: as above.
+            let element = if code == 0 { unsafe { hooks::element_size($format) } } else { 0 };
+            let id = u64::from(objects::created(returned, element));
             entered.call($id, code, &[id, $($keep),*]);
             returned
         }
     };
-    (create_event $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, element: $element:expr, keep: [$($keep:expr),*] }) => {
+    (create_event $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, format: $format:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.

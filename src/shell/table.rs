@@ -31,12 +31,12 @@ entries! {
     hook 17 clRetainCommandQueue(command_queue: H) -> i32 { }
     hook 18 clReleaseCommandQueue(command_queue: H) -> i32 { }
     hook 19 clGetCommandQueueInfo(command_queue: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { }
-    create 20 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }
-    create 21 clCreateBufferWithProperties(context: H, properties: P, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }
-    create 22 clCreateSubBuffer(buffer: H, flags: u64, buffer_create_type: u32, buffer_create_info: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(buffer), flags as u64, buffer_create_type as u64] }
-    create 23 clCreateImage(context: H, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64] }
-    create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64] }
-    create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
+    create 20 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, size as u64] }
+    create 21 clCreateBufferWithProperties(context: H, properties: P, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, size as u64] }
+    create 22 clCreateSubBuffer(buffer: H, flags: u64, buffer_create_type: u32, buffer_create_info: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(buffer), flags as u64, buffer_create_type as u64] }
+    create 23 clCreateImage(context: H, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64] }
+    create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64] }
+    create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
     plain 26 clRetainMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
     plain 27 clReleaseMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
     call 28 clGetSupportedImageFormats(context: H, flags: u64, image_type: u32, num_entries: u32, image_formats: P, num_image_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64, image_type as u64, num_entries as u64] }
@@ -46,7 +46,7 @@ entries! {
     hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 { }
     call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64, size as u64, alignment as u64] }
     plain 34 clSVMFree(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
-    create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context)] }
+    create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context)] }
     plain 36 clRetainSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
     plain 37 clReleaseSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
     plain 38 clGetSamplerInfo(sampler: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(sampler), small: [(param_name, 16)], keep: [objects::word(sampler), param_name as u64] }
@@ -451,8 +451,8 @@ entries! {
     }
     hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> H { }
     hook 104 clSetCommandQueueProperty(command_queue: H, properties: u64, enable: u32, old_properties: P) -> i32 { }
-    create 105 clCreateImage2D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_row_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_row_pitch as u64] }
-    create 106 clCreateImage3D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_depth: usize, image_row_pitch: usize, image_slice_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_depth as u64, image_row_pitch as u64, image_slice_pitch as u64] }
+    create 105 clCreateImage2D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_row_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_row_pitch as u64] }
+    create 106 clCreateImage3D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_depth: usize, image_row_pitch: usize, image_slice_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_depth as u64, image_row_pitch as u64, image_slice_pitch as u64] }
     enqueue 107 clEnqueueMarker(command_queue: H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -472,7 +472,7 @@ entries! {
     plain 110 clUnloadCompiler() -> i32 { object: 0, small: [], keep: [] }
     hook 111 clGetExtensionFunctionAddress(func_name: P) -> H { }
     hook 112 clCreateCommandQueue(context: H, device: H, properties: u64, errcode_ret: *mut i32) -> H { }
-    create 113 clCreateSampler(context: H, normalized_coords: u32, addressing_mode: u32, filter_mode: u32, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), normalized_coords as u64, addressing_mode as u64, filter_mode as u64] }
+    create 113 clCreateSampler(context: H, normalized_coords: u32, addressing_mode: u32, filter_mode: u32, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), normalized_coords as u64, addressing_mode as u64, filter_mode as u64] }
     enqueue 114 clEnqueueTask(command_queue: H, kernel: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -488,9 +488,9 @@ entries! {
         keep: [objects::word(command_queue), objects::word(kernel)],
     }
     call 115 clGetDeviceIDsFromD3D10KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 116 clCreateFromD3D10BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64] }
-    create 117 clCreateFromD3D10Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    create 118 clCreateFromD3D10Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 116 clCreateFromD3D10BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64] }
+    create 117 clCreateFromD3D10Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 118 clCreateFromD3D10Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
     enqueue 119 clEnqueueAcquireD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -520,9 +520,9 @@ entries! {
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 121 clGetDeviceIDsFromD3D11KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 122 clCreateFromD3D11BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64] }
-    create 123 clCreateFromD3D11Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    create 124 clCreateFromD3D11Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 122 clCreateFromD3D11BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64] }
+    create 123 clCreateFromD3D11Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 124 clCreateFromD3D11Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
     enqueue 125 clEnqueueAcquireD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -552,7 +552,7 @@ entries! {
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 127 clGetDeviceIDsFromDX9MediaAdapterKHR(platform: H, num_media_adapters: usize, media_adapter_type: P, media_adapters: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), num_media_adapters as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
-    create 128 clCreateFromDX9MediaSurfaceKHR(context: H, flags: usize, adapter_type: usize, surface_info: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, adapter_type as u32 as u64, plane as u32 as u64] }
+    create 128 clCreateFromDX9MediaSurfaceKHR(context: H, flags: usize, adapter_type: usize, surface_info: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, adapter_type as u32 as u64, plane as u32 as u64] }
     enqueue 129 clEnqueueAcquireDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -582,7 +582,7 @@ entries! {
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 131 clGetDeviceIDsFromDX9INTEL(platform: H, dx9_device_source: usize, dx9_object: P, dx9_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), dx9_device_source as u32 as u64, dx9_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: H, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
+    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: H, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
     enqueue 133 clEnqueueAcquireDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -611,8 +611,8 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
-    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: H, display: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), sync as u64, display as u64] }
-    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: H, eglimage: H, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
+    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: H, display: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64, display as u64] }
+    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: H, eglimage: H, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
     enqueue 137 clEnqueueAcquireEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -709,7 +709,7 @@ entries! {
     }
     call 153 clGetKernelSubGroupInfoKHR(in_kernel: H, in_device: H, param_name: usize, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(in_kernel), objects::word(in_device), param_name as u32 as u64, input_value_size as u64] }
     call 154 clGetKernelSuggestedLocalWorkSizeKHR(command_queue: H, kernel: H, work_dim: usize, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { errcode: null_mut(), keep: [objects::word(command_queue), objects::word(kernel), work_dim as u32 as u64] }
-    create 155 clCreateSemaphoreWithPropertiesKHR(context: H, sema_props: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context)] }
+    create 155 clCreateSemaphoreWithPropertiesKHR(context: H, sema_props: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context)] }
     enqueue 156 clEnqueueWaitSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -771,7 +771,7 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
     }
-    create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, size as u64] }
+    create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64] }
     call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
     plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
     hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: usize, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { }
@@ -833,15 +833,15 @@ entries! {
     }
     plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u32 as u64] }
     plain 174 clSetKernelExecInfoARM(kernel: H, param_name: usize, param_value_size: usize, param_value: P) -> i32 { object: objects::id(kernel), small: [(param_name, 16)], keep: [objects::word(kernel), param_name as u32 as u64] }
-    create 175 clCreateAcceleratorINTEL(context: H, accelerator_type: usize, descriptor_size: usize, descriptor: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), accelerator_type as u32 as u64, descriptor_size as u64] }
+    create 175 clCreateAcceleratorINTEL(context: H, accelerator_type: usize, descriptor_size: usize, descriptor: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), accelerator_type as u32 as u64, descriptor_size as u64] }
     plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(accelerator), small: [(param_name, 16)], keep: [objects::word(accelerator), param_name as u32 as u64] }
     plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
     plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
-    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), sync as u64] }
+    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64] }
     plain 180 clGetGLContextInfoKHR(properties: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: 0, small: [(param_name, 16)], keep: [param_name as u32 as u64] }
-    create 181 clCreateFromGLBuffer(context: H, flags: usize, bufobj: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, bufobj as u32 as u64] }
-    create 182 clCreateFromGLTexture(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
-    create 183 clCreateFromGLRenderbuffer(context: H, flags: usize, renderbuffer: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, renderbuffer as u32 as u64] }
+    create 181 clCreateFromGLBuffer(context: H, flags: usize, bufobj: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, bufobj as u32 as u64] }
+    create 182 clCreateFromGLTexture(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    create 183 clCreateFromGLRenderbuffer(context: H, flags: usize, renderbuffer: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, renderbuffer as u32 as u64] }
     plain 184 clGetGLObjectInfo(memobj: H, gl_object_type: P, gl_object_name: P) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
     plain 185 clGetGLTextureInfo(memobj: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(memobj), small: [(param_name, 16)], keep: [objects::word(memobj), param_name as u32 as u64] }
     enqueue 186 clEnqueueAcquireGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -872,10 +872,10 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
-    create 188 clCreateFromGLTexture2D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
-    create 189 clCreateFromGLTexture3D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    create 188 clCreateFromGLTexture2D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    create 189 clCreateFromGLTexture3D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
     call 190 clGetDeviceIDsFromVA_APIMediaAdapterINTEL(platform: H, media_adapter_type: usize, media_adapter: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), media_adapter_type as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
-    create 191 clCreateFromVA_APIMediaSurfaceINTEL(context: H, flags: usize, surface: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, plane as u32 as u64] }
+    create 191 clCreateFromVA_APIMediaSurfaceINTEL(context: H, flags: usize, surface: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, plane as u32 as u64] }
     enqueue 192 clEnqueueAcquireVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
@@ -981,7 +981,7 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), size as u64, advice as u32 as u64],
     }
-    create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: usize, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, size as u64] }
+    create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: usize, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64] }
     hook 207 clCreateCommandBufferKHR(num_queues: usize, queues: *const H, properties: P, errcode_ret: *mut i32) -> H { }
     plain 208 clFinalizeCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
     plain 209 clRetainCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
@@ -1015,7 +1015,7 @@ entries! {
     plain 223 clGetCommandBufferInfoKHR(command_buffer: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(command_buffer), small: [(param_name, 16)], keep: [objects::word(command_buffer), param_name as u32 as u64] }
     plain 224 clUpdateMutableCommandsKHR(command_buffer: H, num_configs: usize, config_types: P, configs: P) -> i32 { object: objects::id(command_buffer), small: [(num_configs, 21)], keep: [objects::word(command_buffer), num_configs as u32 as u64] }
     plain 225 clGetMutableCommandInfoKHR(command: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(command), small: [(param_name, 16)], keep: [objects::word(command), param_name as u32 as u64] }
-    create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: usize, num_queues: usize, queues: *const H, num_handles: usize, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(command_buffer), automatic as u32 as u64, num_queues as u32 as u64, num_handles as u32 as u64] }
+    create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: usize, num_queues: usize, queues: *const H, num_handles: usize, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(command_buffer), automatic as u32 as u64, num_queues as u32 as u64, num_handles as u32 as u64] }
     call 227 clSetContentSizeBufferPoCL(buffer: H, content_size_buffer: H) -> i32 { errcode: null_mut(), keep: [objects::word(buffer), objects::word(content_size_buffer)] }
     call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: usize, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), svm_type_index as u32 as u64, size as u64] }
     call 229 clSVMFreeWithPropertiesKHR(context: H, properties: P, flags: usize, ptr: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64] }

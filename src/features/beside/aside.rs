@@ -42,6 +42,11 @@ impl Calls {
     }
 }
 
+/// Where a runtime writes an event that is wanted; NULL for one that is not.
+pub fn slot_of(event: Option<&mut H>) -> *mut H {
+    event.map_or(null_mut(), std::ptr::from_mut)
+}
+
 /// The outcome of a call as a sentence.
 pub fn said(what: &str, code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
@@ -144,18 +149,19 @@ impl Aside {
 
     /// Puts every buffer back, whatever was tried.
     pub fn put_back(&self) -> Result<(), String> {
-        let restored = self.restore(|_| true, null_mut());
+        let restored = self.restore(|_| true, None);
         let finished = self.finish();
         said("restoring the buffers", restored)?;
         finished
     }
 
-    /// Enqueues the copies of some back, by their index; the last one gives its event.
-    pub fn restore(&self, which: impl Fn(usize) -> bool, event: *mut H) -> i32 {
+    /// Enqueues the copies of some back, by their index; the last one gives its event, where wanted.
+    pub fn restore(&self, which: impl Fn(usize) -> bool, event: Option<&mut H>) -> i32 {
+        let event = slot_of(event);
         let last = (0..self.saved.len()).rev().find(|at| which(*at));
         for (at, s) in self.saved.iter().enumerate().filter(|(at, _)| which(*at)) {
             let event = if Some(at) == last { event } else { null_mut() };
-            // SAFETY: live buffers of that size.
+            // SAFETY: live buffers of that size; the event's slot is borrowed for this call, or NULL.
             let code = unsafe {
                 (self.calls.copy)(self.queue, s.copy, s.buffer, 0, 0, s.bytes, 0, null(), event)
             };

@@ -10,7 +10,7 @@
 mod aside;
 pub mod program;
 
-pub use aside::{Aside, Calls, Saved, said};
+pub use aside::{Aside, Calls, Saved, said, slot_of};
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
@@ -24,13 +24,15 @@ use clscope_trace::record::CommandKind;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Enqueues a command on another queue, without waiting, with an event where wanted.
+pub type Enqueue<'a> = dyn Fn(H, Option<&mut H>) -> i32 + 'a;
+
 /// A command as the application wrote it.
 pub struct Command<'a> {
     pub queue: H,
     pub waits: (u32, *const H),
     pub what: What<'a>,
-    /// Enqueues it on another queue, without waiting, with an event where wanted.
-    pub run: &'a dyn Fn(H, *mut H) -> i32,
+    pub run: &'a Enqueue<'a>,
     /// Whether a queue still is the application's.
     pub live: &'a dyn Fn(H) -> bool,
 }

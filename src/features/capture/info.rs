@@ -1,5 +1,6 @@
 //! Names of the API's constants as `launch.json` writes them, and what it says of platform, device
 //! and queue.
+#![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;

@@ -1,5 +1,6 @@
 //! Owns what a capture holds of the kernel's program: every form that is known of it. Refuses
 //! programs of which there is none, such as built-in kernels.
+#![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;

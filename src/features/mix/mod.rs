@@ -228,8 +228,8 @@ fn launched(
     let copy = shadow.kernel(slot, name)?;
     for (index, argument) in &kernel.arguments {
         let code = match argument {
-            Argument::Value(bytes) => copy.set(*index, bytes.len(), bytes.as_ptr().cast()),
-            Argument::Local(size) => copy.set(*index, *size, null()),
+            Argument::Value(bytes) => copy.set(*index, bytes),
+            Argument::Local(size) => copy.set_local(*index, *size),
             Argument::Object(object) => copy.set_object(*index, *object),
             Argument::Shared(_) => continue,
         };
@@ -237,7 +237,7 @@ fn launched(
     }
     let counters = shadow.counters(slot, aside, &copy)?;
     let mut event: H = null_mut();
-    let run = copy.enqueue(aside.queue, sizes, &mut event);
+    let run = copy.enqueue(aside.queue, sizes, Some(&mut event));
     let finished = aside.finish();
     if !event.is_null() {
         out.counted_ns = aside.length(event).filter(|_| run == 0 && finished.is_ok());

@@ -4,7 +4,7 @@
 //! leads here.
 
 use super::super::beside::program;
-use super::super::beside::{Aside, Sizes, said};
+use super::super::beside::{Aside, Sizes, said, slot_of};
 use super::verbose;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
@@ -327,21 +327,32 @@ impl Drop for Copy {
 }
 
 impl Copy {
-    pub fn set(&self, index: u32, size: usize, value: *const u8) -> i32 {
-        // SAFETY: a kernel of ours, and a value of that size, or NULL as the application gave.
-        unsafe { (self.set)(self.kernel, index, size, value.cast_mut().cast()) }
+    /// Sets an argument to a value.
+    pub fn set(&self, index: u32, value: &[u8]) -> i32 {
+        // SAFETY: a kernel of ours, and as many bytes as are said.
+        unsafe { (self.set)(self.kernel, index, value.len(), value.as_ptr().cast_mut().cast()) }
+    }
+
+    /// Sets an argument to so many bytes of local memory.
+    pub fn set_local(&self, index: u32, bytes: usize) -> i32 {
+        // SAFETY: a kernel of ours; NULL stands for local memory.
+        unsafe { (self.set)(self.kernel, index, bytes, null_mut()) }
     }
 
     pub fn set_object(&self, index: u32, object: H) -> i32 {
-        self.set(index, size_of::<H>(), (&raw const object).cast())
+        self.set(index, &(object as usize).to_ne_bytes())
     }
 
-    /// Launches it.
-    pub fn enqueue(&self, queue: H, sizes: &Sizes, event: *mut H) -> i32 {
+    /// Launches it, with an event where wanted.
+    pub fn enqueue(&self, queue: H, sizes: &Sizes, event: Option<&mut H>) -> i32 {
         let of = |sizes: &[u64]| sizes.iter().map(|n| *n as usize).collect::<Vec<usize>>();
         let (offset, global, local) = (of(&sizes.offset), of(&sizes.global), of(&sizes.local));
         let at = |given: &[usize]| if given.is_empty() { null() } else { given.as_ptr() };
-        // SAFETY: a queue and a kernel of ours, as many sizes as dimensions.
+        if [&local, &offset].iter().any(|sizes| !sizes.is_empty() && sizes.len() != global.len()) {
+            return cl::CL_INVALID_WORK_DIMENSION;
+        }
+        // SAFETY: a queue and a kernel of ours; each array is NULL or has as many sizes as dimensions;
+        // the event's slot is borrowed for this call, or NULL.
         unsafe {
             (self.launch)(
                 queue,
@@ -352,7 +363,7 @@ impl Copy {
                 at(&local),
                 0,
                 null(),
-                event,
+                slot_of(event),
             )
         }
     }
@@ -380,7 +391,7 @@ impl Counters {
             let kernel = shadow.kernel(slot, dump)?;
             said("setting the buffer for counters", kernel.set_object(0, self.buffer))?;
             let sizes = Sizes { global: vec![words as u64], ..Sizes::default() };
-            said("copying the counters", kernel.enqueue(aside.queue, &sizes, null_mut()))?;
+            said("copying the counters", kernel.enqueue(aside.queue, &sizes, None))?;
             aside.finish()?;
         }
         let mut out = vec![0u64; words];

@@ -1,5 +1,6 @@
 //! Whether a launch may have the work-group size that is asked for, by the rules of
 //! clEnqueueNDRangeKernel (OpenCL 3.0, section 5.8.3). Refuses to choose another size.
+#![forbid(unsafe_code)]
 
 use super::super::beside::Sizes;
 use crate::abi::constants as cl;

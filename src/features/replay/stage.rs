@@ -7,7 +7,7 @@
 //! first did is written without regard to what was there. Batches of restorations alone tell what
 //! restoring takes.
 
-use super::super::beside::{Aside, Calls, Saved, said};
+use super::super::beside::{Aside, Calls, Enqueue, Saved, said};
 use crate::abi::entry::H;
 use crate::os::threads;
 use crate::recording;
@@ -34,8 +34,8 @@ pub struct Stage<'a> {
     /// What they held before the first launch and after, where that is known.
     before: Option<Vec<u64>>,
     after: Option<Vec<u64>>,
-    /// Enqueues what is repeated on a queue, with an event where wanted.
-    command: &'a dyn Fn(H, *mut H) -> i32,
+    /// What is repeated.
+    command: &'a Enqueue<'a>,
 }
 
 /// Bytes of a buffer that are read back to compare what two launches left: all of a small one, of
@@ -62,7 +62,7 @@ impl<'a> Stage<'a> {
         slot: usize,
         calls: Calls,
         theirs: H,
-        command: &'a dyn Fn(H, *mut H) -> i32,
+        command: &'a Enqueue<'a>,
     ) -> Result<Self, String> {
         Ok(Self {
             aside: Aside::new(slot, calls, theirs)?,
@@ -90,7 +90,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Enqueues those back that need it; the last one gives its event.
-    fn restore(&self, event: *mut H) -> i32 {
+    fn restore(&self, event: Option<&mut H>) -> i32 {
         self.aside.restore(|at| self.needs.get(at).is_none_or(|need| need.restored), event)
     }
 
@@ -141,7 +141,7 @@ impl<'a> Stage<'a> {
     }
 
     fn once(&self) -> Result<(), String> {
-        said("the repeated command", (self.command)(self.aside.queue, null_mut()))?;
+        said("the repeated command", (self.command)(self.aside.queue, None))?;
         self.finish()
     }
 
@@ -201,13 +201,13 @@ impl<'a> Stage<'a> {
         for _ in 0..3 {
             if self.restores() {
                 let begin = recording::now();
-                said("restoring the buffers", self.restore(null_mut()))?;
+                said("restoring the buffers", self.restore(None))?;
                 self.finish()?;
                 let took = nanoseconds(recording::now().wrapping_sub(begin));
                 host = if host == 0 { took } else { took.min(host) };
             }
             let mut event: H = null_mut();
-            said("the repeated command", (self.command)(self.aside.queue, &mut event))?;
+            said("the repeated command", (self.command)(self.aside.queue, Some(&mut event)))?;
             if event.is_null() {
                 return Err("the runtime gave no event".to_owned());
             }
@@ -267,12 +267,12 @@ impl<'a> Stage<'a> {
                 .checked_div(complete)
                 .map_or(1, |each| (recording::ticks_of(5_000_000) / each.max(1)).clamp(1, 2000));
             for i in 0..stretch {
-                let event = if i + 1 == stretch { &raw mut *mark } else { null_mut() };
+                let event = (i + 1 == stretch).then_some(&mut *mark);
                 failed = match each {
                     None => self.restore(event),
                     Some(each) => {
                         let first = if count.is_multiple_of(each.max(1)) && self.restores() {
-                            self.restore(null_mut())
+                            self.restore(None)
                         } else {
                             0
                         };

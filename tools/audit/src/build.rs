@@ -1,5 +1,6 @@
 //! Link arguments of the shim: it must need no other library, not even libc, because it is loaded
 //! into a name space of its own, before anything else, in every process.
+#![forbid(unsafe_code)]
 fn main() {
     // Nothing of the C start-up files or libraries: ld.so calls the la_* functions and that is all.
     println!("cargo:rustc-link-arg-cdylib=-nostartfiles");

@@ -177,8 +177,8 @@ mod place {
 }
 
 type Handle = *mut c_void;
-type Plain = unsafe extern "C" fn(Handle) -> i32;
-type Launch = unsafe extern "C" fn(
+type Plain = unsafe extern "C-unwind" fn(Handle) -> i32;
+type Launch = unsafe extern "C-unwind" fn(
     Handle,
     Handle,
     u32,
@@ -189,9 +189,9 @@ type Launch = unsafe extern "C" fn(
     *const Handle,
     *mut Handle,
 ) -> i32;
-type CreateQueue = unsafe extern "C" fn(Handle, Handle, u64, *mut i32) -> Handle;
+type CreateQueue = unsafe extern "C-unwind" fn(Handle, Handle, u64, *mut i32) -> Handle;
 type InitLayer =
-    unsafe extern "C" fn(u32, *const *const c_void, *mut u32, *mut *const *const c_void) -> i32;
+    unsafe extern "C-unwind" fn(u32, *const *const c_void, *mut u32, *mut *const *const c_void) -> i32;
 
 /// The runtime below the recorder. None of it does anything that takes time.
 mod stub {
@@ -199,14 +199,14 @@ mod stub {
 
     static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-    pub unsafe extern "C" fn succeeds(_: Handle) -> i32 {
+    pub unsafe extern "C-unwind" fn succeeds(_: Handle) -> i32 {
         0
     }
     /// CL_INVALID_OPERATION: for everything that the self-test does not use.
-    pub unsafe extern "C" fn refuses() -> i32 {
+    pub unsafe extern "C-unwind" fn refuses() -> i32 {
         -59
     }
-    pub unsafe extern "C" fn create_queue(_: Handle, _: Handle, _: u64, code: *mut i32) -> Handle {
+    pub unsafe extern "C-unwind" fn create_queue(_: Handle, _: Handle, _: u64, code: *mut i32) -> Handle {
         if !code.is_null() {
             // SAFETY: the caller's errcode_ret.
             unsafe { *code = 0 };
@@ -215,7 +215,7 @@ mod stub {
     }
     /// An event of each launch whose caller wants one; runtimes too hand out the same addresses
     /// again.
-    pub unsafe extern "C" fn launch(
+    pub unsafe extern "C-unwind" fn launch(
         _: Handle,
         _: Handle,
         _: u32,
@@ -234,7 +234,7 @@ mod stub {
         0
     }
     /// Every event is complete: CL_EVENT_COMMAND_EXECUTION_STATUS gives CL_COMPLETE.
-    pub unsafe extern "C" fn event_info(
+    pub unsafe extern "C-unwind" fn event_info(
         _: Handle,
         _: u32,
         size: usize,
@@ -247,7 +247,7 @@ mod stub {
         }
         0
     }
-    pub unsafe extern "C" fn profiling_info(
+    pub unsafe extern "C-unwind" fn profiling_info(
         _: Handle,
         which: u32,
         size: usize,
@@ -293,10 +293,10 @@ fn self_test(recorder: &Path) -> Result<Measured, OverheadError> {
     if taken != 0 || above.is_null() || (entries as usize) < place::ENTRIES {
         return Err(OverheadError::Refused { code: taken, functions: entries });
     }
-    // SAFETY: the recorder gave a table of so many functions, each of its place's type, which the
-    // callers below name.
+    // SAFETY: the recorder gave a table of so many functions.
     let above = unsafe { std::slice::from_raw_parts(above, place::ENTRIES) };
-    let mut measured = Measured { load_ns, ..time(&below, above) };
+    // SAFETY: both tables hold functions of their places' types: the stubs above, and the recorder's.
+    let mut measured = Measured { load_ns, ..unsafe { time(&below, above) } };
     // The first call makes the trace; it was made by `time`.
     measured.first_call_ns = measured.first_call_ns.max(0.0);
     Ok(measured)
@@ -309,8 +309,13 @@ const CALLS: usize = 100_000;
 /// Fewer than an enqueue would look after itself: the wait behind them harvests.
 const LAUNCHES: usize = 1_000;
 
-fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
-    // SAFETY: the table's place holds a function of this type; so do those of the following three.
+/// Times calls of the recorder's functions against those of the stubs.
+///
+/// # Safety
+/// Each table has [`place::ENTRIES`] places, and those that are named here hold functions of the
+/// types that OpenCL gives them.
+unsafe fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
+    // SAFETY: the caller's promise; so it is for the following three.
     let plain = |table: &[*const c_void]| unsafe {
         std::mem::transmute::<*const c_void, Plain>(table[place::RETAIN_MEM_OBJECT])
     };

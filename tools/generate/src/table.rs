@@ -292,16 +292,16 @@ fn row(command: &RegistryCommand) -> Row {
         };
     }
     if returns_object {
-        let element = match (command.parameter("image_format"), command.returns.as_str()) {
-            (Some(_), "cl_mem") => "hooks::element_size(image_format)",
-            _ => "0",
+        let format = match (command.parameter("image_format"), command.returns.as_str()) {
+            (Some(_), "cl_mem") => "image_format",
+            _ => "null_mut()",
         };
         let class = if command.returns == "cl_event" { "create_event" } else { "create" };
         return Row {
             class,
             fields: named(&[
                 ("errcode", errcode),
-                ("element", element),
+                ("format", format),
                 ("keep", &format!("[{}]", words(&keep))),
             ]),
             arguments,
@@ -540,7 +540,7 @@ mod tests {
         let rows = rows(&commands()).unwrap();
         for row in [
             "hook 0 clFinish(command_queue: H) -> i32 { }",
-            "create 1 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }",
+            "create 1 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, size as u64] }",
             "        kind: CommandKind::ReadBuffer,\n        object: buffer,\n        object2: null_mut(),\n        bytes: size as u64,\n        blocking: blocking_read,\n        waits: (num_events_in_wait_list, event_wait_list),\n        event: event,",
             "plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(device), small: [(param_name, 16)],",
             // A whole word, cut to its width where it is kept; `type` is no name in Rust.

@@ -15,8 +15,8 @@ macro_rules! entry_points {
      => later $($late:ident = $late_name:literal ( $($late_arg:ty),* ) -> $late_ret:ty;)*) => {
         /// The entry points, resolved once. Those of versions after 1.2 may be absent.
         pub struct Api {
-            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-            $(pub(super) $late: Option<unsafe extern "C" fn($($late_arg),*) -> $late_ret>,)*
+            $(pub(super) $field: unsafe extern "C-unwind" fn($($arg),*) -> $ret,)*
+            $(pub(super) $late: Option<unsafe extern "C-unwind" fn($($late_arg),*) -> $late_ret>,)*
             // Never closed: the pointers above point into it, and runtimes keep threads of their
             // own that would lose their code.
             _library: ManuallyDrop<Library>,
@@ -29,11 +29,11 @@ macro_rules! entry_points {
                 let library = unsafe { Library::new(path)? };
                 $(
                     // SAFETY: the symbol has the type that the OpenCL 1.2 specification gives it.
-                    let $field = unsafe { *library.get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
+                    let $field = unsafe { *library.get::<unsafe extern "C-unwind" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
                 )*
                 $(
                     // SAFETY: as above, of the version that has the function.
-                    let $late = unsafe { library.get::<unsafe extern "C" fn($($late_arg),*) -> $late_ret>(concat!($late_name, "\0").as_bytes()).ok().map(|f| *f) };
+                    let $late = unsafe { library.get::<unsafe extern "C-unwind" fn($($late_arg),*) -> $late_ret>(concat!($late_name, "\0").as_bytes()).ok().map(|f| *f) };
                 )*
                 Ok(Api { $($field,)* $($late,)* _library: ManuallyDrop::new(library) })
             }
@@ -41,8 +41,8 @@ macro_rules! entry_points {
     };
 }
 
-type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
-type BuildNotify = Option<unsafe extern "C" fn(Handle, *mut c_void)>;
+type Notify = Option<unsafe extern "C-unwind" fn(*const c_char, *const c_void, usize, *mut c_void)>;
+type BuildNotify = Option<unsafe extern "C-unwind" fn(Handle, *mut c_void)>;
 
 /// `cl_image_format`.
 #[repr(C)]

@@ -29,7 +29,7 @@ impl Session {
         &self,
         kernel: &Kernel,
         range: &Range,
-        event: *mut crate::api::Handle,
+        event: Option<&mut crate::api::Handle>,
     ) -> Result<(), ClError> {
         let dimensions = range.global.len();
         let same =
@@ -47,7 +47,8 @@ impl Session {
         let pointer = |sizes: &Option<Vec<usize>>| {
             sizes.as_ref().map_or(std::ptr::null(), |sizes| sizes.as_ptr())
         };
-        // SAFETY: each array that is given has one size for each dimension and outlives the call.
+        // SAFETY: each array that is given has one size for each dimension and outlives the call, and so
+        // does the event's slot, where there is one.
         let code = unsafe {
             (self.api.enqueue_kernel)(
                 self.queue,
@@ -58,7 +59,7 @@ impl Session {
                 pointer(&range.local),
                 0,
                 std::ptr::null(),
-                event,
+                event.map_or(std::ptr::null_mut(), std::ptr::from_mut),
             )
         };
         checked(CALL, object(), code)
@@ -70,7 +71,7 @@ impl Session {
     /// What the runtime returned.
     pub fn launch_over(&self, kernel: &Kernel, range: &Range) -> Result<Event, ClError> {
         let mut event = std::ptr::null_mut();
-        self.enqueue(kernel, range, &mut event)?;
+        self.enqueue(kernel, range, Some(&mut event))?;
         Ok(Event { api: std::sync::Arc::clone(&self.api), handle: event })
     }
 
@@ -79,7 +80,7 @@ impl Session {
     /// # Errors
     /// What the runtime returned.
     pub fn launch_over_untimed(&self, kernel: &Kernel, range: &Range) -> Result<(), ClError> {
-        self.enqueue(kernel, range, std::ptr::null_mut())
+        self.enqueue(kernel, range, None)
     }
 }
 

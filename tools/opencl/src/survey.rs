@@ -103,11 +103,11 @@ pub fn driver(name: &OsStr) -> Answer {
 }
 
 type Handle = *mut c_void;
-type GetIds = unsafe extern "C" fn(u32, *mut Handle, *mut u32) -> i32;
-type GetInfo = unsafe extern "C" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-type GetDevices = unsafe extern "C" fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32;
-type GetExtension = unsafe extern "C" fn(*const std::ffi::c_char) -> *mut c_void;
-type GetLoaderInfo = unsafe extern "C" fn(u32, usize, *mut c_void, *mut usize) -> i32;
+type GetIds = unsafe extern "C-unwind" fn(u32, *mut Handle, *mut u32) -> i32;
+type GetInfo = unsafe extern "C-unwind" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+type GetDevices = unsafe extern "C-unwind" fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32;
+type GetExtension = unsafe extern "C-unwind" fn(*const std::ffi::c_char) -> *mut c_void;
+type GetLoaderInfo = unsafe extern "C-unwind" fn(u32, usize, *mut c_void, *mut usize) -> i32;
 
 // Values of the registry's enums.
 const CL_DEVICE_TYPE: u32 = 0x1000;

@@ -1,6 +1,7 @@
 //! `clscope bench model` and `clscope bench idle`: the parameters of a device, measured, kept, shown,
 //! taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that is
 //! `clscope-microbench`.
+#![forbid(unsafe_code)]
 
 use super::{Args, Progress, choose_device};
 use crate::output::{json, say, screen, write_whole};

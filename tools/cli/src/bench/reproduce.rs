@@ -1,6 +1,7 @@
 //! `clscope bench --reproduce`: runs experiments of the reference documents one by one, within a budget,
 //! and goes on after a failure. Owns their order, what is shared between them, and the files; refuses
 //! to know what they measure: that is `clscope_microbench::reproduce`.
+#![forbid(unsafe_code)]
 
 use super::{Args, Progress, choose_device, counted, output, png, settings};
 use crate::output::{json, say, write_whole};

@@ -1,5 +1,6 @@
 //! What `clscope kernel` says while it measures joules, which may take minutes: before it begins how
 //! long it takes at most, and on a terminal a line every few seconds.
+#![forbid(unsafe_code)]
 
 use crate::output::say;
 use std::cell::Cell;

@@ -1,4 +1,5 @@
 //! Owns the figures of several runs as text for people.
+#![forbid(unsafe_code)]
 
 use crate::report::energy::{dash, si};
 use crate::report::table::{Table, time};

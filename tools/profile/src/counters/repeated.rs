@@ -1,6 +1,7 @@
 //! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside others
 //! and only a common mean is known, its mean is that of the batches in which it ran alone. Refuses
 //! batches between whose launches buffers were restored: the restoring is in their counts.
+#![forbid(unsafe_code)]
 
 use super::result::{Source, Value};
 use crate::energy::activity::Device;

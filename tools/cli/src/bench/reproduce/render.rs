@@ -1,4 +1,5 @@
 //! Experiments of the documents for people: the list, curves as sparklines, numbers side by side.
+#![forbid(unsafe_code)]
 
 use super::super::output::number;
 use super::super::walks::{aligned, sparkline};

@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 use super::*;
 use crate::cl::DeviceFacts;
 use crate::golden::MAXWELL;

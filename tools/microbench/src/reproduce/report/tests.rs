@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 use super::seen::Seen;
 use super::*;
 use crate::cl::DeviceKind;
