@@ -80,7 +80,7 @@ fn known<R: Default>(run: impl FnOnce(&mut Known) -> R) -> R {
 }
 
 /// A memory object or sampler was made.
-pub fn made(handle: H, memory: Memory) {
+pub fn memory_created(handle: H, memory: Memory) {
     if !handle.is_null() {
         known(|k| k.memory.insert(handle as usize, memory));
     }

@@ -17,7 +17,7 @@ static ORIGINS: ForkSafe<HashMap<usize, &'static str>> = ForkSafe::new();
 
 /// A program was made: from `source`, `il`, a `binary`, names of kernels (`built-in`) or others
 /// (`linked`).
-pub fn made(program: H, origin: &'static str) {
+pub fn program_created(program: H, origin: &'static str) {
     if !program.is_null() {
         ORIGINS.with(|known| known.insert(program as usize, origin));
         compiled::forget(program);

@@ -20,7 +20,7 @@ use clscope_oa::config::{Node, Uuid, find_loaded, nodes};
 use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
 use clscope_oa::device::DrmFile;
 use clscope_oa::open::{self as oa, GpuClock};
-use clscope_oa::{CounterSource, CounterWindow, OaError, Reading};
+use clscope_oa::{CounterSource, CounterWindow, OaError, Published};
 use clscope_readings::{Blocks, Clocks, counter_source};
 use clscope_sensors::{Clock as _, Roots, System};
 use clscope_trace::sensors::{
@@ -283,7 +283,13 @@ impl State {
             // Not from `clscope record`: nothing but the configuration is known yet.
             about = sensors::CounterSource {
                 uuid: about.uuid,
-                format: opened.generation.0.widest_format().layout(Reading::Tables).name.to_owned(),
+                format: opened
+                    .generation
+                    .0
+                    .widest_format()
+                    .layout(Published::Tables)
+                    .name
+                    .to_owned(),
                 generation: format!("{:?}", opened.generation.0),
                 pci: node.pci.clone(),
                 ..counter_source(&opened.sampler)

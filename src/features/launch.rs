@@ -120,7 +120,7 @@ pub fn plan<'a>(
 #[inline(never)]
 fn why_not(
     queue: Option<&'static Queue>,
-    device: Option<&'static device_time::Device>,
+    device: Option<&'static device_time::DeviceTime>,
 ) -> Option<Untimed> {
     let switched =
         || queue.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed));

@@ -16,7 +16,7 @@ use crate::settings::config;
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::files::{Files, ReadAt};
 use clscope_sensors::rapl::perf::{PerfCounter, PerfOpener};
-use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
+use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
 use clscope_sensors::{Clock as _, Roots, System, doctor};
 use std::io;
 use std::path::Path;

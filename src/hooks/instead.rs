@@ -191,31 +191,31 @@ stand_ins! {
     }
     after {
     clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
-            arguments::made(made, Buffer);
+            arguments::memory_created(made, Buffer);
             if told() && flags & USE_HOST_POINTER != 0 {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
     clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
-            arguments::made(made, Buffer);
+            arguments::memory_created(made, Buffer);
             if told() && flags & USE_HOST_POINTER != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
             }
         };
     clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H, names(buffer) |made| {
-            arguments::made(made, Buffer);
+            arguments::memory_created(made, Buffer);
             if told() {
                 // SAFETY: the runtime has read what it made the sub-buffer of.
                 unsafe { checked::part(id::clCreateSubBuffer, made, kind, info) }
             }
         };
-    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
-    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
-    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
-    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Image);
-    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Pipe);
-    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H, names(c) |made| arguments::made(made, Sampler);
-    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H, names(c) |made| arguments::made(made, Sampler);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
+    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Pipe);
+    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Sampler);
+    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Sampler);
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32, names(kernel) |code| {
             // SAFETY: the runtime has read the argument where it took it.
             unsafe { arguments::argument(kernel, index, size, value, code) }
@@ -320,12 +320,12 @@ stand_ins! {
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H, names(c) |made| ();
     clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H, names(c) |made| ();
-    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "source"); replace::options::program_made(made); };
-    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H, names(c) |made| { programs::made(made, "binary"); replace::options::program_made(made); };
-    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::made(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { programs::made(made, "built-in"); replace::options::program_made(made); };
-    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c) |made| { programs::made(made, "linked"); replace::options::program_made(made); };
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "source"); replace::options::program_made(made); };
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "binary"); replace::options::program_made(made); };
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "built-in"); replace::options::program_made(made); };
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
             // SAFETY: the runtime has read the list.

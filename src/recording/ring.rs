@@ -17,7 +17,7 @@ use crate::os::undisturbed::undisturbed;
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
-use records::put;
+use records::put_words;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -350,7 +350,7 @@ fn tell_drops(t: &Thread) {
         if count > 0 {
             let words = record::dropped(count, reason, 0);
             // The ring has just been emptied: there is room.
-            put(t, &words);
+            put_words(t, &words);
             publish(t, t.last.get(), (words.len() * 8) as u64);
         }
     }

@@ -94,7 +94,7 @@ extern "C" fn at_exit() {
         sampler::end();
         counters::end();
         recording.files.define(&clscope_clock::anchor(recording.clock).into());
-        let pending = times.map_or(0, device_time::Device::pending);
+        let pending = times.map_or(0, device_time::DeviceTime::pending);
         recording.files.define(&Exit { ticks: recording::now(), pending }.into());
         meta::finish(recording);
     });

@@ -47,7 +47,7 @@ fn below(path: &Path) -> PathBuf {
 
 /// Modules that could forbid unsafe code and do not, of files with their texts. What a module forbids
 /// is forbidden in those below it.
-fn careless<'a>(files: &'a [(PathBuf, String)]) -> Vec<&'a Path> {
+fn careless(files: &[(PathBuf, String)]) -> Vec<&Path> {
     let forbidding: Vec<PathBuf> = files
         .iter()
         .filter(|(_, text)| forbids(text))
@@ -85,7 +85,9 @@ fn all() -> Vec<(PathBuf, String)> {
 fn modules_without_unsafe_code_forbid_it() {
     // Tests and examples are programs of their own, of which nothing is shipped.
     let shipped = |path: &Path| {
-        !path.components().any(|part| ["tests", "examples"].iter().any(|of| part.as_os_str() == *of))
+        !path
+            .components()
+            .any(|part| ["tests", "examples"].iter().any(|of| part.as_os_str() == *of))
             || path.starts_with(root().join("tests/src"))
     };
     let files: Vec<_> = all().into_iter().filter(|(path, _)| shipped(path)).collect();
@@ -109,7 +111,10 @@ fn careless_modules_are_found() {
     };
     const FORBIDS: &str = "#![forbid(unsafe_code)]\n";
     for (texts, expected) in [
-        (&[("a/src/lib.rs", "mod b;"), ("a/src/b.rs", "fn f() {}")][..], &["a/src/lib.rs", "a/src/b.rs"][..]),
+        (
+            &[("a/src/lib.rs", "mod b;"), ("a/src/b.rs", "fn f() {}")][..],
+            &["a/src/lib.rs", "a/src/b.rs"][..],
+        ),
         (&[("a/src/lib.rs", "#![forbid(unsafe_code)]\nmod b;"), ("a/src/b.rs", "")], &[]),
         (&[("a/src/lib.rs", "mod b;"), ("a/src/b.rs", "unsafe { f() }")], &[]),
         (&[("a/src/b.rs", "mod c;"), ("a/src/b/c.rs", "unsafe { f() }")], &[]),
@@ -117,6 +122,10 @@ fn careless_modules_are_found() {
         (&[("a/src/b.rs", "#![expect(unsafe_code)]")], &["a/src/b.rs"]),
     ] {
         let files = files(texts);
-        assert_eq!(careless(&files), expected.iter().map(Path::new).collect::<Vec<_>>(), "{texts:?}");
+        assert_eq!(
+            careless(&files),
+            expected.iter().map(Path::new).collect::<Vec<_>>(),
+            "{texts:?}"
+        );
     }
 }

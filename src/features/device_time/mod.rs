@@ -85,7 +85,7 @@ pub struct Queue {
 pub type Report = fn(command: u64, bytes: Vec<u8>);
 
 /// Everything about device time of one process.
-pub struct Device {
+pub struct DeviceTime {
     pub timing: DeviceTiming,
     report: Report,
     queues: Mutex<Vec<&'static Queue>>,
@@ -93,7 +93,7 @@ pub struct Device {
     handles: Map,
     reaper: reaper::Reaper,
     /// Methods `sample` and `auto`.
-    pub sampler: Option<sampling::Sampler>,
+    pub sampler: Option<sampling::LaunchSampler>,
     /// When each device's next markers are due.
     clocks: Mutex<Vec<markers::Schedule>>,
     /// Harvesting has ended: the process exits.
@@ -103,24 +103,24 @@ pub struct Device {
 /// Beside a queue's address: the application has given its last reference back.
 const GONE: u64 = 1;
 
-static CURRENT: Current<Device> = Current::none();
+static CURRENT: Current<DeviceTime> = Current::none();
 
 /// Begins anew: the first call of a process. `report` takes what runtimes count by themselves.
 pub fn begin(timing: DeviceTiming, report: Report) {
-    CURRENT.keep(Device::new(timing, report));
+    CURRENT.keep(DeviceTime::new(timing, report));
 }
 
 /// Device time of the present process, if recording ever began.
 #[inline(always)]
-pub fn current() -> Option<&'static Device> {
+pub fn current() -> Option<&'static DeviceTime> {
     CURRENT.get()
 }
 
-impl Device {
+impl DeviceTime {
     fn new(timing: DeviceTiming, report: Report) -> Self {
         let sampler = match timing {
-            DeviceTiming::Sample => Some(sampling::Sampler::new(false)),
-            DeviceTiming::Auto => Some(sampling::Sampler::new(true)),
+            DeviceTiming::Sample => Some(sampling::LaunchSampler::new(false)),
+            DeviceTiming::Auto => Some(sampling::LaunchSampler::new(true)),
             _ => None,
         };
         Self {
@@ -184,7 +184,7 @@ pub enum Made {
 }
 
 /// Makes a queue known.
-pub fn queue_created(device: &Device, new: NewQueue) -> &'static Queue {
+pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
     let mut queues = device.queues.lock();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
         id: objects::new_id(),

@@ -38,7 +38,7 @@ const CLASSES: usize = 1 << 12;
 const LEAST: f64 = 1.0 / 4096.0;
 
 /// The price of timing, and the probability that follows from it.
-pub struct Sampler {
+pub struct LaunchSampler {
     /// Common probability: the threshold below which a random number decides for timing (lower
     /// half), and the probability's f32 bits.
     probability: AtomicU64,
@@ -136,7 +136,7 @@ fn packed(threshold: u32) -> u64 {
     u64::from(threshold) | (u64::from(probability.to_bits()) << 32)
 }
 
-impl Sampler {
+impl LaunchSampler {
     /// `complete`: begins with everything timed (`auto`).
     pub fn new(complete: bool) -> Self {
         Self {

@@ -23,7 +23,7 @@ use clscope_trace::defs::{self, KernelArgument};
 use clscope_trace::values;
 use shadow::Shadow;
 use std::collections::{HashMap, HashSet};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// What was seen of launches.
@@ -155,7 +155,7 @@ fn count(
     let mut aside = Aside::new(slot, calls, command.queue)?;
     out.device = objects::id(aside.device);
     let buffers = beside::written(slot, handle, kernel)?;
-    let shadow = shadow::of(slot, handle, &aside)?;
+    let shadow = shadow::shadow_of(slot, handle, &aside)?;
     let name = info::text(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_FUNCTION_NAME);
     shadow.tell_resources(&name, objects::id(handle), objects::id(aside.device));
     beside::settle(slot, &calls, command)?;

@@ -91,7 +91,7 @@ pub fn forget(shadow: &Arc<Shadow>) {
 }
 
 /// The copy of a kernel's program for the device of a queue.
-pub fn of(slot: usize, kernel: H, aside: &Aside) -> Result<Arc<Shadow>, String> {
+pub fn shadow_of(slot: usize, kernel: H, aside: &Aside) -> Result<Arc<Shadow>, String> {
     let about = api::clGetKernelInfo.behind(slot);
     let program: usize =
         ask(about, kernel, cl::CL_KERNEL_PROGRAM).ok_or("the kernel's program is not known")?;

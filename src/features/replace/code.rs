@@ -117,7 +117,7 @@ pub fn program_ends(program: H) {
 }
 
 /// The second kernel of one of the application's.
-pub fn of(slot: usize, kernel: H, name: &str, path: &str) -> Code {
+pub fn code_of(slot: usize, kernel: H, name: &str, path: &str) -> Code {
     let refused = |program, why| Code { file: path.to_owned(), program, kernel: Err(why) };
     let about = api::clGetKernelInfo.behind(slot);
     let Some(theirs) = info::number(about, kernel, cl::CL_KERNEL_PROGRAM) else {

@@ -98,7 +98,7 @@ pub fn kernel_made(slot: usize, kernel: H) {
         drop(known(|all| all.remove(&(kernel as usize))));
         return;
     }
-    let code = request.map(|one| guard::unseen(|| code::of(slot, kernel, &name, &one.file)));
+    let code = request.map(|one| guard::unseen(|| code::code_of(slot, kernel, &name, &one.file)));
     if let Some(Code { file, kernel: Err(why), .. }) = &code {
         diag::say(&format!(
             "{name} runs as the application made it, not the kernel of {file}: {why}"

@@ -17,7 +17,7 @@ fn delta(t: &Thread, time: u64) -> (u64, u64) {
 }
 
 /// Appends words to the ring. The caller has made room for them.
-pub(super) fn put(t: &Thread, words: &[u64]) {
+pub(super) fn put_words(t: &Thread, words: &[u64]) {
     let at = t.cursor.get();
     // SAFETY: callers made room for as many words as they put; the ring is mapped and written by
     // this thread only.
@@ -65,7 +65,7 @@ fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words
     let prefix = record::prefix(delta, duration);
     let prefix: &[u64] = if prefixed { &prefix } else { &[] };
     for words in [prefix, fixed, tail] {
-        put(t, words);
+        put_words(t, words);
     }
     publish(t, time, ((prefix.len() + fixed.len() + tail.len()) * 8) as u64);
 }

@@ -18,7 +18,7 @@ use clscope_oa::stream::{Bare, DeviceInfo, Record, Records};
 use clscope_oa::testing::{Writer, record, switch_id, timer_id};
 use clscope_oa::topology::{Topology, synthesised_i915};
 use clscope_oa::uapi::request;
-use clscope_oa::{Accumulator, CounterSource, Counts, Format, Generation, Reading};
+use clscope_oa::{Accumulator, CounterSource, Counts, Format, Generation, Published};
 use clscope_sensors::{RawNs, Roots, System};
 use clscope_trace::sensors;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ fn formats() -> impl Iterator<Item = Format> {
 fn made() -> Vec<Input> {
     let mut out = Vec::new();
     for format in formats() {
-        let layout = format.layout(Reading::Tables);
+        let layout = format.layout(Published::Tables);
         let mut writer = Writer::new(layout);
         writer.set_all(u64::MAX - 1000);
         let reports: Vec<Vec<u8>> = (0..20u32)
@@ -143,7 +143,7 @@ fn accumulate(
     generation: Generation,
 ) -> u64 {
     let mut sum = 0u64;
-    for reading in [Reading::Tables, Reading::IgtTests] {
+    for reading in [Published::Tables, Published::IgtTests] {
         let mut accumulator =
             Accumulator::new(format.layout(reading), generation, Some(12_000_000));
         reports(&mut accumulator);
@@ -197,7 +197,7 @@ fn take((kind, bytes): &Input, random: &mut Random) {
             let Ok(sets) = xml::parse("fuzzed", &text) else { return };
             let variables = variables(random);
             for set in sets.sets {
-                let counts = Counts::zero(format.layout(Reading::Tables));
+                let counts = Counts::zero(format.layout(Published::Tables));
                 std::hint::black_box((
                     set.evaluate_all(&counts, &variables).len(),
                     set.registers(&variables).is_ok(),
@@ -214,7 +214,7 @@ fn take((kind, bytes): &Input, random: &mut Random) {
                 std::hint::black_box((equation.inputs().count(), equation.names().count()));
             }
             if let Ok(sets) = xml::parse("fuzzed", &words) {
-                let mut counts = Counts::zero(format.layout(Reading::Tables));
+                let mut counts = Counts::zero(format.layout(Published::Tables));
                 counts.set_clocks(random.next(), random.next());
                 sets.sets.iter().for_each(|s| drop(s.evaluate_all(&counts, &variables(random))));
             }

@@ -8,7 +8,7 @@ use crate::sources::Options;
 use crate::{Tell, system};
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::Clock as _;
-use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
+use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

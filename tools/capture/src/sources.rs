@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use crate::error::CaptureError;
-use clscope_sensors::doctor::{self, Finding, State};
+use clscope_sensors::doctor::{self, SensorFinding, State};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
 use clscope_sensors::replay::{Pacing, Replay};
-use clscope_sensors::{Plane, Roots, Source, SourceKind, System, handover};
+use clscope_sensors::{Plane, Roots, SensorSource, SourceKind, System, handover};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -81,9 +81,9 @@ impl Default for Options {
 /// Sources that were opened, and all that was looked at.
 pub struct Opened {
     /// The sources.
-    pub sources: Vec<Box<dyn Source>>,
+    pub sources: Vec<Box<dyn SensorSource>>,
     /// Every interface looked at.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SensorFinding>,
     /// For each source that has one, its finding.
     pub finding_of: Vec<Option<usize>>,
     /// What was asked for by name and could not be had.
@@ -199,7 +199,7 @@ impl Options {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
         let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &NoPerf } else { &Kernel };
         let host = doctor::open_host(&System, &roots, perf, None);
-        let is_rapl = |f: &Finding| f.kind == SourceKind::Rapl;
+        let is_rapl = |f: &SensorFinding| f.kind == SourceKind::Rapl;
         let mut refused = false;
         let mut places = Vec::with_capacity(host.findings.len());
         for finding in host.findings {
@@ -244,7 +244,7 @@ impl Options {
                 opened.sources.rotate_right(1);
                 opened.finding_of.rotate_right(1);
             }
-            Err(error) => opened.findings.push(Finding {
+            Err(error) => opened.findings.push(SensorFinding {
                 name,
                 kind: SourceKind::Rapl,
                 state: State::Absent,
@@ -257,13 +257,13 @@ impl Options {
     }
 }
 
-fn is_gpm(source: &dyn Source) -> bool {
+fn is_gpm(source: &dyn SensorSource) -> bool {
     SourceKind::of(source.name()) == SourceKind::NvmlGpm
 }
 
 /// Whether a source counts the energy of a processor package: it has such a counter, and the
 /// counter steps.
-fn counts_package(source: &mut dyn Source) -> bool {
+fn counts_package(source: &mut dyn SensorSource) -> bool {
     let packages: Vec<bool> =
         source.domains().iter().map(|d| d.plane == Some(Plane::Package)).collect();
     let mut first = vec![None; packages.len()];
@@ -293,7 +293,7 @@ impl Opened {
     /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
         let none = options.replay_sensors.is_some() || options.is_off();
-        let family = |f: &Finding| match f.kind {
+        let family = |f: &SensorFinding| match f.kind {
             SourceKind::Rapl => Family::Rapl,
             SourceKind::Hwmon => Family::Hwmon,
             _ => Family::Nvml,
@@ -331,9 +331,9 @@ impl Opened {
         missing
     }
 
-    fn add(&mut self, name: String, source: Box<dyn Source>) {
+    fn add(&mut self, name: String, source: Box<dyn SensorSource>) {
         self.finding_of.push(Some(self.findings.len()));
-        self.findings.push(Finding::opened(name, &*source));
+        self.findings.push(SensorFinding::opened(name, &*source));
         self.sources.push(source);
     }
 }

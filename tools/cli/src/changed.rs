@@ -8,8 +8,8 @@ use clscope_profile::changes::{self, Changes};
 use clscope_profile::profile::View;
 
 /// On stderr, a line for each change; nothing of plain runs.
-pub fn tell(view: &View<'_>) {
-    for text in changes::of(view.trace()).iter().flat_map(Changes::lines) {
+pub fn say_changes(view: &View<'_>) {
+    for text in changes::recorded_changes(view.trace()).iter().flat_map(Changes::lines) {
         say(format_args!("the run was changed: {text}"));
     }
 }

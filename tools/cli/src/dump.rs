@@ -87,7 +87,7 @@ fn write(
     let mut trace = files.trace();
     let form = names.form(matches!(format, Format::Json));
     trace.processes.iter_mut().for_each(|of| readable.apply(&mut of.definitions, form));
-    for text in changes::of(&trace).iter().flat_map(changes::Changes::lines) {
+    for text in changes::recorded_changes(&trace).iter().flat_map(changes::Changes::lines) {
         lines += 1;
         match format {
             Format::Text => writeln!(out, "changed: {}", Shown(&text))?,

@@ -9,7 +9,7 @@ use clscope_metrics::decode::{self as stream, Chosen, DecodeError, Decoded, Inte
 use clscope_metrics::set::{MetricSet, Outcome};
 use clscope_metrics::{builtin, directory};
 use clscope_oa::time::ticks_to_ns;
-use clscope_oa::{Format, Generation, Layout, Reading};
+use clscope_oa::{Format, Generation, Layout, Published};
 use serde_json::{Map, Value, json};
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ fn options(args: &Decode) -> Result<Options> {
             .ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
     };
     let format = |name: &String| {
-        let names = || Format::ALL.map(|f| f.layout(Reading::Tables).name).join(", ");
+        let names = || Format::ALL.map(|f| f.layout(Published::Tables).name).join(", ");
         Format::by_name(name).ok_or_else(|| {
             anyhow!("no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)", names())
         })
@@ -159,7 +159,7 @@ fn options(args: &Decode) -> Result<Options> {
     Ok(Options {
         bare: args.raw,
         format: args.format.as_ref().map(format).transpose()?,
-        reading: if args.layouts == Layouts::Igt { Reading::IgtTests } else { Reading::Tables },
+        reading: if args.layouts == Layouts::Igt { Published::IgtTests } else { Published::Tables },
         generation: args.generation.as_ref().map(generation).transpose()?,
         hz: args.hz,
         set: args.set.clone(),

@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
     let view = profile.view(args.facts.options(ending == "json"));
-    crate::changed::tell(&view);
+    crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
     let wanted = args.device.as_deref().unwrap_or_default().to_lowercase();
     let Some(mut device) = devices.into_iter().find(|d| d.name.to_lowercase().contains(&wanted))

@@ -161,7 +161,7 @@ impl Tables {
             form: NamesForm::Recorded,
             ..Options::default()
         });
-        crate::changed::tell(&view);
+        crate::changed::say_changes(&view);
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
         crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())?
             .context("cannot write the tables; TMPDIR names another place")?;

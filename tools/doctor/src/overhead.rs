@@ -190,8 +190,12 @@ type Launch = unsafe extern "C-unwind" fn(
     *mut Handle,
 ) -> i32;
 type CreateQueue = unsafe extern "C-unwind" fn(Handle, Handle, u64, *mut i32) -> Handle;
-type InitLayer =
-    unsafe extern "C-unwind" fn(u32, *const *const c_void, *mut u32, *mut *const *const c_void) -> i32;
+type InitLayer = unsafe extern "C-unwind" fn(
+    u32,
+    *const *const c_void,
+    *mut u32,
+    *mut *const *const c_void,
+) -> i32;
 
 /// The runtime below the recorder. None of it does anything that takes time.
 mod stub {
@@ -206,7 +210,12 @@ mod stub {
     pub unsafe extern "C-unwind" fn refuses() -> i32 {
         -59
     }
-    pub unsafe extern "C-unwind" fn create_queue(_: Handle, _: Handle, _: u64, code: *mut i32) -> Handle {
+    pub unsafe extern "C-unwind" fn create_queue(
+        _: Handle,
+        _: Handle,
+        _: u64,
+        code: *mut i32,
+    ) -> Handle {
         if !code.is_null() {
             // SAFETY: the caller's errcode_ret.
             unsafe { *code = 0 };

@@ -5,7 +5,7 @@
 use crate::{Finding, Status};
 use clscope_capture::sources::Options;
 use clscope_readings::Clocks;
-use clscope_sensors::Source;
+use clscope_sensors::SensorSource;
 use clscope_sensors::doctor::{Observation, State};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Looks at every interface and watches for a second which of their domains work.
 /// The sources that could be opened come with it.
-pub fn examine(options: &Options) -> (Vec<Finding>, Vec<Box<dyn Source>>) {
+pub fn examine(options: &Options) -> (Vec<Finding>, Vec<Box<dyn SensorSource>>) {
     let mut opened = options.open(None);
     if !opened.sources.is_empty() {
         let mut observation = Observation::new(&opened.sources);
@@ -31,7 +31,7 @@ pub fn examine(options: &Options) -> (Vec<Finding>, Vec<Box<dyn Source>>) {
     (opened.findings.iter().map(finding).collect(), opened.sources)
 }
 
-fn finding(of: &clscope_sensors::doctor::Finding) -> Finding {
+fn finding(of: &clscope_sensors::doctor::SensorFinding) -> Finding {
     let (status, detail) = match &of.state {
         State::Works => (Status::Ok, format!("works: {}", of.domains.join(", "))),
         State::Opened => {

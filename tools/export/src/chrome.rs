@@ -79,7 +79,7 @@ fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
         "clscope": env!("CARGO_PKG_VERSION"),
         "traces": document.sources,
         // What the run changed of its application; empty for a plain run.
-        "changed": changes::of(document.trace).map(|c| c.lines()).unwrap_or_default(),
+        "changed": changes::recorded_changes(document.trace).map(|c| c.lines()).unwrap_or_default(),
         "origin_ns": document.trace.origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
         "energy": document.power.told,

@@ -10,7 +10,7 @@
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
 use clscope_oa::Generation;
-use clscope_oa::flex::{Event, Programmed, encode};
+use clscope_oa::flex::{FlexEvent, Programmed, encode};
 
 /// symbol, unit, equation, whether 100 is the most, description.
 type Row = (&'static str, &'static str, &'static str, bool, &'static str);
@@ -269,7 +269,7 @@ pub fn core(generation: Generation) -> Option<MetricSet> {
             let mut set = build("Core", "Gen9", None, &[&CLOCKS, &[BUSY], &GEN9, &SLM, &MEMORY]);
             let event = |(counter, increment): (u8, u8)| Programmed {
                 counter,
-                event: Event { fine: 0, coarse: 0, increment },
+                event: FlexEvent { fine: 0, coarse: 0, increment },
             };
             let registers = encode(&[], &GEN9_EVENTS.map(event)).unwrap_or_default();
             set.lists.push(RegisterList { kind: ListKind::Flex, availability: None, registers });
@@ -307,7 +307,7 @@ mod tests {
     use crate::rpn::{Input, Undefined};
     use crate::variables::{Provenance, Variables};
     use clscope_oa::config::Register;
-    use clscope_oa::{Counter, Counts, Format, Group, Reading};
+    use clscope_oa::{Counter, Counts, Format, Group, Published};
 
     fn variables(eus: u64, threads: u64) -> Variables {
         let mut v = Variables::new();
@@ -338,7 +338,7 @@ mod tests {
         for (generation, format, rows) in formats {
             let set = core(generation).unwrap();
             assert_eq!(set.metrics.len(), rows, "{generation:?}");
-            let layout = format.layout(Reading::Tables);
+            let layout = format.layout(Published::Tables);
             for metric in &set.metrics {
                 for input in metric.equation.inputs() {
                     let Input::Counter(counter) = input else { continue };
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn gen9_by_hand() {
         // 10 ms at 1050 MHz on 24 EUs with 7 threads.
-        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
+        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Published::Tables));
         let clocks = 10_500_000;
         counts.set_clocks(120_000, clocks);
         let eu = 24 * clocks;
@@ -423,7 +423,7 @@ mod tests {
     fn tgl_dg2_and_xe2_by_hand() {
         let clocks = 1_000_000;
         let fill = |format: Format, group, values: &[(u8, u64)]| {
-            let mut counts = Counts::zero(format.layout(Reading::Tables));
+            let mut counts = Counts::zero(format.layout(Published::Tables));
             counts.set_clocks(12_000, clocks);
             for (index, count) in values {
                 assert!(counts.set(Counter::new(group, *index), *count));
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn an_interval_without_clocks_is_undefined_not_zero() {
-        let counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
+        let counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Published::Tables));
         let set = core(Generation::Gen9).unwrap();
         let which =
             set.select(&["GpuBusy", "AvgGpuCoreFrequency", "EuAvgIpcRate", "CsThreads"]).unwrap();
@@ -499,7 +499,7 @@ mod tests {
         assert!(got[2].divided_by_zero);
         assert_eq!(got[3].value.as_ref().map(|n| n.as_f64()), Ok(0.0));
         // A format without GPU_TICKS gives no shares.
-        let counts = Counts::zero(Format::A12.layout(Reading::IgtTests));
+        let counts = Counts::zero(Format::A12.layout(Published::IgtTests));
         let got = set.evaluate(&counts, &variables(24, 7), &which[..1]);
         assert!(
             got[0]

@@ -11,7 +11,7 @@ use clscope_oa::stream::{Bare, DeviceInfo, Record, Records, StreamError};
 use clscope_oa::time::{ClockPair, Placement};
 use clscope_oa::topology::Topology;
 use clscope_oa::{
-    Accumulator, Continuity, Counts, Format, Generation, Layout, Reading, Report, Tally,
+    Accumulator, Continuity, Counts, Format, Generation, Layout, Published, Report, Tally,
 };
 use clscope_sensors::{RawNs, Stamp};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Options {
     /// Report format; else as the stream or the generation says.
     pub format: Option<Format>,
     /// Which published layout to follow where two differ.
-    pub reading: Reading,
+    pub reading: Published,
     /// Generation, and whether it is one of low power; else by the device id in the stream.
     pub generation: Option<(Generation, bool)>,
     /// Frequency of the OA timestamp; else as the stream says.
@@ -52,7 +52,7 @@ impl Default for Options {
         Self {
             bare: false,
             format: None,
-            reading: Reading::Tables,
+            reading: Published::Tables,
             generation: None,
             hz: None,
             set: None,
@@ -540,7 +540,7 @@ mod tests {
             hz: Some(12_000_000),
             ..Options::default()
         };
-        let mut writer = Writer::new(Format::A32u40A4u32B8C8.layout(Reading::Tables));
+        let mut writer = Writer::new(Format::A32u40A4u32B8C8.layout(Published::Tables));
         let reports = (0..6).flat_map(|_| {
             let report = writer.report(timer_id(), 7);
             writer.advance(1_000, 800);

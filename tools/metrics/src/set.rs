@@ -280,7 +280,7 @@ impl MetricSet {
 mod tests {
     use super::*;
     use crate::variables::Provenance;
-    use clscope_oa::{Format, Reading};
+    use clscope_oa::{Format, Published};
 
     fn metric(symbol: &str, equation: &str) -> Metric {
         let equation = Equation::parse(equation).unwrap();
@@ -321,7 +321,7 @@ mod tests {
             metric("Lost", "$Nowhere"),
             metric("AfterLost", "$Lost 1 UADD"),
         ]);
-        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
+        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Published::Tables));
         assert!(counts.set(clscope_oa::Counter::new(clscope_oa::Group::A, 1), 21));
         let got = set.evaluate_all(&counts, &Variables::new());
         let text: Vec<String> = got
@@ -365,7 +365,7 @@ mod tests {
             RegisterList { kind: ListKind::Mux, availability: only("2"), registers: register(2) },
             RegisterList { kind: ListKind::Boolean, availability: None, registers: register(3) },
         ];
-        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
+        let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Published::Tables));
         counts.set(clscope_oa::Counter::new(clscope_oa::Group::A, 0), 101);
         let mut variables = Variables::new();
         variables.set("SubsliceMask", 1, Provenance::User).set("SliceMask", 1, Provenance::User);

@@ -38,7 +38,7 @@ const WIDE: [&str; 6] = ["Data Center GPU Max", "B570", "B580", "Pro B", "130V",
 
 /// The peak of a type; nothing where the device does not say what it is made of.
 #[must_use]
-pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
+pub fn peak_of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
     if device.kind != DeviceKind::Gpu {
         return None;
     }
@@ -86,7 +86,7 @@ mod tests {
                 intel_units: Some(24),
                 ..DeviceFacts::default()
             };
-            super::of(&device, scalar).map(|peak| peak.operations_per_cycle)
+            super::peak_of(&device, scalar).map(|peak| peak.operations_per_cycle)
         };
         // Duarte 2018, section 4.2: 24 EUs at 1.05 GHz are 403.2 GFLOP/s.
         assert_eq!(of("Intel(R) UHD Graphics 630", Scalar::Float), Some(384.0));
@@ -96,6 +96,6 @@ mod tests {
             assert_eq!(of(wide, Scalar::Double), None, "{wide}");
         }
         let processor = DeviceFacts { kind: DeviceKind::Cpu, ..DeviceFacts::default() };
-        assert!(super::of(&processor, Scalar::Float).is_none());
+        assert!(super::peak_of(&processor, Scalar::Float).is_none());
     }
 }

@@ -8,7 +8,7 @@ use crate::stats::{self, Estimate};
 use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
 use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfCounter, PerfOpener};
-use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
+use clscope_sensors::sampler::{Sampler, SamplerEvent, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
 use clscope_sensors::{Roots, System};
@@ -90,10 +90,10 @@ impl Sink for Readings {
         series.readings.push((at, reading.value));
         series.over_ns.push(reading.mean_over_ns.unwrap_or(0));
     }
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: SamplerEvent<'_>) {
         let (id, dead) = match event {
-            Event::Works(id) => (id, false),
-            Event::Dead { series, .. } => (series, true),
+            SamplerEvent::Works(id) => (id, false),
+            SamplerEvent::Dead { series, .. } => (series, true),
             _ => return,
         };
         if let Some(series) = self.series.get_mut(id.0 as usize) {

@@ -454,7 +454,7 @@ fn shares(results: &mut Results, given: Option<f64>) {
         let Some(scalar) = scalar.filter(|_| matches!(case.suite, "flop" | "power")) else {
             continue;
         };
-        let (peak, name) = match (given, peak::of(&results.device, scalar)) {
+        let (peak, name) = match (given, peak::peak_of(&results.device, scalar)) {
             (Some(gflops), _) => (gflops, "share_of_peak"),
             (None, Some(peak)) => {
                 let observed = case.figure("clock").map(|f| f.estimate.value);

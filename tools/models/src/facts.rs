@@ -110,7 +110,7 @@ const MOST_SIZES: usize = 4096;
 ///
 /// # Errors
 /// If a file of readings that the caller named cannot be read.
-pub fn of(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
+pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
     let mut out: BTreeMap<String, OnDevice> = BTreeMap::new();
     let trace = view.trace();
     for process in &trace.processes {

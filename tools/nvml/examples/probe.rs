@@ -3,7 +3,7 @@
 //! `--no-gpm`.
 
 use clscope_nvml::Wanted;
-use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
+use clscope_sensors::sampler::{Sampler, SamplerEvent, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Reading};
 use clscope_sensors::{Clock, RawNs, RealtimeNs};
 use serde_json::json;
@@ -51,7 +51,7 @@ impl Sink for Lines {
             "value": reading.value.magnitude(),
         }));
     }
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: SamplerEvent<'_>) {
         self.put(&json!({"event": format!("{event:?}")}));
     }
 }

@@ -11,7 +11,7 @@ use crate::beat::{Beat, CLOSEST_NS, FINE_NS, PERIOD_NS};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{
-    Domain, DomainId, Pace, Quantity, Reading, Source, SourceHealth, Value,
+    Domain, DomainId, Pace, Quantity, Reading, SensorSource, SourceHealth, Value,
 };
 use clscope_sensors::{Clock, RawNs, SensorError, Stamp};
 use std::sync::Arc;
@@ -354,7 +354,7 @@ impl Gpm {
     }
 }
 
-impl Source for Gpm {
+impl SensorSource for Gpm {
     fn name(&self) -> &str {
         &self.name
     }

@@ -4,7 +4,7 @@
 //! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes readings with
 //! known time and unit of what they return: the ring of power samples ([`ring`]), the energy
 //! counter and the state of the device ([`status`]), GPM counters ([`gpm`]). All are
-//! [`clscope_sensors::Source`]s for its sampler. Refuses to change any setting of a device. Never
+//! [`clscope_sensors::SensorSource`]s for its sampler. Refuses to change any setting of a device. Never
 //! linked into the preloaded recorder.
 
 pub mod api;
@@ -20,8 +20,8 @@ pub use api::{Api, DeviceInfo, Index};
 pub use driver::Driver;
 pub use error::NvmlError;
 
-use clscope_sensors::doctor::{Finding, State};
-use clscope_sensors::{SensorError, Source, SourceKind};
+use clscope_sensors::doctor::{SensorFinding, State};
+use clscope_sensors::{SensorError, SensorSource, SourceKind};
 use std::sync::Arc;
 
 /// What to open of each device.
@@ -39,25 +39,25 @@ pub fn open(
     api: &Arc<dyn Api>,
     devices: &[DeviceInfo],
     wanted: &Wanted,
-) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+) -> (Vec<Box<dyn SensorSource>>, Vec<SensorFinding>) {
+    let mut sources: Vec<Box<dyn SensorSource>> = Vec::new();
     let mut findings = Vec::new();
     for device in devices {
         let name = |what: &str| {
             format!("nvml {what} of GPU {} ({}, {})", device.index.0, device.name, device.pci)
         };
-        let mut add = |kind, what: &str, opened: Result<Box<dyn Source>, SensorError>| match opened
-        {
-            Ok(source) => {
-                findings.push(Finding::opened(name(what), &*source));
-                sources.push(source);
-                true
-            }
-            Err(error) => {
-                findings.push(Finding::refused(kind, name(what), &error));
-                false
-            }
-        };
+        let mut add =
+            |kind, what: &str, opened: Result<Box<dyn SensorSource>, SensorError>| match opened {
+                Ok(source) => {
+                    findings.push(SensorFinding::opened(name(what), &*source));
+                    sources.push(source);
+                    true
+                }
+                Err(error) => {
+                    findings.push(SensorFinding::refused(kind, name(what), &error));
+                    false
+                }
+            };
         let ring = ring::PowerRing::open(Arc::clone(api), device);
         let has_ring = add(SourceKind::NvmlRing, "power samples", ring.map(|r| Box::new(r) as _));
         let every_ns = if has_ring { 1_000_000_000 } else { 100_000_000 };
@@ -89,7 +89,7 @@ pub fn open(
             );
         }
         for (item, error) in parts {
-            findings.push(Finding::refused(
+            findings.push(SensorFinding::refused(
                 SourceKind::Nvml,
                 name(&format!("{item:?}")),
                 &error.into(),
@@ -106,9 +106,9 @@ pub type Loaded = (Arc<dyn Api>, Vec<DeviceInfo>);
 ///
 /// # Errors
 /// The finding, for `doctor` and for the user.
-pub fn load(path: Option<&str>) -> Result<Loaded, Box<Finding>> {
+pub fn load(path: Option<&str>) -> Result<Loaded, Box<SensorFinding>> {
     let refused = |error: NvmlError| {
-        Box::new(Finding::refused(SourceKind::Nvml, "nvml".to_owned(), &error.into()))
+        Box::new(SensorFinding::refused(SourceKind::Nvml, "nvml".to_owned(), &error.into()))
     };
     let driver = Driver::load(path).map_err(|error| {
         let absent = matches!(error, NvmlError::Absent { .. });

@@ -4,7 +4,7 @@
 
 use crate::api::{Api, DeviceInfo, PowerSample};
 use clscope_sensors::source::{
-    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, Source, SourceHealth, Value,
+    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, SensorSource, SourceHealth, Value,
 };
 use clscope_sensors::{Clock, Microwatts, RawNs, RealtimeNs, SensorError, Stamp};
 use std::collections::VecDeque;
@@ -267,7 +267,7 @@ impl PowerRing {
     }
 }
 
-impl Source for PowerRing {
+impl SensorSource for PowerRing {
     fn name(&self) -> &str {
         &self.name
     }

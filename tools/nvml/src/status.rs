@@ -7,7 +7,7 @@ use crate::api::{Api, ClockDomain, DeviceInfo, Field, Scope};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{
-    Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each,
+    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
 };
 use clscope_sensors::{Clock, EnergyUnit, Microwatts, SensorError};
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl Polled {
     }
 }
 
-impl Source for Polled {
+impl SensorSource for Polled {
     fn name(&self) -> &str {
         &self.name
     }

@@ -8,7 +8,7 @@ use clscope_nvml::ring::PowerRing;
 use clscope_nvml::status::Polled;
 use clscope_nvml::{Api, DeviceInfo, Index, NvmlError, Wanted};
 use clscope_sensors::doctor::State;
-use clscope_sensors::{Clock, RawNs, Reading, RealtimeNs, SensorError, Source, Value};
+use clscope_sensors::{Clock, RawNs, Reading, RealtimeNs, SensorError, SensorSource, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

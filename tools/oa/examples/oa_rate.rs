@@ -5,14 +5,14 @@
 //! `cargo run --release -p clscope-oa --example oa_rate [PASSES]`: with PASSES as many passes
 //! over 16 MiB, for callgrind.
 
-use clscope_oa::device::Device;
+use clscope_oa::device::StreamDevice;
 use clscope_oa::emulator::{Emulator, Script};
 use clscope_oa::sampling::{Driver, StreamFacts};
 use clscope_oa::stream::Records;
 use clscope_oa::testing::{Writer, record, switch_id, timer_id};
 use clscope_oa::uapi::Call;
 use clscope_oa::{
-    Accumulator, CounterSource, CounterValue, Counts, Format, Generation, OaSampler, Reading,
+    Accumulator, CounterSource, CounterValue, Counts, Format, Generation, OaSampler, Published,
 };
 use clscope_sensors::RawNs;
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ use std::sync::Mutex;
 /// A stream out of memory.
 struct Memory(Mutex<(usize, Vec<u8>)>);
 
-impl Device for Memory {
+impl StreamDevice for Memory {
     fn call(&self, _: &mut Call) -> io::Result<i32> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    fn open_stream(&self, _: &mut Call) -> io::Result<Box<dyn Device>> {
+    fn open_stream(&self, _: &mut Call) -> io::Result<Box<dyn StreamDevice>> {
         Err(io::ErrorKind::Unsupported.into())
     }
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
@@ -105,7 +105,7 @@ fn main() {
         Format::A24u40A14u32B8C8,
         Format::Pec64u64,
     ] {
-        let layout = format.layout(Reading::Tables);
+        let layout = format.layout(Published::Tables);
         let mut writer = Writer::new(layout);
         let mut stream = Vec::new();
         // As much as i915's buffer holds: 16 MiB.

@@ -282,7 +282,7 @@ fn ahead(since: u64, raw: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Format, Group, Reading};
+    use super::super::format::{Format, Group, Published};
     use super::super::testing::{Writer, switch_id, timer_id};
     use super::*;
     use proptest::prelude::*;
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn every_width_wraps_in_every_format() {
         for format in Format::ALL {
-            for reading in [Reading::Tables, Reading::IgtTests] {
+            for reading in [Published::Tables, Published::IgtTests] {
                 let layout = format.layout(reading);
                 // Fields that overlap cannot hold different values.
                 if layout.doubt.is_some_and(|d| d.contains("overlap by")) {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn losses_break_what_they_must() {
-        let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+        let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
         let mut writer = Writer::new(layout);
         let mut acc = Accumulator::new(layout, Generation::Gen9, Some(12_000_000));
         let mut step = |acc: &mut Accumulator, ticks: u64| {
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn time_goes_on_over_a_lost_buffer() {
-        let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+        let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
         let mut writer = Writer::new(layout);
         writer.set_time(0xffff_fff0);
         let mut acc = Accumulator::new(layout, Generation::Gen9, None);
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn contexts_follow_the_generation() {
-        let layout = Format::A24u40A14u32B8C8.layout(Reading::Tables);
+        let layout = Format::A24u40A14u32B8C8.layout(Published::Tables);
         let valid = 1u32 << 16;
         // (id, context dword, context of the interval that ends here)
         let before = [
@@ -401,7 +401,7 @@ mod tests {
             keep in prop::collection::vec(any::<bool>(), 60),
             which in 0usize..Format::ALL.len(),
         ) {
-            let layout = Format::ALL[which].layout(Reading::Tables);
+            let layout = Format::ALL[which].layout(Published::Tables);
             let mut writer = Writer::new(layout);
             writer.set_all(start);
             let (mut all, mut some) = (Counts::zero(layout), Counts::zero(layout));
@@ -433,7 +433,7 @@ mod tests {
             which in 0usize..Format::ALL.len(),
             losses in any::<u32>(),
         ) {
-            let layout = Format::ALL[which].layout(Reading::IgtTests);
+            let layout = Format::ALL[which].layout(Published::IgtTests);
             for generation in [Generation::Gen7, Generation::Gen8, Generation::Gen9, Generation::Xe2] {
                 let mut acc = Accumulator::new(layout, generation, Some(1));
                 for (i, report) in reports.iter().enumerate() {

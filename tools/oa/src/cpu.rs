@@ -123,8 +123,12 @@ impl ThreadPerf for Kernel {
         const EXCLUDE_HV: u64 = 1 << 6;
         const TIMES: u64 = 1 | 2;
         let flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV;
-        let event =
-            perf_event::Event { kind: event.kind, config: event.config, read_format: TIMES, flags };
+        let event = perf_event::PerfEvent {
+            kind: event.kind,
+            config: event.config,
+            read_format: TIMES,
+            flags,
+        };
         let file = File::from(perf_event::open(event, Some(tid), None)?);
         Ok(Box::new(PerfFile((self.0)(file))))
     }

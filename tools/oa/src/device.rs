@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A DRM node or a stream opened on it.
-pub trait Device: Send {
+pub trait StreamDevice: Send {
     /// Makes the call; the answer is in it afterwards.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// The kernel's errno.
-    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn Device>>;
+    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn StreamDevice>>;
 
     /// Reads from a stream.
     ///
@@ -81,7 +81,7 @@ fn resolve(block: &mut Block) {
     }
 }
 
-impl Device for DrmFile {
+impl StreamDevice for DrmFile {
     fn call(&self, call: &mut Call) -> io::Result<i32> {
         let refused = || io::Error::from_raw_os_error(libc::EINVAL);
         if call.answered {
@@ -119,7 +119,7 @@ impl Device for DrmFile {
         }
     }
 
-    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn Device>> {
+    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn StreamDevice>> {
         // The results of other calls are no descriptors.
         if !call.opens_stream() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -1,9 +1,9 @@
-//! A scripted GPU behind [`super::device::Device`]: plays i915 and xe with given content and any
+//! A scripted GPU behind [`super::device::StreamDevice`]: plays i915 and xe with given content and any
 //! errno. For tests and demonstrations; refuses to pass for hardware: what is shown with it is the
 //! order of calls, the bytes of structures and the handling of errors, not what a kernel accepts.
 #![forbid(unsafe_code)]
 
-use super::device::Device;
+use super::device::StreamDevice;
 use super::uapi::{Call, request};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -133,7 +133,7 @@ impl Emulator {
     }
 }
 
-impl Device for Emulator {
+impl StreamDevice for Emulator {
     fn call(&self, call: &mut Call) -> io::Result<i32> {
         let mut script = self.script();
         let number = call.request();
@@ -194,7 +194,7 @@ impl Device for Emulator {
         }
     }
 
-    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn Device>> {
+    fn open_stream(&self, call: &mut Call) -> io::Result<Box<dyn StreamDevice>> {
         let mut script = self.script();
         let number = call.request();
         script.calls.push(number);

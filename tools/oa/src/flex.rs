@@ -23,7 +23,7 @@ pub const LAST: u8 = 20;
 
 /// What one counter counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Event {
+pub struct FlexEvent {
     /// Fine event filter (0 to 15).
     pub fine: u8,
     /// Coarse event filter (0 to 15).
@@ -65,7 +65,7 @@ const INCREMENT: [(u8, &str); 7] = [
     (8, "as many threads loaded as fit"),
 ];
 
-impl Event {
+impl FlexEvent {
     /// The twelve bits.
     #[must_use]
     pub fn bits(self) -> u32 {
@@ -76,8 +76,8 @@ impl Event {
 
     /// From twelve bits.
     #[must_use]
-    pub fn from_bits(bits: u32) -> Event {
-        Event {
+    pub fn from_bits(bits: u32) -> FlexEvent {
+        FlexEvent {
             increment: (bits & 15) as u8,
             coarse: (bits >> 4 & 15) as u8,
             fine: (bits >> 8 & 15) as u8,
@@ -110,12 +110,12 @@ pub struct Programmed {
     /// 7 to 20: A7 to A20.
     pub counter: u8,
     /// The event.
-    pub event: Event,
+    pub event: FlexEvent,
 }
 
 impl fmt::Display for Programmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event { fine, coarse, increment } = self.event;
+        let FlexEvent { fine, coarse, increment } = self.event;
         write!(f, "a{}=fine:{fine},coarse:{coarse},inc:{increment}", self.counter)
     }
 }
@@ -175,7 +175,7 @@ impl FromStr for Programmed {
         if !(FIRST..=LAST).contains(&counter) {
             return Err(FlexError::Counter { counter });
         }
-        let mut event = Event::default();
+        let mut event = FlexEvent::default();
         let mut seen = [false; 3];
         for part in parts.split(',') {
             let (key, value) = part.split_once(':').ok_or_else(form)?;
@@ -242,7 +242,7 @@ pub fn decode(registers: &[Register]) -> impl Iterator<Item = Programmed> + '_ {
             let counter = FIRST + 2 * u8::try_from(i?).ok()? + half;
             Some(Programmed {
                 counter,
-                event: Event::from_bits(register.value >> (12 * u32::from(half)) & 0xfff),
+                event: FlexEvent::from_bits(register.value >> (12 * u32::from(half)) & 0xfff),
             })
         };
         [field(0), field(1)].into_iter().flatten()
@@ -283,7 +283,9 @@ mod tests {
         let got = encode(&registers, &[a8]).unwrap();
         assert_eq!(got, [Register { address: 0xe458, value: 0x2004 }, registers[1]]);
         assert!(
-            Event { increment: 6, ..Event::default() }.meaning().contains("no published meaning")
+            FlexEvent { increment: 6, ..FlexEvent::default() }
+                .meaning()
+                .contains("no published meaning")
         );
     }
 
@@ -311,7 +313,7 @@ mod tests {
         }
         let twice: Programmed = "a9=inc:1".parse().unwrap();
         assert_eq!(encode(&[], &[twice, twice]), Err(FlexError::Twice { counter: 9 }));
-        let beyond = Programmed { counter: 21, event: Event::default() };
+        let beyond = Programmed { counter: 21, event: FlexEvent::default() };
         assert_eq!(encode(&[], &[beyond]), Err(FlexError::Counter { counter: 21 }));
     }
 
@@ -319,7 +321,7 @@ mod tests {
         /// What is encoded is decoded, and the text form leads back.
         #[test]
         fn encoding_leads_back(counter in FIRST..=LAST, fine in 0u8..16, coarse in 0u8..16, increment in 0u8..16) {
-            let programmed = Programmed { counter, event: Event { fine, coarse, increment } };
+            let programmed = Programmed { counter, event: FlexEvent { fine, coarse, increment } };
             prop_assert_eq!(programmed.to_string().parse(), Ok(programmed));
             let registers = encode(&[], &[programmed]).unwrap();
             let found = decode(&registers).find(|p| p.counter == counter);

@@ -171,7 +171,7 @@ impl Layout {
 
 /// Which of two published layouts to follow where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Reading {
+pub enum Published {
     /// Tables 2.1 to 2.4 of the Gen9.5 thesis: GPU_TICKS in dword 3, counters packed behind it.
     #[default]
     Tables,
@@ -371,8 +371,8 @@ impl Format {
 
     /// The layout, following `reading` where descriptions differ.
     #[must_use]
-    pub fn layout(self, reading: Reading) -> &'static Layout {
-        let igt = reading == Reading::IgtTests;
+    pub fn layout(self, reading: Published) -> &'static Layout {
+        let igt = reading == Published::IgtTests;
         match self {
             Format::HswA13 => &HSW_A13,
             Format::HswA29 => &HSW_A29,
@@ -480,7 +480,7 @@ impl Format {
             _ => (false, name),
         };
         let named = |f: &&Format| {
-            f.layout(Reading::Tables).name.eq_ignore_ascii_case(bare)
+            f.layout(Published::Tables).name.eq_ignore_ascii_case(bare)
                 && (!haswell || f.is_haswell())
         };
         // Haswell's come first in the table: without the prefix the later one is meant.
@@ -495,7 +495,7 @@ mod tests {
     fn all_layouts() -> Vec<&'static Layout> {
         Format::ALL
             .iter()
-            .flat_map(|f| [f.layout(Reading::Tables), f.layout(Reading::IgtTests)])
+            .flat_map(|f| [f.layout(Published::Tables), f.layout(Published::IgtTests)])
             .collect()
     }
 
@@ -552,7 +552,7 @@ mod tests {
         ];
         for (format, select, wants) in table {
             assert_eq!(format.select(), select);
-            let layout = format.layout(Reading::Tables);
+            let layout = format.layout(Published::Tables);
             assert_eq!(layout.ticks, Ticks::Bits32(12));
             for (group, index, at) in wants {
                 let block = layout
@@ -575,9 +575,9 @@ mod tests {
             let layout = format.layout(reading);
             layout.blocks.iter().find(|block| block.group == B).map(|block| block.at)
         };
-        assert_eq!(b(Format::HswC4B8, Reading::Tables), Some(32));
-        assert_eq!(b(Format::HswC4B8, Reading::IgtTests), Some(28));
-        for reading in [Reading::Tables, Reading::IgtTests] {
+        assert_eq!(b(Format::HswC4B8, Published::Tables), Some(32));
+        assert_eq!(b(Format::HswC4B8, Published::IgtTests), Some(28));
+        for reading in [Published::Tables, Published::IgtTests] {
             assert_eq!(b(Format::C4B8, reading), Some(32), "{reading:?}");
             assert_eq!(Format::C4B8.layout(reading).doubt, None, "{reading:?}");
         }
@@ -591,7 +591,7 @@ mod tests {
             }
             let prefix = if format.is_haswell() { "hsw_" } else { "" };
             assert_eq!(
-                Format::by_name(&format!("{prefix}{}", format.layout(Reading::Tables).name)),
+                Format::by_name(&format!("{prefix}{}", format.layout(Published::Tables).name)),
                 Some(format)
             );
         }
@@ -600,7 +600,7 @@ mod tests {
         assert_eq!(Format::by_name("é"), None);
         assert_eq!(Format::A32u40A4u32B8C8.xe_word(), Some(0x0500));
         assert_eq!(Format::Pec64u64.xe_word(), Some(0x01_0105));
-        let layout = Format::A24u40A14u32B8C8.layout(Reading::Tables);
+        let layout = Format::A24u40A14u32B8C8.layout(Published::Tables);
         for (i, counter) in layout.counters().enumerate() {
             assert_eq!(layout.slot(counter), Some(i + 2));
         }

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::config::{self, ConfigId, Registers, Uuid};
-use super::device::Device;
+use super::device::StreamDevice;
 use super::error::OaError;
 use super::format::Format;
 use super::time::{ClockPair, engine_shift, narrowest};
@@ -61,7 +61,7 @@ pub(super) fn sysctl(files: &dyn Files, roots: &Roots, name: &str) -> Option<Str
 
 /// A GPU of i915.
 pub struct I915<'a> {
-    device: &'a dyn Device,
+    device: &'a dyn StreamDevice,
     files: &'a dyn Files,
     roots: &'a Roots,
 }
@@ -69,7 +69,7 @@ pub struct I915<'a> {
 impl<'a> I915<'a> {
     /// Over an open node; `roots` is where sysctls are read for messages.
     #[must_use]
-    pub fn new(device: &'a dyn Device, files: &'a dyn Files, roots: &'a Roots) -> I915<'a> {
+    pub fn new(device: &'a dyn StreamDevice, files: &'a dyn Files, roots: &'a Roots) -> I915<'a> {
         I915 { device, files, roots }
     }
 
@@ -238,12 +238,12 @@ impl<'a> I915<'a> {
     ///
     /// # Errors
     /// Those of the kernel, in words.
-    pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn Device>, OaError> {
+    pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn StreamDevice>, OaError> {
         let format = options.format.i915_value().ok_or_else(|| OaError::Unsupported {
             what: OPEN,
             reason: format!(
                 "{} is a format of xe",
-                options.format.layout(super::Reading::Tables).name
+                options.format.layout(super::Published::Tables).name
             ),
         })?;
         let mut properties =
@@ -272,7 +272,7 @@ impl<'a> I915<'a> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn switch(stream: &dyn Device, on: bool) -> Result<(), OaError> {
+pub fn switch(stream: &dyn StreamDevice, on: bool) -> Result<(), OaError> {
     let what = if on { "enabling an OA stream" } else { "disabling an OA stream" };
     stream
         .call(&mut uapi::stream_switch(on))
@@ -284,7 +284,7 @@ pub fn switch(stream: &dyn Device, on: bool) -> Result<(), OaError> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn reconfigure(stream: &dyn Device, config: ConfigId) -> Result<ConfigId, OaError> {
+pub fn reconfigure(stream: &dyn StreamDevice, config: ConfigId) -> Result<ConfigId, OaError> {
     let what = "giving an OA stream another configuration";
     let old = stream
         .call(&mut uapi::stream_config(config.0))

@@ -7,7 +7,7 @@ use super::source::{
     CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
 };
 use clscope_sensors::error::SensorError;
-use clscope_sensors::source::{Pace, Quantity, Reading, Source, Value};
+use clscope_sensors::source::{Pace, Quantity, Reading, SensorSource, Value};
 use clscope_sensors::units::{Clock, RawNs, Stamp};
 
 /// A source of means, seen as counters.
@@ -22,7 +22,7 @@ pub struct Means<S> {
     refused: u64,
 }
 
-impl<S: Source> Means<S> {
+impl<S: SensorSource> Means<S> {
     /// Over an open source; `window_ns` is the length its windows have.
     #[must_use]
     pub fn new(source: S, window_ns: u64) -> Means<S> {
@@ -54,7 +54,7 @@ fn begin(end: Stamp, span: u64) -> Stamp {
     }
 }
 
-impl<S: Source> CounterSource for Means<S> {
+impl<S: SensorSource> CounterSource for Means<S> {
     fn name(&self) -> &str {
         self.source.name()
     }
@@ -138,7 +138,7 @@ mod tests {
     /// Gives what it was told to, once.
     struct Told(Vec<Domain>, Vec<Reading>);
 
-    impl Source for Told {
+    impl SensorSource for Told {
         fn name(&self) -> &str {
             "told"
         }

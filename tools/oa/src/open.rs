@@ -4,9 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigId, Node, Registers, Uuid};
-use super::device::Device;
+use super::device::StreamDevice;
 use super::error::OaError;
-use super::format::{Format, Reading};
+use super::format::{Format, Published};
 use super::i915::{self, I915};
 use super::report::Generation;
 use super::sampling::{Driver, OaSampler, StreamFacts};
@@ -76,7 +76,7 @@ fn unit_of(xe: &Xe<'_>) -> Result<(xe::Unit, xe::Engine), OaError> {
 
 /// The clock of a GPU by itself: needs no privilege and no stream.
 pub struct GpuClock {
-    device: Box<dyn Device>,
+    device: Box<dyn StreamDevice>,
     driver: Driver,
     shift: u32,
     /// Frequency of its ticks, Hz: those of the OA timestamp.
@@ -92,7 +92,7 @@ impl GpuClock {
         files: &dyn Files,
         roots: &Roots,
         node: &Node,
-        device: Box<dyn Device>,
+        device: Box<dyn StreamDevice>,
     ) -> Result<GpuClock, OaError> {
         let (driver, hz, shift) = if node.driver == "xe" {
             let xe = Xe::new(&*device, files, roots);
@@ -123,7 +123,7 @@ pub fn open(
     files: &dyn Files,
     roots: &Roots,
     node: &Node,
-    device: Box<dyn Device>,
+    device: Box<dyn StreamDevice>,
     wanted: &Wanted<'_>,
 ) -> Result<Opened, OaError> {
     let known = node.device_id.and_then(Generation::of_device);
@@ -183,7 +183,7 @@ pub fn open(
     let facts = StreamFacts {
         name: format!("oa:{}:{}", node.driver, node.card),
         driver,
-        layout: format.layout(Reading::Tables),
+        layout: format.layout(Published::Tables),
         generation: generation.0,
         hz,
         shift,

@@ -327,7 +327,7 @@ pub(super) fn raw_deltas(
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Format, Group, Reading};
+    use super::super::format::{Format, Group, Published};
     use super::*;
 
     fn with_id(id: u32) -> Vec<u8> {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn header_fields_follow_the_generation() {
-        let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+        let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
         let table = [
             // id, generation, context, reason, slice steps, unslice steps
             (1 << 25, Generation::Gen8, Some(77), 0, 0, 0),
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn forty_bit_counters_join_their_bytes() {
-        let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+        let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
         let mut bytes = vec![0; 256];
         bytes[16 + 4 * 30..][..4].copy_from_slice(&0x1234_5678u32.to_le_bytes());
         bytes[160 + 30] = 0xab;
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn both_ways_to_read_a_report_agree() {
         for format in Format::ALL {
-            for reading in [Reading::Tables, Reading::IgtTests] {
+            for reading in [Published::Tables, Published::IgtTests] {
                 let layout = format.layout(reading);
                 let bytes: Vec<u8> = (0..layout.bytes).map(|i| (i * 37 + 11) as u8).collect();
                 let report = Report::new(&bytes, layout).unwrap();

@@ -5,7 +5,7 @@
 
 use super::accumulate::{Accumulator, Interval, Tally};
 use super::config::ConfigId;
-use super::device::Device;
+use super::device::StreamDevice;
 use super::error::OaError;
 use super::format::Layout;
 use super::i915::I915;
@@ -35,7 +35,7 @@ impl Driver {
     /// Host and GPU clock at this moment.
     pub(super) fn clock_pair(
         self,
-        node: &dyn Device,
+        node: &dyn StreamDevice,
         shift: u32,
         clock: &mut dyn Clock,
     ) -> Result<ClockPair, OaError> {
@@ -78,7 +78,7 @@ enum Cut {
 /// An open OA stream.
 pub struct OaSampler {
     facts: StreamFacts,
-    stream: Box<dyn Device>,
+    stream: Box<dyn StreamDevice>,
     configuration: Configuration,
     cut: Cut,
     state: State,
@@ -89,7 +89,7 @@ pub struct OaSampler {
 /// The node of a GPU, with the configuration that was loaded through it, if one was: unloaded when
 /// this is dropped.
 pub struct Configuration {
-    node: Box<dyn Device>,
+    node: Box<dyn StreamDevice>,
     driver: Driver,
     added: Option<ConfigId>,
 }
@@ -126,8 +126,8 @@ impl OaSampler {
     /// Over an open stream. `added` is unloaded when the sampler is dropped.
     #[must_use]
     pub fn new(
-        node: Box<dyn Device>,
-        stream: Box<dyn Device>,
+        node: Box<dyn StreamDevice>,
+        stream: Box<dyn StreamDevice>,
         facts: StreamFacts,
         added: Option<ConfigId>,
     ) -> OaSampler {

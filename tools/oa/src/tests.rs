@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigId, Register, Registers, Uuid};
-use super::device::Device;
+use super::device::StreamDevice;
 use super::emulator::{Emulator, Read, Script};
 use super::i915::{self, I915};
 use super::sampling::{Driver, OaSampler, StreamFacts};
@@ -13,7 +13,7 @@ use super::testing::{Writer, record, switch_id, timer_id};
 use super::topology::synthesised_i915;
 use super::uapi::request;
 use super::xe::{self, Engine, Xe};
-use super::{Counter, Format, Generation, Group, OaError, Reading};
+use super::{Counter, Format, Generation, Group, OaError, Published};
 use clscope_sensors::files::{Roots, System};
 use clscope_sensors::units::RawNs;
 use std::collections::BTreeMap;
@@ -278,7 +278,7 @@ fn facts(driver: Driver, format: Format, only_context: Option<u32>) -> StreamFac
     StreamFacts {
         name: "oa:test".to_owned(),
         driver,
-        layout: format.layout(Reading::Tables),
+        layout: format.layout(Published::Tables),
         generation,
         hz: HZ,
         shift: 0,
@@ -317,7 +317,7 @@ fn drain(sampler: &mut OaSampler, start: u64) -> (Vec<Seen>, Option<String>) {
 fn the_table_per_kernel_equals_the_script() {
     // Kernels of 10 ms alternate: the first counts 5 events a tick in A0, the second 1. Reports
     // every 8192 ticks (exponent 12), torn at odd places, over a wrap of the 32-bit timestamp.
-    let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+    let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
     let a0 = layout.slot(Counter::new(Group::A, 0)).unwrap();
     let mut writer = Writer::new(layout);
     let start = (1u64 << 32) - 1_000_000;
@@ -364,7 +364,7 @@ fn the_table_per_kernel_equals_the_script() {
 
 #[test]
 fn losses_and_switches_of_i915_come_through() {
-    let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
+    let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
     let valid = 1 << 16;
     let mut writer = Writer::new(layout);
     let mut report = |id: u32, context| {
@@ -402,7 +402,7 @@ fn losses_and_switches_of_i915_come_through() {
 
 #[test]
 fn losses_of_xe_are_asked_for() {
-    let layout = Format::Pec64u64.layout(Reading::Tables);
+    let layout = Format::Pec64u64.layout(Published::Tables);
     let mut writer = Writer::new(layout);
     let mut report = || {
         writer.advance(100, 10);
@@ -448,16 +448,16 @@ fn a_stream_that_fails_says_how() {
     // Without a clock windows come, but have no place.
     let gpu = Emulator::new(kbl());
     gpu.script().errors.insert(request::I915_REG_READ, libc::EINVAL);
-    let mut writer = Writer::new(Format::A12.layout(Reading::IgtTests));
+    let mut writer = Writer::new(Format::A12.layout(Published::IgtTests));
     for _ in 0..2 {
         writer.advance(10, 1);
         gpu.script().reads.push_back(Read::Bytes(record(1, &writer.report(timer_id(), 0))));
     }
     let mut facts = facts(Driver::I915, Format::A12, None);
-    facts.layout = Format::A12.layout(Reading::IgtTests);
+    facts.layout = Format::A12.layout(Published::IgtTests);
     let mut sampler = OaSampler::new(
         Box::new(gpu.clone()),
-        Box::new(gpu.clone()) as Box<dyn Device>,
+        Box::new(gpu.clone()) as Box<dyn StreamDevice>,
         facts,
         None,
     );

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::config::{self, ConfigId, Registers, Uuid};
-use super::device::Device;
+use super::device::StreamDevice;
 use super::error::OaError;
 use super::format::Format;
 use super::i915::sysctl;
@@ -75,7 +75,7 @@ pub struct Status {
 
 /// A GPU of xe.
 pub struct Xe<'a> {
-    device: &'a dyn Device,
+    device: &'a dyn StreamDevice,
     files: &'a dyn Files,
     roots: &'a Roots,
 }
@@ -122,7 +122,7 @@ fn parse_units(bytes: &[u8]) -> Option<Vec<Unit>> {
 impl<'a> Xe<'a> {
     /// Over an open node; `roots` is where sysctls are read for messages.
     #[must_use]
-    pub fn new(device: &'a dyn Device, files: &'a dyn Files, roots: &'a Roots) -> Xe<'a> {
+    pub fn new(device: &'a dyn StreamDevice, files: &'a dyn Files, roots: &'a Roots) -> Xe<'a> {
         Xe { device, files, roots }
     }
 
@@ -258,12 +258,12 @@ impl<'a> Xe<'a> {
     ///
     /// # Errors
     /// Those of the kernel, in words.
-    pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn Device>, OaError> {
+    pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn StreamDevice>, OaError> {
         let format = options.format.xe_word().ok_or_else(|| OaError::Unsupported {
             what: OPEN,
             reason: format!(
                 "{} is a format of i915",
-                options.format.layout(super::Reading::Tables).name
+                options.format.layout(super::Published::Tables).name
             ),
         })?;
         let properties = [
@@ -284,7 +284,7 @@ impl<'a> Xe<'a> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn status(stream: &dyn Device) -> Result<Status, OaError> {
+pub fn status(stream: &dyn StreamDevice) -> Result<Status, OaError> {
     let mut call = uapi::xe_status();
     stream.call(&mut call).map_err(|source| OaError::Io {
         what: "asking an OA stream of xe for its status",

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Svm {
     api: Arc<Api>,
     context: Handle,
-    free: unsafe extern "C" fn(Handle, *mut c_void),
+    free: unsafe extern "C-unwind" fn(Handle, *mut c_void),
     pointer: *mut c_void,
     bytes: usize,
 }

@@ -106,7 +106,7 @@ fn split(mut counts: Counts) -> (u64, Vec<Refused>) {
 
 /// What a trace's runs changed; `None` for plain runs. Reads all records where something was.
 #[must_use]
-pub fn of(trace: &Trace<'_>) -> Option<Changes> {
+pub fn recorded_changes(trace: &Trace<'_>) -> Option<Changes> {
     if trace.processes.iter().all(|p| is_plain(&p.definitions)) {
         return None;
     }

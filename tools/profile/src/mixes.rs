@@ -167,7 +167,7 @@ impl KernelMix {
 type Key = (String, String, Vec<u64>, Vec<u64>, Vec<u64>);
 
 /// All kernels of a trace, those with the most launches first.
-pub fn of(trace: &Trace<'_>) -> Vec<KernelMix> {
+pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
     let mut rows: BTreeMap<Key, KernelMix> = BTreeMap::new();
     let resources: Vec<_> = trace.processes.iter().map(|p| Told::of(&p.definitions)).collect();
     let mut seen: HashMap<(u32, u32, u32, u32), u64> = HashMap::new();

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::counters::result::Counters;
-use crate::energy::activity::{By, Collector, Device, Grouping};
+use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};
 use crate::energy::readings::Readings;
 use crate::energy::result::Energy;
 use crate::energy::{self, attribute};
@@ -100,7 +100,7 @@ pub struct View<'p> {
     names: Rc<Names>,
     alignment: OnceCell<Alignment>,
     sites: OnceCell<Sites>,
-    sums: OnceCell<(Stats, Vec<Device>)>,
+    sums: OnceCell<(Stats, Vec<PhysicalDevice>)>,
     readings: OnceCell<Readings>,
     energy: OnceCell<Energy>,
     counters: OnceCell<Option<Counters>>,
@@ -145,13 +145,13 @@ impl<'p> View<'p> {
     /// What kernels executed, by class of instruction (`record --mix`), and what they take of their
     /// devices: a row for each kernel, device and geometry that was launched. Reads all records.
     pub fn mixes(&self) -> &[KernelMix] {
-        self.mixes.get_or_init(|| crate::mixes::of(&self.trace))
+        self.mixes.get_or_init(|| crate::mixes::kernel_mixes(&self.trace))
     }
 
     /// Texts and binaries of the programs.
     #[must_use]
     pub fn programs(&self) -> Vec<Code> {
-        crate::programs::of(self.files, &self.trace)
+        crate::programs::codes(self.files, &self.trace)
     }
 
     fn energy_by(&self) -> By {
@@ -178,7 +178,7 @@ impl<'p> View<'p> {
         Grouping { by, sites: self.sites() }
     }
 
-    fn sums(&self) -> &(Stats, Vec<Device>) {
+    fn sums(&self) -> &(Stats, Vec<PhysicalDevice>) {
         self.sums.get_or_init(|| {
             let mut devices = Collector::new(&self.trace, self.energy_grouping());
             let variant = self.grouping(self.options.by).variant();
@@ -194,7 +194,7 @@ impl<'p> View<'p> {
     }
 
     /// Physical devices across processes, with what ran on them.
-    pub fn devices(&self) -> &[Device] {
+    pub fn devices(&self) -> &[PhysicalDevice] {
         &self.sums().1
     }
 

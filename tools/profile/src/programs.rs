@@ -72,7 +72,7 @@ pub fn files(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 }
 
 /// The programs of all processes: equal bytes once, the first that was made first.
-pub fn of(files: &TraceFiles, trace: &Trace<'_>) -> Vec<Code> {
+pub fn codes(files: &TraceFiles, trace: &Trace<'_>) -> Vec<Code> {
     let mut out: Vec<Code> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
     for process in &trace.processes {

@@ -10,7 +10,7 @@ pub use blocks::Blocks;
 
 use clscope_oa::{Continuity, CounterSource, CounterValue, CounterWindow};
 use clscope_sensors::doctor::State;
-use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
+use clscope_sensors::sampler::{SamplerEvent, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, SourceKind, Value, doctor};
 use clscope_trace::file::Clock;
 use clscope_trace::sensors::{
@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Notes what was looked for.
-    pub fn findings(&mut self, findings: &[doctor::Finding]) {
+    pub fn findings(&mut self, findings: &[doctor::SensorFinding]) {
         for finding in findings {
             let mut why = finding.why.clone().unwrap_or_default();
             for problem in &finding.problems {
@@ -283,7 +283,7 @@ impl Sink for Store {
         }
     }
 
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: SamplerEvent<'_>) {
         let time = clscope_clock::monotonic_raw().0;
         let of =
             |code: &str, series: Option<SeriesId>, source: &str, text: String| sensors::Event {
@@ -294,8 +294,8 @@ impl Sink for Store {
                 text,
             };
         match event {
-            Event::Works(series) => self.put(of("works", Some(series), "", String::new())),
-            Event::Dead { series, observed_ns, all_zero } => {
+            SamplerEvent::Works(series) => self.put(of("works", Some(series), "", String::new())),
+            SamplerEvent::Dead { series, observed_ns, all_zero } => {
                 let what = if all_zero { "reads 0" } else { "does not move" };
                 self.put(of(
                     "dead",
@@ -304,7 +304,7 @@ impl Sink for Store {
                     format!("{what} for {:.1} s: present, not working", observed_ns as f64 * 1e-9),
                 ));
             }
-            Event::Stalled { series, still_ns } => {
+            SamplerEvent::Stalled { series, still_ns } => {
                 self.put(of(
                     "stalled",
                     Some(series),
@@ -312,7 +312,7 @@ impl Sink for Store {
                     format!("stands still for {:.1} s", still_ns as f64 * 1e-9),
                 ));
             }
-            Event::Jumped { series, at } => {
+            SamplerEvent::Jumped { series, at } => {
                 let mut event = of(
                     "jumped",
                     Some(series),
@@ -322,26 +322,30 @@ impl Sink for Store {
                 event.time = at.0;
                 self.put(event);
             }
-            Event::Trouble { source, error } => {
+            SamplerEvent::Trouble { source, error } => {
                 self.put(of("trouble", None, source, error.to_string()))
             }
-            Event::Lost { source, error } => self.put(of("lost", None, source, error.to_string())),
-            Event::Paced { updates: (series, updates), every_ns, .. } => self.put(match updates {
-                Ok(u) => Updates {
-                    series: series.0,
-                    period_ns: u.period_ns,
-                    period_error_ns: u.period_error_ns,
-                    jitter_ns: u.jitter_ns,
-                    every_ns,
-                    none: String::new(),
-                },
-                Err(none) => Updates {
-                    series: series.0,
-                    every_ns,
-                    none: none.to_string(),
-                    ..Default::default()
-                },
-            }),
+            SamplerEvent::Lost { source, error } => {
+                self.put(of("lost", None, source, error.to_string()))
+            }
+            SamplerEvent::Paced { updates: (series, updates), every_ns, .. } => {
+                self.put(match updates {
+                    Ok(u) => Updates {
+                        series: series.0,
+                        period_ns: u.period_ns,
+                        period_error_ns: u.period_error_ns,
+                        jitter_ns: u.jitter_ns,
+                        every_ns,
+                        none: String::new(),
+                    },
+                    Err(none) => Updates {
+                        series: series.0,
+                        every_ns,
+                        none: none.to_string(),
+                        ..Default::default()
+                    },
+                })
+            }
             _ => {}
         }
     }

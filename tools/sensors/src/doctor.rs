@@ -11,7 +11,7 @@ use crate::liveness::{Liveness, Verdict};
 use crate::rapl::msr::{Msr, MsrConsent};
 use crate::rapl::perf::{PerfOpener, PerfPower};
 use crate::rapl::powercap::Powercap;
-use crate::source::{Plane, Source};
+use crate::source::{Plane, SensorSource};
 use crate::units::Clock;
 
 /// Where an interface stands.
@@ -33,7 +33,7 @@ pub enum State {
 
 /// What is known about one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct SensorFinding {
     /// The interface, for people.
     pub name: String,
     /// What it is.
@@ -50,12 +50,12 @@ pub struct Finding {
     pub problems: Vec<String>,
 }
 
-impl Finding {
+impl SensorFinding {
     /// An interface that was opened.
     #[must_use]
-    pub fn opened(name: String, source: &dyn Source) -> Finding {
+    pub fn opened(name: String, source: &dyn SensorSource) -> SensorFinding {
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
-        Finding {
+        SensorFinding {
             name,
             kind: SourceKind::of(source.name()),
             state: State::Opened,
@@ -68,14 +68,14 @@ impl Finding {
 
     /// An interface that could not be.
     #[must_use]
-    pub fn refused(kind: SourceKind, name: String, error: &SensorError) -> Finding {
+    pub fn refused(kind: SourceKind, name: String, error: &SensorError) -> SensorFinding {
         let why = error.to_string();
         let state = match error {
             SensorError::NotFound { .. } => State::Absent,
             _ => State::Refused(why.clone()),
         };
         let remedy = error.remedy().map(str::to_owned);
-        Finding {
+        SensorFinding {
             name,
             kind,
             state,
@@ -86,8 +86,8 @@ impl Finding {
         }
     }
 
-    fn skipped(name: &str, why: &str) -> Finding {
-        Finding {
+    fn skipped(name: &str, why: &str) -> SensorFinding {
+        SensorFinding {
             name: name.to_owned(),
             kind: SourceKind::Rapl,
             state: State::Skipped(why.to_owned()),
@@ -98,7 +98,7 @@ impl Finding {
         }
     }
 
-    fn with_problems(mut self, problems: &[SensorError]) -> Finding {
+    fn with_problems(mut self, problems: &[SensorError]) -> SensorFinding {
         self.problems = problems.iter().map(ToString::to_string).collect();
         // What opened works without help; what did not names it.
         self.remedy = problems.iter().find_map(SensorError::remedy).map(str::to_owned);
@@ -109,17 +109,18 @@ impl Finding {
 /// The host's sources that could be opened, each with its finding's index.
 pub struct Opened {
     /// The sources.
-    pub sources: Vec<Box<dyn Source>>,
+    pub sources: Vec<Box<dyn SensorSource>>,
     /// Every interface looked at.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SensorFinding>,
     /// For each source, its finding.
     pub finding_of: Vec<usize>,
 }
 
 impl Opened {
-    fn add(&mut self, source: Box<dyn Source>, name: &str, problems: &[SensorError]) {
+    fn add(&mut self, source: Box<dyn SensorSource>, name: &str, problems: &[SensorError]) {
         self.finding_of.push(self.findings.len());
-        self.findings.push(Finding::opened(name.to_owned(), &*source).with_problems(problems));
+        self.findings
+            .push(SensorFinding::opened(name.to_owned(), &*source).with_problems(problems));
         self.sources.push(source);
     }
 }
@@ -136,12 +137,13 @@ pub fn open_host(
 ) -> Opened {
     const SAME: &str = "another interface gives the same counters";
     let rapl = |name: &str, error: &SensorError| {
-        Finding::refused(SourceKind::Rapl, name.to_owned(), error)
+        SensorFinding::refused(SourceKind::Rapl, name.to_owned(), error)
     };
     let mut opened = Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
     let mut has_package = false;
-    let counts_package =
-        |source: &dyn Source| source.domains().iter().any(|d| d.plane == Some(Plane::Package));
+    let counts_package = |source: &dyn SensorSource| {
+        source.domains().iter().any(|d| d.plane == Some(Plane::Package))
+    };
     match Powercap::open(files, roots) {
         Ok((source, problems)) => {
             has_package |= counts_package(&source);
@@ -150,7 +152,7 @@ pub fn open_host(
         Err(error) => opened.findings.push(rapl("RAPL through powercap", &error)),
     }
     if has_package {
-        opened.findings.push(Finding::skipped("RAPL through perf", SAME));
+        opened.findings.push(SensorFinding::skipped("RAPL through perf", SAME));
     } else {
         match PerfPower::open(files, roots, perf) {
             Ok((source, problems)) => {
@@ -161,8 +163,8 @@ pub fn open_host(
         }
     }
     match msr {
-        _ if has_package => opened.findings.push(Finding::skipped("RAPL through MSRs", SAME)),
-        None => opened.findings.push(Finding::skipped(
+        _ if has_package => opened.findings.push(SensorFinding::skipped("RAPL through MSRs", SAME)),
+        None => opened.findings.push(SensorFinding::skipped(
             "RAPL through MSRs",
             "not asked for: an open MSR file reads every register of a CPU",
         )),
@@ -182,8 +184,11 @@ pub fn open_host(
             }
         }
         Err(error) => {
-            let mut finding =
-                Finding::refused(SourceKind::Hwmon, "GPU sensors through hwmon".to_owned(), &error);
+            let mut finding = SensorFinding::refused(
+                SourceKind::Hwmon,
+                "GPU sensors through hwmon".to_owned(),
+                &error,
+            );
             if matches!(error, SensorError::Unsupported { .. }) {
                 finding.state = State::Absent;
             }
@@ -202,7 +207,7 @@ pub struct Observation {
 impl Observation {
     /// Of these sources.
     #[must_use]
-    pub fn new(sources: &[Box<dyn Source>]) -> Observation {
+    pub fn new(sources: &[Box<dyn SensorSource>]) -> Observation {
         Observation {
             live: sources.iter().map(|s| s.domains().iter().map(Liveness::new).collect()).collect(),
             errors: vec![None; sources.len()],
@@ -211,7 +216,7 @@ impl Observation {
 
     /// Reads every source once. Call it several times over [`Liveness::OBSERVE_NS`] or a little
     /// more. Returns whether everything is decided.
-    pub fn read(&mut self, sources: &mut [Box<dyn Source>], clock: &mut dyn Clock) -> bool {
+    pub fn read(&mut self, sources: &mut [Box<dyn SensorSource>], clock: &mut dyn Clock) -> bool {
         for ((source, live), error) in sources.iter_mut().zip(&mut self.live).zip(&mut self.errors)
         {
             let result = source.read(clock, &mut |reading| {
@@ -233,7 +238,7 @@ impl Observation {
     }
 
     /// Writes the verdicts into the findings of the sources: `finding_of[i]` is source i's.
-    pub fn conclude(&self, findings: &mut [Finding], finding_of: &[usize]) {
+    pub fn conclude(&self, findings: &mut [SensorFinding], finding_of: &[usize]) {
         for ((live, error), index) in self.live.iter().zip(&self.errors).zip(finding_of) {
             let Some(finding) = findings.get_mut(*index) else { continue };
             let names = finding.domains.clone();

@@ -16,7 +16,7 @@ use crate::rapl::Processor;
 use crate::rapl::perf::{self, PerfCounter, PerfFd, PowerPmu};
 use crate::rapl::powercap::Powercap;
 use crate::replay::{domain_line, parse_domain};
-use crate::source::{Domain, Pace, Reading, Source, Value, read_each};
+use crate::source::{Domain, Pace, Reading, SensorSource, Value, read_each};
 use crate::units::Clock;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -383,7 +383,7 @@ pub struct Passed {
     counters: Vec<Counter>,
 }
 
-impl Source for Passed {
+impl SensorSource for Passed {
     fn name(&self) -> &str {
         "helper"
     }

@@ -6,7 +6,7 @@
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, read_number};
 use crate::source::{
-    DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each,
+    DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
 };
 use crate::units::{Clock, EnergyUnit, Microwatts};
 use std::path::{Path, PathBuf};
@@ -222,7 +222,7 @@ impl Hwmon {
     }
 }
 
-impl Source for Hwmon {
+impl SensorSource for Hwmon {
     fn name(&self) -> &str {
         &self.name
     }

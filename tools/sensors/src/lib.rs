@@ -35,7 +35,7 @@ pub mod units;
 pub use error::SensorError;
 pub use files::{Files, Roots, System};
 pub use kind::SourceKind;
-pub use source::{Domain, DomainId, Plane, Quantity, Range, Reading, Source, Value};
+pub use source::{Domain, DomainId, Plane, Quantity, Range, Reading, SensorSource, Value};
 pub use units::{
     Clock, EnergyUnit, Joules, Microjoules, Microwatts, RawNs, RealtimeNs, Stamp, Watts,
 };

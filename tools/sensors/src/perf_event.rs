@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Attr>() == 64, "PERF_ATTR_SIZE_VER0");
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct PerfEvent {
     /// The PMU's number.
     pub kind: u32,
     /// The event's configuration word.
@@ -40,8 +40,8 @@ pub struct Event {
 ///
 /// # Errors
 /// The system's.
-pub fn open(event: Event, thread: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
-    let Event { kind, config, read_format, flags } = event;
+pub fn open(event: PerfEvent, thread: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
+    let PerfEvent { kind, config, read_format, flags } = event;
     let attr = Attr {
         kind,
         size: size_of::<Attr>() as u32,

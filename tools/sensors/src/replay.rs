@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
-use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value};
+use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, SensorSource, Value};
 use crate::units::{Clock, EnergyUnit, Microwatts, RawNs, Stamp};
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ impl Replay {
     }
 }
 
-impl Source for Replay {
+impl SensorSource for Replay {
     fn name(&self) -> &str {
         "replay"
     }

@@ -6,7 +6,7 @@ use crate::accumulator::{Accumulator, Step, StepCounts};
 use crate::error::SensorError;
 use crate::liveness::{Liveness, Verdict};
 use crate::response::{self, NoEstimate, Updates};
-use crate::source::{Domain, Pace, Quantity, Reading, Source, SourceHealth, Value};
+use crate::source::{Domain, Pace, Quantity, Reading, SensorSource, SourceHealth, Value};
 use crate::units::{Clock, RawNs};
 
 /// A series of one sampler: a domain of a source.
@@ -16,11 +16,11 @@ pub struct SeriesId(pub u32);
 /// What the sampler has to say beside readings.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum SamplerEvent<'a> {
     /// A series was shown to work (its counter rose, its power was not 0).
     Works(SeriesId),
     /// A series did not move for as long as it takes to call it dead. Its readings go on: an idle
-    /// plane may come alive, and [`Event::Works`] then follows.
+    /// plane may come alive, and [`SamplerEvent::Works`] then follows.
     Dead {
         /// Which.
         series: SeriesId,
@@ -78,12 +78,12 @@ pub trait Sink {
     fn reading(&mut self, id: SeriesId, reading: &Reading);
 
     /// Takes an event.
-    fn event(&mut self, event: Event<'_>);
+    fn event(&mut self, event: SamplerEvent<'_>);
 }
 
 /// What the sampler needs of its thread beside clocks. [`SystemHost`] in the sampling thread; a
 /// script in tests.
-pub trait Host: Clock {
+pub trait SamplerHost: Clock {
     /// CPU time of this thread, nanoseconds.
     fn thread_cpu_ns(&mut self) -> u64;
     /// Waits until `until`, or less.
@@ -103,7 +103,7 @@ impl<C: Clock> Clock for SystemHost<C> {
     }
 }
 
-impl<C: Clock> Host for SystemHost<C> {
+impl<C: Clock> SamplerHost for SystemHost<C> {
     fn thread_cpu_ns(&mut self) -> u64 {
         thread_cpu_ns()
     }
@@ -179,7 +179,7 @@ struct Learning {
 }
 
 struct Slot {
-    source: Box<dyn Source>,
+    source: Box<dyn SensorSource>,
     series: Vec<Series>,
     pace: Pace,
     every_ns: u64,
@@ -242,7 +242,11 @@ pub struct Sampler {
 impl Sampler {
     /// Over these sources; announces every series to `sink`. Series are numbered in the order of
     /// the sources and their domains.
-    pub fn new(sources: Vec<Box<dyn Source>>, settings: Settings, sink: &mut dyn Sink) -> Sampler {
+    pub fn new(
+        sources: Vec<Box<dyn SensorSource>>,
+        settings: Settings,
+        sink: &mut dyn Sink,
+    ) -> Sampler {
         let mut next = 0;
         let mut slots = Vec::with_capacity(sources.len());
         for source in sources {
@@ -297,7 +301,7 @@ impl Sampler {
 
     /// Reads every source that is due, and returns when the next one is; `None` when no source is
     /// left.
-    pub fn step(&mut self, host: &mut dyn Host, sink: &mut dyn Sink) -> Option<RawNs> {
+    pub fn step(&mut self, host: &mut dyn SamplerHost, sink: &mut dyn Sink) -> Option<RawNs> {
         let cpu = host.thread_cpu_ns();
         let now = host.raw();
         self.started.get_or_insert((now, cpu));
@@ -315,7 +319,12 @@ impl Sampler {
 
     /// Samples until `stop` says so or no source is left, then reads every source once more, so
     /// that the last reading lies behind all that was to be measured.
-    pub fn run(&mut self, host: &mut dyn Host, sink: &mut dyn Sink, stop: &dyn Fn() -> bool) {
+    pub fn run(
+        &mut self,
+        host: &mut dyn SamplerHost,
+        sink: &mut dyn Sink,
+        stop: &dyn Fn() -> bool,
+    ) {
         while !stop() {
             let Some(due) = self.step(host, sink) else { return };
             if due > host.raw() {
@@ -326,7 +335,7 @@ impl Sampler {
     }
 
     /// Reads every source once, whatever its schedule.
-    pub fn finish(&mut self, host: &mut dyn Host, sink: &mut dyn Sink) {
+    pub fn finish(&mut self, host: &mut dyn SamplerHost, sink: &mut dyn Sink) {
         for slot in &mut self.slots {
             slot.due = RawNs(0);
         }
@@ -403,7 +412,7 @@ impl Slot {
             .clamp(self.pace.fastest_ns, self.pace.slowest_ns)
     }
 
-    fn read(&mut self, host: &mut dyn Host, sink: &mut dyn Sink, settings: &Settings) {
+    fn read(&mut self, host: &mut dyn SamplerHost, sink: &mut dyn Sink, settings: &Settings) {
         let cpu = host.thread_cpu_ns();
         let begin = host.raw();
         let mut given = 0u64;
@@ -429,13 +438,13 @@ impl Slot {
             Err(error) => {
                 self.failures += 1;
                 let since = *self.failing_since.get_or_insert_with(|| {
-                    sink.event(Event::Trouble { source: self.source.name(), error: &error });
+                    sink.event(SamplerEvent::Trouble { source: self.source.name(), error: &error });
                     now
                 });
                 let nothing = given == 0;
                 if nothing && (error.is_fatal() || now.since(since) >= GIVE_UP_NS) {
                     self.lost = true;
-                    sink.event(Event::Lost { source: self.source.name(), error: &error });
+                    sink.event(SamplerEvent::Lost { source: self.source.name(), error: &error });
                     return;
                 }
             }
@@ -459,7 +468,7 @@ impl Slot {
             };
             let stalled = series.said == Verdict::Works && still_ns > patience;
             if stalled && !series.stalled {
-                sink.event(Event::Stalled { series: series.id, still_ns });
+                sink.event(SamplerEvent::Stalled { series: series.id, still_ns });
             }
             series.stalled = stalled;
         }
@@ -493,7 +502,7 @@ impl Slot {
         self.every_ns = self.wanted_ns(settings);
         if let Some(series) = self.series.get(which) {
             let (source, every_ns) = (self.source.name(), self.every_ns);
-            sink.event(Event::Paced { source, updates: (series.id, estimate), every_ns });
+            sink.event(SamplerEvent::Paced { source, updates: (series.id, estimate), every_ns });
         }
     }
 }
@@ -506,16 +515,16 @@ impl Series {
         if std::mem::discriminant(&verdict) != std::mem::discriminant(&self.said) {
             self.said = verdict;
             match verdict {
-                Verdict::Works => sink.event(Event::Works(self.id)),
+                Verdict::Works => sink.event(SamplerEvent::Works(self.id)),
                 Verdict::Dead { observed_ns, all_zero } => {
-                    sink.event(Event::Dead { series: self.id, observed_ns, all_zero });
+                    sink.event(SamplerEvent::Dead { series: self.id, observed_ns, all_zero });
                 }
                 Verdict::Undecided => {}
             }
         }
         if let (Some(accumulator), Value::Counter(raw)) = (&mut self.accumulator, reading.value) {
             match accumulator.push(at, raw) {
-                Step::Jumped => sink.event(Event::Jumped { series: self.id, at }),
+                Step::Jumped => sink.event(SamplerEvent::Jumped { series: self.id, at }),
                 // Kept out of the series: its times must not run backwards.
                 Step::TimeBackwards => return,
                 Step::First | Step::Advanced(_) | Step::Unchanged | Step::Wrapped(_) => {}

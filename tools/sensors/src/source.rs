@@ -1,4 +1,4 @@
-//! The one shape all sensors have: a [`Source`] lists [`Domain`]s and yields stamped [`Reading`]s
+//! The one shape all sensors have: a [`SensorSource`] lists [`Domain`]s and yields stamped [`Reading`]s
 //! of them. Owns the description of a domain (quantity, plane, what it includes); refuses to
 //! interpret: totals, liveness and formulas live in modules of their own.
 #![forbid(unsafe_code)]
@@ -172,7 +172,7 @@ impl Domain {
     }
 }
 
-/// Which domain of its source a reading belongs to: an index into [`Source::domains`].
+/// Which domain of its source a reading belongs to: an index into [`SensorSource::domains`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(pub usize);
 
@@ -229,7 +229,7 @@ pub struct SourceHealth {
 }
 
 /// A sensor interface that has been opened.
-pub trait Source: Send {
+pub trait SensorSource: Send {
     /// A short name: `powercap`, `perf`, `hwmon:xe`, `nvml:ring:0`.
     fn name(&self) -> &str;
 

@@ -8,7 +8,7 @@ use clscope_sensors::rapl::msr::{Msr, MsrConsent};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener, PerfPower, PowerPmu};
 use clscope_sensors::rapl::powercap::Powercap;
 use clscope_sensors::{
-    EnergyUnit, Plane, Quantity, Range, RawNs, Reading, SensorError, Source, Value,
+    EnergyUnit, Plane, Quantity, Range, RawNs, Reading, SensorError, SensorSource, Value,
 };
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -71,7 +71,7 @@ impl Files for Refusing {
     }
 }
 
-fn read_all(source: &mut dyn Source) -> (Vec<Reading>, Result<(), SensorError>) {
+fn read_all(source: &mut dyn SensorSource) -> (Vec<Reading>, Result<(), SensorError>) {
     let mut now = 0;
     let mut clock = || {
         now += 10;
@@ -82,7 +82,7 @@ fn read_all(source: &mut dyn Source) -> (Vec<Reading>, Result<(), SensorError>) 
     (got, result)
 }
 
-fn names(source: &dyn Source) -> Vec<&str> {
+fn names(source: &dyn SensorSource) -> Vec<&str> {
     source.domains().iter().map(|d| d.name.as_str()).collect()
 }
 

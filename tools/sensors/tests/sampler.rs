@@ -2,9 +2,9 @@
 //! a source says that reading takes time.
 
 use clscope_sensors::liveness::Verdict;
-use clscope_sensors::sampler::{Event, Host, Sampler, SeriesId, Settings, Sink};
+use clscope_sensors::sampler::{Sampler, SamplerEvent, SamplerHost, SeriesId, Settings, Sink};
 use clscope_sensors::source::{
-    Domain, DomainId, Pace, Quantity, Range, Reading, Source, Value, stamped,
+    Domain, DomainId, Pace, Quantity, Range, Reading, SensorSource, Value, stamped,
 };
 use clscope_sensors::{Clock, EnergyUnit, RawNs, SensorError};
 use std::cell::Cell;
@@ -35,7 +35,7 @@ impl Clock for World {
     }
 }
 
-impl Host for World {
+impl SamplerHost for World {
     fn thread_cpu_ns(&mut self) -> u64 {
         self.0[1].load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ fn counter(
     }
 }
 
-impl Source for Counter {
+impl SensorSource for Counter {
     fn name(&self) -> &str {
         &self.name
     }
@@ -118,8 +118,8 @@ impl Sink for Kept {
         };
         self.readings.push((id, reading.stamp.mid().0, energy.0));
     }
-    fn event(&mut self, event: Event<'_>) {
-        if let Event::Paced { source, updates: (_, estimate), every_ns } = &event {
+    fn event(&mut self, event: SamplerEvent<'_>) {
+        if let SamplerEvent::Paced { source, updates: (_, estimate), every_ns } = &event {
             self.paced.push(((*source).to_owned(), *every_ns, estimate.ok().map(|u| u.period_ns)));
         }
         let text = format!("{event:?}");
@@ -128,7 +128,7 @@ impl Sink for Kept {
 }
 
 fn run(
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Box<dyn SensorSource>>,
     world: &World,
     seconds: u64,
     settings: Settings,

@@ -13,7 +13,7 @@ use clscope_oa::cpu::{self, ProcessCounters};
 use clscope_oa::device::DrmFile;
 use clscope_oa::i915::I915;
 use clscope_oa::xe::Xe;
-use clscope_oa::{CounterSource, Counts, Generation, OaError, OaSampler, Reading, open as oa};
+use clscope_oa::{CounterSource, Counts, Generation, OaError, OaSampler, Published, open as oa};
 use clscope_readings::counter_source;
 use clscope_sensors::{Roots, System};
 use clscope_trace::sensors::{self, Finding};
@@ -166,7 +166,7 @@ fn card(
         poll_ns: None,
     };
     let opened = oa::open(&System, roots, node, Box::new(device), &wanted).map_err(told)?;
-    let layout = known.0.widest_format().layout(Reading::Tables);
+    let layout = known.0.widest_format().layout(Published::Tables);
     let variables =
         variables(opened.generation, opened.topology.as_ref(), opened.hz, opened.clock_range_hz);
     let mut about = sensors::CounterSource {

@@ -9,7 +9,7 @@ use crate::Tell;
 use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_readings::{Blocks, Clocks, counter_window};
-use clscope_sensors::sampler::{Host, SystemHost};
+use clscope_sensors::sampler::{SamplerHost, SystemHost};
 use clscope_sensors::{Clock as _, RawNs, Roots};
 use clscope_trace::sensors::{self, CounterWindows, Event, Record, SourceCost};
 use std::path::Path;

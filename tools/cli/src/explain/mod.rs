@@ -82,7 +82,7 @@ impl FactArgs {
     /// # Errors
     /// If a file of readings that the user named cannot be read, or nothing ran.
     pub fn devices(&self, view: &View<'_>) -> Result<Vec<OnDevice>> {
-        let mut devices = facts::of(view)?;
+        let mut devices = facts::by_device(view)?;
         if devices.is_empty() {
             let report = view.times();
             if crate::report::refuse_unreadable(&report.issues) {
@@ -109,7 +109,7 @@ impl FactArgs {
 /// If a file of readings or parameters that the user named cannot be used.
 pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>> {
     let options = Options { least_share: 0.0, wanted: &|_| true };
-    facts::of(view)?
+    facts::by_device(view)?
         .iter()
         .map(|on| {
             let parameters = parameters.of(&on.name, &on.platform, &on.driver)?;
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
     let view = profile.view(args.facts.options(args.format == Format::Json));
-    crate::changed::tell(&view);
+    crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
     let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| is_meant(&view, k, name));
     if let Some(kernel) = &args.kernel

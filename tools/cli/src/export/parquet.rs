@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
     // Programs read the names of the trace, unless others are asked for.
     let form = if args.common.names.full_names { Form::Full } else { Form::Recorded };
     let view = profile.view(profile::Options { form, ..args.common.profile_options() });
-    crate::changed::tell(&view);
+    crate::changed::say_changes(&view);
     let shown = target.display();
     let summary = write(&view, &files.names(), &args.tables, &target)?
         .with_context(|| format!("cannot write the tables to {shown}"))?;

@@ -66,7 +66,7 @@ pub enum Format {
 pub fn run(args: &Args, format: Format) -> Result<()> {
     let profile = Profile::open(&args.common.traces)?;
     let view = profile.view(args.common.profile_options());
-    crate::changed::tell(&view);
+    crate::changed::say_changes(&view);
     let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
     // None of these files has a place for what is wrong with a trace.
     let mut issues = view.times().issues;

@@ -54,7 +54,8 @@ fn recording() -> Vec<u8> {
     stream.extend(record((1 << 16) + 2, &synthesised_i915(1, 3, 8)));
     stream.extend([0; 5].iter().take(synthesised_i915(1, 3, 8).len() % 8));
     stream.extend(record((1 << 16) + 3, &[0, 202, 154, 59, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
-    for (i, report) in reports(Format::A32u40A4u32B8C8.layout(Reading::Tables)).iter().enumerate() {
+    for (i, report) in reports(Format::A32u40A4u32B8C8.layout(Published::Tables)).iter().enumerate()
+    {
         if i == 8 {
             stream.extend(record(2, &[]));
         }
@@ -112,7 +113,7 @@ fn intervals_come_as_lines() {
 
 #[test]
 fn bare_reports_need_their_facts() {
-    let layout = Format::A12B8C8.layout(Reading::Tables);
+    let layout = Format::A12B8C8.layout(Published::Tables);
     let (_dir, path) = file(&reports(layout).concat());
     let error = run_on(&path, &[]).unwrap_err().to_string();
     assert!(error.contains("--raw"), "{error}");

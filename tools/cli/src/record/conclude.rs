@@ -111,7 +111,7 @@ fn tell_changes(args: &Args, trace: &Path) {
     match Profile::open(&[trace.to_owned()]) {
         Ok(profile) => {
             let view = profile.view(Options { form: Form::Short, ..Options::default() });
-            let changes = changes::of(view.trace());
+            let changes = changes::recorded_changes(view.trace());
             let lines = changes.iter().flat_map(changes::Changes::lines);
             lines.for_each(|text| args.tell(format_args!("changed: {text}")));
         }

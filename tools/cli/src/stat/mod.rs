@@ -153,7 +153,7 @@ fn measured(trace: &Path, wall: f64, cpu: (f64, f64), is_first: bool) -> Result<
     let profile = Profile::open(&[trace.to_owned()])?;
     let view = profile.view(Options::default());
     if is_first {
-        crate::changed::tell(&view);
+        crate::changed::say_changes(&view);
     }
     let report = view.report()?;
     Ok(Measured { wall, cpu, report })

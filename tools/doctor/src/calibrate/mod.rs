@@ -11,7 +11,7 @@ pub mod streams;
 
 use crate::{Finding, Status, Surroundings};
 use clscope_profile::calibration::{self, Entry, Store};
-use clscope_sensors::Source;
+use clscope_sensors::SensorSource;
 
 /// What can be calibrated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,11 @@ pub struct Outcome {
 }
 
 /// Measures the parts, keeps what they found, and reports it.
-pub fn run(here: Surroundings<'_>, parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
+pub fn run(
+    here: Surroundings<'_>,
+    parts: &[Part],
+    sources: Vec<Box<dyn SensorSource>>,
+) -> Vec<Finding> {
     let mut all = Outcome::default();
     if parts.contains(&Part::Spans) {
         all.extend(spans::calibrate(here.program));

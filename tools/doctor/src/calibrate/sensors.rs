@@ -12,7 +12,7 @@ use clscope_profile::energy::readings;
 use clscope_readings::Clocks;
 use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::source::{DeviceKey, Domain};
-use clscope_sensors::{Clock, Quantity, RawNs, Source};
+use clscope_sensors::{Clock, Quantity, RawNs, SensorSource};
 use clscope_trace::ids::normal_pci;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +35,13 @@ const SHAPE_NS: f64 = 200e3;
 
 /// Polls of every domain of every source, and which domains a driver stamps itself.
 struct Watch {
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Box<dyn SensorSource>>,
     polls: Vec<Vec<Polls>>,
     stamped: Vec<Vec<bool>>,
 }
 
 impl Watch {
-    fn new(sources: Vec<Box<dyn Source>>) -> Self {
+    fn new(sources: Vec<Box<dyn SensorSource>>) -> Self {
         let polls = sources.iter().map(|s| vec![Polls::new(); s.domains().len()]).collect();
         let stamped = sources.iter().map(|s| vec![false; s.domains().len()]).collect();
         Self { sources, polls, stamped }
@@ -71,7 +71,7 @@ impl Watch {
 }
 
 /// Puts load on one core, then on each GPU, in turns, and watches how sensors follow.
-pub fn calibrate(program: &Path, sources: Vec<Box<dyn Source>>) -> Outcome {
+pub fn calibrate(program: &Path, sources: Vec<Box<dyn SensorSource>>) -> Outcome {
     let mut out = Outcome::default();
     let mut watch = Watch::new(sources);
     let core = load_core(&mut watch);

@@ -479,8 +479,9 @@ impl<W: Write> Pen<'_, '_, W> {
         })?;
         let warnings = summary.warnings();
         let document = self.document;
-        let changed =
-            clscope_profile::changes::of(document.trace).map(|c| c.lines()).unwrap_or_default();
+        let changed = clscope_profile::changes::recorded_changes(document.trace)
+            .map(|c| c.lines())
+            .unwrap_or_default();
         let name = format!("clscope {}", env!("CARGO_PKG_VERSION"));
         self.at(at.max(self.window.begin), TYPE_INSTANT, uuid, &name, "recording", |to| {
             let sources: Vec<&str> = document.sources.iter().map(String::as_str).collect();

@@ -8,7 +8,7 @@ use crate::layout;
 use clscope_analysis::Trace;
 use clscope_analysis::event::Command;
 use clscope_analysis::time::Span;
-use clscope_profile::energy::activity::{self, Device};
+use clscope_profile::energy::activity::{self, PhysicalDevice};
 use std::collections::HashMap;
 
 /// Where a device command is drawn.
@@ -23,7 +23,7 @@ pub struct Place {
 pub struct TrackTree {
     tracks: Tracks,
     /// Physical devices.
-    pub devices: Vec<Device>,
+    pub devices: Vec<PhysicalDevice>,
     device_of: HashMap<(u32, u32), usize>,
     /// Processes that use each device.
     users: Vec<usize>,
@@ -40,7 +40,7 @@ impl TrackTree {
         let (mut devices, mut device_of) = activity::devices(trace);
         if devices.is_empty() {
             // Definitions may be lost: commands still need a device.
-            devices.push(Device::named("device", "", activity::Kind::Other));
+            devices.push(PhysicalDevice::named("device", "", activity::Kind::Other));
         }
         device_of.retain(|_, at| *at < devices.len());
         let users = devices

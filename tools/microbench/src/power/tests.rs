@@ -6,7 +6,7 @@ use super::*;
 use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utilisation};
 use clscope_nvml::error::code;
 use clscope_nvml::{Api, DeviceInfo, Index, NvmlError, Wanted};
-use clscope_sensors::sampler::Host;
+use clscope_sensors::sampler::SamplerHost;
 use clscope_sensors::{Clock, RawNs, RealtimeNs};
 use std::sync::atomic::AtomicU64;
 
@@ -124,7 +124,7 @@ impl Clock for Virtual {
     }
 }
 
-impl Host for Virtual {
+impl SamplerHost for Virtual {
     fn thread_cpu_ns(&mut self) -> u64 {
         self.0.now() / 1000
     }

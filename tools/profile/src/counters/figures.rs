@@ -6,7 +6,7 @@
 use clscope_metrics::rpn::Equation;
 use clscope_metrics::set::{Metric, MetricSet, Origin};
 use clscope_metrics::variables::{Provenance, Variables};
-use clscope_oa::{Counter, Counts, Format, Layout, Reading};
+use clscope_oa::{Counter, Counts, Format, Layout, Published};
 use clscope_trace::sensors::CounterSource;
 
 /// What forms figures of counts.
@@ -20,7 +20,7 @@ pub enum Figures {
 impl Figures {
     /// Of a source as the trace describes it.
     pub fn of(about: &CounterSource) -> Self {
-        let layout = Format::by_name(&about.format).map(|f| f.layout(Reading::Tables));
+        let layout = Format::by_name(&about.format).map(|f| f.layout(Published::Tables));
         let Some(layout) = layout.filter(|l| {
             !about.figures.is_empty() && l.counters().count() + 2 == about.counters.len()
         }) else {

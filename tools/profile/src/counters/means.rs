@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::result::{Class, Column, Source, Together, Value};
-use crate::energy::activity::Device;
+use crate::energy::activity::PhysicalDevice;
 use crate::energy::power::own;
 use crate::energy::readings::{Readings, Sensor};
 use crate::interval::Interval;
@@ -63,8 +63,8 @@ fn estimate(of: counters::Estimate) -> Interval {
 /// All sources of means that belong to a device.
 pub fn means_of(
     trace: &Trace<'_>,
-    device: &Device,
-    devices: &[Device],
+    device: &PhysicalDevice,
+    devices: &[PhysicalDevice],
     readings: &Readings,
 ) -> Vec<Source> {
     let alone =
@@ -106,7 +106,7 @@ pub fn set(about: &CounterSource) -> Option<String> {
 
 impl Source {
     /// Of a device, with nothing in it yet.
-    pub fn new(trace: &Trace<'_>, device: &Device, name: &str, matched: String) -> Self {
+    pub fn new(trace: &Trace<'_>, device: &PhysicalDevice, name: &str, matched: String) -> Self {
         let mut notes = vec!["these counters are the whole device's: what other programs ran on it at the same time is in them".to_owned()];
         if device.unplaced > 0 {
             notes.push(format!(
@@ -138,7 +138,7 @@ impl Source {
 /// Fills in columns and classes by the fit.
 pub fn regress(
     out: &mut Source,
-    device: &Device,
+    device: &PhysicalDevice,
     activity: &Activity,
     inputs: &[Input],
     delay: Delay,
@@ -209,7 +209,7 @@ pub fn regress(
     }
 }
 
-fn value(device: &Device, result: &Attributed, row: &counters::ClassCounter) -> Value {
+fn value(device: &PhysicalDevice, result: &Attributed, row: &counters::ClassCounter) -> Value {
     let name =
         |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     let only_with = row.only_with.and_then(|g| result.groups.get(g)).map(|g| Together {

@@ -9,7 +9,7 @@ pub mod result;
 pub mod snapshots;
 pub mod windows;
 
-use crate::energy::activity::{Device, Grouping};
+use crate::energy::activity::{Grouping, PhysicalDevice};
 use crate::energy::readings::Readings;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
@@ -22,7 +22,7 @@ pub fn counters_of(
     files: &TraceFiles,
     trace: &Trace<'_>,
     alignment: &Alignment,
-    devices: &[Device],
+    devices: &[PhysicalDevice],
     readings: &Readings,
     by: Grouping<'_>,
     named: Option<&str>,

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::result::{Source, Value};
-use crate::energy::activity::Device;
+use crate::energy::activity::PhysicalDevice;
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const MOST_GAPS: f64 = 3.0;
 
 /// Gives each of the application's classes one row: values that the run does not tell apart come
 /// from repetitions, whose own rows go.
-pub fn fold(out: &mut Source, device: &Device) {
+pub fn fold(out: &mut Source, device: &PhysicalDevice) {
     if !device.classes.iter().any(|class| class.repetition) {
         return;
     }
@@ -58,7 +58,7 @@ pub fn fold(out: &mut Source, device: &Device) {
 
 /// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions;
 /// `None` where buffers were restored between, or no stamps tell.
-fn stretch(device: &Device, class: &str) -> Option<f64> {
+fn stretch(device: &PhysicalDevice, class: &str) -> Option<f64> {
     let (mut whole, mut own) = (0.0, 0.0);
     for repeated in device.replays.iter().filter(|r| r.name == class && r.refused.is_empty()) {
         if repeated.batches.iter().any(|b| b.3) {
@@ -109,7 +109,7 @@ mod tests {
     /// A device on which `a` and `b` run in turn; `a` was repeated for a second, 100 launches of so
     /// many milliseconds.
     fn folded(stamped_ms: f64, restores: bool, own: Value) -> Source {
-        let mut device = Device::named("gpu", "", Kind::Gpu);
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         for (name, repetition) in [("a", false), ("b", false), ("a (repeated)", true)] {
             let class = activity::Class { name: name.into(), kernel: true, repetition };
             device.classes.push(class);

@@ -8,7 +8,7 @@ use super::figures::Figures;
 use super::means::set;
 use super::result::{Class, Clocks, Column, Source, Value};
 use super::windows::{matched, recorded_in, seconds};
-use crate::energy::activity::{Device, Grouping, class_name};
+use crate::energy::activity::{Grouping, PhysicalDevice, class_name};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -309,7 +309,7 @@ impl<'a> Part<'a> {
             .collect()
     }
 
-    fn finish(self, trace: &Trace<'_>, device: &Device) -> Source {
+    fn finish(self, trace: &Trace<'_>, device: &PhysicalDevice) -> Source {
         let (source, matched) = (self.source, self.matched.clone());
         let mut out = Source::new(trace, device, &source.about.name, matched);
         out.set = set(&source.about);
@@ -437,8 +437,8 @@ impl Around {
     /// How it is known that it belongs to commands of this device.
     fn speaks_of(
         &self,
-        device: &Device,
-        devices: &[Device],
+        device: &PhysicalDevice,
+        devices: &[PhysicalDevice],
         named: Option<&str>,
     ) -> Option<String> {
         if self.is_timer() || self.is_queue() || named.is_some() && self.about.pid.is_some() {
@@ -452,7 +452,7 @@ impl Around {
 pub fn snapshots_of(
     trace: &Trace<'_>,
     alignment: &Alignment,
-    devices: &[Device],
+    devices: &[PhysicalDevice],
     around: &[Around],
     named: Option<&str>,
     by: Grouping<'_>,

@@ -7,7 +7,7 @@
 use super::figures::Figures;
 use super::means::{Input, regress, set};
 use super::result::{Clocks, Source, Track, Value};
-use crate::energy::activity::{Device, Kind};
+use crate::energy::activity::{Kind, PhysicalDevice};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{Delay, Idle};
@@ -117,8 +117,8 @@ pub fn recorded_in(trace: &Trace<'_>, host: usize, header: &FileHeader) -> Optio
 pub fn matched(
     about: &CounterSource,
     host: usize,
-    device: &Device,
-    devices: &[Device],
+    device: &PhysicalDevice,
+    devices: &[PhysicalDevice],
     named: Option<&str>,
 ) -> Option<String> {
     if host != device.host {
@@ -136,7 +136,7 @@ pub fn matched(
     if let (Some(a), Some(b)) = (&device.pci, about.pci.as_deref().and_then(normal_pci)) {
         return (*a == b).then(|| format!("PCI address {a}"));
     }
-    let intel = |d: &&Device| {
+    let intel = |d: &&PhysicalDevice| {
         d.host == host && d.kind == Kind::Gpu && d.vendor.to_lowercase().contains("intel")
     };
     (intel(&device) && devices.iter().filter(intel).count() == 1)
@@ -176,8 +176,8 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
 /// Counters of a device from all its sources.
 pub fn windows_of(
     trace: &Trace<'_>,
-    device: &Device,
-    devices: &[Device],
+    device: &PhysicalDevice,
+    devices: &[PhysicalDevice],
     recorded: &[Recorded],
     named: Option<&str>,
 ) -> Vec<Source> {
@@ -188,7 +188,7 @@ pub fn windows_of(
 }
 
 /// A figure over time; `None` where it never was anything but 0.
-fn track(of: Input, device: &Device, from: &Recorded) -> Option<Track> {
+fn track(of: Input, device: &PhysicalDevice, from: &Recorded) -> Option<Track> {
     let end = of.windows.last().map(|w| (w.1, w.2))?;
     let points: Vec<(HostNs, f64)> =
         of.windows.iter().map(|(begin, _, mean)| (*begin, *mean)).chain([end]).collect();
@@ -202,7 +202,7 @@ fn track(of: Input, device: &Device, from: &Recorded) -> Option<Track> {
     })
 }
 
-fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> Source {
+fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: String) -> Source {
     let mut out = Source::new(trace, device, &of.about.name, matched);
     out.set = set(&of.about);
     let oa = !of.about.format.is_empty();
@@ -285,7 +285,7 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
 }
 
 /// Gives classes whose spans last many windows the counts of those windows.
-fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figures) {
+fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures: &Figures) {
     let width = of.about.counters.len();
     let Some(origin) = of.windows.first().map(|w| w.begin.0) else { return };
     let time = |at: HostNs| u64::try_from(at.0 - origin).unwrap_or(0);

@@ -111,7 +111,7 @@ pub struct Class {
 
 /// A physical device with all that ran on it.
 #[derive(Debug, Clone)]
-pub struct Device {
+pub struct PhysicalDevice {
     /// Host, as an index into the timeline's.
     pub host: usize,
     /// CL_DEVICE_NAME.
@@ -148,7 +148,7 @@ pub struct Device {
     index: HashMap<(String, bool), u32>,
 }
 
-impl Device {
+impl PhysicalDevice {
     /// One on which nothing ran yet.
     pub fn named(name: &str, vendor: &str, kind: Kind) -> Self {
         Self {
@@ -297,8 +297,8 @@ impl Device {
 
 /// Physical devices of a trace, with nothing on them yet, and which of them each (process, device
 /// id) is.
-pub fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
-    let mut out: Vec<Device> = Vec::new();
+pub fn devices(trace: &Trace<'_>) -> (Vec<PhysicalDevice>, HashMap<(u32, u32), usize>) {
+    let mut out: Vec<PhysicalDevice> = Vec::new();
     let mut of: HashMap<(u32, u32), usize> = HashMap::new();
     for (index, process) in (0u32..).zip(&trace.processes) {
         let host = trace.timeline.host_of.get(index as usize).copied().unwrap_or(0);
@@ -314,7 +314,7 @@ pub fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
                 device.uuid.as_deref().and_then(normal_uuid),
             );
             let nth = *seen.entry(device.name.clone()).and_modify(|n| *n += 1).or_insert(0);
-            let same = |d: &Device| {
+            let same = |d: &PhysicalDevice| {
                 d.host == host
                     && d.kind == kind
                     && match (kind, &pci, &uuid) {
@@ -327,12 +327,12 @@ pub fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
             };
             let at = out.iter().position(same).unwrap_or(out.len());
             if at == out.len() {
-                out.push(Device {
+                out.push(PhysicalDevice {
                     host,
                     pci,
                     uuid,
                     nth,
-                    ..Device::named(&device.name, &device.vendor, kind)
+                    ..PhysicalDevice::named(&device.name, &device.vendor, kind)
                 });
             }
             out[at].members.push((ProcessIndex(index), device.id));
@@ -368,7 +368,7 @@ type What = (u32, u32, u32, u32, u8);
 pub struct Collector<'t, 'a, 's> {
     trace: &'t Trace<'a>,
     by: Grouping<'s>,
-    devices: Vec<Device>,
+    devices: Vec<PhysicalDevice>,
     /// Which of `devices` each (process, device id) is.
     of: HashMap<(u32, u32), usize>,
     /// Queues of which some launches were left out by sampling: all their launches, to be placed.
@@ -474,7 +474,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
 
     /// All physical devices that ran something, with what they ran, in order of its starts.
     #[must_use]
-    pub fn finish(self) -> Vec<Device> {
+    pub fn finish(self) -> Vec<PhysicalDevice> {
         let Self { trace, by, mut devices, of, sampled, .. } = self;
         for ((process, queue), (device, mut launches)) in sampled {
             launches.sort_by_key(|l| l.enqueued);
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn overlaps_are_counted_once() {
-        let mut d = Device::named("gpu", "", Kind::Gpu);
+        let mut d = PhysicalDevice::named("gpu", "", Kind::Gpu);
         assert_eq!(d.overlapped(), 0.0);
         let class = d.class("a", true);
         for (start, end) in [(0, 10), (5, 15), (15, 25), (16, 26)] {
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn joined_spans_keep_time_and_launches() {
-        let mut d = Device::named("gpu", "", Kind::Gpu);
+        let mut d = PhysicalDevice::named("gpu", "", Kind::Gpu);
         let classes = [d.class("a", true), d.class("b", true)];
         for i in 0..100i64 {
             let (start, class) = (i * 20_000, classes[(i % 2) as usize]);

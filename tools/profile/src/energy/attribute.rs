@@ -2,7 +2,7 @@
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 #![forbid(unsafe_code)]
 
-use super::activity::{By, Device};
+use super::activity::{By, PhysicalDevice};
 use super::borrowed::{self, Lender};
 use super::power::{self, Power};
 use super::readings::Readings;
@@ -68,7 +68,7 @@ const DRIFT: usize = 3;
 /// Energy of a trace, given its readings.
 pub fn energy_of(
     trace: &Trace<'_>,
-    devices: &[Device],
+    devices: &[PhysicalDevice],
     readings: &Readings,
     recorded: Option<Choice>,
     lenders: &[Lender],
@@ -173,7 +173,7 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
 type Window = Option<(HostNs, HostNs)>;
 
 /// What ran and what the sensor read in the window, or in the whole run.
-fn inside(device: &Device, power: &Power, window: Window) -> (Activity, Series) {
+fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, Series) {
     let classes = device.classes.len();
     let Some((from, to)) = window else {
         return (Activity::new(&device.spans, classes), power.series.clone());
@@ -190,7 +190,7 @@ fn inside(device: &Device, power: &Power, window: Window) -> (Activity, Series) 
 }
 
 /// When each iteration began.
-fn iterations(device: &Device, kernel: Option<&String>) -> Vec<HostNs> {
+fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
     let Some(wanted) = kernel else { return Vec::new() };
     let is = |class: ClassId| {
         device.classes.get(class.0 as usize).is_some_and(|c| c.kernel && c.name == *wanted)
@@ -200,7 +200,7 @@ fn iterations(device: &Device, kernel: Option<&String>) -> Vec<HostNs> {
 
 fn measure(
     trace: &Trace<'_>,
-    device: &Device,
+    device: &PhysicalDevice,
     power: &Power,
     readings: &Readings,
     lenders: &[Lender],
@@ -284,7 +284,7 @@ fn measure(
 /// Adds the figures of the device's other sensor, where it has one.
 fn compare_with_reference(
     out: &mut DeviceEnergy,
-    device: &Device,
+    device: &PhysicalDevice,
     (power, known): (&Power, Option<&KnownFloor>),
     readings: &Readings,
     (problem, window): (Problem<'_>, Window),
@@ -302,7 +302,7 @@ fn compare_with_reference(
 }
 
 /// Whether the package's counter may hold the memory's, as far as this run can tell.
-fn containment(device: &Device, power: &Power, readings: &Readings) -> Option<String> {
+fn containment(device: &PhysicalDevice, power: &Power, readings: &Readings) -> Option<String> {
     if power.formula == "nvml" || power.formula == "hwmon" {
         return None;
     }
@@ -355,8 +355,8 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     /// A kernel of 40 ms at 200 W every 100 ms for 6 s, then 16 batches of it.
-    fn repeated() -> (Device, Power) {
-        let mut device = Device::named("gpu", "", Kind::Gpu);
+    fn repeated() -> (PhysicalDevice, Power) {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.classes.push(Class { name: "k".into(), kernel: true, repetition: false });
         let launch = |i: i64| Span {
             class: ClassId(0),
@@ -401,7 +401,7 @@ mod tests {
     fn evidence_of_repetitions_does_not_settle_whose_turn_it_was() {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
-        let figures = |device: &Device| {
+        let figures = |device: &PhysicalDevice| {
             let out =
                 measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
             assert_eq!(out.failed, None);

@@ -3,7 +3,7 @@
 //! and to lend a floor: a launch is lent by what it adds to the floor of its own run.
 #![forbid(unsafe_code)]
 
-use super::activity::Device;
+use super::activity::PhysicalDevice;
 use super::attribute::Options;
 use super::replayed::{self, Found};
 use super::result::DeviceEnergy;
@@ -75,7 +75,7 @@ fn floor(of: &DeviceEnergy) -> (f64, f64) {
 /// needed.
 pub fn borrow<'l>(
     found: &mut Vec<Found>,
-    device: &Device,
+    device: &PhysicalDevice,
     lenders: &'l [Lender],
     floor: f64,
 ) -> Vec<&'l Path> {
@@ -134,7 +134,7 @@ mod tests {
             found: vec![Found::of_repetitions(shape(name), vec![repetition])],
             floor: (80.0, 1.0),
         };
-        let mut device = Device::named("gpu", "", Kind::Gpu);
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.shapes.insert((ClassId(0), shape("k")), Tally::default());
         let (lent, other) = ([lender("k")], [lender("absent")]);
         let mut found = Vec::new();

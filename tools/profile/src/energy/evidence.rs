@@ -3,7 +3,7 @@
 //! to what was measured. Refuses to weigh evidence itself: the analysis does.
 #![forbid(unsafe_code)]
 
-use super::activity::Device;
+use super::activity::PhysicalDevice;
 use super::replayed::Found;
 use super::result::{Agreement, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
@@ -51,7 +51,7 @@ pub fn floor(result: &Attribution) -> (f64, f64) {
 
 /// What repetitions say of a class's launches in this run.
 fn belief(
-    device: &Device,
+    device: &PhysicalDevice,
     class: ClassId,
     found: &[Found],
     floor: (f64, f64),
@@ -76,7 +76,7 @@ fn belief(
 }
 
 /// Whether what is known of a class is partly another run's.
-fn borrowed(device: &Device, class: ClassId, found: &[Found]) -> bool {
+fn borrowed(device: &PhysicalDevice, class: ClassId, found: &[Found]) -> bool {
     let lent = |shape: &super::shapes::Shape| found.iter().any(|f| f.borrowed && f.shape == *shape);
     device.shapes.keys().any(|(of, shape)| *of == class && lent(shape))
 }
@@ -95,7 +95,7 @@ fn repetition(group: &GroupEnergy, result: &Attribution, class: ClassId) -> (f64
 /// taken from.
 pub fn apply(
     out: &mut DeviceEnergy,
-    device: &Device,
+    device: &PhysicalDevice,
     result: &Attribution,
     found: &[Found],
     from: &[&Path],
@@ -281,7 +281,7 @@ pub fn apply(
 
 /// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
 /// itself.
-pub fn not_repeated(out: &mut DeviceEnergy, device: &Device, found: &[Found], own: bool) {
+pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
     let why = match own {
         true => "its turn did not come within the added time",
         false => "no trace of --with repeats it",
@@ -305,7 +305,11 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &Device, found: &[Found], ow
     }
 }
 
-fn names(device: &Device, group: &GroupEnergy, own: &impl Fn(ClassId) -> bool) -> Vec<String> {
+fn names(
+    device: &PhysicalDevice,
+    group: &GroupEnergy,
+    own: &impl Fn(ClassId) -> bool,
+) -> Vec<String> {
     let name = |c: &ClassId| device.classes.get(c.0 as usize).map(|c| c.name.clone());
     group.classes.iter().filter(|c| own(**c)).filter_map(name).collect()
 }
@@ -314,7 +318,7 @@ fn names(device: &Device, group: &GroupEnergy, own: &impl Fn(ClassId) -> bool) -
 fn keep(
     out: &mut DeviceEnergy,
     group: &GroupEnergy,
-    device: &Device,
+    device: &PhysicalDevice,
     groups: &mut Vec<Group>,
     seconds: &mut f64,
     joules: &mut f64,
@@ -345,7 +349,7 @@ fn keep(
 /// Members of a sum of which nothing is known apart: their sum.
 fn rest(
     out: &mut DeviceEnergy,
-    device: &Device,
+    device: &PhysicalDevice,
     group: &GroupEnergy,
     left: &[(ClassId, f64, f64, f64)],
     idle: f64,

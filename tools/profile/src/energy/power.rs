@@ -3,7 +3,7 @@
 //! hosts or a card's with a processor's.
 #![forbid(unsafe_code)]
 
-use super::activity::{Device, Kind};
+use super::activity::{Kind, PhysicalDevice};
 use super::planes::Processor;
 use super::readings::{Readings, Sensor};
 use clscope_analysis::energy::combine::{Points, combined};
@@ -79,7 +79,7 @@ fn is_power(sensor: &Sensor) -> bool {
 }
 
 /// Whether a sensor is this device's, and how that is known.
-pub fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
+pub fn own(device: &PhysicalDevice, sensor: &Sensor, alone: bool) -> Option<String> {
     let series = &sensor.series;
     if series.pci.is_none() && series.uuid.is_none() && series.device.is_none() {
         return None;
@@ -207,7 +207,7 @@ fn of_terms(terms: &[(f64, &Sensor)], readings: &Readings) -> (Series, ResponseM
 }
 
 /// Where a GPU sits, as far as the trace shows.
-fn place(device: &Device, has_own: bool) -> GpuPlace {
+fn place(device: &PhysicalDevice, has_own: bool) -> GpuPlace {
     let vendor = device.vendor.to_lowercase();
     if has_own && !vendor.contains("intel") || vendor.contains("nvidia") {
         return GpuPlace::Discrete;
@@ -226,8 +226,8 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
 /// # Errors
 /// Why there is none.
 pub fn power_of(
-    device: &Device,
-    devices: &[Device],
+    device: &PhysicalDevice,
+    devices: &[PhysicalDevice],
     readings: &Readings,
     choice: Choice,
     wanted: Option<&str>,
@@ -353,7 +353,7 @@ fn rank(sensor: &Sensor) -> u8 {
 
 /// The power by the formula pkg-pp0-dram, where its three domains exist; for devices in the
 /// processor only.
-pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, ResponseModel)> {
+pub fn reference(device: &PhysicalDevice, readings: &Readings) -> Option<(Series, ResponseModel)> {
     let processor = Processor::of(readings, device.host);
     if device.kind != Kind::Gpu || place(device, false) == GpuPlace::Discrete {
         return None;
@@ -458,7 +458,7 @@ mod tests {
     }
 
     fn formula(
-        device: &Device,
+        device: &PhysicalDevice,
         readings: &Readings,
         choice: Choice,
     ) -> Result<&'static str, NoPower> {
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn a_card_is_measured_by_its_own_sensor_only() {
-        let mut gpu = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
+        let mut gpu = PhysicalDevice::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
         let both = readings(vec![
             counter("PKG", 50.0),
             counter("PP0", 20.0),
@@ -532,7 +532,8 @@ mod tests {
 
     #[test]
     fn a_gpu_in_the_processor_is_measured_by_planes() {
-        let mut gpu = Device::named("Intel(R) UHD Graphics 620", "Intel(R) Corporation", Kind::Gpu);
+        let mut gpu =
+            PhysicalDevice::named("Intel(R) UHD Graphics 620", "Intel(R) Corporation", Kind::Gpu);
         gpu.pci = Some("0000:00:02.0".into());
         let planes =
             |names: &[(&str, f64)]| readings(names.iter().map(|(n, w)| counter(n, *w)).collect());
@@ -549,14 +550,14 @@ mod tests {
         let mut dead = planes(&[("PKG", 20.0), ("PP0", 8.0), ("PP1", 5.0)]);
         dead.sensors[2].dead = Some("reads 0".into());
         assert_eq!(formula(&gpu, &dead, Choice::Auto), Ok("pkg-pp0"));
-        let cpu = Device::named("cpu", "x", Kind::Cpu);
+        let cpu = PhysicalDevice::named("cpu", "x", Kind::Cpu);
         assert_eq!(formula(&cpu, &all, Choice::Auto), Ok("pkg"));
         // A formula of GPUs is not passed over without a word.
         let asked = Choice::Fixed(Formula::PkgPp0Dram);
         let power = power_of(&cpu, std::slice::from_ref(&cpu), &all, asked, None).unwrap();
         assert_eq!(power.formula, "pkg");
         assert!(power.reason.contains("--gpu-power pkg-pp0-dram"), "{}", power.reason);
-        let card = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
+        let card = PhysicalDevice::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
         let error = formula(&card, &all, asked).unwrap_err().to_string();
         assert!(error.contains("does not apply"), "{error}");
     }

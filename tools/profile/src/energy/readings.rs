@@ -7,7 +7,7 @@ use crate::calibration::{Entry, Subject};
 use crate::error::SensorFileError;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
-use clscope_sensors::{Range, Source};
+use clscope_sensors::{Range, SensorSource};
 use clscope_trace::sensors::{
     Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost,
 };
@@ -323,7 +323,7 @@ impl Readings {
     ///
     /// # Errors
     /// The source's.
-    pub fn replay(mut source: impl Source) -> Result<Self, clscope_sensors::SensorError> {
+    pub fn replay(mut source: impl SensorSource) -> Result<Self, clscope_sensors::SensorError> {
         let mut out = Self { any: true, ..Self::default() };
         let domains = source.domains().to_vec();
         for (id, domain) in (0u32..).zip(&domains) {

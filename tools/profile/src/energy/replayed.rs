@@ -3,7 +3,7 @@
 //! it. Refuses batches that the sensor did not follow.
 #![forbid(unsafe_code)]
 
-use super::activity::Device;
+use super::activity::PhysicalDevice;
 use super::power::Power;
 use super::result::Replayed;
 use super::shapes::{Repeated, Shape};
@@ -45,7 +45,7 @@ impl Found {
 }
 
 /// Everything that was repeated on a device, by shape.
-pub fn repetitions_on(device: &Device, power: &Power) -> Vec<Found> {
+pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
     let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
     for repeated in &device.replays {
         let found =
@@ -235,7 +235,7 @@ mod tests {
 
     /// Batches of 300 ms with 20 launches each: launches of 10 ms at 200 W behind restorations of 5
     /// ms at 50 W; then restorations alone.
-    fn stage() -> (Device, Vec<(HostNs, f64)>) {
+    fn stage() -> (PhysicalDevice, Vec<(HostNs, f64)>) {
         let mut batches = Vec::new();
         let mut points = Vec::new();
         for i in 0..16i64 {
@@ -256,7 +256,7 @@ mod tests {
                 )
             }));
         }
-        let mut device = Device::named("gpu", "", super::super::activity::Kind::Gpu);
+        let mut device = PhysicalDevice::named("gpu", "", super::super::activity::Kind::Gpu);
         device.replays.push(Repeated {
             name: "k".into(),
             shape: Shape { name: "k".into(), sizes: vec![64] },
@@ -275,7 +275,7 @@ mod tests {
         Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06)
     }
 
-    fn only(device: &Device, series: Series) -> Replayed {
+    fn only(device: &PhysicalDevice, series: Series) -> Replayed {
         let rows = rows(&repetitions_on(device, &power(series)), (30.0, 0.5));
         assert_eq!(rows.len(), 1);
         rows[0].clone()

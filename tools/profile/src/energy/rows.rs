@@ -2,7 +2,7 @@
 //! floors, the rest, and what must be said of them. Refuses to fit.
 #![forbid(unsafe_code)]
 
-use super::activity::Device;
+use super::activity::PhysicalDevice;
 use super::attribute::Options;
 use super::power::Power;
 use super::result::{self, DeviceEnergy};
@@ -13,7 +13,7 @@ use clscope_analysis::energy::{
 };
 
 /// A device of which nothing is known yet but its sensor.
-pub(super) fn unknown(trace: &Trace<'_>, device: &Device, power: &Power) -> DeviceEnergy {
+pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power) -> DeviceEnergy {
     DeviceEnergy {
         device: device.name.clone(),
         host: trace.timeline.hosts.get(device.host).map(|h| h.name.clone()).unwrap_or_default(),
@@ -60,7 +60,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &Device, power: &Power) -> Devi
 /// Fills in what an attribution found.
 pub(super) fn fill(
     out: &mut DeviceEnergy,
-    device: &Device,
+    device: &PhysicalDevice,
     power: &Power,
     problem: &Problem<'_>,
     result: &Attribution,
@@ -107,7 +107,7 @@ pub(super) fn fill(
 
 /// The rows of classes, and a note for each whose two figures disagree.
 fn classes(
-    device: &Device,
+    device: &PhysicalDevice,
     problem: &Problem<'_>,
     result: &Attribution,
 ) -> (Vec<result::Class>, Vec<String>) {
@@ -178,7 +178,7 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
     }
 }
 
-fn group(device: &Device, of: &GroupEnergy) -> result::Group {
+fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
     let name = |at: usize| device.classes.get(at).map_or_else(String::new, |c| c.name.clone());
     result::Group {
         names: of.classes.iter().map(|c| name(c.0 as usize)).collect(),
@@ -201,7 +201,7 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
 }
 
 /// What the run itself casts doubt on.
-fn doubts(out: &mut DeviceEnergy, device: &Device, result: &Attribution) {
+fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution) {
     if let Some(d) = result.drift.filter(|d| d.noticed) {
         out.notes.push(format!(
             "power changed by {:+.1} % ± {:.1} from start to end of the run (temperature or clock): figures are means over it",

@@ -155,7 +155,7 @@ impl Report {
         let mut out = Self {
             schema: SCHEMA,
             traces: names,
-            changes: crate::changes::of(trace),
+            changes: crate::changes::recorded_changes(trace),
             duration_ns: stats.span.map(|s| s.duration()),
             repeated_ns: held(stats, &Repeated::any(stats.repeated.iter())),
             percentile_error: RELATIVE_ERROR,

@@ -7,7 +7,9 @@ use super::perf::{RAPL_PACE, package_of};
 use super::{ONE_CORE, PP1, PSYS, Processor};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_error};
-use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
+use crate::source::{
+    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::io;
@@ -202,7 +204,7 @@ impl Msr {
     }
 }
 
-impl Source for Msr {
+impl SensorSource for Msr {
     fn name(&self) -> &str {
         "msr"
     }

@@ -6,7 +6,9 @@ use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, Roots, small_text};
 use crate::perf_event;
-use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
+use crate::source::{
+    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+};
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
 use std::io::{self, Read};
@@ -65,7 +67,7 @@ impl PerfCounter for PerfFd {
 /// The system's.
 pub fn open_fd(pmu_type: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
     perf_event::open(
-        perf_event::Event { kind: pmu_type, config, ..Default::default() },
+        perf_event::PerfEvent { kind: pmu_type, config, ..Default::default() },
         None,
         Some(cpu),
     )
@@ -327,7 +329,7 @@ impl PerfPower {
     }
 }
 
-impl Source for PerfPower {
+impl SensorSource for PerfPower {
     fn name(&self) -> &str {
         "perf"
     }

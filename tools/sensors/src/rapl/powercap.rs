@@ -6,7 +6,9 @@
 use super::{POWERCAP_REMEDY, PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, small_text};
-use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
+use crate::source::{
+    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -180,7 +182,7 @@ impl Powercap {
     }
 }
 
-impl Source for Powercap {
+impl SensorSource for Powercap {
     fn name(&self) -> &str {
         "powercap"
     }
