@@ -1,5 +1,6 @@
 //! Captures of launches, made by hand: what `clscope record --capture` would leave of a launch whose
 //! every byte the test knows. Refuses to check them: the command does.
+#![forbid(unsafe_code)]
 
 pub use clscope_trace::hash;
 use serde_json::{Value, json};

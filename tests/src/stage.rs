@@ -1,5 +1,6 @@
 //! A folder of a test's own, the ways in which the recorder is brought into a program there, and
 //! the runtimes that programs are run on.
+#![forbid(unsafe_code)]
 
 use crate::{Finished, Recorded, Run, artifacts};
 use clscope_testing::{Limited, Watch};

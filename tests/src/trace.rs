@@ -1,5 +1,6 @@
 //! Traces read back through the analysis, as plain values that tests compare. Refuses to interpret:
 //! times are those of the analysis, names those of the trace's definitions.
+#![forbid(unsafe_code)]
 
 use clscope_analysis::event::{Event, Kept, Mark, Outcome};
 use clscope_analysis::input::{Definitions, File, ProcessFiles};

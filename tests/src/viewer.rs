@@ -1,6 +1,7 @@
 //! Google's trace processor, which Perfetto's viewer is built on, asked about exported timelines.
 //! It is a WebAssembly build that runs in Node; the set-up script fetches it. Refuses to pass for
 //! it: where it is absent, the caller skips.
+#![forbid(unsafe_code)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with
 //! the whole chain of causes, prefixed, on stderr. Refuses to do any work itself.
+#![forbid(unsafe_code)]
 
 mod args;
 mod bench;

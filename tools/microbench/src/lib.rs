@@ -18,6 +18,7 @@
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
 //! | [`results`], [`plot`] | the schema; plots and the page |
+#![forbid(unsafe_code)]
 
 pub use clscope_opencl as cl;
 

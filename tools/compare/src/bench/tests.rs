@@ -1,3 +1,5 @@
+//! Verdicts on pairs of results that are written here figure by figure.
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! PTX as basic blocks and classes, and the copies that count: on programs of `tests/data`.
+
 use super::*;
 use crate::{Counts, Mix, Precision, Space};
 use proptest::prelude::*;

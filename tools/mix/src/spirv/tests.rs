@@ -1,3 +1,5 @@
+//! SPIR-V as basic blocks and classes, and the copies that count: on modules of `tests/data`.
+
 use super::*;
 use crate::{Class, Counts, Precision, Space};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What is said of kernels and devices whose figures are written here.
+
 use super::*;
 use crate::device::name;
 use crate::device::tests::round;

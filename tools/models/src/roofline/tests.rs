@@ -1,3 +1,5 @@
+//! Bounds and rooflines against those of the documents, and laws of both.
+
 use super::*;
 use crate::device::tests::round;
 use crate::kernel::tests::mix;

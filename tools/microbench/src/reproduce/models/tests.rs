@@ -1,4 +1,6 @@
+//! Models of latency hiding on grids of cases that one of them made.
 #![forbid(unsafe_code)]
+
 use super::*;
 use crate::cl::DeviceFacts;
 use crate::golden::MAXWELL;

@@ -1,4 +1,6 @@
+//! Numbers of documents beside ours, from results that are written here.
 #![forbid(unsafe_code)]
+
 use super::seen::Seen;
 use super::*;
 use crate::cl::DeviceKind;
