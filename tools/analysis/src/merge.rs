@@ -12,7 +12,7 @@ use crate::time::{DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex, Ticks};
 use crate::{Trace, clock::ProcessClock};
 use clscope_trace::Untimed;
 use clscope_trace::record::{Record, WAITS_INLINE, Waits, flag};
-use clscope_trace::stream::{Block, Plain, Records};
+use clscope_trace::stream::{Block, Passed, Plain, Records};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -58,15 +58,51 @@ struct Cursor<'t, 'a> {
     /// Next record where it is another: its ticks and its content.
     head: Option<(u64, Record<'a>)>,
     last: HostNs,
-    /// Whether calls that enqueue nothing are passed over.
-    commands_only: bool,
+    calls: Calls<'t>,
+    /// What was passed over since the last call that was given.
+    passed: Option<Passed>,
+}
+
+/// Which calls that enqueue nothing are given as events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Calls<'t> {
+    /// All.
+    All,
+    /// None; [`Tally`] does not count them.
+    None,
+    /// All but plain ones whose function is not marked here, by process and function. What was passed
+    /// over before a call is in [`Merge::take_passed`].
+    Marked(&'t [Vec<bool>]),
+}
+
+impl Calls<'_> {
+    /// Whether calls of a function are given.
+    #[inline]
+    fn gives(marked: &[Vec<bool>], process: u32, function: u16) -> bool {
+        marked
+            .get(process as usize)
+            .and_then(|of| of.get(usize::from(function)))
+            .copied()
+            .unwrap_or(false)
+    }
+}
+
+/// Calls of a thread that were passed over, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PassedCalls {
+    pub(crate) process: ProcessIndex,
+    pub(crate) thread: ThreadIndex,
+    /// Nanoseconds that all of them took.
+    pub(crate) ns: u64,
+    /// Function and nanoseconds of the longest.
+    pub(crate) longest: (u16, u64),
 }
 
 impl<'a> Cursor<'_, 'a> {
     /// Reads the next record into `plain` or `head`, and gives its time.
     #[inline]
     fn advance(&mut self, tally: &mut Tally) -> Option<HostNs> {
-        if !self.commands_only
+        if matches!(self.calls, Calls::All)
             && let Some(plain) = self.records.next_plain()
         {
             (self.plain, self.head) = (Some(plain), None);
@@ -91,17 +127,35 @@ impl<'a> Cursor<'_, 'a> {
 
     fn advance_other(&mut self, tally: &mut Tally) -> Option<HostNs> {
         loop {
-            if self.commands_only
-                && let Some(ticks) = self.records.pass_plain()
-            {
+            let latest = match self.calls {
+                Calls::All => None,
+                Calls::None => self.records.pass_plain(),
+                Calls::Marked(marked) => {
+                    let process = self.process;
+                    let passes = |function| !Calls::gives(marked, process, function);
+                    let passed = self.records.pass_plain_of(passes);
+                    passed.map(|passed| {
+                        tally.records += passed.records;
+                        self.pass(passed);
+                        passed.latest
+                    })
+                }
+            };
+            if let Some(ticks) = latest {
                 // No time runs back behind what was passed over.
                 self.last = self.last.max(self.clock.at(Ticks(ticks), &mut self.hint));
+            }
+            if let Calls::Marked(_) = self.calls
+                && let Some(plain) = self.records.next_plain()
+            {
+                (self.plain, self.head) = (Some(plain), None);
+                return Some(self.came(plain.time, tally));
             }
             if let Some((ticks, record)) = self.records.next() {
                 let at = self.came(ticks, tally);
                 let is_call =
                     matches!(record, Record::Plain { .. } | Record::Call { .. } | Record::Run(_));
-                if self.commands_only && is_call {
+                if is_call && matches!(self.calls, Calls::None) {
                     continue;
                 }
                 self.head = Some((ticks, record));
@@ -116,6 +170,34 @@ impl<'a> Cursor<'_, 'a> {
                 }
             }
         }
+    }
+}
+
+impl Cursor<'_, '_> {
+    /// Adds calls to those that were passed over.
+    fn pass(&mut self, more: Passed) {
+        self.passed = Some(self.passed.map_or(more, |before| Passed {
+            records: before.records + more.records,
+            latest: more.latest,
+            ticks: before.ticks.saturating_add(more.ticks),
+            longest: if more.longest.1 > before.longest.1 { more.longest } else { before.longest },
+        }));
+    }
+
+    /// What was passed over before the record at hand, in nanoseconds.
+    fn take_passed(&mut self) -> Option<PassedCalls> {
+        let passed = self.passed.take()?;
+        // A rate for so short a time, as for calls in a row.
+        let end = self.clock.at(Ticks(passed.latest), &mut self.hint);
+        let mut ns = |ticks: u64| {
+            end.since(self.clock.at(Ticks(passed.latest.saturating_sub(ticks)), &mut self.hint))
+        };
+        Some(PassedCalls {
+            process: ProcessIndex(self.process),
+            thread: ThreadIndex(self.thread),
+            ns: ns(passed.ticks),
+            longest: (passed.longest.0, ns(passed.longest.1)),
+        })
     }
 }
 
@@ -173,14 +255,15 @@ pub struct Merge<'t, 'a> {
     /// What comes after all records.
     finished: bool,
     device_hints: Vec<usize>,
+    /// What was passed over before the call that was given last.
+    passed: Option<PassedCalls>,
 }
 
 impl<'t, 'a> Merge<'t, 'a> {
-    /// With `commands_only`, calls that enqueue nothing are left out, and [`Tally`] counts fewer.
     pub(crate) fn new(
         trace: &'t Trace<'a>,
         alignment: Option<&'t Alignment>,
-        commands_only: bool,
+        calls: Calls<'t>,
     ) -> Self {
         let mut out = Self {
             trace,
@@ -193,6 +276,7 @@ impl<'t, 'a> Merge<'t, 'a> {
             ready: VecDeque::new(),
             finished: false,
             device_hints: Vec::new(),
+            passed: None,
         };
         out.in_flight.resize_with(trace.processes.len(), InFlight::default);
         for (index, process) in trace.processes.iter().enumerate() {
@@ -207,7 +291,8 @@ impl<'t, 'a> Merge<'t, 'a> {
                     plain: None,
                     head: None,
                     last: HostNs(i64::MIN),
-                    commands_only,
+                    calls,
+                    passed: None,
                 };
                 if let Some(at) = cursor.advance(&mut out.tally[index]) {
                     out.heap.push(Reverse((at, out.cursors.len() as u32)));
@@ -229,6 +314,12 @@ impl<'t, 'a> Merge<'t, 'a> {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.iter().map(|f| f.pending.len()).sum()
+    }
+
+    /// What was passed over of the thread of the call that was just given, before that call.
+    #[inline]
+    pub(crate) fn take_passed(&mut self) -> Option<PassedCalls> {
+        self.passed.take()
     }
 
     /// Gives the turn to the earliest record, where that of cursor `number` comes at `next`. The heap
@@ -256,6 +347,13 @@ impl<'t, 'a> Merge<'t, 'a> {
             return None;
         };
         let (thread, process_index) = (ThreadIndex(cursor.thread), ProcessIndex(cursor.process));
+        let is_call = matches!(
+            record,
+            Record::Plain { .. } | Record::Run(_) | Record::Call { .. } | Record::Command(_)
+        );
+        if is_call && cursor.passed.is_some() {
+            self.passed = cursor.take_passed();
+        }
         let clock = cursor.clock;
         let mut begin = |duration: u64| {
             clock.at(Ticks(ticks.saturating_sub(duration)), &mut cursor.hint).min(at)
@@ -556,6 +654,9 @@ impl<'a> Iterator for Merge<'_, 'a> {
             let begin = Ticks(time.saturating_sub(duration));
             let begin = cursor.clock.at(begin, &mut cursor.hint).min(at);
             let (process, thread) = (ProcessIndex(cursor.process), ThreadIndex(cursor.thread));
+            if cursor.passed.is_some() {
+                self.passed = cursor.take_passed();
+            }
             let next = cursor.advance(&mut self.tally[process.0 as usize]);
             self.pass_turn(number, next);
             let (span, kept) = (Span { begin, end: at }, Kept::Plain { small, id });

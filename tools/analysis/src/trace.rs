@@ -6,7 +6,7 @@ use crate::clock::Timeline;
 use crate::event::{Event, Outcome};
 use crate::input::{Process, ProcessFiles};
 use crate::issue::{Issue, IssueKind};
-use crate::merge::{Merge, Tally};
+use crate::merge::{Calls, Merge, Tally};
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
 
 /// One or several traces, opened together.
@@ -58,14 +58,23 @@ impl<'a> Trace<'a> {
     /// All events in time order, device times placed on the timeline if an alignment is given.
     #[must_use]
     pub fn events<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
-        Merge::new(self, alignment, false)
+        Merge::new(self, alignment, Calls::All)
     }
 
     /// The same without calls that enqueue nothing, which are passed over in a fraction of the time.
     /// The merge's tally does not count them.
     #[must_use]
     pub fn commands<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
-        Merge::new(self, alignment, true)
+        Merge::new(self, alignment, Calls::None)
+    }
+
+    /// All events but plain calls of functions that are not marked, by process and function.
+    pub(crate) fn marked<'t>(
+        &'t self,
+        alignment: &'t Alignment,
+        marked: &'t [Vec<bool>],
+    ) -> Merge<'t, 'a> {
+        Merge::new(self, Some(alignment), Calls::Marked(marked))
     }
 
     /// Reads all records once and aligns every device's clock.

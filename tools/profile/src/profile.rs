@@ -23,6 +23,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+/// More threads do not read a trace faster than its memory gives it.
+const MOST_THREADS: usize = 16;
+
 /// Opened traces: one or several directories, of processes that ended, were killed or still run.
 pub struct Profile {
     files: TraceFiles,
@@ -182,8 +185,12 @@ impl<'p> View<'p> {
         self.sums.get_or_init(|| {
             let mut devices = Collector::new(&self.trace, self.energy_grouping());
             let variant = self.grouping(self.options.by).variant();
-            let stats =
-                Stats::with(&self.trace, self.alignment(), variant, |event| devices.add(event));
+            // A process that is kept to some processors has threads for these.
+            let threads =
+                std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+            let stats = Stats::with(&self.trace, self.alignment(), variant, threads, |event| {
+                devices.add(event);
+            });
             (stats, devices.finish())
         })
     }

@@ -238,6 +238,47 @@ impl Records<'_> {
         }
         latest
     }
+
+    /// Passes over the plain records that come next as long as `passes` says so of their functions,
+    /// and gives what they amount to; `None` where there is none.
+    #[inline]
+    pub fn pass_plain_of(&mut self, passes: impl Fn(u16) -> bool) -> Option<Passed> {
+        let mut out: Option<Passed> = None;
+        while let Some((first, second)) = record::plain_words(self.rest) {
+            let (function, _, _, duration) = record::plain_fields(first, second);
+            if !passes(function) {
+                break;
+            }
+            self.rest = self.rest.get(record::PLAIN_LEN..).unwrap_or(&[]);
+            self.time = self.time.wrapping_add(first >> 32);
+            let out = out.get_or_insert(Passed {
+                records: 0,
+                latest: self.time,
+                ticks: 0,
+                longest: (function, duration),
+            });
+            out.records += 1;
+            out.latest = out.latest.max(self.time);
+            out.ticks += duration;
+            if duration > out.longest.1 {
+                out.longest = (function, duration);
+            }
+        }
+        out
+    }
+}
+
+/// What plain records that were passed over amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// How many.
+    pub records: u64,
+    /// The latest of their times, in ticks.
+    pub latest: u64,
+    /// Ticks that all calls took: a duration of a plain record has 32 bits.
+    pub ticks: u64,
+    /// Function id and ticks of the longest; of equal ones the first.
+    pub longest: (u16, u64),
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -13,6 +13,7 @@ pub mod estimate;
 #[cfg(test)]
 mod frames;
 pub mod pace;
+mod plain;
 mod query;
 pub mod sketch;
 mod sums;
@@ -34,6 +35,7 @@ use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
+use plain::PlainSums;
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
@@ -100,6 +102,17 @@ struct ThreadState {
     longest: Option<(u16, u64)>,
 }
 
+impl ThreadState {
+    /// Adds calls that took so long in all.
+    fn add(&mut self, longest: (u16, u64), ns: u64) {
+        // Hostile durations: a sum that cannot be true is still no reason to stop.
+        self.in_calls = self.in_calls.saturating_add(ns);
+        if self.longest.is_none_or(|(_, most)| longest.1 > most) {
+            self.longest = Some(longest);
+        }
+    }
+}
+
 /// State of the pass that the result does not need.
 #[derive(Default)]
 struct Pass {
@@ -161,16 +174,18 @@ impl Stats {
     /// As [`of`](Self::of), with the launches of a kernel separated by a key.
     #[must_use]
     pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
-        Self::with(trace, alignment, variant, |_| {})
+        Self::with(trace, alignment, variant, 1, |_| {})
     }
 
-    /// As [`told_apart`](Self::told_apart), showing every event to `also`: one reading of the records
-    /// for both.
+    /// As [`told_apart`](Self::told_apart), on so many threads, this one included. Every event but
+    /// host calls that neither enqueue nor wait is shown to `also`: one reading of the records for
+    /// both.
     #[must_use]
     pub fn with(
         trace: &Trace<'_>,
         alignment: &Alignment,
         variant: Option<Variant>,
+        threads: usize,
         mut also: impl FnMut(&Event<'_>),
     ) -> Self {
         let mut out = Self {
@@ -202,13 +217,26 @@ impl Stats {
             pass.sampling.push(sampling);
             pass.beside.push(if sampling { Beside::of(d) } else { Beside::default() });
         }
-        let mut events = trace.events(Some(alignment));
-        // Looked at where it lies: events are large.
-        while let Some(event) = &events.next() {
-            out.add(event, &mut pass);
-            also(event);
+        // What is to be told in the order of all threads: waits, and the ends of windows.
+        let mut marked = pass.waiting.clone();
+        for (of, finish) in marked.iter_mut().zip(&pass.finish) {
+            finish.iter().for_each(|id| of[usize::from(*id)] = true);
         }
-        out.tally = events.tally().to_vec();
+        let (plain, tally) = plain::sums_and(trace, &marked, threads, || {
+            let mut events = trace.marked(alignment, &marked);
+            // Looked at where it lies: events are large.
+            while let Some(event) = &events.next() {
+                if let Some(passed) = events.take_passed() {
+                    let thread = thread_key(passed.process, passed.thread);
+                    pass.threads.entry(thread).or_default().add(passed.longest, passed.ns);
+                }
+                out.add(event, &mut pass);
+                also(event);
+            }
+            events.tally().to_vec()
+        });
+        out.tally = tally;
+        out.add_plain(plain);
         out.take_unproven(trace, pass.unproven);
         out.put_left(trace, pass.windows);
         for busy in out
@@ -228,6 +256,23 @@ impl Stats {
             Event::Call(call) => self.add_call(call, pass),
             Event::Command(command) => self.add_command(command, pass),
             Event::Mark { .. } | Event::InCall { .. } => {}
+        }
+    }
+
+    /// Adds the calls that were summed apart from the others.
+    fn add_plain(&mut self, plain: PlainSums) {
+        for (of, more) in self.functions.iter_mut().zip(plain.functions) {
+            if of.len() < more.len() {
+                of.resize_with(more.len(), CallSums::default);
+            }
+            of.iter_mut().zip(more).for_each(|(sums, time)| sums.time.merge(&time));
+        }
+        self.calls = self.calls.saturating_add(plain.calls);
+        if let Some(span) = plain.span {
+            self.extend(span);
+        }
+        for (tally, records) in self.tally.iter_mut().zip(plain.ran_back) {
+            tally.time_ran_back += records;
         }
     }
 
@@ -302,11 +347,7 @@ impl Stats {
             let longest = blocking.then_some((call.function, duration));
             *thread = ThreadState { since: Some(call.span.begin), in_calls: duration, longest };
         } else {
-            // Hostile durations: a sum that cannot be true is still no reason to stop.
-            thread.in_calls = thread.in_calls.saturating_add(duration);
-            if thread.longest.is_none_or(|(_, ns)| duration > ns) {
-                thread.longest = Some((call.function, duration));
-            }
+            thread.add((call.function, duration), duration);
         }
     }
 
