@@ -19,7 +19,7 @@ use clscope_trace::record::{Direction, size_class};
 use std::collections::HashMap;
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
-const MOST_SPANS: usize = 4_000_000;
+const MOST_SPANS: usize = 1 << 20;
 /// A twentieth of the quickest response seen (samples 20 ms apart behind a lag of 14 ms).
 const STRETCH_NS: i64 = 700_000;
 
