@@ -49,6 +49,13 @@ class Run:
             self._report = json.loads(text)
         return self._report
 
+    @property
+    def running(self) -> bool:
+        """Whether a process still ran when the report was read.
+
+        Then sums and tables are what it had done when each was first asked for; `open` it again for more."""
+        return any(process["running_as_of"] for process in self.report["processes"])
+
     def _sums(self, section: str) -> List[Row]:
         rows = []
         for of in self.report[section]:

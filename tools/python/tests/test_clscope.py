@@ -246,9 +246,17 @@ class Recorded(unittest.TestCase):
             self.assertEqual(len(by_id.kernels()), 2)
             self.assertEqual(len(now.devices()), 1)
             self.assertEqual(len(now.power()), 0)
+            # The same as sums and tables of what was done so far.
+            so_far = clscope.open(trace)
+            self.assertTrue(so_far.running)
+            self.assertEqual({k["name"]: k["launches"] for k in so_far.kernels()}, {"twice": 20, "thrice": 1})
+            if has("duckdb"):
+                self.assertEqual(len([row for row in so_far.commands() if row["name"] == "twice"]), 20)
         finally:
             running.communicate(b"\n")
         self.assertEqual(running.returncode, 0)
+        self.assertTrue(so_far.running)
+        self.assertFalse(clscope.open(trace).running)
         # Of what has ended there is one reading, which says so.
         readings = [reading.running for reading in clscope.live(trace)]
         self.assertEqual(readings, [False])
