@@ -32,11 +32,11 @@ if [ -z "$binaries" ]; then
     RUSTFLAGS="--remap-path-prefix=$here=clscope --remap-path-prefix=$registry=registry --remap-path-prefix=$sysroot=rust"
     export RUSTFLAGS CARGO_TARGET_DIR=$target
     triple=$architecture-unknown-linux-gnu
-    for what in "-p clscope -p clscope-cli" "--manifest-path tools/audit/Cargo.toml"; do
-        # shellcheck disable=SC2086
-        PATH=$tools/bin:$PATH "$CARGO" zigbuild --quiet --release --target "$triple.$glibc" $what
-    done
-    binaries=$target/$triple/release
+    export PATH=$tools/bin:$PATH
+    "$CARGO" zigbuild --quiet --profile dist --target "$triple.$glibc" -p clscope -p clscope-cli
+    "$CARGO" zigbuild --quiet --release --target "$triple.$glibc" --manifest-path tools/audit/Cargo.toml
+    binaries=$target/$triple/dist
+    cp "$target/$triple/release/libclscope_audit.so" "$binaries/"
 fi
 
 work=$(mktemp -d)

@@ -49,7 +49,12 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, out: impl Write) -> Result<Summary, ExportError> {
+    pub fn write(&self, mut out: impl Write) -> Result<Summary, ExportError> {
+        self.write_to(&mut out)
+    }
+
+    /// Compiled here, once for all outputs.
+    fn write_to(&self, out: &mut dyn Write) -> Result<Summary, ExportError> {
         // The serializer writes a few bytes at a time. What is as large as the buffer of a file
         // goes past that one, and is not copied twice.
         let mut out = BufWriter::with_capacity(1 << 18, out);

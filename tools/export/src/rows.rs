@@ -275,6 +275,15 @@ pub fn write(
     shown: &Selection<'_>,
     mut out: impl Write,
 ) -> Result<(), ExportError> {
+    write_to(report, shown, &mut out)
+}
+
+/// Compiled here, once for all outputs.
+fn write_to(
+    report: &Report,
+    shown: &Selection<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
     for (i, section) in shown.sections.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
@@ -417,7 +426,7 @@ pub fn write(
                 (header, rows.collect())
             }
         };
-        let mut csv = csv::Writer::from_writer(&mut out);
+        let mut csv = csv::Writer::from_writer(&mut *out);
         csv.write_record(&header)?;
         let limit = shown.limit.map_or(rows.len(), |n| n.min(rows.len()));
         for row in &rows[..limit] {

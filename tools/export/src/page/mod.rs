@@ -110,6 +110,16 @@ pub fn write(
     options: &Options,
     mut out: impl Write,
 ) -> Result<(), ExportError> {
+    write_to(view, report, options, &mut out)
+}
+
+/// Compiled here, once for all outputs.
+fn write_to(
+    view: &View<'_>,
+    report: &Report,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
     let bounds = spans::bounds(view);
     let (origin, length) = (bounds.begin.0, bounds.duration());
     // Half of the room for spans, the rest for tables and the JSON.

@@ -103,7 +103,12 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, out: impl Write) -> io::Result<Summary> {
+    pub fn write(&self, mut out: impl Write) -> io::Result<Summary> {
+        self.write_to(&mut out)
+    }
+
+    /// Compiled here, once for all outputs.
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<Summary> {
         let bounds = self.trace.bounds().unwrap_or_default();
         let at = |seconds: Option<f64>, otherwise: i64| {
             seconds.map_or(HostNs(otherwise), |s| {
