@@ -1,5 +1,5 @@
 #!/bin/sh
-# checks.sh [miri|loom|tsan|aarch64|fuzz|kill]...: what watches the code harder than the tests do,
+# checks.sh [miri|loom|tsan|aarch64|fuzz|kill|publish]...: what watches the code harder than the tests do,
 # as far as the toolchain can be had; what cannot be run is reported, and is no failure. All by
 # default. A few minutes.
 #   miri     the format's reader and writer, the recorder's map of objects and queue of commands in
@@ -10,11 +10,13 @@
 #   fuzz     a minute of damaged traces through libraries and command, a minute of whole directories through the
 #            command, each run limited in time and memory
 #   kill     100 recorded processes killed at random moments, on the fake OpenCL library
+#   publish  the library crates as they would be published, compiled from their packages; asks the registry (cargo 1.90 or
+#            newer)
 # Miri and ThreadSanitizer see Rust only: the recorder with the runtime's C below it is run by the end-to-end tests, among
 # them programs under AddressSanitizer.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-[ $# -gt 0 ] || set -- miri loom tsan aarch64 fuzz kill
+[ $# -gt 0 ] || set -- miri loom tsan aarch64 fuzz kill publish
 target=${CARGO_TARGET_DIR:-target}
 status=0
 
@@ -74,7 +76,10 @@ for check in "$@"; do
         ran "kill" "$target/release/clscope-bench" kill --runs 100 --fake --fixtures "$fixtures" --scratch "$fixtures" \
             --seed "${SEED:-$(date +%s)}" --command "$target/release/clscope"
         rm -rf "$fixtures" ;;
-    *) echo "usage: checks.sh [miri|loom|tsan|aarch64|fuzz|kill]..." >&2; exit 2 ;;
+    publish)
+        # Those that say `publish = false` are left out.
+        ran "publish" cargo publish --workspace --dry-run --allow-dirty ;;
+    *) echo "usage: checks.sh [miri|loom|tsan|aarch64|fuzz|kill|publish]..." >&2; exit 2 ;;
     esac
 done
 exit $status

@@ -57,15 +57,15 @@ impl Source {
     /// What the compiler gets: the shared part, then the file.
     #[must_use]
     pub fn text(self) -> String {
-        const COMMON: &str = include_str!("../../../kernels/common.clh");
+        const COMMON: &str = include_str!("../kernels/common.clh");
         let own = match self {
-            Source::Flop => include_str!("../../../kernels/flop.cl"),
-            Source::Memory => include_str!("../../../kernels/memory.cl"),
-            Source::Classes => include_str!("../../../kernels/classes.cl"),
-            Source::Latency => include_str!("../../../kernels/latency.cl"),
-            Source::Structure => include_str!("../../../kernels/structure.cl"),
-            Source::Occupancy => include_str!("../../../kernels/occupancy.cl"),
-            Source::Clock => include_str!("../../../kernels/clock.cl"),
+            Source::Flop => include_str!("../kernels/flop.cl"),
+            Source::Memory => include_str!("../kernels/memory.cl"),
+            Source::Classes => include_str!("../kernels/classes.cl"),
+            Source::Latency => include_str!("../kernels/latency.cl"),
+            Source::Structure => include_str!("../kernels/structure.cl"),
+            Source::Occupancy => include_str!("../kernels/occupancy.cl"),
+            Source::Clock => include_str!("../kernels/clock.cl"),
         };
         format!("{COMMON}\n#line 1\n{own}")
     }

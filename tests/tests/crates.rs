@@ -1,0 +1,107 @@
+//! The library crates can be published: each says what it is and under which terms, needs no crate of
+//! the workspace that stays here, and its package holds every file that its code includes. Nothing is
+//! asked of a registry; `tools/bench/checks.sh publish` asks, and compiles the packages.
+
+use clscope_testing::Limited;
+use clscope_tests::artifacts::root;
+use serde_json::Value;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+/// What cargo prints, without network.
+fn cargo(target: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).env("CARGO_TARGET_DIR", target).env("CARGO_NET_OFFLINE", "true");
+    let output = command.args(arguments).ended();
+    let (said, told) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(output.status.success(), "{command:?}: {told}");
+    String::from_utf8(said).unwrap()
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// What `include_str!` and `include_bytes!` of a source name, beside it.
+fn included(source: &str) -> Vec<String> {
+    let parts =
+        source.split("include_str!(\"").skip(1).chain(source.split("include_bytes!(\"").skip(1));
+    parts.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+}
+
+/// A path without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                assert!(out.pop(), "{} leads out of the package", path.display())
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Sources below a folder. Who builds the package compiles no tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn packages_of_the_library_crates_are_whole() {
+    let target = tempfile::tempdir().unwrap();
+    let metadata = cargo(target.path(), &["metadata", "--no-deps", "--format-version=1"]);
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    // An empty list of registries is `publish = false`.
+    let published = |p: &Value| p["publish"].as_array().is_none_or(|to| !to.is_empty());
+    let mut chosen = vec!["package", "--quiet", "--no-verify", "--allow-dirty"];
+    let libraries: Vec<&Value> = packages.iter().filter(|p| published(p)).collect();
+    let names: Vec<&str> = libraries.iter().map(|p| text(p, "name")).collect();
+    for wanted in ["clscope-trace", "clscope-analysis", "clscope-profile", "clscope-export"] {
+        assert!(names.contains(&wanted), "{wanted} is not published: {names:?}");
+    }
+    for package in &libraries {
+        let name = text(package, "name");
+        assert!(text(package, "description").len() > 20, "{name} does not say what it is");
+        assert_eq!(text(package, "license"), "MIT OR Apache-2.0", "{name}");
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let of = text(dependency, "name");
+            if of.starts_with("clscope") && text(dependency, "kind") != "dev" {
+                assert!(names.contains(&of), "{name} needs {of}, which is not published");
+            }
+        }
+        chosen.extend(["-p", name]);
+    }
+    cargo(target.path(), &chosen);
+    for package in &libraries {
+        let (name, version) = (text(package, "name"), text(package, "version"));
+        let unpacked = target.path().join("package").join(format!("{name}-{version}"));
+        let archive = unpacked.with_file_name(format!("{name}-{version}.crate"));
+        let output = Command::new("tar")
+            .arg("-C")
+            .arg(target.path().join("package"))
+            .arg("-xzf")
+            .arg(&archive)
+            .ended();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut found = Vec::new();
+        sources(&unpacked.join("src"), &mut found);
+        assert!(!found.is_empty(), "{name} has no sources");
+        for source in found {
+            for file in included(&std::fs::read_to_string(&source).unwrap()) {
+                let beside = source.strip_prefix(&unpacked).unwrap().with_file_name(&file);
+                let path = unpacked.join(plain(&beside));
+                assert!(path.is_file(), "{name}: {} includes {file}", source.display());
+            }
+        }
+    }
+}
