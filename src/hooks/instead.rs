@@ -338,41 +338,62 @@ stand_ins! {
             // SAFETY: the runtime has written what was asked for.
             unsafe { checked::asked(id::clGetEventInfo, event, name, value, code) }
         };
-    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, buffer), waits(count, list) |mapped| if told() {
-            checked::range(id::clEnqueueMapBuffer, offset, size, 0);
-            checked::memory(id::clEnqueueMapBuffer, mapped, size, 0);
-        };
-    clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, image), waits(count, list) |mapped| if told() {
-            // SAFETY: the runtime has read them, where it mapped.
-            unsafe { parts::of_image(id::clEnqueueMapImage, Side::First, mapped.is_null(), origin, region) }
-            checked::memory(id::clEnqueueMapImage, mapped, 0, 0);
-        };
-    clEnqueueUnmapMemObject(queue: H, memory: H, mapped: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue, memory), waits(count, list) |code| if told() {
-            checked::memory(id::clEnqueueUnmapMemObject, mapped, 0, 0);
-        };
-    clEnqueueFillImage(queue: H, image: H, color: P, origin: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, image), waits(count, list) |code| if told() {
-            // SAFETY: the runtime has read them, where it took them.
-            unsafe { parts::of_image(id::clEnqueueFillImage, Side::First, code != 0, origin, region) }
-        };
-    clEnqueueCopyImage(queue: H, from: H, to: H, at: *const usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
-            // SAFETY: as above.
-            unsafe {
-                parts::of_image(id::clEnqueueCopyImage, Side::First, code != 0, at, region);
-                parts::of_image(id::clEnqueueCopyImage, Side::Second, code != 0, there, region);
+    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, buffer), waits(count, list) |mapped| {
+            guard::unseen(|| capture::used(S, K::MapBuffer, Some(size as u64), &[buffer]));
+            if told() {
+                checked::range(id::clEnqueueMapBuffer, offset, size, 0);
+                checked::memory(id::clEnqueueMapBuffer, mapped, size, 0);
             }
         };
-    clEnqueueCopyImageToBuffer(queue: H, from: H, to: H, at: *const usize, region: *const usize, offset: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
-            // SAFETY: as above.
-            unsafe {
-                parts::of_image(id::clEnqueueCopyImageToBuffer, Side::First, code != 0, at, region);
-                parts::packed(id::clEnqueueCopyImageToBuffer, Side::Second, from, code != 0, offset, region);
+    clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, image), waits(count, list) |mapped| {
+            guard::unseen(|| capture::used(S, K::MapImage, None, &[image]));
+            if told() {
+                // SAFETY: the runtime has read them, where it mapped.
+                unsafe { parts::of_image(id::clEnqueueMapImage, Side::First, mapped.is_null(), origin, region) }
+                checked::memory(id::clEnqueueMapImage, mapped, 0, 0);
             }
         };
-    clEnqueueCopyBufferToImage(queue: H, from: H, to: H, offset: usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| if told() {
-            // SAFETY: as above.
-            unsafe {
-                parts::packed(id::clEnqueueCopyBufferToImage, Side::First, to, code != 0, offset, region);
-                parts::of_image(id::clEnqueueCopyBufferToImage, Side::Second, code != 0, there, region);
+    clEnqueueUnmapMemObject(queue: H, memory: H, mapped: P, count: u32, list: *const H, event: *mut H) -> i32, names(queue, memory), waits(count, list) |code| {
+            guard::unseen(|| capture::used(S, K::UnmapMemObject, Some(0), &[memory]));
+            if told() {
+                checked::memory(id::clEnqueueUnmapMemObject, mapped, 0, 0);
+            }
+        };
+    clEnqueueFillImage(queue: H, image: H, color: P, origin: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, image), waits(count, list) |code| {
+            guard::unseen(|| capture::used(S, K::FillImage, None, &[image]));
+            if told() {
+                // SAFETY: the runtime has read them, where it took them.
+                unsafe { parts::of_image(id::clEnqueueFillImage, Side::First, code != 0, origin, region) }
+            }
+        };
+    clEnqueueCopyImage(queue: H, from: H, to: H, at: *const usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
+            guard::unseen(|| capture::used(S, K::CopyImage, None, &[from, to]));
+            if told() {
+                // SAFETY: as above.
+                unsafe {
+                    parts::of_image(id::clEnqueueCopyImage, Side::First, code != 0, at, region);
+                    parts::of_image(id::clEnqueueCopyImage, Side::Second, code != 0, there, region);
+                }
+            }
+        };
+    clEnqueueCopyImageToBuffer(queue: H, from: H, to: H, at: *const usize, region: *const usize, offset: usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
+            guard::unseen(|| capture::used(S, K::CopyImageToBuffer, None, &[from, to]));
+            if told() {
+                // SAFETY: as above.
+                unsafe {
+                    parts::of_image(id::clEnqueueCopyImageToBuffer, Side::First, code != 0, at, region);
+                    parts::packed(id::clEnqueueCopyImageToBuffer, Side::Second, from, code != 0, offset, region);
+                }
+            }
+        };
+    clEnqueueCopyBufferToImage(queue: H, from: H, to: H, offset: usize, there: *const usize, region: *const usize, count: u32, list: *const H, event: *mut H) -> i32, names(queue, from, to), waits(count, list) |code| {
+            guard::unseen(|| capture::used(S, K::CopyBufferToImage, None, &[from, to]));
+            if told() {
+                // SAFETY: as above.
+                unsafe {
+                    parts::packed(id::clEnqueueCopyBufferToImage, Side::First, to, code != 0, offset, region);
+                    parts::of_image(id::clEnqueueCopyBufferToImage, Side::Second, code != 0, there, region);
+                }
             }
         };
     clEnqueueMarkerWithWaitList(queue: H, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();

@@ -3,6 +3,7 @@
 //! read, with the reason.
 
 use super::info::{Bits, bits, name_of};
+use super::recent;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::facts::arguments::{self, Argument, Kernel, Memory as Kind, Shared, ask};
@@ -34,6 +35,14 @@ impl Memory {
     /// Whether no kernel may write it.
     pub fn read_only(&self) -> bool {
         self.flags & cl::CL_MEM_READ_ONLY != 0
+    }
+
+    /// What `launch.json` says of when commands had used it.
+    pub fn last_use(&self, slot: usize) -> Value {
+        match self.source {
+            Source::Buffer(object) | Source::Image(object, ..) => recent::told(slot, object),
+            Source::Svm(_) => Value::Null,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod info;
 mod memories;
 mod program;
 mod read;
+mod recent;
 mod requests;
 
 use super::beside::{self, Alone, Aside, Calls, Command, Sizes, What};
@@ -25,6 +26,7 @@ use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::directory::{CAPTURE_FILE, CAPTURE_SCHEMA};
+use clscope_trace::record::CommandKind;
 use info::{Bits, bits};
 use memories::{Memory, Reach, set};
 use program::Program;
@@ -80,17 +82,45 @@ impl Launch {
 /// # Safety
 /// Arguments of a command by the specification, live during the call.
 pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<Launch> {
-    let wanted = config::get();
-    if wanted.captures.is_empty() {
+    if config::get().captures.is_empty() {
         return None;
     }
-    let What::Launch { kernel: handle, dimensions, sizes } = command.what else { return None };
-    // SAFETY: the caller's promise.
-    let sizes = unsafe { beside::sizes(dimensions, sizes) }?;
-    if objects::id(handle) == 0 || kernels::filtered_out(handle) {
+    match command.what {
+        What::Transfer { kind, bytes, of } => {
+            recent::used(slot, &recent::By::Command(kind), Some(bytes), of);
+            None
+        }
+        What::Launch { kernel, .. } if objects::id(kernel) == 0 => None,
+        What::Launch { kernel, dimensions, sizes } => {
+            // SAFETY: the caller's promise.
+            let sizes = unsafe { beside::sizes(dimensions, sizes) };
+            let name = arguments::name(slot, kernel);
+            let out = sizes.and_then(|sizes| launch(slot, command, (kernel, &name), &sizes, added));
+            recent::launched(slot, kernel, &name);
+            out
+        }
+    }
+}
+
+/// A command that does not come by [`before`] has used memories; without `bytes` all of each.
+pub fn used(slot: usize, kind: CommandKind, bytes: Option<u64>, of: &[H]) {
+    if !config::get().captures.is_empty() {
+        recent::used(slot, &recent::By::Command(kind), bytes, of);
+    }
+}
+
+/// A launch is about to be enqueued.
+fn launch(
+    slot: usize,
+    command: &Command<'_>,
+    (handle, kernel): (H, &Arc<str>),
+    sizes: &Sizes,
+    added: u64,
+) -> Option<Launch> {
+    if kernels::filtered_out(handle) {
         return None;
     }
-    let kernel = arguments::name(slot, handle);
+    let (wanted, kernel) = (config::get(), Arc::clone(kernel));
     let (number, due) = REQUESTS.with(|r| r.launched(&wanted.captures, &kernel)).flatten()?;
     let def = defs::Capture {
         kernel: objects::id(handle),
@@ -104,7 +134,7 @@ pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<L
         let work = match (beside::may_not_wait(), Alone::take(now)) {
             (Some(why), _) => Err(why),
             (None, None) => Err("another thread's launch was captured at that time".to_owned()),
-            (None, Some(alone)) => begun(slot, command, handle, &sizes, alone, added, &out),
+            (None, Some(alone)) => begun(slot, command, handle, sizes, alone, added, &out),
         };
         match work {
             Ok(work) => out.work = Some(work),
@@ -165,6 +195,7 @@ fn begun(
             "hash_before": hash,
             "after": null,
             "hash_after": null,
+            "used": memory.last_use(slot),
         });
         memories::merge(&mut told, memory.about.clone());
         about.push(told);

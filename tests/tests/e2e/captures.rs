@@ -44,11 +44,16 @@ pub(super) fn app(
     (run, folder)
 }
 
-/// Files of a folder by name.
+/// What `clscope record` puts into a capture that is whole.
+const APPLICATION: &str = "application.json";
+
+/// Files of a folder by name, without what `clscope record` adds.
 pub(super) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    entries.map(|e| e.unwrap().path()).map(|p| (name(&p), std::fs::read(&p).unwrap())).collect()
+    let all = entries.map(|e| e.unwrap().path());
+    let all = all.map(|p| (name(&p), std::fs::read(&p).unwrap()));
+    all.filter(|(name, _)| name != APPLICATION).collect()
 }
 
 /// Names in a trace's folder of captures.
@@ -149,6 +154,7 @@ fn captures_hold_what_the_application_knows() {
                 assert_eq!(document["duration_ns"], end - start, "{what}: by the same stamps");
                 let bytes: usize = files(&capture).values().map(Vec::len).sum();
                 assert_eq!(told.bytes, bytes as u64, "{what}");
+                assert_eq!(capture.join(APPLICATION).exists(), *mode == Mode::Record, "{what}");
                 recorded.only().assert_causal();
             }
         }

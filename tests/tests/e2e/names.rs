@@ -1,5 +1,5 @@
 //! Kernels that are named as compilers of C++ and SYCL name them: outputs for people show the
-//! readable names, different ones for different kernels; JSON keeps the names of the trace.
+//! readable names, different ones for different kernels; JSON documents keep the names of the trace.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
@@ -160,17 +160,28 @@ fn requests_mean_a_kernel_by_any_of_its_names() {
 fn dump_shows_readable_names_and_both_where_a_kernel_is_defined() {
     let stage = Stage::new(Runtime::Pocl);
     stage.app(Mode::Record, "t", "mangled 1").run().success();
-    let (short, full, json) = (
+    let (short, full, json, full_json) = (
         stdout(&stage, &["dump", "t.clscope"]),
         stdout(&stage, &["dump", "t.clscope", "--full-names"]),
         stdout(&stage, &["dump", "t.clscope", "--format", "json"]),
+        stdout(&stage, &["dump", "t.clscope", "--format", "json", "--full-names"]),
     );
-    let lines: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let parsed = |text: &str| -> Vec<Value> {
+        text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    };
+    let (lines, full_lines) = (parsed(&json), parsed(&full_json));
     for (recorded, shown, long) in KERNELS {
         assert!(short.contains(&format!(" kernel={shown} ")), "{shown}: {short}");
         assert!(full.contains(&format!(" kernel={long} ")), "{long}: {full}");
-        let enqueued = lines.iter().any(|l| l["enqueue"]["kernel"] == recorded);
-        assert!(enqueued, "{recorded}: {json}");
+        for (lines, name) in [(&lines, shown), (&full_lines, long)] {
+            let beside = (recorded != name).then_some(recorded);
+            for event in ["call", "command"] {
+                let enqueued =
+                    lines.iter().find(|l| l["event"] == event && l["enqueue"]["kernel"] == name);
+                let enqueued = enqueued.unwrap_or_else(|| panic!("{event} {name}: {json}"));
+                assert_eq!(enqueued["enqueue"]["recorded_name"].as_str(), beside, "{enqueued}");
+            }
+        }
         let defined = lines.iter().find(|l| l["definition"]["name"] == recorded).unwrap();
         let readable = (recorded != shown).then_some(shown);
         assert_eq!(defined["definition"]["readable"].as_str(), readable, "{defined}");

@@ -85,7 +85,8 @@ fn write(
     let mut lines = 0;
     let readable = Names::of([files]);
     let mut trace = files.trace();
-    let form = names.form(matches!(format, Format::Json));
+    // Lines as those of a timeline, in JSON too: what a kernel is called in the trace stands beside.
+    let form = names.form(false);
     trace.processes.iter_mut().for_each(|of| readable.apply(&mut of.definitions, form));
     for text in changes::recorded_changes(&trace).iter().flat_map(changes::Changes::lines) {
         lines += 1;
@@ -104,7 +105,6 @@ fn write(
             let mut fields = definition(&def);
             // The one place where both names stand.
             if let (Def::Kernel(kernel), Some(fields)) = (&def, fields.as_object_mut()) {
-                let form = names.form(false);
                 let shown = readable.shown(&kernel.name, form);
                 if shown != kernel.name {
                     fields.insert("readable".to_owned(), shown.into());

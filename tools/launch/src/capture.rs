@@ -187,6 +187,24 @@ pub struct Memory {
     /// What an image is.
     #[serde(default)]
     pub image: Option<Image>,
+    /// When commands had last used it; null in captures of recorders that did not tell, and where it
+    /// was not followed.
+    #[serde(default)]
+    pub used: Option<Used>,
+}
+
+/// When a memory was last used before the launch, by commands that were enqueued: how much else a
+/// cache may hold since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Used {
+    /// The kernel, or the kind of the command as in `clscope dump`; null: no command had used it.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Bytes of all memories that later commands could use, each time anew; at most, since a kernel
+    /// need not touch all of a memory. Null: no command had used it.
+    #[serde(default)]
+    pub bytes_since: Option<u64>,
 }
 
 /// Format and extent of an image.

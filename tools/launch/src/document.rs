@@ -1,6 +1,7 @@
 //! What running a capture gave, as a document. Owns its shape and the verdict on results; refuses to
 //! run anything and to print.
 
+use crate::application::AsThere;
 use crate::capture::Launch;
 use crate::compare::{Place, difference};
 use crate::element::Element;
@@ -38,6 +39,10 @@ pub struct Document {
     /// time, or ran on another device or driver.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub there: Option<There>,
+    /// The captured version repeated as it stood in the application, beside the application's other
+    /// launches like it; null where these are not known, or ran on another device or driver.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub as_there: Option<AsThere>,
     /// Another version beside it, if one was asked for.
     pub changed: Option<Changed>,
     /// Versions that ended the process in which they ran, and are not among the others.

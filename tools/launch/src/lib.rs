@@ -9,6 +9,7 @@
 //! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
 //! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`application`], [`imitate`] | how launches like it ran in the application; repeated as they stood |
 //! | [`there`] | the application's own launch beside those that were run alone |
 //! | [`mix`](mod@mix) | what a launch executes, counted |
 //! | [`tune`] | the search for a work-group size |
@@ -18,12 +19,14 @@
 //! | [`run`](mod@run) | the order of all that |
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod capture;
 pub mod compare;
 pub mod document;
 pub mod element;
 pub mod energy;
 pub mod export;
+pub mod imitate;
 pub mod measure;
 pub mod mix;
 mod order;

@@ -23,7 +23,7 @@ impl Effort {
     /// Launches without which a median has no interval of 95 %.
     pub const LEAST: usize = 6;
     /// Launches in front of the timed ones.
-    const WARM_UP: usize = 2;
+    pub(crate) const WARM_UP: usize = 2;
 }
 
 impl Default for Effort {
@@ -47,7 +47,7 @@ pub struct Subject<'s> {
 /// # Errors
 /// What the runtime returned.
 pub fn once(stage: &Stage<'_>, subject: &Subject<'_>) -> Result<f64, StageError> {
-    subject.restored.iter().try_for_each(|index| stage.restore(*index))?;
+    subject.restored.iter().try_for_each(|index| stage.restore(*index).map(drop))?;
     let event = stage.launch(subject.built, subject.range)?;
     stage.session.finish()?;
     Ok(event.nanoseconds()? as f64)

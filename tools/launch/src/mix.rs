@@ -36,7 +36,7 @@ pub fn count(stage: &Stage<'_>, built: &Built) -> Result<KernelMix, String> {
         kernel.set(last, &Argument::Buffer(&counters)).map_err(|e| said(&e))?;
     }
     let memories = 0..stage.before().len();
-    let restore = || memories.clone().try_for_each(|index| stage.restore(index));
+    let restore = || memories.clone().try_for_each(|index| stage.restore(index).map(drop));
     restore().map_err(|e| said(&e))?;
     session.launch_over_untimed(&kernel, &built.range).map_err(|e| said(&e))?;
     session.finish().map_err(|e| said(&e))?;

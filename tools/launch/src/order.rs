@@ -96,7 +96,7 @@ pub(crate) fn settle(
 /// Whether a run from the captured contents gives once more what was found.
 fn again(stage: &Stage<'_>, built: &Built, with: &Against<'_>) -> Result<bool, RunError> {
     let memories = 0..stage.before().len();
-    memories.clone().try_for_each(|index| stage.restore(index))?;
+    memories.clone().try_for_each(|index| stage.restore(index).map(drop))?;
     stage.launch(built, &built.range)?;
     stage.session.finish()?;
     for (index, found) in with.found.iter().enumerate() {

@@ -1,12 +1,14 @@
 //! Runs a capture: as captured, and beside it another version if one is asked for. Owns the order:
 //! results first, then times in turns, then joules. Refuses to print.
 
+use crate::application::{self, Known};
 use crate::capture::{Argument, Given, Launch};
 use crate::document::{
     Captured, Changed, Counter, Document, Energy, Expected, Results, SCHEMA, Time, Version, judge,
 };
 use crate::element::Element;
 use crate::energy::{self, Drawn};
+use crate::imitate;
 use crate::measure::{self, Effort, Subject};
 use crate::mix;
 use crate::order::{self, Against};
@@ -145,7 +147,7 @@ pub(crate) fn computed(
     let mut ran = |restore: bool| -> Result<Vec<Vec<u8>>, StageError> {
         stage.guard()?;
         if restore {
-            memories.clone().try_for_each(|index| stage.restore(index))?;
+            memories.clone().try_for_each(|index| stage.restore(index).map(drop))?;
         }
         stage.launch(built, range)?;
         stage.session.finish()?;
@@ -369,6 +371,28 @@ pub(crate) fn notes(stage: &Stage<'_>, facts: &DeviceFacts) -> Vec<String> {
     out
 }
 
+fn not_known(why: &str) -> String {
+    format!("how launches like it ran in the application is not known: {why}")
+}
+
+/// Why the application's launches are not compared, or not with launches that stood alike.
+fn not_compared(
+    of: &application::Application,
+    found: Option<&application::AsThere>,
+) -> Option<String> {
+    let least = Effort::LEAST;
+    match found {
+        None => Some(format!(
+            "the application has {} other launches like it with a time, of {}: its median needs {least}",
+            of.timed, of.launches
+        )),
+        Some(found) if found.here.is_none() => Some(format!(
+            "how launches like it stood in their queue is not known of {least}, since commands before them have no time (record --device-timing event): they are not imitated"
+        )),
+        Some(_) => None,
+    }
+}
+
 /// Who follows a run.
 #[derive(Clone, Copy)]
 pub struct Watch<'w> {
@@ -420,6 +444,7 @@ pub fn run(
         notes,
         base: version(&base, results),
         there: None,
+        as_there: None,
         changed: None,
         ended: wanted.ended.iter().filter(|of| of.who == Who::Other).cloned().collect(),
         tuned: None,
@@ -494,6 +519,21 @@ pub fn run(
         (launch.duration_ns, &document.base.time, samples.first(), document.is_same_device)
     {
         document.there = There::of(ns, of, time, device.facts.kind);
+    }
+    if document.is_same_device {
+        let subject = Subject { built: &base, range: &base.range, restored: &to_restore };
+        let effort = (wanted.effort, times_ns.first().copied().unwrap_or(0.0));
+        match application::known(capture) {
+            Ok(Known::Launches(of)) => {
+                document.as_there = imitate::as_there(&mut stage, &subject, &of, effort, stop)?;
+                document.notes.extend(not_compared(&of, document.as_there.as_ref()));
+            }
+            Ok(Known::Nothing(why)) => document.notes.push(not_known(&why)),
+            Err(error) => document.notes.push(not_known(&error.to_string())),
+        }
+        if stop() {
+            return Err(RunError::Interrupted);
+        }
     }
     if let Some(changed) = &mut document.changed {
         changed.version.time = times.next().flatten();

@@ -2,6 +2,7 @@
 //! figures. `UPDATE_GOLDENS=1` writes them anew: raise the version where something changes its meaning
 //! or goes.
 
+use clscope_launch::application::Application;
 use clscope_launch::capture::Launch;
 use clscope_launch::document::{Document, SCHEMA};
 use clscope_testing::schema;
@@ -20,4 +21,7 @@ fn the_committed_schemas_are_those_of_the_types() {
     let mut made = settings().into_generator().into_root_schema_for::<Launch>();
     made.insert("$id".to_owned(), "clscope-launch/1".into());
     schema::committed(&path("launch.schema.json"), &made);
+    let mut made = settings().into_generator().into_root_schema_for::<Application>();
+    made.insert("$id".to_owned(), "clscope-application/1".into());
+    schema::committed(&path("application.schema.json"), &made);
 }

@@ -8,6 +8,7 @@ mod exports;
 mod joules;
 mod order;
 mod sizes;
+mod standing;
 
 use captures::{SAXPY, gcd, saxpy, shift, sums, turn, turns_of_gcd, view, view_of_part, walk};
 use clscope_tests::captured::Captured;

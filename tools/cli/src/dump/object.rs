@@ -12,9 +12,11 @@ use serde_json::{Map, Value, json};
 fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>) -> Value {
     let c = &e.record;
     let sizes = sizes(definitions, c.geometry);
+    let recorded = c.kind.is_kernel().then(|| definitions.recorded_names.get(&c.object)).flatten();
     json!({
         "command": c.id, "kind": c.kind.name(), "queue": c.queue,
         "kernel": c.kind.is_kernel().then(|| definitions.kernel_name(c.object)),
+        "recorded_name": recorded,
         "object": c.object, "object2": c.object2, "bytes": c.bytes, "extra": c.extra,
         "probability": if c.kind.is_sampled() { c.probability() } else { None },
         "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),

@@ -6,6 +6,7 @@ use crate::report::table::{bytes, time};
 use crate::top::state::joules;
 use clscope_compare::verdict;
 use clscope_io::text::Page;
+use clscope_launch::application::AsThere;
 use clscope_launch::document::{
     Changed, Document, MemoryResult, Results, Tried, Tuned, Verdict, Version,
 };
@@ -66,8 +67,67 @@ pub fn render(of: &Document, form: Form) -> String {
     out.into_string()
 }
 
+/// Launches here that stood as those of the application, and these. Whether there are any.
+fn as_there(out: &mut Page, of: &Document) -> bool {
+    let Some(found) = &of.as_there else { return false };
+    if let Some(here) = &found.here {
+        put!(
+            out,
+            "    as in the application {} ({}), {}{}",
+            time(here.median_ns.value),
+            within(&here.median_ns, time),
+            count(here.launches as u64, "launch", "launches"),
+            standing(found)
+        );
+    }
+    put!(
+        out,
+        "    in the application {} ({}), {}{}{}",
+        time(found.there_ns.value),
+        within(&found.there_ns, time),
+        count(found.launches as u64, "other launch", "other launches"),
+        of.capture
+            .duration_ns
+            .filter(|ns| *ns > 0)
+            .map_or_else(String::new, |ns| { format!(", the captured one {}", time(ns as f64)) }),
+        found.change.map_or_else(String::new, |change| {
+            let percent = |x: f64| format!("{:+.1} %", x * 100.0);
+            let (low, high) = (percent(change.low), percent(change.high));
+            format!(": here {} (95%: {low} to {high})", percent(change.value))
+        })
+    );
+    true
+}
+
+/// How the launches stood, in words.
+fn standing(of: &AsThere) -> String {
+    let behind = of.behind_share.unwrap_or(0.0);
+    let mut out = String::new();
+    if let (Some(there), true) = (of.rest_there_ns, behind < 1.0) {
+        let here = of.rest_here_ns.map_or_else(String::new, |ns| format!(", here {}", time(ns)));
+        let _ = write!(out, ", behind rests of {} there{here}", time(there));
+    }
+    if behind > 0.0 {
+        let _ = write!(out, ", {:.0} % with commands ahead", 100.0 * behind);
+        if of.missed > 0 {
+            let _ = write!(out, " (here {} came too late for that)", of.missed);
+        }
+    }
+    if let Some(cold) = of.cold_bytes {
+        let _ = write!(out, ", memories as cold as after {} of others", bytes(cold));
+    }
+    if of.fresh > 0 {
+        let fresh = count(of.fresh as u64, "memory", "memories");
+        let _ = write!(out, ", {fresh} made anew before each");
+    }
+    out
+}
+
 /// The application's own launch: one, and what it says beside single launches here.
 fn in_the_application(out: &mut Page, of: &Document) {
+    if as_there(out, of) {
+        return;
+    }
     let captured = &of.capture;
     let Some(there) = &of.there else {
         match (captured.duration_ns, &captured.duration_missing) {

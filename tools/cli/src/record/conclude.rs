@@ -8,6 +8,7 @@ use clscope_capture::meta::Meta;
 use clscope_capture::program::Program;
 use clscope_capture::running;
 use clscope_capture::system::{self, Held};
+use clscope_launch::application;
 use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
 use clscope_profile::names::Form;
@@ -96,6 +97,13 @@ pub(super) fn conclude(
     }
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         args.tell("no device command was seen: the application enqueued none");
+    }
+    if !contents.captures.captured.is_empty()
+        && let Err(why) = application::write_all(trace)
+    {
+        args.tell(format_args!(
+            "how launches like the captured ones ran is not beside them: {why}"
+        ));
     }
     let (captures, next) = summary::captures(&contents.captures, trace);
     captures.iter().for_each(|text| args.tell(text));

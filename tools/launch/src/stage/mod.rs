@@ -1,6 +1,7 @@
 //! A capture on a device: its memory, arguments and programs. Owns what is put back before a launch.
 //! Refuses to launch what the capture does not describe.
 
+mod caches;
 mod guard;
 mod places;
 mod sizes;
@@ -14,6 +15,7 @@ use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, P
 use clscope_opencl::{Sampler, Session, Svm};
 use std::cell::{Cell, RefCell};
 
+pub use caches::Caches;
 pub use guard::Overrun;
 pub use places::shape;
 use places::{Move, Place, moved, place};
@@ -162,6 +164,11 @@ pub struct Stage<'c> {
     places: Vec<Place>,
     before: Vec<Vec<u8>>,
     moves: Vec<Move>,
+    /// What memories are copied to so that they are used, and what is copied there so that caches
+    /// hold something else.
+    scratch: Option<[Buffer; 2]>,
+    /// Memories in whose place others were made, by their place in the capture, the oldest first.
+    aside: Vec<(usize, Place)>,
     /// The session.
     pub session: Session,
 }
@@ -214,6 +221,8 @@ impl<'c> Stage<'c> {
             places,
             before: Vec::new(),
             moves,
+            scratch: None,
+            aside: Vec::new(),
             session,
         };
         for memory in &launch.memories {
@@ -226,7 +235,7 @@ impl<'c> Stage<'c> {
             stage.parts.push(part);
             stage.samplers.push(sampler);
         }
-        (0..stage.places.len()).try_for_each(|index| stage.restore(index))?;
+        (0..stage.places.len()).try_for_each(|index| stage.restore(index).map(drop))?;
         stage.session.finish()?;
         Ok(stage)
     }
@@ -328,24 +337,26 @@ impl<'c> Stage<'c> {
     }
 
     /// Puts the contents from before the launch back into a memory. What is enqueued later sees them.
+    /// Gives the event of the command that does so, where it is one command.
     ///
     /// # Errors
     /// What the runtime returned.
-    pub fn restore(&self, index: usize) -> Result<(), ClError> {
+    pub fn restore(&self, index: usize) -> Result<Option<Event>, ClError> {
         let (Some(place), Some(bytes)) = (self.places.get(index), self.before.get(index)) else {
-            return Ok(());
+            return Ok(None);
         };
         if bytes.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         match place {
             Place::Buffer { own, pristine: Some(copy) } => {
-                self.session.copy(copy, own, bytes.len()).map(drop)
+                self.session.copy(copy, own, bytes.len()).map(Some)
             }
-            Place::Buffer { own, pristine: None } => self.session.write(own, 0, bytes).map(drop),
-            Place::Image(image) => self.session.write_image(image, bytes).map(drop),
+            Place::Buffer { own, pristine: None } => self.session.write(own, 0, bytes).map(Some),
+            Place::Image(image) => self.session.write_image(image, bytes).map(Some),
             Place::Svm(svm) => {
-                self.session.map_svm(svm, true, |all| all[..bytes.len()].copy_from_slice(bytes))
+                let copied = |all: &mut [u8]| all[..bytes.len()].copy_from_slice(bytes);
+                self.session.map_svm(svm, true, copied).map(|()| None)
             }
         }
     }
