@@ -6,7 +6,8 @@ use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_trace::directory::{
-    CAPTURES, PART, PROGRAMS, is_capture_folder, is_program_file, with_ending,
+    CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, PART, PROGRAMS, is_capture_folder,
+    is_program_file, with_ending,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -196,7 +197,9 @@ fn captures(outer: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CaptureError> 
         }
         for file in listed(&folder)? {
             let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            let ours = name == "launch.json"
+            // One that was killed while it was written is hidden.
+            let ours = name == CAPTURE_FILE
+                || name.trim_start_matches('.').starts_with(CAPTURE_APPLICATION)
                 || name.starts_with("program.")
                 || name.starts_with("memory-");
             if !ours {

@@ -34,6 +34,9 @@ pub const CAPTURES: &str = "captures";
 pub const CAPTURE_FILE: &str = "launch.json";
 /// Version of [`CAPTURE_FILE`]'s format.
 pub const CAPTURE_SCHEMA: u32 = 1;
+/// File of a captured launch that tells how launches like it ran in the application: `clscope record`
+/// adds it.
+pub const CAPTURE_APPLICATION: &str = "application.json";
 /// Ending of the name of a captured launch that is not whole.
 pub const PART: &str = ".part";
 /// Most characters of a kernel's name in the name of its capture.

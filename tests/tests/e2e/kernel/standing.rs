@@ -43,7 +43,8 @@ fn a_launch_behind_rests_is_repeated_behind_rests() {
         assert_eq!((code, &found["is_same_device"]), (0, &json!(true)));
         let there = &found["as_there"];
         assert_eq!(there["launches"], 39, "{there:#}");
-        assert_eq!(there["here"]["launches"], 8, "{there:#}");
+        // As many as were asked for, or as fit into the time there is.
+        assert!((6..=8).contains(&there["here"]["launches"].as_u64().unwrap()), "{there:#}");
         // A blocking write has ended where it returns.
         assert_eq!(there["behind_share"], 0.0, "{there:#}");
         assert!(there["rest_there_ns"].as_f64().unwrap() > 0.0, "{there:#}");
@@ -53,9 +54,12 @@ fn a_launch_behind_rests_is_repeated_behind_rests() {
         let (low, high) = (change["low"].as_f64().unwrap(), change["high"].as_f64().unwrap());
         assert!((low..=high).contains(&change["value"].as_f64().unwrap()), "{there:#}");
         let text = stage.clscope(["kernel", "t", "--no-energy", "--repeat", "8"]).run().success();
-        for part in
-            ["    as in the application ", ", behind rests of ", ", 39 other launches: here "]
-        {
+        for part in [
+            "    as in the application ",
+            ", behind rests of ",
+            ", 39 other launches, the captured one ",
+            ": here ",
+        ] {
             assert!(text.stdout.contains(part), "{part}: {}", text.stdout);
         }
 
@@ -97,7 +101,7 @@ fn a_launch_among_others_is_repeated_among_others() {
     let (found, _) = document(&stage, "t", &[]);
     let share = found["as_there"]["behind_share"].as_f64().unwrap();
     assert!((share - behind as f64 / rows.len() as f64).abs() < 1e-9, "{share} {behind}");
-    assert_eq!(found["as_there"]["here"]["launches"], 8);
+    assert!(found["as_there"]["here"]["launches"].as_u64().unwrap() >= 6, "{found:#}");
 }
 
 #[test]

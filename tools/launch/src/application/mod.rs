@@ -17,10 +17,9 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::Path;
 
+pub use clscope_trace::directory::CAPTURE_APPLICATION as FILE;
 pub use trace::of as of_trace;
 
-/// The file's name in the folder of a capture.
-pub const FILE: &str = "application.json";
 /// Version of the file.
 pub const SCHEMA: u32 = 1;
 /// Most rows that are kept of a kernel: enough for an interval, few enough to copy along.
