@@ -189,37 +189,48 @@ pub unsafe fn clCreateCommandQueue(
         };
         return queue;
     }
-    let added = wants_profiling(properties);
-    // SAFETY: the application's call with one more property.
-    let mut queue = guard::real_call(&entered, || unsafe {
-        real(
-            context,
-            device,
-            if added { properties | cl::CL_QUEUE_PROFILING_ENABLE } else { properties },
-            errcode_ret,
-        )
-    });
+    let bits = |added| {
+        if added { properties | cl::CL_QUEUE_PROFILING_ENABLE } else { properties }
+    };
+    // SAFETY: the application's call, or with one more property.
+    let call = |added| unsafe { real(context, device, bits(added), errcode_ret) };
     // SAFETY: errcode_ret is NULL or was written.
-    let mut code = unsafe { queue.code(errcode_ret) };
-    let repeated = code != 0 && added && repeats(code);
-    if repeated {
-        // SAFETY: the application's own call.
-        queue = guard::real_call(&entered, || unsafe {
-            real(context, device, properties, errcode_ret)
-        });
-        // SAFETY: as above.
-        code = unsafe { queue.code(errcode_ret) };
-    }
+    let (queue, code, added) =
+        unsafe { with_or_without(&entered, wants_profiling(properties), errcode_ret, call) };
     let words = [objects::word(context), objects::word(device), properties];
     created(
         site,
         entered,
         queue,
         code,
-        (context, device, properties, Made::Plain(properties), added && !repeated),
+        (context, device, properties, Made::Plain(properties), added),
         &words,
     );
     queue
+}
+
+/// Makes a queue with the profiling bit, where it is to be added, and once more without, as the
+/// application wrote its call, where the bit may be why that failed. Gives the queue, the code, and
+/// whether the bit was added in the end.
+///
+/// # Safety
+/// `errcode` is NULL, or what `call` writes.
+#[inline(always)]
+unsafe fn with_or_without(
+    entered: &Entered,
+    added: bool,
+    errcode: *const i32,
+    call: impl Fn(bool) -> H,
+) -> (H, i32, bool) {
+    let make = |added| {
+        let queue = guard::real_call(entered, || call(added));
+        // SAFETY: the caller's promise.
+        (queue, unsafe { queue.code(errcode) }, added)
+    };
+    match make(added) {
+        (_, code, true) if code != 0 && repeats(code) => make(false),
+        made => made,
+    }
 }
 
 /// Whether a failed creation is to be repeated; an unknown code may be one that the profiling bit
@@ -264,23 +275,14 @@ pub unsafe fn clCreateCommandQueueWithProperties(
         Some(array) if wants_profiling(bits) => with_profiling(array),
         _ => Vec::new(),
     };
-    let added = !ours.is_empty();
     // The application's own array is never written to: ours is a copy.
-    let passed: P = if added { ours.as_mut_ptr().cast() } else { properties };
+    let copy: P = ours.as_mut_ptr().cast();
+    let array = |added| if added { copy } else { properties };
     // SAFETY: the application's call, or with a copy of its array that has one more property.
-    let mut queue =
-        guard::real_call(&entered, || unsafe { real(context, device, passed, errcode_ret) });
+    let call = |added| unsafe { real(context, device, array(added), errcode_ret) };
     // SAFETY: errcode_ret is NULL or was written.
-    let mut code = unsafe { queue.code(errcode_ret) };
-    let repeated = code != 0 && added && repeats(code);
-    if repeated {
-        // SAFETY: the application's own call.
-        queue = guard::real_call(&entered, || unsafe {
-            real(context, device, properties, errcode_ret)
-        });
-        // SAFETY: as above.
-        code = unsafe { queue.code(errcode_ret) };
-    }
+    let (queue, code, added) =
+        unsafe { with_or_without(&entered, !ours.is_empty(), errcode_ret, call) };
     let words = [objects::word(context), objects::word(device)];
     let array = theirs.filter(|_| !properties.is_null());
     created(
@@ -288,7 +290,7 @@ pub unsafe fn clCreateCommandQueueWithProperties(
         entered,
         queue,
         code,
-        (context, device, bits, Made::WithProperties(array), added && !repeated),
+        (context, device, bits, Made::WithProperties(array), added),
         &words,
     );
     queue

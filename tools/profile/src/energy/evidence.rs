@@ -9,7 +9,7 @@ use super::result::{Agreement, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Shape, reconcile};
-use clscope_analysis::energy::{Attribution, ClassId, GroupEnergy};
+use clscope_analysis::energy::{Attribution, ClassEnergy, ClassId, GroupEnergy};
 use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
@@ -101,182 +101,335 @@ pub fn apply(
     from: &[&Path],
 ) {
     let floor = floor(result);
-    let own = |c: ClassId| device.classes.get(c.0 as usize).is_some_and(|c| !c.repetition);
-    let alone = device.overlapped() <= OVERLAPPED;
-    let mut agreement = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
-    let mut moved = 0.0;
-    let (mut seconds, mut joules, mut spread) = (0.0, 0.0, 0.0);
+    let mut evidence = Evidence {
+        out,
+        device,
+        result,
+        found,
+        floor,
+        is_borrowed: !from.is_empty(),
+        agreement: Vec::new(),
+        groups: Vec::new(),
+        moved: 0.0,
+        repeated: RepetitionSums::default(),
+    };
     for group in &result.groups {
-        let beliefs: Vec<Option<Belief>> = group
-            .classes
-            .iter()
-            .map(|&c| if own(c) { belief(device, c, found, floor, alone) } else { None })
-            .collect();
-        let of = |c: ClassId| &result.classes[c.0 as usize];
-        let members: Vec<Member> = group
-            .classes
-            .iter()
-            .zip(&beliefs)
-            .map(|(&c, belief)| {
-                let row = of(c);
-                let covered = row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
-                let known = match belief {
-                    Some(b) => {
-                        let more = if borrowed(device, c, found) { OTHER_RUN } else { 0.0 };
-                        let more = more * b.dynamic;
-                        Some((b.dynamic * covered, b.sd.hypot(more) * covered))
-                    }
-                    None if own(c) => None,
-                    None => Some(repetition(group, result, c)),
-                };
-                Member { busy: row.covered.0, known }
-            })
-            .collect();
-        let told = beliefs.iter().flatten().count();
-        let theirs = group.classes.iter().filter(|c| own(**c)).count();
-        if told == 0 {
-            keep(out, group, device, &mut groups, &mut seconds, &mut joules);
-            continue;
+        evidence.group(group);
+    }
+    let Evidence { agreement, mut groups, moved, mut repeated, .. } = evidence;
+    let running = repeated.joules;
+    repeated.joules += rests_taken_off(out, device, repeated.seconds, floor.0);
+    if repeated.seconds > 0.0 || !from.is_empty() {
+        groups.extend(repeated.group(running));
+        let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
+        let RepetitionSums { seconds, joules, .. } = repeated;
+        out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
+    }
+    floors_moved(out, moved, floor.0);
+    let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
+        + out.floors.iter().map(|f| f.joules).sum::<f64>();
+    out.unattributed_joules = out.measured_joules.map(|all| all - parts);
+    out.groups = groups;
+    out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
+}
+
+/// What the recorder itself repeated, while the sensor was read.
+#[derive(Default)]
+struct RepetitionSums {
+    seconds: f64,
+    joules: f64,
+    /// Square of the joules' standard error.
+    spread: f64,
+}
+
+impl RepetitionSums {
+    /// Their row; `running`: joules without those of rests.
+    fn group(&self, running: f64) -> Option<Group> {
+        let Self { seconds, joules, spread } = *self;
+        let half = NORMAL * spread.sqrt();
+        let figure = Interval::estimated(joules, (joules - half).max(0.0), joules + half);
+        (seconds > 0.0).then(|| Group {
+            names: vec![Group::REPETITIONS.to_owned()],
+            busy_seconds: seconds,
+            joules: figure,
+            // Not of the rests.
+            watts: figure.times(running / joules / seconds),
+            with_floor: false,
+        })
+    }
+}
+
+/// Joules of the rests before repetitions, in which the device stood still and the application was
+/// held: they are the repetitions', and no longer the floors' and gaps'.
+fn rests_taken_off(
+    out: &mut DeviceEnergy,
+    device: &PhysicalDevice,
+    repeated_seconds: f64,
+    floor: f64,
+) -> f64 {
+    let rested = device.replays.iter().map(|r| r.rest).sum::<f64>();
+    let rest = rested.min(out.floors.first().map_or(0.0, |f| f.idle_seconds));
+    if repeated_seconds <= 0.0 || rest <= 0.0 || floor <= 0.0 {
+        return 0.0;
+    }
+    if let Some(first) = out.floors.first_mut() {
+        first.idle_seconds -= rest;
+        first.joules = (first.joules - floor * rest).max(0.0);
+    }
+    if let Some(gaps) = &mut out.gaps {
+        gaps.joules = (gaps.joules - floor * rest).max(0.0);
+        gaps.seconds = (gaps.seconds - rest).max(0.0);
+    }
+    floor * rest
+}
+
+/// Gives the floor between launches the joules that launches of known length leave to it, or takes
+/// them off.
+fn floors_moved(out: &mut DeviceEnergy, moved: f64, floor: f64) {
+    let Some(first) = out.floors.first_mut() else { return };
+    // More than there was cannot be taken off; the rest is unattributed.
+    first.joules = (first.joules + moved).max(0.0);
+    if floor > 0.0 && moved > 0.0 {
+        first.idle_seconds += moved / floor;
+    }
+    if moved < -BESIDE * first.joules {
+        out.notes.push(format!(
+            "launches ran beside each other: each counts with the floor for its own length, and {:.0} J of that are taken off the floor between launches",
+            -moved
+        ));
+    }
+}
+
+/// A device on the way to figures from all that is known, group by group.
+struct Evidence<'e> {
+    out: &'e mut DeviceEnergy,
+    device: &'e PhysicalDevice,
+    result: &'e Attribution,
+    found: &'e [Found],
+    floor: (f64, f64),
+    /// Some of what is known is other runs'.
+    is_borrowed: bool,
+    agreement: Vec<Agreement>,
+    groups: Vec<Group>,
+    /// Joules that go from launches to the floor between them.
+    moved: f64,
+    repeated: RepetitionSums,
+}
+
+/// A class of a group with what was found of it.
+struct MemberFigure<'r> {
+    class: ClassId,
+    belief: Option<&'r Belief>,
+    /// Joules above the floor, and their standard error.
+    dynamic: f64,
+    sd: f64,
+    /// Seconds while the sensor was read.
+    busy: f64,
+}
+
+impl Evidence<'_> {
+    /// Whether a class is the application's.
+    fn is_own(&self, class: ClassId) -> bool {
+        self.device.classes.get(class.0 as usize).is_some_and(|c| !c.repetition)
+    }
+
+    fn row(&self, class: ClassId) -> &ClassEnergy {
+        &self.result.classes[class.0 as usize]
+    }
+
+    fn group(&mut self, group: &GroupEnergy) {
+        let alone = self.device.overlapped() <= OVERLAPPED;
+        let belief = |&c: &ClassId| {
+            let is_own = self.is_own(c);
+            is_own.then(|| belief(self.device, c, self.found, self.floor, alone)).flatten()
+        };
+        let beliefs: Vec<Option<Belief>> = group.classes.iter().map(belief).collect();
+        if beliefs.iter().all(Option::is_none) {
+            self.keep(group);
+            return;
         }
-        let busy: f64 = result.groups.iter().map(|g| g.busy.0).sum();
-        // What was repeated in another run was not rested before in this one.
-        let unrested = if from.is_empty() { 0.0 } else { UNRESTED * out.seconds };
-        let unrested = unrested * group.busy.0 / busy.max(f64::MIN_POSITIVE);
-        let error = (group.joules.half_width().0 / NORMAL).hypot(unrested);
-        let both = reconcile((group.dynamic.0, error), &members);
+        let member = |(&c, belief): (&ClassId, &Option<Belief>)| self.member(group, c, *belief);
+        let members: Vec<Member> = group.classes.iter().zip(&beliefs).map(member).collect();
+        let both = reconcile((group.dynamic.0, self.error(group)), &members);
         if let Some(predicted) = both.predicted {
-            agreement.push(Agreement {
-                names: names(device, group, &own),
+            self.agreement.push(Agreement {
+                names: self.names(group),
                 predicted_joules: predicted,
                 measured_joules: group.dynamic.0,
                 differs: both.differs,
                 agrees: both.agrees,
             });
         }
-        let (mut left, mut idle_left) = (Vec::new(), 0.0);
-        let standing = group.idle.0 / group.busy.0.max(f64::MIN_POSITIVE);
-        for (((&c, belief), (dynamic, sd)), member) in
+        let mut left = Vec::new();
+        for (((&class, belief), &(dynamic, sd)), member) in
             group.classes.iter().zip(&beliefs).zip(&both.members).zip(&members)
         {
-            let row = of(c);
-            let launches = row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
-            let per_span = device.launches_per_span(c);
-            let launches = launches * per_span;
-            if !own(c) {
-                seconds += member.busy;
-                joules += dynamic + standing * member.busy;
-                spread += sd * sd;
-                continue;
-            }
-            // A launch counts with its own length, as if nothing ran beside it: what its stamps hold
-            // of the runtime's own work is idle time, and where launches overlapped, the floor
-            // between launches was there the longer.
-            let time = belief.map_or(member.busy, |b| match b.length * launches {
-                more if b.restored => more.min(member.busy),
-                time => time,
-            });
-            let idle = standing * time;
-            moved += standing * (member.busy - time);
-            let total = dynamic + idle;
-            // How long it takes is not known any better, which the floor's part has of it.
-            let kernel = device.classes.get(c.0 as usize).is_some_and(|c| c.kernel);
-            let length = match belief {
-                Some(_) if kernel => LENGTH * idle,
-                // The host's memory and its copies take part in these.
-                Some(_) => TRANSFER * total,
-                None => 0.0,
-            };
-            let half = NORMAL * sd.hypot(length);
-            let relative = half / total.max(f64::MIN_POSITIVE);
-            if belief.is_none() && relative > WEAK {
-                left.push((c, *dynamic, *sd, time));
-                idle_left += idle;
-                continue;
-            }
-            let figure = Interval::estimated(total, (total - half).max(0.0), total + half);
-            let Some(class) = out.classes.get_mut(c.0 as usize) else { continue };
-            class.joules = Some(figure);
-            class.joules_per_launch = (launches > 0.0).then(|| figure.times(1.0 / launches));
-            class.watts = (time > 0.0).then(|| figure.times(1.0 / time));
-            class.energy_delay = class.joules_per_launch.map(|j| j.value * time / launches);
-            let split = floor.0 > 0.0;
-            class.dynamic_joules = split.then_some(*dynamic);
-            class.idle_joules = split.then_some(idle);
-            class.method = Some(match belief {
-                Some(_) if theirs > 1 => "repeated",
-                Some(_) => "both",
-                None => "sum",
-            });
-            class.identifiability = match relative {
-                r if r <= WELL => "well",
-                r if r <= WEAK => "weak",
-                _ => "not-at-all",
-            };
-            class.needed_seconds = None;
-            class.group = Some(groups.len());
-            let watts = class.watts.unwrap_or(figure);
-            groups.push(Group {
-                names: vec![class.name.clone()],
-                busy_seconds: member.busy,
-                joules: figure,
-                watts,
-                with_floor: false,
-            });
+            let found =
+                MemberFigure { class, belief: belief.as_ref(), dynamic, sd, busy: member.busy };
+            left.extend(self.class(group, &found));
         }
         if !left.is_empty() {
-            rest(out, device, group, &left, idle_left, &mut groups);
+            self.rest(group, &left);
         }
     }
-    // The device was at rest, and the application held.
-    let rested = device.replays.iter().map(|r| r.rest).sum::<f64>();
-    let rest = rested.min(out.floors.first().map_or(0.0, |f| f.idle_seconds));
-    let running = joules;
-    if seconds > 0.0 && rest > 0.0 && floor.0 > 0.0 {
-        joules += floor.0 * rest;
-        if let Some(first) = out.floors.first_mut() {
-            first.idle_seconds -= rest;
-            first.joules = (first.joules - floor.0 * rest).max(0.0);
-        }
-        if let Some(gaps) = &mut out.gaps {
-            gaps.joules = (gaps.joules - floor.0 * rest).max(0.0);
-            gaps.seconds = (gaps.seconds - rest).max(0.0);
-        }
+
+    fn member(&self, group: &GroupEnergy, class: ClassId, belief: Option<Belief>) -> Member {
+        let row = self.row(class);
+        let covered = row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
+        let known = match belief {
+            Some(b) => {
+                let is_borrowed = borrowed(self.device, class, self.found);
+                let more = if is_borrowed { OTHER_RUN } else { 0.0 } * b.dynamic;
+                Some((b.dynamic * covered, b.sd.hypot(more) * covered))
+            }
+            None if self.is_own(class) => None,
+            None => Some(repetition(group, self.result, class)),
+        };
+        Member { busy: row.covered.0, known }
     }
-    if seconds > 0.0 || !from.is_empty() {
-        let half = NORMAL * spread.sqrt();
-        if seconds > 0.0 {
-            let figure = Interval::estimated(joules, (joules - half).max(0.0), joules + half);
-            groups.push(Group {
-                names: vec![Group::REPETITIONS.to_owned()],
-                busy_seconds: seconds,
-                joules: figure,
-                // Not of the rests.
-                watts: figure.times(running / joules / seconds),
-                with_floor: false,
-            });
-        }
-        let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
-        out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
+
+    /// Standard error of what the run itself knows of a group's joules.
+    fn error(&self, group: &GroupEnergy) -> f64 {
+        let busy: f64 = self.result.groups.iter().map(|g| g.busy.0).sum();
+        // What was repeated in another run was not rested before in this one.
+        let unrested = if self.is_borrowed { UNRESTED * self.out.seconds } else { 0.0 };
+        let unrested = unrested * group.busy.0 / busy.max(f64::MIN_POSITIVE);
+        (group.joules.half_width().0 / NORMAL).hypot(unrested)
     }
-    if let Some(first) = out.floors.first_mut() {
-        // More than there was cannot be taken off; the rest is unattributed.
-        first.joules = (first.joules + moved).max(0.0);
-        if floor.0 > 0.0 && moved > 0.0 {
-            first.idle_seconds += moved / floor.0;
+
+    /// Gives a class its figure; what is known too little of, with nothing but a sum to go by, is given
+    /// back.
+    fn class(&mut self, group: &GroupEnergy, found: &MemberFigure<'_>) -> Option<Left> {
+        let &MemberFigure { class: c, belief, dynamic, sd, busy } = found;
+        let standing = group.idle.0 / group.busy.0.max(f64::MIN_POSITIVE);
+        if !self.is_own(c) {
+            self.repeated.seconds += busy;
+            self.repeated.joules += dynamic + standing * busy;
+            self.repeated.spread += sd * sd;
+            return None;
         }
-        if moved < -BESIDE * first.joules {
-            out.notes.push(format!(
-                "launches ran beside each other: each counts with the floor for its own length, and {:.0} J of that are taken off the floor between launches",
-                -moved
-            ));
+        let row = self.row(c);
+        let launches = row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE)
+            * self.device.launches_per_span(c);
+        // A launch counts with its own length, as if nothing ran beside it: what its stamps hold
+        // of the runtime's own work is idle time, and where launches overlapped, the floor
+        // between launches was there the longer.
+        let time = belief.map_or(busy, |b| match b.length * launches {
+            more if b.restored => more.min(busy),
+            time => time,
+        });
+        let idle = standing * time;
+        self.moved += standing * (busy - time);
+        let total = dynamic + idle;
+        // How long it takes is not known any better, which the floor's part has of it.
+        let kernel = self.device.classes.get(c.0 as usize).is_some_and(|c| c.kernel);
+        let length = match belief {
+            Some(_) if kernel => LENGTH * idle,
+            // The host's memory and its copies take part in these.
+            Some(_) => TRANSFER * total,
+            None => 0.0,
+        };
+        let half = NORMAL * sd.hypot(length);
+        let relative = half / total.max(f64::MIN_POSITIVE);
+        if belief.is_none() && relative > WEAK {
+            return Some(Left { class: c, dynamic, sd, time, idle });
         }
+        let theirs = group.classes.iter().filter(|c| self.is_own(**c)).count();
+        let figure = Interval::estimated(total, (total - half).max(0.0), total + half);
+        let class = self.out.classes.get_mut(c.0 as usize)?;
+        class.joules = Some(figure);
+        class.joules_per_launch = (launches > 0.0).then(|| figure.times(1.0 / launches));
+        class.watts = (time > 0.0).then(|| figure.times(1.0 / time));
+        class.energy_delay = class.joules_per_launch.map(|j| j.value * time / launches);
+        let split = self.floor.0 > 0.0;
+        class.dynamic_joules = split.then_some(dynamic);
+        class.idle_joules = split.then_some(idle);
+        class.method = Some(match belief {
+            Some(_) if theirs > 1 => "repeated",
+            Some(_) => "both",
+            None => "sum",
+        });
+        class.identifiability = match relative {
+            r if r <= WELL => "well",
+            r if r <= WEAK => "weak",
+            _ => "not-at-all",
+        };
+        class.needed_seconds = None;
+        class.group = Some(self.groups.len());
+        self.groups.push(Group {
+            names: vec![class.name.clone()],
+            busy_seconds: busy,
+            joules: figure,
+            watts: class.watts.unwrap_or(figure),
+            with_floor: false,
+        });
+        None
     }
-    let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
-        + out.floors.iter().map(|f| f.joules).sum::<f64>();
-    out.unattributed_joules = out.measured_joules.map(|all| all - parts);
-    out.groups = groups;
-    out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
+
+    /// Names of a group's classes that are the application's.
+    fn names(&self, group: &GroupEnergy) -> Vec<String> {
+        let name = |c: &ClassId| self.device.classes.get(c.0 as usize).map(|c| c.name.clone());
+        group.classes.iter().filter(|c| self.is_own(**c)).filter_map(name).collect()
+    }
+
+    /// A group that repetitions say nothing of stays as the run knows it.
+    fn keep(&mut self, group: &GroupEnergy) {
+        let names = self.names(group);
+        if names.is_empty() {
+            self.repeated.seconds += group.busy.0;
+            self.repeated.joules += group.joules.value.0;
+            return;
+        }
+        for &class in &group.classes {
+            if self.is_own(class)
+                && let Some(class) = self.out.classes.get_mut(class.0 as usize)
+            {
+                class.group = Some(self.groups.len());
+            }
+        }
+        self.groups.push(Group {
+            names,
+            busy_seconds: group.busy.0,
+            joules: group.joules.into(),
+            watts: group.watts.into(),
+            with_floor: group.with_floor,
+        });
+    }
+
+    /// Members of a sum of which nothing is known apart: their sum.
+    fn rest(&mut self, group: &GroupEnergy, left: &[Left]) {
+        let half = NORMAL * left.iter().map(|l| l.sd * l.sd).sum::<f64>().sqrt();
+        let time: f64 = left.iter().map(|l| l.time).sum();
+        let value =
+            left.iter().map(|l| l.dynamic).sum::<f64>() + left.iter().map(|l| l.idle).sum::<f64>();
+        let joules = Interval::estimated(value, (value - half).max(0.0), value + half);
+        let mut names = Vec::with_capacity(left.len());
+        for Left { class, .. } in left {
+            names.extend(self.device.classes.get(class.0 as usize).map(|c| c.name.clone()));
+            if let Some(class) = self.out.classes.get_mut(class.0 as usize) {
+                class.group = Some(self.groups.len());
+                (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
+                class.identifiability = "only-as-sum";
+            }
+        }
+        self.groups.push(Group {
+            names,
+            busy_seconds: time,
+            joules,
+            watts: joules.times(1.0 / time.max(f64::MIN_POSITIVE)),
+            with_floor: group.with_floor,
+        });
+    }
+}
+
+/// A class of which only its part in a sum is known: joules above the floor with their standard
+/// error, its time, and the floor's joules meanwhile.
+struct Left {
+    class: ClassId,
+    dynamic: f64,
+    sd: f64,
+    time: f64,
+    idle: f64,
 }
 
 /// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
@@ -303,78 +456,4 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Fo
             });
         }
     }
-}
-
-fn names(
-    device: &PhysicalDevice,
-    group: &GroupEnergy,
-    own: &impl Fn(ClassId) -> bool,
-) -> Vec<String> {
-    let name = |c: &ClassId| device.classes.get(c.0 as usize).map(|c| c.name.clone());
-    group.classes.iter().filter(|c| own(**c)).filter_map(name).collect()
-}
-
-/// A group that repetitions say nothing of stays as the run knows it.
-fn keep(
-    out: &mut DeviceEnergy,
-    group: &GroupEnergy,
-    device: &PhysicalDevice,
-    groups: &mut Vec<Group>,
-    seconds: &mut f64,
-    joules: &mut f64,
-) {
-    let own = |c: ClassId| device.classes.get(c.0 as usize).is_some_and(|c| !c.repetition);
-    let theirs = names(device, group, &own);
-    if theirs.is_empty() {
-        *seconds += group.busy.0;
-        *joules += group.joules.value.0;
-        return;
-    }
-    for class in group.classes.iter().filter(|c| own(**c)) {
-        if let Some(class) = out.classes.get_mut(class.0 as usize) {
-            class.group = Some(groups.len());
-        }
-    }
-    let estimate = Interval::estimated;
-    let (j, w) = (group.joules, group.watts);
-    groups.push(Group {
-        names: theirs,
-        busy_seconds: group.busy.0,
-        joules: estimate(j.value.0, j.low.0, j.high.0),
-        watts: estimate(w.value.0, w.low.0, w.high.0),
-        with_floor: group.with_floor,
-    });
-}
-
-/// Members of a sum of which nothing is known apart: their sum.
-fn rest(
-    out: &mut DeviceEnergy,
-    device: &PhysicalDevice,
-    group: &GroupEnergy,
-    left: &[(ClassId, f64, f64, f64)],
-    idle: f64,
-    groups: &mut Vec<Group>,
-) {
-    let dynamic: f64 = left.iter().map(|l| l.1).sum();
-    let half = NORMAL * left.iter().map(|l| l.2 * l.2).sum::<f64>().sqrt();
-    let time: f64 = left.iter().map(|l| l.3).sum();
-    let value = dynamic + idle;
-    let joules = Interval::estimated(value, (value - half).max(0.0), value + half);
-    for (class, ..) in left {
-        if let Some(class) = out.classes.get_mut(class.0 as usize) {
-            class.group = Some(groups.len());
-            (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
-            class.identifiability = "only-as-sum";
-        }
-    }
-    groups.push(Group {
-        names: left
-            .iter()
-            .filter_map(|l| device.classes.get(l.0.0 as usize).map(|c| c.name.clone()))
-            .collect(),
-        busy_seconds: time,
-        joules,
-        watts: joules.times(1.0 / time.max(f64::MIN_POSITIVE)),
-        with_floor: group.with_floor,
-    });
 }

@@ -11,13 +11,17 @@ use crate::energy::activity::Grouping;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
-use clscope_analysis::input::Definitions;
+use clscope_analysis::input::{self, Definitions};
 use clscope_analysis::issue::IssueKind;
 use clscope_analysis::stats::beside::Repeated;
 use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
-use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
-use std::collections::BTreeSet;
+use clscope_analysis::stats::{
+    CallSums, CommandSums, DeviceSums, NamedWait, QueueSums, SPAN_BIAS, Stats,
+};
+use clscope_analysis::time::ProcessIndex;
+use clscope_trace::record::{CommandKind, Direction};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn share(part: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
@@ -96,6 +100,310 @@ fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Estimate, Vec<Est
     Estimate::sum_and_others(&each)
 }
 
+/// A trace's sums in the order of the report's sections.
+struct Sums<'t, 'a> {
+    trace: &'t Trace<'a>,
+    alignment: &'t Alignment,
+    stats: &'t Stats,
+    /// By name and device.
+    kernels: BTreeMap<(String, String), CommandSums>,
+    transfers: BTreeMap<(Direction, CommandKind), CommandSums>,
+    functions: BTreeMap<String, CallSums>,
+    /// Host time in all functions.
+    call_ns: u128,
+    launches: u64,
+    timed: u64,
+    /// Launches that sampling left out, and whether it left out transfers.
+    left_out: u64,
+    transfers_left_out: bool,
+    /// Names of devices whose commands were left out, and of CPUs among them, which may be preempted.
+    sampled: BTreeSet<String>,
+    preempted: BTreeSet<String>,
+}
+
+impl<'t, 'a> Sums<'t, 'a> {
+    fn new(
+        trace: &'t Trace<'a>,
+        alignment: &'t Alignment,
+        stats: &'t Stats,
+        by: &Grouping<'_>,
+    ) -> Self {
+        let kernels = stats
+            .kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
+        let sampled = stats
+            .devices
+            .iter()
+            .filter(|(_, sums)| sums.left_out > 0)
+            .map(|((p, id), _)| (&trace.process(*p).definitions, *id));
+        let named = |of: &mut dyn Iterator<Item = (&Definitions, u32)>| {
+            of.map(|(d, id)| d.device_name(id).into_owned()).collect::<BTreeSet<String>>()
+        };
+        let is_cpu =
+            |(d, id): &(&Definitions, u32)| d.devices.get(id).is_some_and(|device| device.is_cpu());
+        let (launches, timed, left_out) = stats.launches();
+        let transfers = stats.transfers();
+        let functions = stats.functions(trace);
+        Self {
+            trace,
+            alignment,
+            stats,
+            kernels,
+            call_ns: functions.values().map(|f| f.time.total()).sum(),
+            functions,
+            launches,
+            timed,
+            left_out,
+            transfers_left_out: transfers.values().any(|t| t.left_out() > 0),
+            transfers,
+            sampled: named(&mut sampled.clone()),
+            preempted: named(&mut sampled.filter(is_cpu)),
+        }
+    }
+
+    fn label(&self, process: ProcessIndex) -> String {
+        self.trace.process(process).label.clone()
+    }
+
+    fn totals(&self) -> Totals {
+        let kernels = || self.kernels.values();
+        let kernel_total = totals(kernels()).0;
+        let transfer_total = totals(self.transfers.values()).0;
+        let corrected = self.left_out + self.timed > 0
+            && kernels().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
+        // The biases of all kernels err together: their sides add as they are.
+        let (bias, side) = kernels()
+            .fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
+        let kernel_bias = Estimate { value: -bias, low: -bias - side, high: -bias + side };
+        Totals {
+            calls: self.stats.calls,
+            commands: self.stats.command_count,
+            timed: self.stats.timed,
+            kernel_ns: kernels().map(|k| k.time.total()).sum(),
+            kernel_estimate_ns: (self.left_out > 0).then(|| kernel_total.into()),
+            kernel_corrected_ns: corrected.then(|| Interval {
+                estimated: self.left_out > 0,
+                ..kernel_total.plus(kernel_bias).into()
+            }),
+            transfer_ns: self.transfers.values().map(|t| t.time.total()).sum(),
+            transfer_estimate_ns: self.transfers_left_out.then(|| transfer_total.into()),
+            call_ns: self.call_ns,
+            errors: self.functions.values().flat_map(|f| f.errors.values()).sum(),
+        }
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        (self.left_out > 0 || self.transfers_left_out).then(|| Sampling {
+            launches: self.launches,
+            timed: self.timed,
+            left_out: self.left_out,
+            budget_percent: budget(self.trace),
+            on_cpu_device: !self.preempted.is_empty(),
+        })
+    }
+
+    fn kernels(&self) -> Vec<Commands> {
+        let others = totals(self.kernels.values()).1;
+        let rows = self.kernels.iter().zip(others).map(|(((name, device), k), rest)| Commands {
+            device: Some(device.clone()),
+            ..commands(name, k, rest, self.preempted.contains(device))
+        });
+        first_by_total(rows)
+    }
+
+    fn transfers(&self) -> Vec<Commands> {
+        let others = totals(self.transfers.values()).1;
+        let rows =
+            self.transfers.iter().zip(others).map(|(((direction, kind), t), rest)| Commands {
+                direction: Some(direction.name()),
+                ..commands(kind.name(), t, rest, !self.preempted.is_empty())
+            });
+        first_by_total(rows)
+    }
+
+    fn other_commands(&self) -> Vec<Commands> {
+        let on_processor = !self.preempted.is_empty();
+        let kinds = self.stats.other_commands();
+        let others = totals(kinds.values()).1;
+        let rows = kinds.iter().zip(others).map(|((kind, t), rest)| {
+            let row = commands(kind.name(), t, rest, on_processor);
+            // Maps: a processor's memory is where the host's is, and nothing moves.
+            let rate = row.gigabytes_per_second.filter(|_| !on_processor);
+            Commands { gigabytes_per_second: rate, ..row }
+        });
+        first_by_total(rows)
+    }
+
+    fn device(&self, (process, id): (ProcessIndex, u32), sums: &DeviceSums) -> Device {
+        let (stats, d) = (self.stats, &self.trace.process(process).definitions);
+        let aligned =
+            self.alignment.devices.iter().find(|a| (a.process, a.device) == (process, id));
+        let complete = sums.left_out == 0;
+        let (estimate, without, absent) = match stats.device_time(self.trace, process, id) {
+            _ if complete => (None, 0, None),
+            Ok((estimate, without)) => (Some(estimate.into()), without, None),
+            Err(why) => (None, 0, Some(why.to_string())),
+        };
+        let extent = sums.busy.extent().map_or(0, |e| e.duration());
+        let bias = d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id);
+        let mut device = Device {
+            process: self.label(process),
+            id,
+            name: d.device_name(id).into_owned(),
+            driver: d.devices.get(&id).map(|d| d.driver.clone()).unwrap_or_default(),
+            busy_ns: complete.then(|| sums.busy.busy()),
+            busy_estimate_ns: estimate,
+            busy_without: without,
+            busy_absent: absent,
+            busy_share: None,
+            idle_ns: complete.then(|| sums.busy.idle()),
+            extent_ns: extent,
+            span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
+            clock_bound_ns: Summary::of(&sums.bounds),
+            drift: aligned
+                .and_then(|a| a.drift())
+                .map(|(value, half)| Interval::estimated(value, value - half, value + half)),
+            queued: aligned.map(|a| match a.queued {
+                Queued::Used => "used",
+                Queued::Unproved => "unproved",
+                Queued::Contradicted => "contradicted",
+            }),
+            clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
+        };
+        let repeated = held(stats, &stats.repeated[process.0 as usize]).unwrap_or(0);
+        let wall = stats.span.map(|s| s.duration().saturating_sub(repeated) as f64);
+        let wall = wall.filter(|ns| *ns > 0.0);
+        // A clock's bound may put busy time beyond the run's end.
+        let busy = device.busy().filter(|_| extent > 0);
+        let part = |wall: f64| busy.map(|b| b.map(|ns| (ns / wall).min(1.0)));
+        device.busy_share = wall.and_then(part);
+        device
+    }
+
+    fn queue(&self, (process, id): (ProcessIndex, u32), q: &QueueSums) -> Queue {
+        let d = &self.trace.process(process).definitions;
+        let queue = d.queues.get(&id);
+        let complete = q.left_out == 0;
+        let estimate = if complete { None } else { self.stats.queue_time(self.trace, process, id) };
+        Queue {
+            process: self.label(process),
+            id,
+            device: queue.map(|q| d.device_name(q.device).into_owned()).unwrap_or_default(),
+            out_of_order: queue.is_some_and(|q| q.is_out_of_order()),
+            commands: q.count,
+            left_out: q.left_out,
+            busy_ns: complete.then(|| q.busy.busy()),
+            idle_ns: complete.then(|| q.busy.idle()),
+            busy_estimate_ns: estimate.map(Into::into),
+            gaps_ns: if complete {
+                Summary::of(&q.busy.gaps)
+            } else {
+                Summary::of(&Distribution::default())
+            },
+            queue_wait_ns: Summary::of(&q.queue_wait),
+            submit_wait_ns: Summary::of(&q.submit_wait),
+            execution_ns: Summary::of(&q.execution),
+            notice_ns: Summary::of(&q.notice),
+            late: q.busy.late,
+        }
+    }
+
+    fn function(&self, name: &str, time: &Distribution, errors: &BTreeMap<i32, u64>) -> Function {
+        Function {
+            name: name.to_owned(),
+            calls: time.count(),
+            errors: errors.values().sum(),
+            error_codes: errors.clone(),
+            share: share(time.total(), self.call_ns),
+            time_ns: Summary::of(time),
+        }
+    }
+
+    fn functions(&self) -> Vec<Function> {
+        let rows = self.functions.iter().map(|(name, f)| self.function(name, &f.time, &f.errors));
+        let mut rows: Vec<Function> = rows.collect();
+        rows.sort_by(by_time);
+        rows
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        let waits = self.stats.waits(self.trace);
+        let whole = waits.values().map(|w| w.time.total()).sum();
+        let mut rows: Vec<Wait> = waits.iter().map(|(name, w)| self.wait(name, w, whole)).collect();
+        rows.sort_by(|a, b| by_time(&a.function, &b.function));
+        rows
+    }
+
+    /// `whole`: of all waits together.
+    fn wait(&self, name: &str, w: &NamedWait, whole: u128) -> Wait {
+        let total = w.time.total();
+        let ran: u64 = w.running.values().sum();
+        let of = |(name, ns): (&String, &u64)| WaitedFor {
+            name: name.clone(),
+            ns: *ns,
+            share: share(u128::from(*ns), total),
+        };
+        let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
+        waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+        Wait {
+            function: self.function(name, &w.time, &BTreeMap::new()),
+            share_of_waits: share(total, whole),
+            waited_for,
+            nothing_ns: (self.left_out == 0 && !self.transfers_left_out)
+                .then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
+        }
+    }
+
+    fn idle(&self) -> Vec<Idle> {
+        let causes = self.stats.idle_causes(self.trace);
+        let whole: u64 = causes.iter().map(|(_, ns)| ns).sum();
+        let row = |(cause, ns): (String, u64)| Idle {
+            cause,
+            ns,
+            share: share(u128::from(ns), u128::from(whole)),
+        };
+        causes.into_iter().map(row).collect()
+    }
+
+    fn idle_absent(&self) -> Vec<String> {
+        let why = |name: &String| {
+            format!(
+                "gaps between commands of {name} are not known: between timed ones ran others that sampling left out (`record --device-timing event` times all)"
+            )
+        };
+        self.sampled.iter().map(why).collect()
+    }
+}
+
+fn process(p: &input::Process<'_>) -> Process {
+    let d = &p.definitions;
+    Process {
+        label: p.label.clone(),
+        pid: p.header.pid,
+        host: d.process.host.clone(),
+        executable: d.process.executable.clone(),
+        arguments: d.process.arguments.clone(),
+        mpi_rank: d.process.mpi_rank,
+        threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
+        device_timing: d.process.device_timing.clone(),
+        ended: d.exit.is_some(),
+        running_as_of: p.issues.iter().find_map(|kind| match kind {
+            IssueKind::Running { as_of } => Some(as_of.clone()),
+            _ => None,
+        }),
+    }
+}
+
+/// What explains most first; names settle ties.
+fn first_by_total(rows: impl Iterator<Item = Commands>) -> Vec<Commands> {
+    let mut rows: Vec<Commands> = rows.collect();
+    rows.sort_by(|a, b| b.total().total_cmp(&a.total()).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
+fn by_time(a: &Function, b: &Function) -> std::cmp::Ordering {
+    b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name))
+}
+
 impl Report {
     /// From a trace's sums.
     pub fn new(
@@ -105,158 +413,20 @@ impl Report {
         stats: &Stats,
         by: Grouping<'_>,
     ) -> Self {
-        let kernels = stats
-            .kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
-        // Names of devices whose launches were left out, and of CPUs among them.
-        let sampled_devices = stats
-            .devices
-            .iter()
-            .filter(|(_, sums)| sums.left_out > 0)
-            .map(|((p, id), _)| (&trace.process(*p).definitions, *id));
-        let named = |of: &mut dyn Iterator<Item = (&Definitions, u32)>| {
-            of.map(|(d, id)| d.device_name(id).into_owned()).collect::<BTreeSet<String>>()
-        };
-        let sampled = named(&mut sampled_devices.clone());
-        let preempted = named(
-            &mut sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu())),
-        );
-        let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
-        let (kernel_total, kernel_others) = totals(kernels.values());
-        let transfers = stats.transfers();
-        let transfer_ns = transfers.values().map(|t| t.time.total()).sum();
-        let (transfer_total, transfer_others) = totals(transfers.values());
-        let (launches, timed, left_out) = stats.launches();
-        let transfers_left_out = transfers.values().any(|t| t.left_out() > 0);
-        let corrected = left_out + timed > 0
-            && kernels.values().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
-        // The biases of all kernels err together: their sides add as they are.
-        let (bias, side) = kernels
-            .values()
-            .fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
-        let kernel_bias = Estimate { value: -bias, low: -bias - side, high: -bias + side };
-        let functions = stats.functions(trace);
-        let call_ns = functions.values().map(|f| f.time.total()).sum();
-        let others = stats.other_commands();
-        let other_others = totals(others.values()).1;
-        let idle = stats.idle_causes(trace);
-        let idle_ns: u64 = idle.iter().map(|(_, ns)| ns).sum();
-        let label = |p: clscope_analysis::time::ProcessIndex| trace.process(p).label.clone();
-        let function = |name: &String,
-                        time: &Distribution,
-                        errors: &std::collections::BTreeMap<i32, u64>,
-                        whole: u128| Function {
-            name: name.clone(),
-            calls: time.count(),
-            errors: errors.values().sum(),
-            error_codes: errors.clone(),
-            share: share(time.total(), whole),
-            time_ns: Summary::of(time),
-        };
-        let mut out = Self {
+        let sums = Sums::new(trace, alignment, stats, &by);
+        let hosts = trace.timeline.hosts.iter();
+        Self {
             schema: SCHEMA,
             traces: names,
             changes: crate::changes::recorded_changes(trace),
             duration_ns: stats.span.map(|s| s.duration()),
             repeated_ns: held(stats, &Repeated::any(stats.repeated.iter())),
             percentile_error: RELATIVE_ERROR,
-            hosts: trace
-                .timeline
-                .hosts
-                .iter()
-                .map(|h| Host { name: h.name.clone(), bound_ns: h.bound_ns })
-                .collect(),
-            processes: trace
-                .processes
-                .iter()
-                .map(|p| {
-                    let d = &p.definitions;
-                    Process {
-                        label: p.label.clone(),
-                        pid: p.header.pid,
-                        host: d.process.host.clone(),
-                        executable: d.process.executable.clone(),
-                        arguments: d.process.arguments.clone(),
-                        mpi_rank: d.process.mpi_rank,
-                        threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
-                        device_timing: d.process.device_timing.clone(),
-                        ended: d.exit.is_some(),
-                        running_as_of: p.issues.iter().find_map(|kind| match kind {
-                            IssueKind::Running { as_of } => Some(as_of.clone()),
-                            _ => None,
-                        }),
-                    }
-                })
-                .collect(),
-            devices: stats
-                .devices
-                .iter()
-                .map(|((process, id), sums)| {
-                    let d = &trace.process(*process).definitions;
-                    let aligned =
-                        alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
-                    let drift = aligned.and_then(|a| a.drift());
-                    let complete = sums.left_out == 0;
-                    let (estimate, without, absent) = match stats.device_time(trace, *process, *id) {
-                        _ if complete => (None, 0, None),
-                        Ok((estimate, without)) => (Some(estimate.into()), without, None),
-                        Err(why) => (None, 0, Some(why.to_string())),
-                    };
-                    let extent = sums.busy.extent().map_or(0, |e| e.duration());
-                    let bias = d
-                        .calibrations
-                        .iter()
-                        .rev()
-                        .find(|c| c.name == SPAN_BIAS && c.device == *id);
-                    let mut device = Device {
-                        process: label(*process),
-                        id: *id,
-                        name: d.device_name(*id).into_owned(),
-                        driver: d.devices.get(id).map(|d| d.driver.clone()).unwrap_or_default(),
-                        busy_ns: complete.then(|| sums.busy.busy()),
-                        busy_estimate_ns: estimate,
-                        busy_without: without,
-                        busy_absent: absent,
-                        busy_share: None,
-                        idle_ns: complete.then(|| sums.busy.idle()),
-                        extent_ns: extent,
-                        span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
-                        clock_bound_ns: Summary::of(&sums.bounds),
-                        drift: drift.map(|(value, half)| {
-                            Interval::estimated(value, value - half, value + half)
-                        }),
-                        queued: aligned.map(|a| match a.queued {
-                            Queued::Used => "used",
-                            Queued::Unproved => "unproved",
-                            Queued::Contradicted => "contradicted",
-                        }),
-                        clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
-                    };
-                    let repeated = held(stats, &stats.repeated[process.0 as usize]).unwrap_or(0);
-                    let wall = stats.span.map(|s| s.duration().saturating_sub(repeated) as f64);
-                    let wall = wall.filter(|ns| *ns > 0.0);
-                    // A clock's bound may put busy time beyond the run's end.
-                    let busy = device.busy().filter(|_| extent > 0);
-                    let part = |wall: f64| busy.map(|b| b.map(|ns| (ns / wall).min(1.0)));
-                    device.busy_share = wall.and_then(part);
-                    device
-                })
-                .collect(),
+            hosts: hosts.map(|h| Host { name: h.name.clone(), bound_ns: h.bound_ns }).collect(),
+            processes: trace.processes.iter().map(process).collect(),
+            devices: stats.devices.iter().map(|(id, of)| sums.device(*id, of)).collect(),
             places: None,
-            totals: Totals {
-                calls: stats.calls,
-                commands: stats.command_count,
-                timed: stats.timed,
-                kernel_ns,
-                kernel_estimate_ns: (left_out > 0).then(|| kernel_total.into()),
-                kernel_corrected_ns: corrected.then(|| Interval {
-                    estimated: left_out > 0,
-                    ..kernel_total.plus(kernel_bias).into()
-                }),
-                transfer_ns,
-                transfer_estimate_ns: transfers_left_out.then(|| transfer_total.into()),
-                call_ns,
-                errors: functions.values().flat_map(|f| f.errors.values()).sum(),
-            },
+            totals: sums.totals(),
             recording: super::recording::Share::of(
                 stats.calls,
                 stats.command_count,
@@ -265,132 +435,21 @@ impl Report {
                 None,
             ),
             bias_corrected: false,
-            sampling: (left_out > 0 || transfers_left_out).then(|| Sampling {
-                launches,
-                timed,
-                left_out,
-                budget_percent: budget(trace),
-                on_cpu_device: !preempted.is_empty(),
-            }),
-            display_names: std::collections::BTreeMap::new(),
-            kernels: kernels
-                .iter()
-                .zip(kernel_others)
-                .map(|(((name, device), k), rest)| Commands {
-                    device: Some(device.clone()),
-                    ..commands(name, k, rest, preempted.contains(device))
-                })
-                .collect(),
-            transfers: transfers
-                .iter()
-                .zip(transfer_others)
-                .map(|(((direction, kind), t), rest)| Commands {
-                    direction: Some(direction.name()),
-                    ..commands(kind.name(), t, rest, !preempted.is_empty())
-                })
-                .collect(),
-            other_commands: others
-                .iter()
-                .zip(other_others)
-                .map(|((kind, t), rest)| {
-                    let on_processor = !preempted.is_empty();
-                    let row = commands(kind.name(), t, rest, on_processor);
-                    // Maps: a processor's memory is where the host's is, and nothing moves.
-                    let rate = row.gigabytes_per_second.filter(|_| !on_processor);
-                    Commands { gigabytes_per_second: rate, ..row }
-                })
-                .collect(),
-            queues: stats
-                .queues
-                .iter()
-                .map(|((process, id), q)| {
-                    let d = &trace.process(*process).definitions;
-                    let queue = d.queues.get(id);
-                    let complete = q.left_out == 0;
-                    let estimate = if complete { None } else { stats.queue_time(trace, *process, *id) };
-                    Queue {
-                        process: label(*process),
-                        id: *id,
-                        device: queue
-                            .map(|q| d.device_name(q.device).into_owned())
-                            .unwrap_or_default(),
-                        out_of_order: queue.is_some_and(|q| q.is_out_of_order()),
-                        commands: q.count,
-                        left_out: q.left_out,
-                        busy_ns: complete.then(|| q.busy.busy()),
-                        idle_ns: complete.then(|| q.busy.idle()),
-                        busy_estimate_ns: estimate.map(Into::into),
-                        gaps_ns: if complete {
-                            Summary::of(&q.busy.gaps)
-                        } else {
-                            Summary::of(&Distribution::default())
-                        },
-                        queue_wait_ns: Summary::of(&q.queue_wait),
-                        submit_wait_ns: Summary::of(&q.submit_wait),
-                        execution_ns: Summary::of(&q.execution),
-                        notice_ns: Summary::of(&q.notice),
-                        late: q.busy.late,
-                    }
-                })
-                .collect(),
-            functions: functions
-                .iter()
-                .map(|(name, f)| function(name, &f.time, &f.errors, call_ns))
-                .collect(),
-            waits: {
-                let waits = stats.waits(trace);
-                let whole = waits.values().map(|w| w.time.total()).sum();
-                let wait = |(name, w): (&String, &NamedWait)| {
-                    let total = w.time.total();
-                    let ran: u64 = w.running.values().sum();
-                    let of = |(name, ns): (&String, &u64)| WaitedFor {
-                        name: name.clone(),
-                        ns: *ns,
-                        share: share(u128::from(*ns), total),
-                    };
-                    let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
-                    waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
-                    Wait {
-                        function: function(name, &w.time, &Default::default(), call_ns),
-                        share_of_waits: share(total, whole),
-                        waited_for,
-                        nothing_ns: (left_out == 0 && !transfers_left_out)
-                            .then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
-                    }
-                };
-                waits.iter().map(wait).collect()
-            },
-            idle: idle
-                .into_iter()
-                .map(|(cause, ns)| Idle {
-                    cause,
-                    ns,
-                    share: share(u128::from(ns), u128::from(idle_ns)),
-                })
-                .collect(),
-            idle_absent: sampled
-                .iter()
-                .map(|name| {
-                    format!(
-                        "gaps between commands of {name} are not known: between timed ones ran others that sampling left out (`record --device-timing event` times all)"
-                    )
-                })
-                .collect(),
+            sampling: sums.sampling(),
+            display_names: BTreeMap::new(),
+            kernels: sums.kernels(),
+            transfers: sums.transfers(),
+            other_commands: sums.other_commands(),
+            queues: stats.queues.iter().map(|(id, of)| sums.queue(*id, of)).collect(),
+            functions: sums.functions(),
+            waits: sums.waits(),
+            idle: sums.idle(),
+            idle_absent: sums.idle_absent(),
             energy: None,
             call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
             captures: Some(Captures::of(trace)).filter(|captures| !captures.is_empty()),
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
-        };
-        // What explains most comes first, names settle ties.
-        for list in [&mut out.kernels, &mut out.transfers, &mut out.other_commands] {
-            list.sort_by(|a, b| b.total().total_cmp(&a.total()).then_with(|| a.name.cmp(&b.name)));
         }
-        let by_time = |a: &Function, b: &Function| {
-            b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name))
-        };
-        out.functions.sort_by(by_time);
-        out.waits.sort_by(|a, b| by_time(&a.function, &b.function));
-        out
     }
 }
