@@ -2,6 +2,7 @@
 //! later commands could use, so that caches can be brought to a like state when the launch runs alone.
 //! Memory is meant whole; of parts of a buffer the buffer. Shared virtual memory is not followed.
 //! Refuses to read memory.
+#![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
