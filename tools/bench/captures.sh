@@ -10,7 +10,7 @@
 #   BIN       folder of clscope and libclscope.so (default: target/release)
 #   LAUNCHES  numbers of the launches of each kernel that are captured (default: 2)
 #   REPEAT    launches of each capture (default: 30)
-#   TURNS     turns of the applications' loops: as many launches of each kernel, the captured one less (default: 30)
+#   TURNS     turns of the loops of the applications: as many launches of each kernel, the captured one less (default: 30)
 #   RUNTIMES  which of pocl, intel and here, which is the runtime that the environment chooses (default: pocl intel)
 #   PYTHON_CV2 a Python with cv2 (default: /usr/bin/python3); CV_DEVICE its OPENCV_OPENCL_DEVICE (default: :CPU:)
 #   APPS      which of faces, haar, umat, arrays, clpeak (default: all)
