@@ -9,6 +9,7 @@
 
 use super::lanes::Lanes;
 use clscope_analysis::Trace;
+use clscope_analysis::ids::IdMap;
 use clscope_analysis::time::{ProcessIndex, Span, ThreadIndex};
 use std::collections::{HashMap, HashSet};
 
@@ -86,7 +87,8 @@ pub enum Named {
 #[derive(Debug, Default)]
 pub struct Layout {
     pids: Vec<u32>,
-    threads: HashMap<(u32, u32), Track>,
+    /// By process and thread.
+    threads: IdMap<Track>,
     queues: HashMap<(u32, u32), QueueTracks>,
     /// Of what the recorder repeated of their commands.
     repeated: HashMap<(u32, u32), Track>,
@@ -157,7 +159,8 @@ impl Layout {
         process: ProcessIndex,
         thread: ThreadIndex,
     ) -> Track {
-        if let Some(track) = self.threads.get(&(process.0, thread.0)) {
+        let key = u64::from(process.0) << 32 | u64::from(thread.0);
+        if let Some(track) = self.threads.get(&key) {
             return *track;
         }
         let pid = self.group(process);
@@ -174,7 +177,7 @@ impl Layout {
             self.id(real)
         };
         let track = Track { pid, tid };
-        self.threads.insert((process.0, thread.0), track);
+        self.threads.insert(key, track);
         let name = match known {
             Some(t) if !t.name.is_empty() => format!("{} ({})", t.name, t.tid),
             Some(t) => format!("thread {}", t.tid),

@@ -240,7 +240,7 @@ impl Power {
         let mut known: HashMap<(u32, u32, u32, u32, u8), usize> = HashMap::new();
         type Class = ((u32, u32), (String, bool));
         let mut sums: Vec<(Option<Class>, f64, f64)> = Vec::new();
-        for event in trace.events(Some(view.alignment())) {
+        for event in trace.commands(Some(view.alignment())) {
             let Event::Command(command) = event else { continue };
             let Outcome::Timed(times) = &command.outcome else { continue };
             let record = &command.enqueued.record;
