@@ -147,12 +147,17 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     for g in d.groups.iter().filter(|g| g.names.len() > 1 || g.with_floor) {
         let floor = if g.with_floor { " and the floor" } else { "" };
         let names = g.names.join(" + ");
+        // What is left of a large sum may be all error: then watts would be of nothing.
+        let watts = if g.is_wide() {
+            String::new()
+        } else {
+            format!(", {} while any of them runs", si(g.watts.value, "W"))
+        };
         let _ = writeln!(
             out,
-            "  only the sum is known: {names}{floor}: {} +- {}, {} while any of them runs",
+            "  only the sum is known: {names}{floor}: {} +- {}{watts}",
             si(g.joules.value, "J"),
             plus_minus(&g.joules),
-            si(g.watts.value, "W")
         );
     }
     for f in &d.floors {

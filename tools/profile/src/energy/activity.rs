@@ -80,6 +80,13 @@ impl Grouping<'_> {
     }
 }
 
+/// The class of what the recorder itself ran of a class: its repetitions, or the restorations
+/// between them.
+#[must_use]
+pub fn repeated_class(name: &str, restores_only: bool) -> String {
+    format!("{name} ({})", if restores_only { "restored" } else { "repeated" })
+}
+
 /// A kernel with its global size, as rows by it are called.
 #[must_use]
 pub fn sized(name: &str, global: &[u64]) -> String {
@@ -222,11 +229,7 @@ impl PhysicalDevice {
     /// Notes a launch that was repeated; its repetitions are activity like any other.
     fn repeated(&mut self, replay: Repeated, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
-            let name = if restores_only {
-                format!("{} (restored)", replay.name)
-            } else {
-                format!("{} (repeated)", replay.name)
-            };
+            let name = repeated_class(&replay.name, restores_only);
             let class = self.class(&name, !restores_only);
             if let Some(class) = self.classes.get_mut(class.0 as usize) {
                 class.repetition = true;

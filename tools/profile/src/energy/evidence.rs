@@ -3,12 +3,13 @@
 //! to what was measured. Refuses to weigh evidence itself: the analysis does.
 #![forbid(unsafe_code)]
 
-use super::activity::PhysicalDevice;
+use super::activity::{PhysicalDevice, repeated_class};
 use super::replayed::Found;
 use super::result::{Agreement, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
+use super::united::{is_chance, sum_of};
 use crate::interval::Interval;
-use clscope_analysis::energy::evidence::{self, Belief, Member, Shape, reconcile};
+use clscope_analysis::energy::evidence::{self, Belief, Member, Reconciled, Shape, reconcile};
 use clscope_analysis::energy::{Attribution, ClassEnergy, ClassId, GroupEnergy};
 use std::path::Path;
 
@@ -24,6 +25,10 @@ const OTHER_RUN: f64 = 0.015;
 /// what lies between launches is told from what they add by a model of the sensor alone. (Two runs
 /// of one steady application on an H200: 127 and 129 W.)
 const UNRESTED: f64 = 1.0;
+/// Standard error, in watts, of what a device draws in gaps between launches beyond its floor at
+/// rest. (Face detection, PyOpenCL's arrays and CLBlast on an H200: the run's sum is 2 to 10 W times
+/// its gaps above what repetitions predict.)
+const GAPS: f64 = 3.0;
 /// Share of the busy time from which on it is told that a class was not repeated.
 const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
@@ -81,16 +86,6 @@ fn borrowed(device: &PhysicalDevice, class: ClassId, found: &[Found]) -> bool {
     device.shapes.keys().any(|(of, shape)| *of == class && lent(shape))
 }
 
-/// Energy above the floor of what the recorder itself repeated, while the sensor was read.
-fn repetition(group: &GroupEnergy, result: &Attribution, class: ClassId) -> (f64, f64) {
-    let of = |c: ClassId| result.classes.get(c.0 as usize).map_or(0.0, |c| c.covered.0);
-    let share = of(class) / group.busy.0.max(f64::MIN_POSITIVE);
-    let joules = group.dynamic.0 * share;
-    // Of a group by itself the fit's own error; in company their rates are taken for equal.
-    let own = if group.classes.len() == 1 { group.joules.half_width().0 / NORMAL } else { joules };
-    (joules, own.max(OWN_BATCH * joules))
-}
-
 /// Gives each class its figure from all that is known. `from`: the other traces that repetitions were
 /// taken from.
 pub fn apply(
@@ -113,7 +108,7 @@ pub fn apply(
         moved: 0.0,
         repeated: RepetitionSums::default(),
     };
-    for group in &result.groups {
+    for group in &evidence.sums() {
         evidence.group(group);
     }
     let Evidence { agreement, mut groups, moved, mut repeated, .. } = evidence;
@@ -216,6 +211,13 @@ struct Evidence<'e> {
     repeated: RepetitionSums,
 }
 
+/// A group's members, as repetitions and the run's sum know them.
+struct Weighed {
+    beliefs: Vec<Option<Belief>>,
+    members: Vec<Member>,
+    both: Reconciled,
+}
+
 /// A class of a group with what was found of it.
 struct MemberFigure<'r> {
     class: ClassId,
@@ -237,26 +239,75 @@ impl Evidence<'_> {
         &self.result.classes[class.0 as usize]
     }
 
-    fn group(&mut self, group: &GroupEnergy) {
+    /// What repetitions say of a group's members, and what both kinds of evidence make of them.
+    fn weigh(&self, group: &GroupEnergy) -> Weighed {
         let alone = self.device.overlapped() <= OVERLAPPED;
         let belief = |&c: &ClassId| {
             let is_own = self.is_own(c);
             is_own.then(|| belief(self.device, c, self.found, self.floor, alone)).flatten()
         };
         let beliefs: Vec<Option<Belief>> = group.classes.iter().map(belief).collect();
+        let member = |(&c, belief): (&ClassId, &Option<Belief>)| self.member(group, c, *belief);
+        let members: Vec<Member> = group.classes.iter().zip(&beliefs).map(member).collect();
+        let both = reconcile((group.dynamic.0, self.error(group)), &members);
+        Weighed { beliefs, members, both }
+    }
+
+    /// The run's sums, as repetitions let them stand. Where not every launch was timed, the run
+    /// knows only about how much of each class ran between two readings, and may take chance for
+    /// what tells groups apart that always run in the same proportions. Then repetitions contradict
+    /// its sums one by one, some upwards and some downwards, and agree with all of them together:
+    /// that sum is taken instead, and a note says so.
+    fn sums(&mut self) -> Vec<GroupEnergy> {
+        let groups = self.result.groups.clone();
+        if self.device.shapes.values().all(|t| t.timed >= t.launches) {
+            return groups;
+        }
+        let (mut compared, mut differences) = (Vec::new(), Vec::new());
+        // With the recorder's own repetitions, whose readings may have gone to any of these.
+        let mut members = Vec::new();
+        for (at, group) in groups.iter().enumerate() {
+            let weighed = self.weigh(group);
+            let told = weighed.beliefs.iter().any(Option::is_some);
+            if told || !group.classes.iter().any(|c| self.is_own(*c)) {
+                members.push(at);
+            }
+            let Some(predicted) = weighed.both.predicted.filter(|_| told) else { continue };
+            differences.push((group.dynamic.0 - predicted, weighed.both.agrees));
+            compared.push(self.names(group).join(" + "));
+        }
+        if !is_chance(&differences) {
+            return groups;
+        }
+        let (of, others): (Vec<_>, Vec<_>) =
+            groups.iter().cloned().enumerate().partition(|(at, _)| members.contains(at));
+        let of: Vec<GroupEnergy> = of.into_iter().map(|(_, group)| group).collect();
+        let Some(sum) = sum_of(&of).filter(|sum| self.weigh(sum).both.agrees) else {
+            return groups;
+        };
+        self.out.notes.push(format!(
+            "not every launch was timed, and this run's readings cannot tell {} apart, though they seemed to: repetitions contradict each of these sums and agree with all of them together, which is taken instead (`record --device-timing event` times all)",
+            compared.join(" from ")
+        ));
+        others.into_iter().map(|(_, group)| group).chain([sum]).collect()
+    }
+
+    fn group(&mut self, group: &GroupEnergy) {
+        let Weighed { beliefs, members, both } = self.weigh(group);
         if beliefs.iter().all(Option::is_none) {
             self.keep(group);
             return;
         }
-        let member = |(&c, belief): (&ClassId, &Option<Belief>)| self.member(group, c, *belief);
-        let members: Vec<Member> = group.classes.iter().zip(&beliefs).map(member).collect();
-        let both = reconcile((group.dynamic.0, self.error(group)), &members);
         if let Some(predicted) = both.predicted {
+            // Without what the recorder itself repeated.
+            let theirs = group.classes.iter().zip(&members).filter(|(c, _)| !self.is_own(**c));
+            let repeated: f64 = theirs.filter_map(|(_, member)| member.known).map(|k| k.0).sum();
+            let (predicted, measured) = (predicted - repeated, group.dynamic.0 - repeated);
             self.agreement.push(Agreement {
                 names: self.names(group),
                 predicted_joules: predicted,
-                measured_joules: group.dynamic.0,
-                differs: both.differs,
+                measured_joules: measured,
+                differs: if predicted > 0.0 { measured / predicted - 1.0 } else { 0.0 },
                 agrees: both.agrees,
             });
         }
@@ -283,9 +334,45 @@ impl Evidence<'_> {
                 Some((b.dynamic * covered, b.sd.hypot(more) * covered))
             }
             None if self.is_own(class) => None,
-            None => Some(repetition(group, self.result, class)),
+            None => Some(self.repetition(group, class)),
         };
         Member { busy: row.covered.0, known }
+    }
+
+    /// Energy above the floor of what the recorder itself repeated, while the sensor was read, with
+    /// its standard error: of a group by itself what the run's readings say; in company by the mean
+    /// power of its batches, which the sensor followed.
+    fn repetition(&self, group: &GroupEnergy, class: ClassId) -> (f64, f64) {
+        if group.classes.len() == 1 {
+            let joules = group.dynamic.0;
+            let own = group.joules.half_width().0 / NORMAL;
+            return (joules, own.max(OWN_BATCH * joules));
+        }
+        let covered = self.row(class).covered.0;
+        let name = self.device.classes.get(class.0 as usize).map_or("", |c| c.name.as_str());
+        // Seconds and joules above the floor of the batches that the sensor followed.
+        let (mut seconds, mut joules) = (0.0, 0.0);
+        for found in self.found.iter().filter(|f| !f.borrowed) {
+            for batch in &found.repetitions {
+                let (length, watts) = match batch.restoring {
+                    _ if name == repeated_class(&found.name, false) => (batch.seconds, batch.watts),
+                    // Each such batch has one of restorations behind it, about as long.
+                    Some(r) if name == repeated_class(&found.name, true) => {
+                        (batch.seconds, r.watts)
+                    }
+                    _ => continue,
+                };
+                seconds += length;
+                joules += (watts - self.floor.0) * length;
+            }
+        }
+        if seconds > 0.0 {
+            let joules = joules / seconds * covered;
+            return (joules, OWN_BATCH * joules.abs());
+        }
+        // No batch was followed: their rates are taken for equal.
+        let joules = group.dynamic.0 * covered / group.busy.0.max(f64::MIN_POSITIVE);
+        (joules, joules)
     }
 
     /// Standard error of what the run itself knows of a group's joules.
@@ -293,8 +380,9 @@ impl Evidence<'_> {
         let busy: f64 = self.result.groups.iter().map(|g| g.busy.0).sum();
         // What was repeated in another run was not rested before in this one.
         let unrested = if self.is_borrowed { UNRESTED * self.out.seconds } else { 0.0 };
-        let unrested = unrested * group.busy.0 / busy.max(f64::MIN_POSITIVE);
-        (group.joules.half_width().0 / NORMAL).hypot(unrested)
+        let between = GAPS * self.out.gaps.as_ref().map_or(0.0, |gaps| gaps.seconds);
+        let part = group.busy.0 / busy.max(f64::MIN_POSITIVE);
+        (group.joules.half_width().0 / NORMAL).hypot(unrested * part).hypot(between * part)
     }
 
     /// Gives a class its figure; what is known too little of, with nothing but a sum to go by, is given

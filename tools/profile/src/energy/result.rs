@@ -311,6 +311,12 @@ impl Group {
     /// What the recorder repeated, which is no part of the application's energy.
     pub(crate) const REPETITIONS: &'static str = "repetitions";
 
+    /// Whether the sum may be all error, as what is left of a large one: then its watts say nothing.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.joules.relative().is_none_or(|wide| wide > 0.5)
+    }
+
     /// Whether it is that.
     pub fn is_repetitions(&self) -> bool {
         self.names == [Self::REPETITIONS]
