@@ -90,7 +90,7 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut Whole) -> Result<T>
     clscope_capture::system::fail_beyond_file_size();
     let shown = target.display();
     let mut out = Whole::create(target, Access::Umask)
-        .with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
+        .with_context(|| format!("cannot write {shown}; choose another place"))?;
     let result = write(&mut out).with_context(|| format!("cannot write {shown}"))?;
     out.finish().with_context(|| format!("cannot write {shown}"))?;
     Ok(result)

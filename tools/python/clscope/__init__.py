@@ -6,7 +6,7 @@
     for kernel in run.kernels():
         print(kernel["name"], kernel["launches"], kernel["total_ns"], kernel["joules"])
     run.commands().pandas()                            # one row for each device command
-    run.sql("SELECT name, sum(energy_j) FROM commands GROUP BY name")
+    run.sql("SELECT name, sum(joules) FROM energy GROUP BY name")
     run.plot_timeline().figure.savefig("timeline.png")
     for now in clscope.live(4711):                     # a process that records
         print(now.kernels().rows())

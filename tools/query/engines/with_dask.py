@@ -92,11 +92,24 @@ def sums(frame: dd.DataFrame, by: List[str], **columns: tuple) -> pd.DataFrame:
     return pd.concat([part.rename(name) for name, part in zip(columns, done)], axis=1).reset_index()
 
 
+def weighed(rows: Any, columns: List[str]) -> Any:
+    """Columns for sums over all commands: a sampled one stands for 1 / probability of them."""
+    weights = 1 / rows.probability.astype(DOUBLE).fillna(1)
+    return rows.assign(**{name: rows[name].astype(DOUBLE) * weights for name in columns})
+
+
+def rounded(sum_of: pd.Series) -> pd.Series:
+    return sum_of.round().astype(INTEGER)
+
+
 def kernels(folder: str) -> pd.DataFrame:
-    rows = table(folder, "commands", ["name", "kind", "duration_ns", "energy_j"])
+    rows = table(folder, "commands", ["name", "kind", "duration_ns", "energy_j", "probability"])
     rows = rows[rows.kind == "NDRangeKernel"]
-    return sums(rows, ["name"], launches=("kind", "size"), timed=("duration_ns", "count"),
-                timed_ns=("duration_ns", "sum"), joules=("energy_j", "sum"))
+    rows = weighed(rows.assign(estimated_ns=rows.duration_ns), ["estimated_ns", "energy_j"])
+    found = sums(rows, ["name"], launches=("kind", "size"), timed=("duration_ns", "count"),
+                 timed_ns=("duration_ns", "sum"), estimated_ns=("estimated_ns", "sum"),
+                 joules=("energy_j", "sum"))
+    return found.assign(estimated_ns=rounded(found.estimated_ns))
 
 
 def lengths(folder: str) -> pd.DataFrame:
@@ -171,31 +184,34 @@ def delays(folder: str) -> pd.DataFrame:
 
 
 def imbalance(folder: str) -> pd.DataFrame:
-    rows = table(folder, "commands", ["host", "rank", "duration_ns", "energy_j"])
+    rows = table(folder, "commands", ["host", "rank", "duration_ns", "energy_j", "probability"])
+    rows = weighed(rows, ["duration_ns", "energy_j"])
     found = sums(rows, ["host", "rank"], busy_ns=("duration_ns", "sum"), joules=("energy_j", "sum"))
-    return found.assign(of_mean=found.busy_ns / found.busy_ns.mean())
+    of_mean = found.busy_ns / found.busy_ns.mean()
+    return found.assign(busy_ns=rounded(found.busy_ns), of_mean=of_mean)
 
 
 def energy(folder: str) -> pd.DataFrame:
     joules = ["energy_j", "energy_low_j", "energy_high_j"]
-    rows = table(folder, "commands", ["host", "rank", "name", *joules])
-    rows = rows[rows.energy_j.notnull()]
+    rows = table(folder, "commands", ["host", "rank", "name", "probability", *joules])
+    rows = weighed(rows[rows.energy_j.notnull()], joules)
     return sums(rows, ["host", "rank", "name"], joules=(joules[0], "sum"), low=(joules[1], "sum"),
                 high=(joules[2], "sum"))
 
 
 def transfers(folder: str) -> pd.DataFrame:
-    rows = table(folder, "commands", ["kind", "bytes", "duration_ns"])
+    rows = table(folder, "commands", ["kind", "bytes", "duration_ns", "probability"])
     rows = rows[(rows.bytes > 0) & (rows.duration_ns > 0)]
+    rows = weighed(rows.assign(moved=rows.bytes), ["moved", "duration_ns"])
 
     def size(rows: pd.DataFrame) -> pd.DataFrame:
         least = [1 << (int(count).bit_length() - 1) for count in rows.bytes]
         return rows.assign(from_bytes=pd.Series(least, index=rows.index, dtype=INTEGER))
 
     sized = rows.map_partitions(size)
-    found = sums(sized, ["kind", "from_bytes"], count=("kind", "size"), bytes=("bytes", "sum"),
-                 took=("duration_ns", "sum"))
-    return found.assign(gb_per_s=found.bytes / found.took).drop(columns="took")
+    found = sums(sized, ["kind", "from_bytes"], timed=("kind", "size"), bytes=("bytes", "sum"),
+                 moved=("moved", "sum"), took=("duration_ns", "sum"))
+    return found.assign(gb_per_s=found.moved / found.took).drop(columns=["moved", "took"])
 
 
 def calls(folder: str) -> pd.DataFrame:

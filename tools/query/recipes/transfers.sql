@@ -1,3 +1,5 @@
-SELECT kind, CAST(power(2, length(bin(bytes)) - 1) AS BIGINT) AS from_bytes, count(*) AS count,
-  CAST(sum(bytes) AS BIGINT) AS bytes, sum(bytes) / sum(duration_ns) AS gb_per_s
+SELECT kind, CAST(power(2, length(bin(bytes)) - 1) AS BIGINT) AS from_bytes, count(*) AS timed,
+  CAST(sum(bytes) AS BIGINT) AS bytes,
+  sum(bytes / coalesce(CAST(probability AS DOUBLE), 1))
+    / sum(duration_ns / coalesce(CAST(probability AS DOUBLE), 1)) AS gb_per_s
 FROM commands WHERE bytes > 0 AND duration_ns > 0 GROUP BY kind, from_bytes ORDER BY kind, from_bytes

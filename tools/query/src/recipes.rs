@@ -24,15 +24,15 @@ macro_rules! recipes {
 
 /// All of them.
 pub const RECIPES: [Recipe; 10] = recipes! {
-    "kernels": "kernels by device time of their timed launches",
+    "kernels": "kernels by device time, of timed launches and estimated of all (a sampled launch weighs 1 / probability)",
     "lengths": "median, 95th percentile, shortest and longest timed launch of each kernel",
     "longest": "the twenty longest commands, and where they are",
     "gaps": "idle time of each queue between its timed commands",
     "overlap": "time in which so many commands ran on a device at once",
     "delays": "time that commands of each queue spent before they started",
-    "imbalance": "device time and joules of each rank, and over the mean of all",
-    "energy": "joules of each rank by kernel and transfer, where the power of each is known alone",
-    "transfers": "transfers by size, in powers of two, and their rates",
+    "imbalance": "device time and joules of each rank, estimated of all its commands, and over the mean of all",
+    "energy": "joules of each rank by kernel and transfer, estimated of all launches, where the power of each is known alone",
+    "transfers": "timed transfers by size, in powers of two, and their rates",
     "calls": "host calls by time",
 };
 
@@ -48,6 +48,19 @@ mod tests {
             assert!(!recipe.sql.contains(';') && !recipe.about.ends_with('.'));
             // Spark has no such casts.
             assert!(!recipe.sql.contains("::") && !recipe.sql.ends_with('\n'), "{}", recipe.name);
+        }
+    }
+
+    #[test]
+    fn sums_of_time_and_joules_weigh_sampled_commands() {
+        for recipe in &RECIPES {
+            // Of timed commands alone, and named so.
+            let sql = recipe.sql.replace("sum(duration_ns) AS BIGINT) AS timed_ns", "");
+            for sum in
+                ["sum(duration_ns)", "sum(energy_j)", "sum(energy_low_j)", "sum(energy_high_j)"]
+            {
+                assert!(!sql.contains(sum), "{}: {sum}", recipe.name);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[command(before_help = "Examples:
   clscope export parquet                         the newest trace, as the folder NAME.data
   mpirun sh -c 'clscope export parquet -o /shared/job run-$PMIX_RANK.clscope'
-  duckdb -c \"SELECT name, sum(duration_ns), sum(energy_j) FROM 'job/commands/**/*.parquet' GROUP BY 1\"")]
+  duckdb -c \"SELECT name, sum(duration_ns / coalesce(probability, 1)) FROM 'job/commands/**/*.parquet' GROUP BY 1\"")]
 pub struct Args {
     #[command(flatten)]
     common: super::Common,

@@ -104,8 +104,6 @@ pub struct Args {
     /// Folder to make for --export [default: the capture's name with the language]
     #[arg(short, long, value_name = "DIR", requires = "export")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    version: VersionArgs,
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -117,6 +115,9 @@ pub struct Args {
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     opencl: Option<String>,
+    // Last: what comes behind it would stand under its heading.
+    #[command(flatten)]
+    version: VersionArgs,
 }
 
 /// Another version, beside the captured one.

@@ -26,9 +26,9 @@ const OTHER_RUN: f64 = 0.015;
 /// of one steady application on an H200: 127 and 129 W.)
 const UNRESTED: f64 = 1.0;
 /// Standard error, in watts, of what a device draws in gaps between launches beyond its floor at
-/// rest. (Face detection, PyOpenCL's arrays and CLBlast on an H200: the run's sum is 2 to 10 W times
+/// rest. (Face detection, PyOpenCL's arrays and CLBlast on H200s: the run's sum is -2 to 10 W times
 /// its gaps above what repetitions predict.)
-const GAPS: f64 = 3.0;
+const GAPS: f64 = 6.0;
 /// Share of the busy time from which on it is told that a class was not repeated.
 const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
