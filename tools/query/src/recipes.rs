@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn sums_of_time_and_joules_weigh_sampled_commands() {
-        for recipe in &RECIPES {
+        // Every host call is recorded.
+        for recipe in RECIPES.iter().filter(|recipe| recipe.sql.contains("FROM commands")) {
             // Of timed commands alone, and named so.
             let sql = recipe.sql.replace("sum(duration_ns) AS BIGINT) AS timed_ns", "");
             for sum in
