@@ -1,7 +1,7 @@
 //! A captured launch repeated as it stood in the application: behind rests of the device as long as
 //! there, or behind commands that have not ended; flushed where it was flushed; waited for when it was
 //! waited for; with caches as far as the capture tells. Owns that course, and puts the times beside
-//! those of the application. Refuses to know how they stood: [`application`](crate::application) does.
+//! those of the application. Refuses to know how they stood: [`crate::application`] does.
 
 use crate::application::{self, AIM, Application, AsThere, Row};
 use crate::measure::{Effort, Subject, median};
