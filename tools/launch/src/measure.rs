@@ -66,9 +66,18 @@ pub fn in_turns(
 ) -> Result<Vec<Vec<f64>>, StageError> {
     let mut samples = vec![Vec::with_capacity(effort.launches); subjects.len()];
     let begun = monotonic_raw().0;
-    for round in 0..effort.launches.max(1) + Effort::WARM_UP {
+    // Warm-up is seen only behind it: further rounds stand in for what it took.
+    let most = 2 * (effort.launches.max(1) + Effort::WARM_UP);
+    let mut rounds = most / 2;
+    for round in 0..most {
+        if round == rounds {
+            rounds = effort.launches.max(1) + warm_up(&samples);
+            if round >= rounds {
+                break;
+            }
+        }
         let late = monotonic_raw().0 - begun > effort.longest_ns;
-        if stop() || (late && round >= Effort::LEAST + Effort::WARM_UP) {
+        if stop() || (late && round >= Effort::LEAST + warm_up(&samples)) {
             break;
         }
         let mut order: Vec<usize> = (0..subjects.len()).collect();
@@ -79,12 +88,19 @@ pub fn in_turns(
             samples[which].push(once(stage, &subjects[which])?);
         }
     }
-    // A round is warm-up for all or for none, so that samples stay pairs.
-    let warm = samples.iter().map(|of| stats::warm_up(of)).max().unwrap_or(0).max(Effort::WARM_UP);
+    let warm = warm_up(&samples);
     for of in &mut samples {
-        of.drain(..warm.min(of.len().saturating_sub(1)));
+        let first = warm.min(of.len().saturating_sub(1));
+        // The latest, where there are more than were asked for.
+        let first = first.max(of.len().saturating_sub(effort.launches.max(1)));
+        of.drain(..first);
     }
     Ok(samples)
+}
+
+/// Rounds that warmed up: one is warm-up for all versions or for none, so that samples stay pairs.
+fn warm_up(samples: &[Vec<f64>]) -> usize {
+    samples.iter().map(|of| stats::warm_up(of)).max().unwrap_or(0).max(Effort::WARM_UP)
 }
 
 /// The median with its interval of 95 %, by the order statistics that enclose it whatever the

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Runs a capture without joules; the document and the exit code.
 fn document(stage: &Stage, capture: &str, more: &[&str]) -> (Value, i32) {
-    let words = ["kernel", capture, "--format", "json", "--no-energy", "--repeat", "8"];
+    let words = ["kernel", capture, "--format", "json", "--no-energy", "--repeat", "16"];
     let ran = stage.clscope(words.iter().chain(more)).run();
     assert_eq!(clscope_tests::schema::breaches(&ran.stdout), Vec::<String>::new());
     let read = serde_json::from_str(&ran.stdout);

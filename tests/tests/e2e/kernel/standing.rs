@@ -44,7 +44,7 @@ fn a_launch_behind_rests_is_repeated_behind_rests() {
         let there = &found["as_there"];
         assert_eq!(there["launches"], 39, "{there:#}");
         // As many as were asked for, or as fit into the time there is.
-        assert!((6..=8).contains(&there["here"]["launches"].as_u64().unwrap()), "{there:#}");
+        assert!((6..=16).contains(&there["here"]["launches"].as_u64().unwrap()), "{there:#}");
         // A blocking write has ended where it returns.
         assert_eq!(there["behind_share"], 0.0, "{there:#}");
         assert!(there["rest_there_ns"].as_f64().unwrap() > 0.0, "{there:#}");

@@ -264,15 +264,14 @@ fn chosen(shape: &Shape, floor: f64) -> Chosen<'_> {
         return Chosen { weighted: by_weight(restored), doubt: None };
     }
     let part = ((own - short) / (long - short)).clamp(0.0, 1.0);
-    let weights = |of: &[&Repetition]| of.iter().map(|r| r.weight).sum::<f64>();
-    let share = |of: &[&Repetition], r: &Repetition| match weights(of) {
-        all if all > 0.0 => r.weight / all,
-        _ => 1.0 / of.len() as f64,
-    };
-    let kinds = [(&restored, part), (&bare, 1.0 - part)];
     let mut weighted = Vec::new();
-    for (of, part) in kinds.iter().filter(|(_, part)| *part > 0.0) {
-        weighted.extend(of.iter().map(|r| (*r, part * share(of, r))));
+    for (kind, part) in [(restored, part), (bare, 1.0 - part)] {
+        let all: f64 = kind.iter().map(|r| r.weight).sum();
+        let count = kind.len() as f64;
+        let share = |r: &Repetition| if all > 0.0 { r.weight / all } else { 1.0 / count };
+        if part > 0.0 {
+            weighted.extend(kind.into_iter().map(|r| (r, part * share(r))));
+        }
     }
     let doubt =
         Doubt { part: 0.5 * same(own) / (long - short).abs(), restored: with, bare: without };

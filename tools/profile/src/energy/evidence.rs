@@ -18,7 +18,7 @@ use std::path::Path;
 const NORMAL: f64 = 2.0;
 /// Half-widths up to which a class counts as well or at least weakly known.
 const WELL: f64 = 0.10;
-const WEAK: f64 = 0.50;
+pub(super) const WEAK: f64 = 0.50;
 /// What repetitions of another run may be off for that alone: another day's temperature.
 const OTHER_RUN: f64 = 0.015;
 /// Standard error, in watts, of the floor of a run in which the device never rested, beyond its own:
@@ -259,37 +259,32 @@ impl Evidence<'_> {
     /// its sums one by one, some upwards and some downwards, and agree with all of them together:
     /// that sum is taken instead, and a note says so.
     fn sums(&mut self) -> Vec<GroupEnergy> {
-        let groups = self.result.groups.clone();
+        let result = self.result;
         if self.device.shapes.values().all(|t| t.timed >= t.launches) {
-            return groups;
+            return result.groups.clone();
         }
         let (mut compared, mut differences) = (Vec::new(), Vec::new());
-        // With the recorder's own repetitions, whose readings may have gone to any of these.
-        let mut members = Vec::new();
-        for (at, group) in groups.iter().enumerate() {
+        let (mut members, mut others) = (Vec::new(), Vec::new());
+        for group in &result.groups {
             let weighed = self.weigh(group);
             let told = weighed.beliefs.iter().any(Option::is_some);
-            if told || !group.classes.iter().any(|c| self.is_own(*c)) {
-                members.push(at);
-            }
+            // With the recorder's own repetitions, whose readings may have gone to any of these.
+            let is_member = told || !group.classes.iter().any(|c| self.is_own(*c));
+            if is_member { &mut members } else { &mut others }.push(group.clone());
             let Some(predicted) = weighed.both.predicted.filter(|_| told) else { continue };
             differences.push((group.dynamic.0 - predicted, weighed.both.agrees));
             compared.push(self.names(group).join(" + "));
         }
-        if !is_chance(&differences) {
-            return groups;
-        }
-        let (of, others): (Vec<_>, Vec<_>) =
-            groups.iter().cloned().enumerate().partition(|(at, _)| members.contains(at));
-        let of: Vec<GroupEnergy> = of.into_iter().map(|(_, group)| group).collect();
-        let Some(sum) = sum_of(&of).filter(|sum| self.weigh(sum).both.agrees) else {
-            return groups;
+        let sum = is_chance(&differences).then(|| sum_of(&members)).flatten();
+        let Some(sum) = sum.filter(|sum| self.weigh(sum).both.agrees) else {
+            return result.groups.clone();
         };
         self.out.notes.push(format!(
             "not every launch was timed, and this run's readings cannot tell {} apart, though they seemed to: repetitions contradict each of these sums and agree with all of them together, which is taken instead (`record --device-timing event` times all)",
             compared.join(" from ")
         ));
-        others.into_iter().map(|(_, group)| group).chain([sum]).collect()
+        others.push(sum);
+        others
     }
 
     fn group(&mut self, group: &GroupEnergy) {
@@ -353,17 +348,17 @@ impl Evidence<'_> {
         // Seconds and joules above the floor of the batches that the sensor followed.
         let (mut seconds, mut joules) = (0.0, 0.0);
         for found in self.found.iter().filter(|f| !f.borrowed) {
+            let is_repeated = name == repeated_class(&found.name, false);
+            let is_restored = name == repeated_class(&found.name, true);
             for batch in &found.repetitions {
-                let (length, watts) = match batch.restoring {
-                    _ if name == repeated_class(&found.name, false) => (batch.seconds, batch.watts),
+                let watts = match batch.restoring {
+                    _ if is_repeated => batch.watts,
                     // Each such batch has one of restorations behind it, about as long.
-                    Some(r) if name == repeated_class(&found.name, true) => {
-                        (batch.seconds, r.watts)
-                    }
+                    Some(restoring) if is_restored => restoring.watts,
                     _ => continue,
                 };
-                seconds += length;
-                joules += (watts - self.floor.0) * length;
+                seconds += batch.seconds;
+                joules += (watts - self.floor.0) * batch.seconds;
             }
         }
         if seconds > 0.0 {

@@ -314,7 +314,7 @@ impl Group {
     /// Whether the sum may be all error, as what is left of a large one: then its watts say nothing.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.joules.relative().is_none_or(|wide| wide > 0.5)
+        self.joules.relative().is_none_or(|wide| wide > super::evidence::WEAK)
     }
 
     /// Whether it is that.
