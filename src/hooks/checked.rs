@@ -71,6 +71,34 @@ pub unsafe fn argument(function: u16, kernel: H, index: u32, size: usize, value:
     tell(function, detail::ARGUMENT, 0, [which, object.into(), refused.into()]);
 }
 
+/// A call is about to name each object of a list.
+///
+/// # Safety
+/// `list` is NULL or has `count` objects.
+pub unsafe fn names_all(function: u16, count: u32, list: *const H) {
+    if stale::looks() && !list.is_null() {
+        for at in 0..count as usize {
+            // SAFETY: the caller's promise.
+            stale::named(function, Of::Object(unsafe { list.add(at).read_unaligned() }));
+        }
+    }
+}
+
+/// A call is about to be made with this wait list.
+///
+/// # Safety
+/// `list` is NULL or has `count` events.
+pub unsafe fn waits(function: u16, count: u32, list: *const H) {
+    stale::waits(function, count, list.is_null());
+    if stale::looks() && !list.is_null() {
+        for at in 0..count as usize {
+            // SAFETY: the caller's promise.
+            let event = unsafe { list.add(at).read_unaligned() };
+            stale::named(function, Of::Event(event));
+        }
+    }
+}
+
 /// Events were waited for.
 ///
 /// # Safety

@@ -69,7 +69,7 @@ pub(super) fn recorded(slot: usize) -> bool {
 macro_rules! stand_ins {
     (
         before { $($ends:ident($object:ident as $is:ident) $ending:expr;)* }
-        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $(, names($($named:ident),*))? $(, event($event:ident))? $(, waits($count:ident, $list:ident))? $(, ahead($ahead:path))? |$returned:ident| $after:expr;)* }
+        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $(, names($($named:ident),*))? $(, all($number:ident, $all:ident))? $(, event($event:ident))? $(, waits($count:ident, $list:ident))? $(, ahead($ahead:path))? |$returned:ident| $after:expr;)* }
         enqueue { $($enqueue:ident($($given:ident: $type:ty),*) $(by $by:ident)? |$queue:ident, $real:ident| $before:expr;)* }
         changed { $($changed:ident $with:ident;)* }
     ) => {
@@ -84,7 +84,10 @@ macro_rules! stand_ins {
                     guard::protect((), || {
                         $($(stale::named(id::$name, Of::Object($named));)*)?
                         $(stale::named(id::$name, Of::Event($event));)?
-                        $(stale::waits(id::$name, $count, $list);)?
+                        // SAFETY: the application's own list, which the call is about to read.
+                        $(unsafe { checked::names_all(id::$name, $number, $all) })?
+                        // SAFETY: as above.
+                        $(unsafe { checked::waits(id::$name, $count, $list) })?
                         $($ahead(id::$name);)?
                     });
                 }
@@ -325,7 +328,7 @@ stand_ins! {
     clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
     clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
     clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "built-in"); replace::options::program_made(made); };
-    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "linked"); replace::options::program_made(made); };
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c), all(of, programs) |made| { programs::program_created(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
             // SAFETY: the runtime has read the list.
@@ -398,19 +401,26 @@ stand_ins! {
         };
     clEnqueueMarkerWithWaitList(queue: H, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
     clEnqueueBarrierWithWaitList(queue: H, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
-    clEnqueueMigrateMemObjects(queue: H, memories: u32, of: *const H, flags: u64, count: u32, list: *const H, event: *mut H) -> i32, names(queue), waits(count, list) |code| ();
+    clEnqueueMigrateMemObjects(queue: H, memories: u32, of: *const H, flags: u64, count: u32, list: *const H, event: *mut H) -> i32, names(queue), all(memories, of), waits(count, list) |code| ();
     clEnqueueMarker(queue: H, event: *mut H) -> i32, names(queue) |code| ();
     clEnqueueBarrier(queue: H) -> i32, names(queue) |code| ();
+    clEnqueueWaitForEvents(queue: H, count: u32, list: *const H) -> i32, names(queue), waits(count, list) |code| ();
     clFlush(queue: H) -> i32, names(queue) |code| ();
     clGetEventProfilingInfo(of: H, name: u32, size: usize, value: P, written: P) -> i32, event(of) |code| ();
     clSetEventCallback(of: H, kind: i32, f: P, data: P) -> i32, event(of) |code| ();
     clSetUserEventStatus(of: H, status: i32) -> i32, event(of) |code| ();
     clGetMemObjectInfo(memory: H, name: u32, size: usize, value: P, written: P) -> i32, names(memory) |code| ();
+    clSetMemObjectDestructorCallback(memory: H, f: P, data: P) -> i32, names(memory) |code| ();
+    clGetPipeInfo(pipe: H, name: u32, size: usize, value: P, written: P) -> i32, names(pipe) |code| ();
     clGetImageInfo(image: H, name: u32, size: usize, value: P, written: P) -> i32, names(image) |code| ();
     clGetKernelInfo(kernel: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
     clGetKernelWorkGroupInfo(kernel: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
+    clGetKernelArgInfo(kernel: H, index: u32, name: u32, size: usize, value: P, written: P) -> i32, names(kernel) |code| ();
+    clSetProgramReleaseCallback(program: H, f: P, data: P) -> i32, names(program) |code| ();
+    clSetContextDestructorCallback(context: H, f: P, data: P) -> i32, names(context) |code| ();
+    clSetCommandQueueProperty(queue: H, properties: u64, on: u32, old: P) -> i32, names(queue) |code| ();
     clBuildProgram(program: H, count: u32, list: *const H, options: P, notify: P, data: P) -> i32, names(program) |code| ();
-    clCompileProgram(program: H, count: u32, list: *const H, options: P, headers: u32, h: *const H, n: P, notify: P, data: P) -> i32, names(program) |code| ();
+    clCompileProgram(program: H, count: u32, list: *const H, options: P, headers: u32, h: *const H, n: P, notify: P, data: P) -> i32, names(program), all(headers, h) |code| ();
     clGetProgramBuildInfo(program: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetProgramInfo(program: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetCommandQueueInfo(queue: H, name: u32, size: usize, value: P, written: P) -> i32, names(queue) |code| ();
@@ -546,7 +556,8 @@ fn retained(of: Of, code: i32) {
 /// Tells a checked run of a command ahead of its call; whether it may be looked at further.
 fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> bool {
     stale::named(function, Of::Object(command.queue));
-    stale::waits(function, command.waits.0, command.waits.1);
+    // SAFETY: the application's own list, which the call is about to read.
+    unsafe { checked::waits(function, command.waits.0, command.waits.1) }
     match command.what {
         What::Launch { kernel, .. } => {
             stale::named(function, Of::Object(kernel));

@@ -2,6 +2,7 @@
 //! nothing.
 
 use super::define;
+use super::stale::{self, Of};
 use crate::abi::changes;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
@@ -156,8 +157,12 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
 
 /// What is known of a queue that the application asks about.
 fn asked_about(site: Site, queue: H) -> Option<&'static Queue> {
-    let again =
-        || device_time::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
+    let again = || {
+        device_time::former_queue(queue)?;
+        // Some runtimes do not survive a question about a queue that is gone.
+        guard::protect((), || stale::named(site.function, Of::Object(queue)));
+        guard::unseen(|| adopted(site, queue))
+    };
     device_time::queue(queue).or_else(again)
 }
 

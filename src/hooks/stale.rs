@@ -108,15 +108,20 @@ pub fn retained(of: Of, code: i32) {
 
 /// A kernel is about to be launched: with what, its record and those of its arguments tell.
 pub fn launched(function: u16, kernel: H) {
-    if HANDLES.get().is_some() {
+    if looks() {
         let site = enqueue::last_place(guard::thread());
         tell(function, detail::NAMES, site, [detail::LAUNCHED, objects::word(kernel), 0]);
     }
 }
 
-/// A call is about to be made with a wait list of so many events.
-pub fn waits(function: u16, count: u32, list: *const H) {
-    if count > 0 && list.is_null() && HANDLES.get().is_some() {
+/// Whether it is looked at which handles calls name.
+pub fn looks() -> bool {
+    HANDLES.get().is_some()
+}
+
+/// A call is about to be made with a wait list of so many events, which may be NULL.
+pub fn waits(function: u16, count: u32, is_null: bool) {
+    if count > 0 && is_null && looks() {
         tell(function, detail::NAMES, place(function), [detail::NO_LIST, count.into(), 0]);
     }
 }

@@ -40,6 +40,8 @@ pub struct Events {
     tells_waits: bool,
     /// Released events that threads have just waited for.
     waited: HashMap<u32, Vec<u32>>,
+    /// What the record of the call under way names.
+    judged: Vec<u32>,
 }
 
 /// Released events that are remembered.
@@ -57,6 +59,7 @@ impl Events {
 
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
+        self.judged.clear();
         for low in self.waited.remove(&seen.call.thread.0).unwrap_or_default() {
             self.named(&seen.at(), low, to);
         }
@@ -124,8 +127,17 @@ impl Events {
         }
     }
 
+    /// What was told ahead of the call whose record was seen last: it names an event that was
+    /// released. Of a wait list that the runtime refused the record tells nothing.
+    pub fn told(&mut self, at: &At<'_>, low: u32, to: &mut Findings) {
+        if !self.judged.contains(&low) {
+            self.named(at, low, to);
+        }
+    }
+
     /// A call names an event: it may have been released.
-    pub fn named(&self, at: &At<'_>, low: u32, to: &mut Findings) {
+    pub fn named(&mut self, at: &At<'_>, low: u32, to: &mut Findings) {
+        self.judged.push(low);
         let Some(released) = self.released.get(&low) else { return };
         // A call of another thread may have begun before.
         if at.begin < released.at || (released.called_back && at.function != "clReleaseEvent") {

@@ -95,7 +95,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 let definitions = &trace.process(call.process).definitions;
                 let function = definitions.function_name(call.function);
                 let told = state.places.remove(&call.thread.0);
-                state.names.remove(&call.thread.0);
+                let names = state.names.remove(&call.thread.0).unwrap_or_default();
                 let site = match &call.kept {
                     Kept::Enqueue(enqueued) if enqueued.record.site != 0 => enqueued.record.site,
                     _ => told.unwrap_or(0),
@@ -103,6 +103,8 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 let place = sites.get(call.process, site).map(|site| site.name.as_str());
                 let seen = Seen { definitions, call, function: &function, place };
                 state.call(&seen);
+                let told = names.iter().filter(|told| told.function == call.function);
+                told.for_each(|told| state.told(&seen.at(), told.values));
             }
             Event::Command(command) => {
                 let Some(state) = processes.get_mut(command.process.0 as usize) else { continue };
@@ -236,6 +238,7 @@ impl Process {
     }
 
     fn call(&mut self, seen: &Seen<'_>) {
+        self.lifetimes.begins();
         let told = self.findings.takes(Rule::UseAfterRelease);
         let gone = seen.launched().filter(|_| told).is_some_and(|kernel| {
             let name = seen.definitions.kernel_name(kernel);
@@ -262,6 +265,15 @@ impl Process {
         let gone =
             objects.into_iter().map(|id| self.lifetimes.argument(at, name, id, &mut self.findings));
         gone.fold(false, |any, one| any | one)
+    }
+
+    /// What was told ahead of a call that returned, where its record does not tell it.
+    fn told(&mut self, at: &At<'_>, [kind, id, _]: [u64; 3]) {
+        match kind {
+            detail::OBJECT => self.lifetimes.told(at, id as u32, &mut self.findings),
+            detail::EVENT => self.events.told(at, id as u32, &mut self.findings),
+            _ => {}
+        }
     }
 
     /// What was told ahead of a call in which the process died.

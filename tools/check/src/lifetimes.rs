@@ -95,9 +95,22 @@ pub struct Lifetimes {
     objects: BTreeMap<u32, Object>,
     /// Functions that release or retain, by name: what they do to the count.
     counted: HashMap<String, Option<i64>>,
+    /// What the record of the call under way names.
+    judged: Vec<u32>,
+    /// The application has asked an event for its queue or context: it may name one that it gave
+    /// back and that the event holds.
+    asked_events: bool,
 }
 
+/// What clGetEventInfo answers with a handle: CL_EVENT_COMMAND_QUEUE, CL_EVENT_CONTEXT.
+const OF_EVENTS: [u64; 2] = [0x11d0, 0x11d4];
+
 impl Lifetimes {
+    /// What is judged from here on is of another call.
+    pub fn begins(&mut self) {
+        self.judged.clear();
+    }
+
     /// A call.
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
         if let Some(change) = self.change(seen.function) {
@@ -112,6 +125,11 @@ impl Lifetimes {
             self.used(&seen.at(), "memory object", record.object2, to);
             self.mapping(seen, record.kind, record.object);
             return;
+        }
+        if seen.function == "clGetEventInfo"
+            && seen.argument("param_name").is_some_and(|name| OF_EVENTS.contains(&name))
+        {
+            self.asked_events = true;
         }
         for (name, id) in seen.objects() {
             self.used(&seen.at(), name, id, to);
@@ -178,7 +196,16 @@ impl Lifetimes {
         }
     }
 
-    /// A call in which the process died names an object that was released.
+    /// What was told ahead of the call whose record was seen last: it names an object that was
+    /// released. The record has another name for it where the runtime took the handle: it was seen
+    /// as a new object then.
+    pub fn told(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
+        if !self.judged.contains(&id) {
+            self.named(at, id, to);
+        }
+    }
+
+    /// A call names an object that was released.
     pub fn named(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
         match self.change(at.function) {
             Some(-1) => self.released_again(at, id, to),
@@ -189,10 +216,9 @@ impl Lifetimes {
         }
     }
 
-    fn released_again(&self, at: &At<'_>, id: u32, to: &mut Findings) {
-        let Some(object) = self.objects.get(&id).filter(|o| !o.implied) else {
-            return;
-        };
+    fn released_again(&mut self, at: &At<'_>, id: u32, to: &mut Findings) {
+        self.judged.push(id);
+        let Some(object) = self.objects.get(&id) else { return };
         let kind = object.kind.name();
         let text = at.says(&format!("{} of a {kind} that was released already", at.function));
         let mut key = Key::new(Rule::UseAfterRelease, text).at(at.function, at.place);
@@ -216,9 +242,10 @@ impl Lifetimes {
     /// A kernel that clCreateKernelsInProgram made is known by its definition alone.
     fn implied(&mut self, seen: &Seen<'_>, id: u32, change: i64) {
         if seen.succeeded() && seen.definitions.kernels.contains_key(&id) {
+            let references = 1 + change;
             let object = Object {
                 kind: Kind::Kernel,
-                references: 1 + change,
+                references,
                 function: "clCreateKernelsInProgram".to_owned(),
                 place: None,
                 bytes: None,
@@ -226,7 +253,7 @@ impl Lifetimes {
                 mapped: 0,
                 map_place: None,
                 implied: true,
-                released: None,
+                released: (references <= 0).then_some(seen.call.span.end),
             };
             self.objects.insert(id, object);
         }
@@ -250,7 +277,7 @@ impl Lifetimes {
     /// Whether an object had no reference left when a call began, and nothing kept it alive.
     fn is_gone(&self, id: u32, at: &At<'_>) -> bool {
         let Some(object) = self.objects.get(&id) else { return false };
-        if object.references > 0 || object.implied {
+        if object.references > 0 {
             return false;
         }
         // A call of another thread may have begun before.
@@ -259,12 +286,16 @@ impl Lifetimes {
         }
         // A kernel keeps its program, a queue its context, a sub-buffer its buffer; and whoever asks
         // for the parent gets a handle without a reference.
+        if self.asked_events && matches!(object.kind, Kind::Queue | Kind::Context) {
+            return false;
+        }
         let kept = object.kind.outlives_its_references() || object.kind == Kind::Memory;
         !(kept && self.has_living_children(id))
     }
 
     /// A call names an object as an argument of this name.
-    pub fn used(&self, at: &At<'_>, name: &str, id: u32, to: &mut Findings) {
+    pub fn used(&mut self, at: &At<'_>, name: &str, id: u32, to: &mut Findings) {
+        self.judged.push(id);
         let Some(object) = self.objects.get(&id).filter(|_| self.is_gone(id, at)) else { return };
         let kind = object.kind.name();
         let text = at.says(&format!("{} names a {kind} after its last release", at.function));
