@@ -37,6 +37,7 @@ mod polling;
 mod privacy;
 mod processes;
 mod programs;
+mod ranks;
 mod real_apps;
 mod repetitions;
 mod replace;

@@ -5,11 +5,14 @@ use crate::ExportError;
 use clscope_io::text::cell;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
+use clscope_profile::report::places::Place;
 use std::io::Write;
 
 /// Part of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
+    /// Ranks or hosts, where they were asked for.
+    Places,
     /// Kernels by device time.
     Kernels,
     /// Joules per kernel.
@@ -208,6 +211,40 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
     (ENERGY.to_vec(), rows)
 }
 
+const PLACES: [&str; 16] = [
+    "section",
+    "rank",
+    "host",
+    "of_mean",
+    "device_ns",
+    "device_ci95_low_ns",
+    "device_ci95_high_ns",
+    "estimated",
+    "wait_ns",
+    "joules",
+    "joules_low",
+    "joules_high",
+    "launches",
+    "processes",
+    "traces",
+    "without",
+];
+
+fn places(report: &Report) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let row = |place: &Place| {
+        let mut row = vec!["places".to_owned(), optional(place.rank), optional(place.host.clone())];
+        row.push(optional(place.of_mean));
+        row.extend(interval(place.device_ns.as_ref()));
+        row.push(optional(place.device_ns.map(|t| t.estimated)));
+        row.push(place.wait_ns.to_string());
+        row.extend(interval(place.joules.as_ref()));
+        let counts = [place.launches, place.processes, place.traces, place.without];
+        row.extend(counts.map(|n| n.to_string()));
+        row
+    };
+    (PLACES.to_vec(), report.places.iter().flat_map(|places| &places.rows).map(row).collect())
+}
+
 const COUNTERS: [&str; 14] = [
     "section",
     "name",
@@ -314,6 +351,7 @@ fn write_to(
                     .map(|k| commands("kernels", k))
                     .collect(),
             ),
+            Section::Places => places(report),
             Section::Energy => energy(report, shown),
             Section::Counters => counters(report, shown),
             Section::Transfers => {

@@ -63,13 +63,13 @@ impl Stats {
         own.map(|((_, kernel, queue, _), sums)| (*kernel, *queue, sums))
     }
 
-    /// The other commands of a process: kind, queue id, sums.
+    /// The other commands of a process: kind and class of size, queue id, sums.
     pub fn commands_of(
         &self,
         process: ProcessIndex,
-    ) -> impl Iterator<Item = (CommandKind, u32, &CommandSums)> {
+    ) -> impl Iterator<Item = ((CommandKind, u32), u32, &CommandSums)> {
         let own = self.commands.iter().filter(move |((of, ..), _)| *of == process);
-        own.map(|((_, kind, queue, _), sums)| (*kind, *queue, sums))
+        own.map(|((_, kind, queue, size), sums)| ((*kind, *size), *queue, sums))
     }
 
     /// Host nanoseconds that a process's threads were in calls that wait for devices.
@@ -157,13 +157,18 @@ impl Stats {
     }
 
     /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times
-    /// of their own.
+    /// of their own. Those of a process are one part, whatever queues they are on: of the few of one
+    /// queue, chance may have timed none.
     fn by_kind(&self) -> BTreeMap<CommandKind, CommandSums> {
-        let mut parts: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
-        for ((_, kind, ..), sums) in &self.commands {
-            parts.entry(*kind).or_default().push(sums.clone());
+        let mut parts: BTreeMap<(CommandKind, ProcessIndex, u32), CommandSums> = BTreeMap::new();
+        for ((process, kind, _, size), sums) in &self.commands {
+            parts.entry((*kind, *process, *size)).or_default().merge(sums);
         }
-        parts.into_iter().map(|(kind, parts)| (kind, CommandSums::together(parts))).collect()
+        let mut kinds: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
+        for ((kind, ..), sums) in parts {
+            kinds.entry(kind).or_default().push(sums);
+        }
+        kinds.into_iter().map(|(kind, parts)| (kind, CommandSums::together(parts))).collect()
     }
 
     /// Transfers by direction and kind.

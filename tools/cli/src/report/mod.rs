@@ -219,6 +219,8 @@ impl Shown {
         let all = || Section::value_variants().to_vec();
         let sections = match (args.section.is_empty(), args.format) {
             (false, _) => args.section.clone(),
+            // Ranks and hosts are a section of their own.
+            (true, Format::Csv) if args.by.places().is_some() => Vec::new(),
             (true, Format::Csv) => vec![Section::Kernels],
             (true, _) => all(),
         };
@@ -338,6 +340,11 @@ pub fn run(args: &Args) -> Result<()> {
         format => print(&mut report, &shown, format, out),
     };
     to_output(args, write).context("could not write the report")?;
+    if matches!(args.format, Format::Csv | Format::Json) {
+        for doubt in report.places.iter().flat_map(Places::doubts) {
+            crate::output::say(format_args!("note: {doubt}"));
+        }
+    }
     if report.counters.is_none()
         && (args.section.contains(&Section::Counters) || !args.counters.is_empty())
     {
@@ -395,7 +402,9 @@ fn print(
 }
 
 fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<()> {
-    let sections: Vec<rows::Section> = shown.sections.iter().map(|s| (*s).into()).collect();
+    let places = report.places.as_ref().map(|_| rows::Section::Places);
+    let sections = shown.sections.iter().map(|s| (*s).into());
+    let sections: Vec<rows::Section> = places.into_iter().chain(sections).collect();
     let selection = rows::Selection {
         sections: &sections,
         limit: (shown.limited && shown.most > 0).then_some(shown.most),

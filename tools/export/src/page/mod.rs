@@ -12,6 +12,7 @@ mod details;
 mod executed;
 mod findings;
 pub mod html;
+mod places;
 mod spans;
 mod tables;
 
@@ -149,6 +150,7 @@ fn write_to(
     findings::findings(&mut page, report);
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     let known = executed::Known::of(view, &options.explained);
+    places::places(&mut page, report);
     tables::kernels(&mut page, report, &details, &known, length);
     tables::energy(&mut page, report);
     tables::rest(&mut page, report);
@@ -231,7 +233,11 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
         page.raw(" · on ").name(&hosts.join(", "));
     }
     page.raw(" · clscope ").put(env!("CARGO_PKG_VERSION")).raw("</span><span class=\"tools\"><button id=\"json\" hidden>JSON</button><button id=\"theme\">Light/dark</button></span></header>\n");
-    page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a><a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
+    page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a>");
+    if report.places.is_some() {
+        page.raw("<a href=\"#places\">Ranks and hosts</a>");
+    }
+    page.raw("<a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
 }
 
 /// What the run changed of its application, and whether it still runs: before any figure.

@@ -65,7 +65,7 @@ pub(super) fn count(n: f64) -> String {
     out
 }
 
-fn more(page: &mut Html, all: usize) {
+pub(super) fn more(page: &mut Html, all: usize) {
     if all > ROWS {
         page.raw("<p class=\"soft\">And ")
             .put(all - ROWS)
@@ -88,7 +88,7 @@ fn ends(of: &Interval, shown: impl Fn(f64) -> String) -> Option<String> {
 }
 
 /// An interval of a figure, below it: side by side they would make tables wider than the page.
-fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f64) -> String) {
+pub(super) fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f64) -> String) {
     let Some((i, ends)) = of.and_then(|i| Some((i, ends(i, &shown)?))) else {
         return figure(page, of.map(|i| i.value), shown);
     };
@@ -410,7 +410,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
     }
 }
 
-fn notes(page: &mut Html, notes: &[String]) {
+pub(super) fn notes(page: &mut Html, notes: &[String]) {
     for note in notes {
         page.raw("<p class=\"soft\">Note: ").prose(note).raw("</p>\n");
     }

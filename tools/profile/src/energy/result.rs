@@ -94,6 +94,7 @@ pub struct Source {
 
 /// Energy of one device.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Default))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceEnergy {
     pub device: String,
@@ -180,6 +181,7 @@ pub struct Shared {
 
 /// One class of commands.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(Default))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     pub name: String,

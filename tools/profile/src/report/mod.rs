@@ -6,6 +6,8 @@ pub mod correct;
 pub mod data;
 mod gather;
 pub mod places;
+pub mod ranks;
 pub mod recording;
+mod shared_joules;
 
 pub use data::{Finding, Process, Report};

@@ -1,0 +1,141 @@
+//! Rows by rank and host: their times are the report's, their joules those of the table of energy,
+//! and every form of output has them all.
+
+use clscope_tests::{Mode, Runtime, Stage};
+use serde_json::Value;
+
+use crate::energy::{emulated, number};
+use crate::real_apps::given;
+
+/// Launches and transfers on queues of which each has few: of those of one queue, chance may time
+/// none.
+const QUEUES: &str = r#"
+import numpy as np, pyopencl as cl
+context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+values = np.zeros(64, dtype=np.int32)
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
+program = cl.Program(context, "kernel void next(global int *a) { a[get_global_id(0)]++; }").build()
+kernel = cl.Kernel(program, "next")
+for _ in range(400):
+    queue = cl.CommandQueue(context)
+    for _ in range(4):
+        kernel(queue, values.shape, None, buffer)
+        cl.enqueue_copy(queue, values, buffer)
+    queue.finish()
+print(values.min(), values.max())
+"#;
+
+fn json(stage: &Stage, arguments: &[&str]) -> Value {
+    let run = stage.clscope(["report", "--format", "json"]).args(arguments).run().success();
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+/// Fields of CSV that has no quotes.
+fn cells(line: &str) -> Vec<&str> {
+    line.split(',').collect()
+}
+
+#[test]
+fn sampled_commands_of_many_queues_have_a_time_by_rank() {
+    let Some(python) = given("CLSCOPE_TEST_PYTHON") else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let script = stage.join("app.py");
+    std::fs::write(&script, QUEUES).unwrap();
+    let names = ["a.clscope", "b.clscope"];
+    for (rank, name) in ["a", "b"].into_iter().enumerate() {
+        let run = stage.program(Mode::Record, name, &python).arg(&script);
+        let run = run.env("PYOPENCL_NO_CACHE", "1").env("XDG_CACHE_HOME", stage.path());
+        let run = run.env("PMI_RANK", rank.to_string()).env("CLSCOPE_DEVICE_TIMING", "sample");
+        assert_eq!(run.run().success().stdout, "1600 1600\n");
+    }
+    let both = json(&stage, &["--by", "rank", names[0], names[1]]);
+    let rows = both["places"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for (row, name) in rows.iter().zip(names) {
+        let own = json(&stage, &["--by", "host", name]);
+        let kernel = &own["kernels"][0];
+        assert!(number(&kernel["left_out"]) > 0.0, "{kernel}");
+        let totals = &own["totals"];
+        let parts = ["kernel_estimate_ns", "transfer_estimate_ns"];
+        let want: f64 = parts.iter().map(|part| number(&totals[part]["value"])).sum();
+        for row in [row, &own["places"]["rows"][0]] {
+            let time = &row["device_ns"];
+            let found = number(&time["value"]);
+            assert!((found / want - 1.0).abs() < 1e-9, "{found} of {want}: {row}");
+            assert!(number(&time["low"]) <= found && found <= number(&time["high"]), "{row}");
+            assert_eq!((&time["estimated"], &row["without"]), (&true.into(), &0.into()), "{row}");
+            // What is not there has its reason.
+            assert_eq!(row["joules"].is_null(), row["joules_absent"].is_string(), "{row}");
+        }
+    }
+    let text = stage.clscope(["report", "--by", "rank"]).args(names).run().success().stdout;
+    assert!(text.contains("2 ranks") && text.contains("imbalance: "), "{text}");
+    assert!(rows[0]["joules"].is_number() || text.contains("joules of rank 0, 1 are"), "{text}");
+    // CSV has the same rows, and columns for all of it.
+    let run = stage.clscope(["report", "--by", "rank", "--format", "csv"]).args(names).run();
+    let csv = run.success().stdout;
+    let lines: Vec<Vec<&str>> = csv.lines().map(cells).collect();
+    assert_eq!(lines.len(), 3, "{csv}");
+    let column = |name: &str| lines[0].iter().position(|title| *title == name).unwrap();
+    for (line, row) in lines[1..].iter().zip(rows) {
+        assert_eq!(line[column("rank")], row["rank"].to_string());
+        let ns: f64 = line[column("device_ns")].parse().unwrap();
+        assert_eq!(ns, number(&row["device_ns"]["value"]));
+        assert_eq!(line[column("launches")], "1600");
+    }
+    let run = stage.clscope(["report", "--by", "rank", "--format", "csv", "--section", "kernels"]);
+    let csv = run.args(names).run().success().stdout;
+    assert!(csv.starts_with("section,rank,") && csv.contains("\n\nsection,name,"), "{csv}");
+    let run = stage.clscope(["report", "--by", "rank", "--format", "html"]).args(names).run();
+    let page = run.success().stdout;
+    for part in ["<h2>Ranks</h2>", "rank 0 on ", "rank 1 on ", "href=\"#places\""] {
+        assert!(page.contains(part), "{part}");
+    }
+    let without = stage.clscope(["report", "--format", "html", names[0]]).run().success().stdout;
+    assert!(!without.contains("#places"));
+}
+
+#[test]
+fn times_of_which_all_was_measured_are_no_estimates() {
+    let stage = Stage::new(Runtime::Pocl);
+    let run = stage.app(Mode::Record, "t", "linked 50").env("CLSCOPE_DEVICE_TIMING", "event");
+    run.env("PMI_RANK", "0").run().success();
+    let report = json(&stage, &["--by", "rank", "t.clscope"]);
+    let time = &report["places"]["rows"][0]["device_ns"];
+    assert_eq!(time["estimated"], false);
+    assert_eq!((&time["low"], &time["high"]), (&time["value"], &time["value"]));
+    let text = stage.clscope(["report", "--by", "rank", "t.clscope"]).run().success().stdout;
+    let row = text.lines().find(|line| line.contains("rank 0 on")).unwrap();
+    assert!(!row.contains('~'), "{text}");
+}
+
+#[test]
+fn without_times_rows_say_so() {
+    let stage = Stage::new(Runtime::Pocl);
+    let run = stage.app(Mode::Record, "t", "linked 50").env("CLSCOPE_DEVICE_TIMING", "off");
+    run.env("PMI_RANK", "0").run().success();
+    let text = stage.clscope(["report", "--by", "rank", "t.clscope"]).run().success().stdout;
+    assert!(text.contains("device time of rank 0 is not known: no command was timed"), "{text}");
+}
+
+#[test]
+fn joules_of_all_rows_are_those_of_the_table_of_energy() {
+    let stage = Stage::new(Runtime::Pocl);
+    emulated(&stage);
+    let report = json(&stage, &["--by", "host", "t.clscope"]);
+    let [row] = &report["places"]["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+    let device = &report["energy"]["devices"][0];
+    let groups = device["groups"].as_array().unwrap();
+    // The only row has sums as they are, unless the floor is in them.
+    if groups.iter().any(|group| group["with_floor"] == true) {
+        let why = row["joules_absent"].as_str().unwrap();
+        assert!(row["joules"].is_null() && why.contains("floor"), "{row}");
+        return;
+    }
+    let want: f64 = groups.iter().map(|group| number(&group["joules"]["value"])).sum();
+    let found = number(&row["joules"]["value"]);
+    assert!((found / want - 1.0).abs() < 1e-9, "{found} of {want}: {device}");
+    assert!(row["joules_absent"].is_null());
+    let text = stage.clscope(["report", "--by", "host", "t.clscope"]).run().success().stdout;
+    assert!(!text.contains("are not known"), "{text}");
+}
