@@ -27,7 +27,7 @@ use order::{Effect, Order, Place};
 use parameters::Parameters;
 use part::Range;
 use shared::{Addresses, Object};
-use source::Access;
+use source::{Access, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use told::Told;
 
@@ -57,7 +57,7 @@ struct Use {
     range: Range,
     /// The buffer whose host memory it is, as far as it is used by way of that.
     via: Option<u32>,
-    writes: bool,
+    how: How,
     name: String,
     function: String,
     place: Option<String>,
@@ -78,8 +78,41 @@ impl Use {
 struct Part {
     object: Object,
     range: Range,
-    writes: bool,
+    how: How,
     via: Option<u32>,
+}
+
+/// What a command does with what it uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Reads,
+    Writes,
+    /// A kernel is given it as this argument, and it is not known whether it writes it.
+    Unknown(u32, Why),
+}
+
+impl How {
+    fn of(writes: bool) -> Self {
+        if writes { Self::Writes } else { Self::Reads }
+    }
+
+    fn writes(self) -> bool {
+        self == Self::Writes
+    }
+
+    /// Whether memory is used at all. What a kernel of a binary is given it reads or writes; where a
+    /// source hides its use there may be none.
+    fn is_sure(self) -> bool {
+        !matches!(self, Self::Unknown(_, why) if why != Why::Unseen)
+    }
+
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Writes => "writes",
+            Self::Unknown(..) => "uses",
+        }
+    }
 }
 
 /// A command that uses shared virtual memory.
@@ -117,7 +150,12 @@ pub struct Races {
     freed: HashMap<u32, u64>,
     /// Memory of the host that transfers use.
     lent: Lent,
-    unknown: BTreeSet<String>,
+    /// Programs that were not made of source.
+    unseen: BTreeSet<u32>,
+    /// Arguments that decide whether there is a race, where that is not known, and why.
+    doubts: BTreeSet<(String, Why)>,
+    /// Commands that were not judged for them.
+    unjudged: u64,
     /// References of events beyond the first.
     retained: HashMap<u32, u64>,
 }
@@ -139,7 +177,9 @@ impl Races {
             mappings: Mappings::default(),
             freed: HashMap::new(),
             lent: Lent::default(),
-            unknown: BTreeSet::new(),
+            unseen: BTreeSet::new(),
+            doubts: BTreeSet::new(),
+            unjudged: 0,
             retained: HashMap::new(),
         }
     }
@@ -255,6 +295,12 @@ impl Races {
     }
 
     fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>, told: &Told) {
+        if let Some(kind) = seen.function.strip_prefix("clCreateProgramWith")
+            && kind != "Source"
+            && let Some(id) = seen.object("return")
+        {
+            self.unseen.insert(id);
+        }
         let (Some(id), Some(flags)) = (seen.object("return"), seen.argument("flags")) else {
             return;
         };
@@ -306,9 +352,9 @@ impl Races {
             let like = (record.kind, kernel, record.site);
             let own: Vec<Part> = own
                 .into_iter()
-                .map(|(id, range, writes)| {
+                .map(|(id, range, how)| {
                     let (id, range) = self.whole(id, range);
-                    Part { object: Object::Memory(id), range, writes, via: None }
+                    Part { object: Object::Memory(id), range, how, via: None }
                 })
                 .collect();
             if !matches!(
@@ -320,12 +366,13 @@ impl Races {
             let host: Vec<Part> = own.iter().filter_map(|part| self.on_host(part)).collect();
             let by_address = self.by_address(seen, (at, like), &told.touched);
             let all = own.into_iter().chain(host).chain(by_address).chain(ended);
-            for Part { object, range, writes, via } in all {
+            let mut is_doubted = false;
+            for Part { object, range, how, via } in all {
                 // Of alike uses by an in-order queue the last one stands for all: what comes after
                 // it comes after those before it.
                 let uses = self.uses.entry(object).or_default();
                 let same = |u: &&mut Use| {
-                    (u.at.0, u.like, u.range, u.writes, u.via) == (at.0, like, range, writes, via)
+                    (u.at.0, u.like, u.range, u.how, u.via) == (at.0, like, range, how, via)
                 };
                 if let (true, Some(same)) = (in_order, uses.iter_mut().find(same)) {
                     same.at = at;
@@ -336,9 +383,10 @@ impl Races {
                 let name = name_of(seen);
                 let place = seen.place.map(str::to_owned);
                 let function = seen.function.to_owned();
-                let own = Use { at, like, range, via, writes, name, function, place, in_order };
-                self.against_earlier(object, own, &before, to);
+                let own = Use { at, like, range, via, how, name, function, place, in_order };
+                is_doubted |= self.against_earlier(object, own, &before, to);
             }
+            self.unjudged += u64::from(is_doubted);
         }
         if record.flags & flag::BLOCKING != 0 {
             self.order.complete(record.id);
@@ -359,11 +407,12 @@ impl Races {
                 false => part.range.meets(mapping.range),
             };
             let was_before = before.holds(mapping.at) && !before.is_full();
-            if !meets || !was_before || !(mapping.writes || part.writes) {
+            let conflicts = part.how.is_sure() && (mapping.writes || part.how.writes());
+            if !meets || !was_before || !conflicts {
                 continue;
             }
             let how = if mapping.writes { "for writing" } else { "for reading" };
-            let verb = if part.writes { "writes" } else { "reads" };
+            let verb = part.how.verb();
             let text = format!("{} {verb} what is mapped {how}", name_of(seen));
             let mut key = Key::new(Rule::UsedWhileMapped, text).at(seen.function, seen.place);
             key.other_place.clone_from(&mapping.place);
@@ -379,30 +428,42 @@ impl Races {
         }
     }
 
+    /// Looks for races of a use with earlier ones, and keeps it; whether there is one that nothing
+    /// orders with it and of which it is not known whether it is a race.
     fn against_earlier(
         &mut self,
         object: Object,
         own: Use,
         before: &order::Clock,
         to: &mut Findings,
-    ) {
+    ) -> bool {
+        let mut is_doubted = false;
         let order = &self.order;
         let uses = self.uses.entry(object).or_default();
         // What the host knows to be complete cannot race with anything any more.
         uses.retain(|earlier| !order.known(earlier.at));
         for earlier in uses.iter() {
             let same_queue = earlier.at.0 == own.at.0 && own.in_order;
-            if (earlier.writes || own.writes)
-                && earlier.at != own.at
+            if earlier.at != own.at
                 && !same_queue
                 && (own.via.is_none() || own.via != earlier.via)
                 && earlier.meets(&own)
                 && !before.holds(earlier.at)
             {
-                let verb = |of: &Use| match (object, of.like.0, of.writes) {
-                    (Object::Host, K::UnmapMemObject, _) => "takes away",
-                    (_, _, true) => "writes",
-                    (_, _, false) => "reads",
+                let writes = earlier.how.writes() || own.how.writes();
+                if !(writes && earlier.how.is_sure() && own.how.is_sure()) {
+                    for of in [earlier, &own] {
+                        if let How::Unknown(index, why) = of.how {
+                            is_doubted = true;
+                            let kernel = of.name.strip_prefix("kernel ").unwrap_or(&of.name);
+                            self.doubts.insert((format!("argument {index} of {kernel}"), why));
+                        }
+                    }
+                    continue;
+                }
+                let verb = |of: &Use| match (object, of.like.0) {
+                    (Object::Host, K::UnmapMemObject) => "takes away",
+                    _ => of.how.verb(),
                 };
                 let where_from = match earlier.at.0 == own.at.0 {
                     true => "on one out-of-order queue",
@@ -430,15 +491,15 @@ impl Races {
             }
         }
         if uses.iter().any(|u| {
-            (u.at, u.like, u.range, u.writes, u.via)
-                == (own.at, own.like, own.range, own.writes, own.via)
+            (u.at, u.like, u.range, u.how, u.via) == (own.at, own.like, own.range, own.how, own.via)
         }) {
-            return;
+            return is_doubted;
         }
         if uses.len() == REMEMBERED {
             uses.remove(0);
         }
         uses.push(own);
+        is_doubted
     }
 
     /// The objects among a kernel's arguments, each once.
@@ -473,17 +534,33 @@ impl Races {
         self.addresses.finish(to);
     }
 
-    /// What could not be judged.
+    /// What could not be judged: how many commands, why, and what helps.
     pub fn notes(&self) -> Option<String> {
-        let first: Vec<&str> = self.unknown.iter().take(8).map(String::as_str).collect();
-        let more = self.unknown.len().saturating_sub(first.len());
+        if self.doubts.is_empty() {
+            return None;
+        }
+        let shown = self.doubts.iter().take(8).map(|(of, why)| format!("{of} ({})", why.text()));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let more = self.doubts.len().saturating_sub(8);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!first.is_empty()).then(|| {
-            format!(
-                "no data race was looked for through {}{more}: it is not known whether the kernel writes it; declare what is only read as const, and what is only written in buffers of CL_MEM_WRITE_ONLY",
-                first.join(", ")
-            )
-        })
+        let are = if self.unjudged == 1 { "command is" } else { "commands are" };
+        let has = |unseen: bool| self.doubts.iter().any(|(_, why)| (*why == Why::Unseen) == unseen);
+        let mut advice = Vec::new();
+        if has(true) {
+            advice.push(
+                "run it without its cache of programs, so that it builds from source (OpenCV: OPENCV_OPENCL_CACHE_ENABLE=0, PyOpenCL: PYOPENCL_NO_CACHE=1), or build the binaries with -cl-kernel-arg-info",
+            );
+        }
+        if has(false) {
+            advice.push(
+                "declare what is only read as const, and what is only written in buffers of CL_MEM_WRITE_ONLY",
+            );
+        }
+        Some(format!(
+            "{} {are} ordered by nothing with others that have the same memory, and whether that is a data race is not known, since it is not known whether kernels write {shown}{more}; {}",
+            self.unjudged,
+            advice.join("; ")
+        ))
     }
 }
 

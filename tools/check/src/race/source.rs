@@ -29,10 +29,12 @@ pub enum Access {
 }
 
 /// Why it is not known what a kernel does with an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// There is no source that shows it, and the runtime does not tell.
     Untold,
+    /// The same, of a program that was not made of source.
+    Unseen,
     /// Its use may not be compiled.
     Conditional,
     /// Its name is declared again in the kernel.
@@ -51,6 +53,7 @@ impl Why {
     pub fn text(self) -> &'static str {
         match self {
             Self::Untold => "neither source nor runtime tells",
+            Self::Unseen => "of a binary or SPIR-V, and the runtime does not tell",
             Self::Conditional => "used inside #if or #ifdef",
             Self::Redeclared => "its name is declared again in the kernel",
             Self::Macro => "used by way of a macro",

@@ -6,9 +6,9 @@ use super::mapped::Mapping;
 use super::order::Place;
 use super::part::{Range, Shape};
 use super::shared::Object;
-use super::source::Access;
+use super::source::{Access, Why};
 use super::told::{Told, Touched};
-use super::{Like, MAP_WRITES, MEM_READ_ONLY, MEM_WRITE_ONLY, Part, Races, User, name_of};
+use super::{How, Like, MAP_WRITES, MEM_READ_ONLY, MEM_WRITE_ONLY, Part, Races, User, name_of};
 use crate::seen::Seen;
 use clscope_trace::record::{CommandKind as K, detail};
 
@@ -22,7 +22,7 @@ impl Races {
             Shape::Bytes | Shape::Rows(_) => part.range.inside(memory),
             Shape::Box(_) | Shape::Some => return None,
         };
-        Some(Part { object: Object::Host, range, writes: part.writes, via: Some(id) })
+        Some(Part { object: Object::Host, range, how: part.how, via: Some(id) })
     }
 
     /// What a command uses: object, bytes, and whether it writes them; and the host's memory that is
@@ -32,7 +32,7 @@ impl Races {
         seen: &Seen<'_>,
         told: &Told,
         at: Place,
-    ) -> (Vec<(u32, Range, bool)>, Option<Part>) {
+    ) -> (Vec<(u32, Range, How)>, Option<Part>) {
         let Some(record) = seen.enqueued().map(|e| &e.record) else { return (Vec::new(), None) };
         let (object, other) = (record.object, record.object2);
         // Nothing is told of commands of older recorders: of plain transfers any byte may be meant.
@@ -41,16 +41,16 @@ impl Races {
         let there = told.second.unwrap_or(Range::SOME);
         let own = match record.kind {
             K::NdRange | K::Task => self.launch(seen, object),
-            K::ReadBuffer => vec![(object, plain, false)],
-            K::WriteBuffer | K::FillBuffer => vec![(object, plain, true)],
+            K::ReadBuffer => vec![(object, plain, How::Reads)],
+            K::WriteBuffer | K::FillBuffer => vec![(object, plain, How::Writes)],
             K::CopyBuffer => {
                 let to = told.copied_to.unwrap_or(Range::WHOLE);
-                vec![(object, plain, false), (other, to, true)]
+                vec![(object, plain, How::Reads), (other, to, How::Writes)]
             }
-            K::ReadBufferRect | K::ReadImage => vec![(object, part, false)],
-            K::WriteBufferRect | K::WriteImage | K::FillImage => vec![(object, part, true)],
+            K::ReadBufferRect | K::ReadImage => vec![(object, part, How::Reads)],
+            K::WriteBufferRect | K::WriteImage | K::FillImage => vec![(object, part, How::Writes)],
             K::CopyBufferRect | K::CopyImage | K::CopyImageToBuffer | K::CopyBufferToImage => {
-                vec![(object, part, false), (other, there, true)]
+                vec![(object, part, How::Reads), (other, there, How::Writes)]
             }
             K::MapBuffer | K::MapImage => {
                 let writes = record.extra & MAP_WRITES != 0;
@@ -62,7 +62,7 @@ impl Races {
                 let mapping = Mapping { range: inside, writes, at, place, address, bytes };
                 self.mappings.map(whole, mapping);
                 // From then on the host may write it, until it is unmapped.
-                vec![(object, range, writes)]
+                vec![(object, range, How::of(writes))]
             }
             K::UnmapMemObject => return self.unmapped(object, told),
             _ => Vec::new(),
@@ -71,49 +71,50 @@ impl Races {
     }
 
     /// A mapping ends: what the host may have written, and its memory.
-    fn unmapped(&mut self, object: u32, told: &Told) -> (Vec<(u32, Range, bool)>, Option<Part>) {
+    fn unmapped(&mut self, object: u32, told: &Told) -> (Vec<(u32, Range, How)>, Option<Part>) {
         let (whole, _) = self.whole(object, Range::WHOLE);
         let address = told.touched.first().map(|touched| touched.address);
         let Some(ended) = self.mappings.unmap(whole, address) else { return (Vec::new(), None) };
-        let own = ended.writes.then_some((whole, ended.range, true));
+        let own = ended.writes.then_some((whole, ended.range, How::Writes));
         let lies_on_host = self.memory.get(&whole).is_some_and(|memory| memory.host.is_some());
         let is_gone = ended.bytes > 0 && !lies_on_host && !self.mappings.hold(whole, &ended);
         let host = is_gone.then(|| Part {
             object: Object::Host,
             range: Range::new(ended.address, ended.bytes),
-            writes: true,
+            how: How::Writes,
             via: None,
         });
         (own.into_iter().collect(), host)
     }
 
-    fn launch(&mut self, seen: &Seen<'_>, kernel: u32) -> Vec<(u32, Range, bool)> {
+    fn launch(&mut self, seen: &Seen<'_>, kernel: u32) -> Vec<(u32, Range, How)> {
         let mut out = Vec::new();
         let arguments = self.arguments.get(&kernel).cloned().unwrap_or_default();
         for (index, object) in arguments {
             let Some(flags) = self.memory.get(&object).map(|memory| memory.flags) else { continue };
-            if let Some(writes) = self.writes(seen, kernel, index, flags) {
-                out.push((object, Range::WHOLE, writes));
+            if let Some(how) = self.uses(seen, kernel, index, flags) {
+                out.push((object, Range::WHOLE, how));
             }
         }
         out
     }
 
-    /// Whether a kernel writes what it has as an argument, in memory with such flags; none where it
-    /// does not use it, or where that is not known.
-    fn writes(&mut self, seen: &Seen<'_>, kernel: u32, index: u32, flags: u64) -> Option<bool> {
+    /// What a kernel does with what it has as an argument, in memory with such flags; none where it
+    /// does not use it.
+    fn uses(&self, seen: &Seen<'_>, kernel: u32, index: u32, flags: u64) -> Option<How> {
         let shown = self.kernels.get(&kernel).and_then(Option::as_ref);
         let shown = shown.and_then(|all| all.get(index as usize)).copied();
         match shown.unwrap_or_else(|| self.parameters.access(kernel, index)) {
             Access::Nothing => None,
-            Access::Reads => Some(false),
-            _ if flags & MEM_READ_ONLY != 0 => Some(false),
-            Access::Writes => Some(true),
-            Access::Unknown(_) if flags & MEM_WRITE_ONLY != 0 => Some(true),
+            Access::Reads => Some(How::Reads),
+            _ if flags & MEM_READ_ONLY != 0 => Some(How::Reads),
+            Access::Writes => Some(How::Writes),
+            Access::Unknown(_) if flags & MEM_WRITE_ONLY != 0 => Some(How::Writes),
             Access::Unknown(why) => {
-                let name = seen.definitions.kernel_name(kernel);
-                self.unknown.insert(format!("argument {index} of {name} ({})", why.text()));
-                None
+                let program = seen.definitions.kernels.get(&kernel).map(|kernel| kernel.program);
+                let is_unseen = program.is_some_and(|program| self.unseen.contains(&program));
+                let why = if shown.is_none() && is_unseen { Why::Unseen } else { why };
+                Some(How::Unknown(index, why))
             }
         }
     }
@@ -127,7 +128,7 @@ impl Races {
         touched: &[Touched],
     ) -> Vec<Part> {
         let kind = like.0;
-        let part = |object, range, writes| Part { object, range, writes, via: None };
+        let part = |object, range, how| Part { object, range, how, via: None };
         let mut out = Vec::new();
         let mut users = Vec::new();
         for Touched { address, bytes, how, range } in touched.iter().copied() {
@@ -137,7 +138,7 @@ impl Races {
             }
             let Some(svm) = svm else {
                 if !matches!(kind, K::MapBuffer | K::MapImage | K::UnmapMemObject) {
-                    out.push(part(Object::Host, range, how & detail::WRITES != 0));
+                    out.push(part(Object::Host, range, How::of(how & detail::WRITES != 0)));
                 }
                 continue;
             };
@@ -150,7 +151,7 @@ impl Races {
             match kind {
                 K::SvmUnmap => {
                     out.extend(
-                        self.addresses.unmap(address).map(|range| part(object, range, true)),
+                        self.addresses.unmap(address).map(|range| part(object, range, How::Writes)),
                     );
                 }
                 _ => {
@@ -158,7 +159,7 @@ impl Races {
                     if kind == K::SvmMap && writes {
                         self.addresses.map(address, range);
                     }
-                    out.push(part(object, range, writes));
+                    out.push(part(object, range, How::of(writes)));
                 }
             }
         }
@@ -168,9 +169,9 @@ impl Races {
                     continue;
                 }
                 users.push(svm.number);
-                let writes = index.and_then(|index| self.writes(seen, like.1, index, svm.flags));
+                let how = index.and_then(|index| self.uses(seen, like.1, index, svm.flags));
                 let range = Range::new(address, 1);
-                out.extend(writes.map(|writes| part(Object::Svm(svm.number), range, writes)));
+                out.extend(how.map(|how| part(Object::Svm(svm.number), range, how)));
             }
         }
         for number in users {
