@@ -150,7 +150,7 @@ fn model(delay: Parameter) -> ResponseModel {
 }
 
 fn around(delay: f64, known: f64) -> Parameter {
-    Parameter::Free { from: delay - known, to: delay + known, typical: delay }
+    Parameter::free(delay - known, delay + known, delay)
 }
 
 fn fit(
@@ -189,7 +189,7 @@ pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64
         Delay::Known(_) => return 0.0,
         Delay::Between { least, most, typical, .. } => (least, most, typical),
     };
-    let free = Parameter::Free { from: least, to: most, typical };
+    let free = Parameter::free(least, most, typical);
     let explained = |counter: &Counter<'_>| {
         let result = fit(activity, counter, free).ok()?;
         let (all, left) = (variance(counter.windows), result.residual.0.powi(2));

@@ -168,8 +168,7 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
     if let (Some(window), None) = (known.window, known.lag) {
         // A load that comes and goes shows other edges than a mix of kernels: the run decides
         // between the window that was calibrated and the lag that is usual.
-        response.window =
-            narrowed(Parameter::Free { from: 0.0, to: f64::MAX, typical: window.0 }, Some(window));
+        response.window = narrowed(Parameter::free(0.0, f64::MAX, window.0), Some(window));
         response.delay = ResponseModel::lagged_samples(period).delay;
         return (series, response, period, settle);
     }
@@ -184,11 +183,7 @@ fn narrowed(parameter: Parameter, known: Option<(f64, f64)>) -> Parameter {
         return parameter;
     };
     let (low, high) = ((value - 2.0 * uncertainty).max(from), (value + 2.0 * uncertainty).min(to));
-    if low < high {
-        Parameter::Free { from: low, to: high, typical: value.clamp(low, high) }
-    } else {
-        parameter
-    }
+    if low < high { Parameter::free(low, high, value.clamp(low, high)) } else { parameter }
 }
 
 /// The terms' readings.
@@ -500,7 +495,7 @@ mod tests {
         all.calibrate(&[entry]);
         let (_, response, ..) = single(&all.sensors[0], &all);
         let range = |p: Parameter| {
-            if let Parameter::Free { from, to, typical } = p {
+            if let Parameter::Free { from, to, typical, .. } = p {
                 [from, typical, to]
             } else {
                 panic!("{p:?}")
