@@ -67,15 +67,17 @@ pub unsafe fn command(slot: usize, command: &Command<'_>) {
     let Some(alone) = Alone::take(now) else { return };
     out.before = objects::next_command();
     let mut refusal = Refusal::None;
+    let mut settled = 0;
     if let Some(why) = beside::may_not_wait() {
         refusal = Refusal::Now;
         out.refused = why;
-    } else if let Err(why) = repeat(slot, command, kernel, turn, now, &mut out) {
+    } else if let Err(why) = repeat(slot, command, kernel, turn, (now, &mut settled), &mut out) {
         refusal = Refusal::Ever;
         out.refused = why;
         out.batches.clear();
     }
-    let took = alone.took();
+    // The application's own commands ran meanwhile: that adds nothing.
+    let took = alone.took().saturating_sub(settled);
     let bursts = out.batches.iter().filter(|b| !b.restores_only).count() as u32;
     let news = SCHEDULE
         .with(|s| s.as_mut().is_none_or(|s| s.spent(out.key, seconds(took), bursts, refusal)))
@@ -91,12 +93,13 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / recording::ticks_of(1_000_000_000) as f64
 }
 
+/// Gives what waiting for commands ahead took, in ticks, in `settled`.
 fn repeat(
     slot: usize,
     command: &Command<'_>,
     kernel: Option<(H, Kernel)>,
     turn: Turn,
-    begun: u64,
+    (begun, settled): (u64, &mut u64),
     out: &mut Replay,
 ) -> Result<(), String> {
     let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
@@ -104,10 +107,13 @@ fn repeat(
         Some((handle, of)) => beside::written(slot, *handle, of)?,
         None => Vec::new(),
     };
-    beside::settle(slot, &calls, command)?;
+    let waited = recording::now();
+    let all_done = beside::settle(slot, &calls, command);
+    *settled = recording::now().wrapping_sub(waited);
+    all_done?;
     let mut stage = Stage::new(slot, calls, command.queue, command.run)?;
     out.saved = stage.save(&buffers)?;
-    let result = batches_of(&mut stage, turn, begun, out);
+    let result = batches_of(&mut stage, turn, begun.wrapping_add(*settled), out);
     // Whatever happened, the application's command finds the buffers as they were.
     let back = stage.put_back();
     result.and(back)

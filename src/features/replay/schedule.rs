@@ -13,6 +13,8 @@ struct Key {
     kernel: bool,
     /// Commands seen.
     count: u64,
+    /// When the first and the last of them came, in the run's own time.
+    seen: (f64, f64),
     /// Length of one, `None` before it was tried.
     alone: Option<f64>,
     /// What its last turn with a batch took.
@@ -79,6 +81,12 @@ const SECOND_HALF: f64 = 20.0;
 /// Time of the run's own before which no transfer is repeated: applications begin with uploads that
 /// never come again.
 const BEGINNING: f64 = 0.25;
+/// A key of which no command came for so many of its usual intervals, and for so long at least, is
+/// taken to be over: it holds nothing back for commands that will not come.
+const INTERVALS: f64 = 8.0;
+const OVER: f64 = 1.0;
+/// Part of the time that is kept for first batches while keys that were not seen before come along.
+const KEPT: f64 = 0.5;
 /// A second of transfers adds to a device's power about this part of what a second of kernels does
 /// (6 W and 300 W on an H200).
 const TRANSFER: f64 = 0.05;
@@ -92,6 +100,8 @@ pub struct Schedule {
     /// Put between the last batch and the next one, so that their moments follow no pattern.
     pause: f64,
     bursts: u32,
+    /// When the last new key came, in the run's own time.
+    newest: f64,
     state: u64,
     keys: HashMap<u64, Key>,
 }
@@ -105,17 +115,21 @@ impl Schedule {
             spent: 0.0,
             pause: 0.0,
             bursts: 0,
+            newest: 0.0,
             state: seed | 1,
             keys: HashMap::new(),
         }
     }
 
     /// What may have been added by now: half of the fixed part early, so that short runs get their
-    /// share, the other half slowly, so that long runs are met at many places.
-    fn allowed(&self, now: f64) -> f64 {
+    /// share, the other half slowly, so that long runs are met at many places. What has had no batch
+    /// (`first`) may have all of it early: there might be no other moment.
+    fn allowed(&self, now: f64, first: bool) -> f64 {
         let Wanted::Within { seconds, share } = self.wanted else { return f64::INFINITY };
         let (own, half) = (self.own(now), seconds / 2.0);
-        let fixed = half.min(AT_ONCE + EACH_SECOND * own) + half.min(own * half / SECOND_HALF);
+        let early = AT_ONCE + EACH_SECOND * own;
+        let fixed = half.min(early) + half.min(own * half / SECOND_HALF);
+        let fixed = if first { fixed.max(early) } else { fixed };
         fixed.min(seconds).max(share * own)
     }
 
@@ -134,15 +148,24 @@ impl Schedule {
 
     /// Counts a command and says what is to happen before it.
     pub fn turn(&mut self, key: u64, kernel: bool, now: f64) -> Turn {
-        let allowed = self.allowed(now);
-        let early = self.own(now) < BEGINNING;
-        let entry = self.keys.entry(key).or_default();
+        let own = self.own(now);
+        let early = own < BEGINNING;
+        let entry = self.keys.entry(key).or_insert_with(|| {
+            self.newest = own;
+            Key { seen: (own, own), ..Key::default() }
+        });
         entry.count += 1;
         entry.kernel = kernel;
+        entry.seen.1 = own;
+        // One is passed by, where any are to be, once it was tried.
         let of = *entry;
+        if of.alone.is_some() {
+            entry.skip = of.skip.saturating_sub(1);
+        }
         if of.refused {
             return Turn::Pass;
         }
+        let allowed = self.allowed(now, of.bursts == 0);
         if let Wanted::Batches { batches, milliseconds } = self.wanted {
             return if of.bursts == 0 && kernel {
                 Turn::Repeat { batches, milliseconds, quiet: false, unsettled: false }
@@ -159,13 +182,13 @@ impl Schedule {
             };
         };
         if of.skip > 0 {
-            entry.skip -= 1;
             return Turn::Pass;
         }
         let quiet = QUIET_BEFORE.contains(&self.bursts);
         let cost = Self::batch_costs(alone, of.restores).max(of.took)
             + if quiet { QUIET_MS as f64 * 1e-3 } else { 0.0 };
-        if self.spent + cost + self.pause > allowed || (early && !kernel) || !self.worth(&of) {
+        let allowed = if of.bursts > 0 { allowed * self.unkept(own) } else { allowed };
+        if self.spent + cost + self.pause > allowed || (early && !kernel) || !self.worth(&of, own) {
             return Turn::Pass;
         }
         let unsettled = of.bursts % 2 == 1;
@@ -179,8 +202,19 @@ impl Schedule {
         AROUND + if restores { 2.0 * length } else { length }
     }
 
-    /// Whether a key is among those that deserve the next batch most.
-    fn worth(&self, of: &Key) -> bool {
+    /// Part of the allowed time that keys may have which had a batch before: all of it once nothing
+    /// new came for half of the run.
+    fn unkept(&self, own: f64) -> f64 {
+        let familiar = if own > 0.0 { (own - self.newest) / own } else { 0.0 };
+        (1.0 - KEPT + familiar).min(1.0)
+    }
+
+    /// Whether a key is among those that deserve the next batch most, of those that still come.
+    fn worth(&self, of: &Key, now: f64) -> bool {
+        let comes = |k: &&Key| {
+            let interval = (k.seen.1 - k.seen.0) / k.count.saturating_sub(1).max(1) as f64;
+            now - k.seen.1 <= OVER.max(INTERVALS * interval)
+        };
         let time = |k: &Key| {
             let weight = if k.kernel { 1.0 } else { TRANSFER };
             weight * k.count as f64 * k.alone.unwrap_or(0.0)
@@ -194,13 +228,14 @@ impl Schedule {
                 share.sqrt() / f64::from(k.bursts + 1)
             }
         };
-        let (own, best) = (merit(of), self.keys.values().map(merit).fold(0.0, f64::max));
+        let (own, best) =
+            (merit(of), self.keys.values().filter(comes).map(merit).fold(0.0, f64::max));
         own > 0.0 && own >= 0.5 * best
     }
 
-    /// Whether there is time for something that takes so long, with `spent` on this turn already.
+    /// Whether there is time for a first trial that takes so long, with `spent` on it already.
     pub fn affords(&self, seconds: f64, spent: f64, now: f64) -> bool {
-        self.spent + spent + seconds <= self.allowed(now - spent)
+        self.spent + spent + seconds <= self.allowed(now - spent, true)
     }
 
     /// One of a key takes so long; whether buffers are restored between launches.
@@ -268,7 +303,7 @@ mod tests {
                     schedule.spent(key as u64, took, batches, Refusal::None);
                     now += took;
                     out.spent += took;
-                    out.beyond = out.beyond.max(out.spent - schedule.allowed(now));
+                    out.beyond = out.beyond.max(out.spent - schedule.allowed(now, true));
                 }
                 now += alone;
                 own += alone;
@@ -306,6 +341,27 @@ mod tests {
         assert!(out.spent <= 6.0 && out.beyond <= 0.0);
         let out = run("3s".parse().unwrap(), &frame, 60.0, 7);
         assert!(out.spent <= 3.0 && out.beyond <= 0.0);
+    }
+
+    #[test]
+    fn kernels_that_come_in_a_phase_of_their_own_get_their_turn_in_it() {
+        // Twenty kernels, 40 launches of 8 ms each, one kernel behind the other.
+        let mut schedule = Schedule::new(Wanted::AUTO, 0.0, 11);
+        let (mut now, mut bursts) = (0.0, [0; 20]);
+        for launch in 0..800 {
+            let key = launch / 40;
+            if let Turn::Repeat { batches, .. } = schedule.turn(key as u64, true, now) {
+                schedule.tried(key as u64, 8e-3, false);
+                let took = 0.04 + f64::from(batches) * 0.6;
+                schedule.spent(key as u64, took, batches, Refusal::None);
+                bursts[key] += batches;
+                now += took;
+            }
+            now += 8e-3;
+        }
+        let met = bursts.iter().filter(|b| **b > 0).count();
+        assert!(met >= 17, "{bursts:?}");
+        assert!(schedule.spent <= 20.0);
     }
 
     #[test]
