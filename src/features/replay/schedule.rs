@@ -75,7 +75,7 @@ const QUIET_BEFORE: [u32; 3] = [2, 7, 15];
 pub const QUIET_MS: u64 = 400;
 /// Added time that a run has from its first command on, and for each second of it while the first
 /// half of the time lasts. The other half comes within twenty seconds.
-const AT_ONCE: f64 = 0.6;
+const AT_ONCE: f64 = 2.0;
 const EACH_SECOND: f64 = 4.0;
 const SECOND_HALF: f64 = 20.0;
 /// Time of the run's own before which no transfer is repeated: applications begin with uploads that
