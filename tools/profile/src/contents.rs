@@ -5,11 +5,12 @@
 use crate::captures::{self, Captures, Collector};
 use crate::map;
 use clscope_io::input::open_inside;
-use clscope_trace::defs::{Def, Defs};
+use clscope_trace::defs::{Def, Defs, Replay};
 use clscope_trace::directory::{self, Role};
+use clscope_trace::record::CommandKind;
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, Record};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 /// More bytes than this are not counted: a second of reading after each run would be felt.
@@ -30,6 +31,8 @@ pub struct Contents {
     pub dropped: u64,
     /// Launches that were captured, or why not.
     pub captures: Captures,
+    /// What `--replay` repeated, or why not.
+    pub repeated: Repeated,
     /// Bytes of all files.
     pub bytes: u64,
     /// The recorder's warnings: text by code, and how often the code came.
@@ -38,6 +41,29 @@ pub struct Contents {
     pub unreadable: Vec<String>,
     /// Processes that end without having said so, and their pid namespace.
     pub unended: Vec<(u32, u64)>,
+}
+
+/// What the recorder repeated.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// Kernels by name, and kinds of transfers.
+    pub names: BTreeSet<String>,
+    /// Batches of them, without those that restore buffers only.
+    pub batches: usize,
+    /// What was refused, and why.
+    pub refused: BTreeSet<(String, String)>,
+}
+
+impl Repeated {
+    fn add(&mut self, replay: &Replay, name: String) {
+        let batches = replay.batches.iter().filter(|b| !b.restores_only).count();
+        if !replay.refused.is_empty() {
+            self.refused.insert((name, replay.refused.clone()));
+        } else if batches > 0 {
+            self.names.insert(name);
+            self.batches += batches;
+        }
+    }
 }
 
 /// Looks into a trace directory.
@@ -137,11 +163,13 @@ impl Contents {
         self.processes += 1;
         let mut ended = false;
         let (mut kernels, mut captured, mut settings) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut replays = Vec::new();
         for def in Defs::new(bytes) {
             match def {
                 Def::Process(p) => settings = p.settings,
                 Def::Kernel(k) => drop(kernels.insert(k.id, k.name)),
                 Def::Capture(c) => captured.push(c),
+                Def::Replay(r) => replays.push(r),
                 Def::Exit(_) => ended = true,
                 Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
                 _ => {}
@@ -150,6 +178,11 @@ impl Contents {
         let shown = |id: u32| kernels.get(&id).cloned().unwrap_or_else(|| format!("kernel {id}"));
         let named = kernels.iter().map(|(id, name)| (*id, name.clone()));
         captures.process(process, &settings, named, &captured, shown);
+        for replay in &replays {
+            let transfer = || CommandKind::from_u8(replay.command).name().to_owned();
+            let name = if replay.kernel == 0 { transfer() } else { shown(replay.kernel) };
+            self.repeated.add(replay, name);
+        }
         if !ended {
             self.unended.push((header.pid, header.pid_ns));
         }

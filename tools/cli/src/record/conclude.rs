@@ -98,6 +98,9 @@ pub(super) fn conclude(
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         args.tell("no device command was seen: the application enqueued none");
     }
+    if args.replay.is_some() && contents.commands > 0 {
+        summary::repeated(&contents.repeated).iter().for_each(|text| args.tell(text));
+    }
     // Of a process that goes on the trace itself tells, when it has ended.
     if !contents.captures.captured.is_empty()
         && running::still_running(trace, &contents.unended).is_empty()

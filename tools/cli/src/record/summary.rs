@@ -3,7 +3,7 @@
 
 use crate::output::{count, shown_path};
 use clscope_profile::captures::Captures;
-use clscope_profile::contents::Contents;
+use clscope_profile::contents::{Contents, Repeated};
 use clscope_profile::names::{Form, Names};
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use std::path::Path;
@@ -40,6 +40,29 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
     out.extend(more(of.refused.len()).map(|more| format!("not captured: {more}")));
     out.extend(of.unmet.iter().map(|text| format!("not captured: {text}")));
     (out, first)
+}
+
+/// What became of kernels and transfers that were to be repeated.
+pub fn repeated(of: &Repeated) -> Vec<String> {
+    let kernels = of.names.iter().chain(of.refused.iter().map(|(name, _)| name));
+    let names = Names::new(kernels.map(|name| &**name));
+    let shown = |name: &str| names.shown(name, Form::Short).to_owned();
+    let mut out = Vec::new();
+    if of.batches > 0 {
+        let which = count(of.names.len() as u64, "kernel or transfer", "kernels and transfers");
+        out.push(format!("repeated: {which} in {}", count(of.batches as u64, "batch", "batches")));
+    } else if of.refused.is_empty() {
+        out.push(
+            "repeated: nothing: no kernel or transfer came twice within the time that so short a run may be lengthened by; \
+             let the application run longer, or repeat each at first sight with --replay 8:400"
+                .to_owned(),
+        );
+    }
+    let refused = of.refused.iter().take(MOST);
+    out.extend(refused.map(|(name, why)| format!("not repeated: {}: {why}", shown(name))));
+    let more = of.refused.len().saturating_sub(MOST);
+    out.extend((more > 0).then(|| format!("not repeated: and {more} more")));
+    out
 }
 
 /// One line about what was recorded.
