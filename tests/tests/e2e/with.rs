@@ -38,8 +38,8 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
         .run()
         .success();
     // Whatever runs or does not, the package draws 10 W, during all runs.
-    let (from, to) = (extent(&stage, "lent").0 - 4e9, extent(&stage, "short").1 + 1e9);
-    std::fs::write(stage.join("readings"), flat(from, to, 10.0)).unwrap();
+    let (begin, to) = (extent(&stage, "lent").0 - 4e9, extent(&stage, "short").1 + 1e9);
+    std::fs::write(stage.join("readings"), flat(begin, to, 10.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
     let report = |more: &[&str]| {
         let all = ["report", &plain, "--readings", &readings];
@@ -76,6 +76,20 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     }
     let text = report(&["--section", "energy", "--with", &lent]);
     assert!(text.contains("lent.clscope"), "{text}");
+    // Nor is what cannot be used passed over in silence.
+    let note = |more: &[&str]| report_json(more)["energy"]["devices"][0]["notes"].to_string();
+    let rounds = clscope_tests::artifacts().fixture("rounds").display().to_string();
+    let foreign = stage.trace("foreign").display().to_string();
+    let words =
+        ["record", "-o", &foreign, "--sensors", "off", "--replay", "6:60", "--", &rounds, "9"];
+    let said = stage.clscope(words).run().success().stderr;
+    assert!(said.contains("repeated: ") && said.contains("in 6 batches"), "{said}");
+    let readings_of_all = flat(begin, extent(&stage, "foreign").1 + 1e9, 10.0);
+    std::fs::write(stage.join("readings"), readings_of_all).unwrap();
+    let notes = note(&["--with", &foreign]);
+    assert!(notes.contains("foreign.clscope was used: no kernel or transfer"), "{notes}");
+    let notes = note(&["--floor", "9000"]);
+    assert!(notes.contains("9000 W of --floor is no floor of this device"), "{notes}");
     // A run that is too short for any sensor has what repetitions say of its launches.
     let words = ["report", &short, "--format", "json", "--readings", &readings, "--with", &lent];
     let told: Value = serde_json::from_str(&stage.clscope(words).run().success().stdout).unwrap();

@@ -96,6 +96,18 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut Whole) -> Result<T>
     Ok(result)
 }
 
+/// Whether [`write_whole`] can write there, as far as that is known beforehand.
+///
+/// # Errors
+/// Why not.
+pub fn check(target: &Path) -> Result<()> {
+    let shown = target.display();
+    // Its temporary file is removed again.
+    Whole::create(target, Access::Umask)
+        .map(drop)
+        .with_context(|| format!("cannot write {shown}; choose another place"))
+}
+
 /// Writes a text, or a JSON document, to a file or else to stdout. `what` names it in errors.
 ///
 /// # Errors

@@ -54,7 +54,7 @@ pub fn repeated(of: &Repeated) -> Vec<String> {
     } else if of.refused.is_empty() {
         out.push(
             "repeated: nothing: no kernel or transfer came twice within the time that so short a run may be lengthened by; \
-             let the application run longer, or repeat each at first sight with --replay 8:400"
+             let the application run longer, or repeat each at first sight with --replay=8:400"
                 .to_owned(),
         );
     }

@@ -5,7 +5,7 @@
 use super::Shown;
 use super::table::{Table, percent, time};
 use clscope_io::text::Page;
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
@@ -129,7 +129,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             dash(c.joules_per_launch.map(|j| si(j.value, "J"))),
             dash(c.watts.map(|w| si(w.value, "W"))),
             dash(c.watts.as_ref().map(plus_minus)),
-            dash(c.dynamic_joules.map(|j| si(j, "J"))),
+            dash(dynamic(c)),
             dash(c.idle_joules.map(|j| si(j, "J"))),
         ];
         if reference {
@@ -147,18 +147,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     for g in d.groups.iter().filter(|g| g.names.len() > 1 || g.with_floor) {
         let floor = if g.with_floor { " and the floor" } else { "" };
         let names = g.names.join(" + ");
-        // What is left of a large sum may be all error: then watts would be of nothing.
-        let watts = if g.is_wide() {
-            String::new()
-        } else {
-            format!(", {} while any of them runs", si(g.watts.value, "W"))
-        };
-        let _ = writeln!(
-            out,
-            "  only the sum is known: {names}{floor}: {} +- {}{watts}",
-            si(g.joules.value, "J"),
-            plus_minus(&g.joules),
-        );
+        let _ = writeln!(out, "  only the sum is known: {names}{floor}: {}", sum(g));
     }
     for f in &d.floors {
         let level = f.watts.map_or_else(
@@ -270,14 +259,13 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
             );
         }
         for a in &r.agreement {
-            let verdict = a.verdict();
             let _ = writeln!(
                 out,
-                "  {}: repetitions make it {} above the floor, the run measured {} ({:+.1}%, {verdict})",
+                "  {}: repetitions make it {} above the floor, the run measured {} ({})",
                 a.names.join(" + "),
                 si(a.predicted_joules, "J"),
                 si(a.measured_joules, "J"),
-                a.differs * 100.0
+                a.told()
             );
         }
     }
@@ -290,9 +278,32 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     }
 }
 
+/// A sum. What is left of a large one may be all error: then it has an upper end only, and no watts.
+fn sum(of: &Group) -> String {
+    let joules = of.joules;
+    if joules.low <= 0.0 {
+        return format!("at most {}", si(joules.high, "J"));
+    }
+    let figure = format!("{} +- {}", si(joules.value, "J"), plus_minus(&joules));
+    match of.is_wide() {
+        true => figure,
+        false => format!("{figure}, {} while any of them runs", si(of.watts.value, "W")),
+    }
+}
+
+/// What running added. Where that is less than is known of the whole, it is told by its upper end.
+fn dynamic(of: &Class) -> Option<String> {
+    let (dynamic, whole) = (of.dynamic_joules?, of.joules?);
+    let half = whole.half();
+    Some(if dynamic < half { format!("<{}", si(dynamic + half, "J")) } else { si(dynamic, "J") })
+}
+
+/// Longest run that is worth naming as what a figure needs, in seconds: a day.
+const LONGEST: f64 = 86_400.0;
+
 fn known(c: &Class) -> String {
     match (c.identifiability, c.needed_seconds) {
-        ("weak" | "not-at-all", Some(s)) => {
+        ("weak" | "not-at-all", Some(s)) if s <= LONGEST => {
             format!("{}, needs {}", c.identifiability, time(s * 1e9))
         }
         (text, _) => text.to_owned(),

@@ -69,6 +69,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.record.chooses_ranks() {
         bail!("stat runs the application itself, several times: --ranks is for record");
     }
+    if let Some(path) = &args.to {
+        // Said now, and not when all runs are over.
+        output::check(path)?;
+    }
     let temporary;
     let base: PathBuf = match args.record.output() {
         Some(name) => without_extension(name),

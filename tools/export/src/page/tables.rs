@@ -397,9 +397,8 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
         for a in &of.agreement {
             page.raw("<p>").name(&a.names.join(" + ")).raw(": repetitions make it ");
             page.put(joules(a.predicted_joules)).raw(" above the floor, the run measured ");
-            page.put(joules(a.measured_joules))
-                .put(format_args!(" ({:+.1} %, ", a.differs * 100.0));
-            page.raw(a.verdict()).raw(").</p>\n");
+            page.put(joules(a.measured_joules)).put(format_args!(" ({}", a.told()));
+            page.raw(").</p>\n");
         }
     }
     let refused: BTreeSet<(&str, &str)> = (device.replays.iter())

@@ -15,6 +15,7 @@ use clscope_analysis::energy::{
     self as fit, Activity, ClassId, DriftModel, Floor, HostNs, Problem, Seconds, Series, StateSpan,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
+use std::collections::BTreeSet;
 
 /// What the user may choose.
 #[derive(Debug, Clone, Default)]
@@ -114,9 +115,34 @@ pub fn energy_of(
             lender.device
         ));
     }
+    out.notes.extend(boots(trace, devices));
     let (counters, still) = recorded::application(readings);
     out.application = counters;
     out.notes.extend(still);
+    out
+}
+
+/// Notes on devices that ran in several boots of a host: each boot has a clock of its own, and is
+/// attributed by itself.
+fn boots(trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<String> {
+    let host = |d: &PhysicalDevice| trace.timeline.hosts.get(d.host).map(|h| h.name.as_str());
+    let mut out = Vec::new();
+    for (at, device) in devices.iter().enumerate() {
+        let same = |d: &&PhysicalDevice| {
+            d.name == device.name && d.pci == device.pci && host(d) == host(device)
+        };
+        if devices[..at].iter().any(|d| same(&d)) {
+            continue;
+        }
+        let count = devices.iter().filter(same).map(|d| d.host).collect::<BTreeSet<_>>().len();
+        if count > 1 {
+            out.push(format!(
+                "{} ran in {count} boots of {}: readings of each boot are attributed by themselves, not pooled; `--with` lends repetitions of one to the other",
+                device.name,
+                host(device).unwrap_or("the host")
+            ));
+        }
+    }
     out
 }
 
@@ -140,13 +166,56 @@ struct Floors {
     states: Vec<StateSpan>,
     /// Whether the first was measured another time.
     borrowed: bool,
+    /// Why the one that the user named was not used.
+    refused: Option<String>,
 }
+
+/// The least that a device drew for a while: the second percentile of its readings of power.
+fn least_watts(series: &Series) -> Option<f64> {
+    let mut watts: Vec<f64> = match series {
+        Series::Instant(points) => points.iter().map(|p| p.1).collect(),
+        Series::WindowMean(rows) => rows.iter().map(|r| r.2).collect(),
+        Series::Cumulative(points) => {
+            let steps = points.windows(2).filter(|p| p[1].0 > p[0].0 && p[1].1 > p[0].1);
+            steps.map(|p| (p[1].1 - p[0].1) / ((p[1].0.0 - p[0].0.0) as f64 * 1e-9)).collect()
+        }
+    };
+    watts.retain(|w| w.is_finite());
+    watts.sort_by(f64::total_cmp);
+    watts.get(watts.len() / 50).copied()
+}
+
+/// By how much a floor may exceed what the sensor read at the least: noise, and a warmer device.
+const ABOVE_LEAST: f64 = 1.1;
 
 /// Floors from idle time. Where the run shows none between or after commands, what kernels add tells
 /// it, or what was measured another time, by which is known better.
 fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
     let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
-    let of_run = || Floors { floors: idle.floors(), states: idle.states.clone(), borrowed: false };
+    let asked = known.filter(|known| known.asked);
+    // No floor lies above what the device drew.
+    let above = least_watts(problem.series)
+        .zip(known)
+        .filter(|(least, known)| known.watts > ABOVE_LEAST * least);
+    if let Some((least, known)) = above {
+        let why = format!(
+            "{} W of {} is no floor of this device: it drew as little as {least:.0} W in this run",
+            known.watts, known.source
+        );
+        let refused = asked.is_some().then_some(why);
+        return Floors { refused, ..floors_of(problem, settle, None) };
+    }
+    let of_run = || Floors {
+        floors: idle.floors(),
+        states: idle.states.clone(),
+        borrowed: false,
+        refused: asked.map(|known| {
+            format!(
+                "{} W of {} is not used: the run itself shows the floor",
+                known.watts, known.source
+            )
+        }),
+    };
     // Without a level and without a table there is nothing to choose between.
     if !idle.only_before(problem.activity) || (idle.levels.is_empty() && known.is_none()) {
         return of_run();
@@ -159,12 +228,12 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
         let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
         if fitted.is_none_or(|watts| watts.half_width().0 > NORMAL * sd) {
             let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
-            return Floors { floors, states, borrowed: true };
+            return Floors { floors, states, borrowed: true, refused: None };
         }
     }
     // What was seen before the first command is the floor, unless what kernels add says otherwise.
     match fitted {
-        Some(watts) if !idle.reaches(watts.low) => Floors { floors, states, borrowed: false },
+        Some(watts) if !idle.reaches(watts.low) => Floors { floors, states, ..of_run() },
         _ => of_run(),
     }
 }
@@ -242,6 +311,7 @@ fn measure(
             known.watts, known.source
         ));
     }
+    out.notes.extend(floors.refused);
     for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
         let of = other.device.as_deref().unwrap_or_default();
         out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
@@ -253,6 +323,7 @@ fn measure(
             let mut found = super::replayed::repetitions_on(device, power);
             let own = !found.is_empty();
             let from = borrowed::borrow(&mut found, device, lenders, floor.0);
+            out.notes.extend(borrowed::unused(device, lenders, &from));
             out.replays = super::replayed::rows(&found, floor);
             if !found.is_empty() {
                 super::evidence::apply(&mut out, device, &result, &found, &from);
@@ -266,7 +337,8 @@ fn measure(
         Err(error) => {
             // A floor is not known, and part of their figures.
             let mut found = super::replayed::repetitions_on(device, power);
-            borrowed::borrow(&mut found, device, lenders, 0.0);
+            let from = borrowed::borrow(&mut found, device, lenders, 0.0);
+            out.notes.extend(borrowed::unused(device, lenders, &from));
             out.replays = super::replayed::rows(&found, (0.0, 0.0));
             out.failed = Some(error.to_string());
             out.notes.push(format!(

@@ -106,6 +106,23 @@ pub fn borrow<'l>(
     used
 }
 
+/// Notes on the lenders of a device of which nothing was used.
+pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Vec<String> {
+    let idle = lenders.iter().filter(|l| l.device == device.name);
+    let idle = idle.filter(|l| !used.contains(&l.path.as_path()));
+    let note = |lender: &Lender| {
+        let runs = |found: &Found| device.shapes.keys().any(|(_, shape)| *shape == found.shape);
+        let why = match lender.found.iter().any(runs) {
+            true => "this run repeated the same itself, or another trace of --with did",
+            false => {
+                "no kernel or transfer that it repeats ran here with the same arguments' sizes: is it a trace of the same application?"
+            }
+        };
+        format!("nothing of {} was used: {why}", lender.path.display())
+    };
+    idle.map(note).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +156,9 @@ mod tests {
         let (lent, other) = ([lender("k")], [lender("absent")]);
         let mut found = Vec::new();
         assert_eq!(borrow(&mut found, &device, &other, 120.0), Vec::<&Path>::new());
+        let [note] = &unused(&device, &other, &[])[..] else { panic!("one note") };
+        assert!(note.contains("nothing of lent") && note.contains("same application"), "{note}");
+        assert!(unused(&device, &other, &[Path::new("lent")]).is_empty());
         assert_eq!(borrow(&mut found, &device, &lent, 120.0), [Path::new("lent")]);
         let [moved] = &found[..] else { panic!("{found:?}") };
         assert!(moved.borrowed);

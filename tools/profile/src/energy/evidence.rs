@@ -30,7 +30,7 @@ const UNRESTED: f64 = 1.0;
 /// its gaps above what repetitions predict.)
 const GAPS: f64 = 6.0;
 /// Share of the busy time from which on it is told that a class was not repeated.
-const MATTERS: f64 = 0.02;
+pub(super) const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
 const LENGTH: f64 = 0.01;
 /// Standard error of a repeated transfer, as a share. (The same transfer alone, minutes apart on an
@@ -302,7 +302,7 @@ impl Evidence<'_> {
                 names: self.names(group),
                 predicted_joules: predicted,
                 measured_joules: measured,
-                differs: if predicted > 0.0 { measured / predicted - 1.0 } else { 0.0 },
+                differs: (predicted > 0.0).then(|| measured / predicted - 1.0),
                 agrees: both.agrees,
             });
         }
@@ -515,12 +515,16 @@ struct Left {
     idle: f64,
 }
 
+/// Why a class was not repeated: here, and in a trace that was to lend repetitions.
+pub(super) const NO_TURN: &str = "its turn did not come within the added time";
+pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
+
 /// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
 /// itself.
 pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
     let why = match own {
-        true => "its turn did not come within the added time",
-        false => "no trace of --with repeats it",
+        true => NO_TURN,
+        false => NOT_LENT,
     };
     let busy: f64 = out.classes.iter().map(|c| c.busy_seconds).sum();
     for (class, of) in out.classes.iter().zip(0..) {

@@ -67,15 +67,43 @@ pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
     energy.devices.iter_mut().for_each(|device| device.next = next(device, command.as_deref()));
 }
 
-/// What tells apart what the run alone does not, and its price.
+/// What tells apart what the run alone does not, and its price. After repetitions: what gives those
+/// without a turn one.
 fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> {
-    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
-    if unknown == 0 || !device.replays.is_empty() {
+    let command = command.unwrap_or("APP");
+    let failed =
+        |why: &str| device.replays.iter().filter(|r| r.failed.as_deref() == Some(why)).count();
+    let (late, absent) = (failed(evidence::NO_TURN), failed(evidence::NOT_LENT));
+    if late > 0 {
+        return Some(format!(
+            "clscope record --replay=60s -- {command} repeats for up to a minute, so that the {late} without a turn may get theirs; \
+             `report --with` that trace uses both"
+        ));
+    }
+    if absent > 0 {
+        return Some(format!(
+            "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
+        ));
+    }
+    if !device.replays.is_empty() {
         return None;
     }
-    Some(format!(
-        "clscope record --replay -- {} tells {unknown} kernels and transfers apart that the run does not: \
-         it repeats them and takes up to 20 s longer, or a quarter of the run where that is more",
-        command.unwrap_or("APP")
-    ))
+    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
+    let price =
+        "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
+    if unknown > 0 {
+        return Some(format!(
+            "clscope record --replay -- {command} tells {unknown} kernels and transfers apart that the run does not: {price}"
+        ));
+    }
+    let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
+    let is_weak = |c: &&result::Class| {
+        c.identifiability != "well" && c.busy_seconds >= evidence::MATTERS * busy
+    };
+    let weak = device.classes.iter().filter(is_weak).count();
+    (weak > 0).then(|| {
+        format!(
+            "clscope record --replay -- {command} makes {weak} weak figures better known: {price}"
+        )
+    })
 }

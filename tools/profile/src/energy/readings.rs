@@ -80,8 +80,9 @@ pub struct Readings {
     pub costs: Vec<Cost>,
     /// The same by source, of all files.
     pub sources: Vec<SourceCost>,
-    /// When the application ran, by host: from the first start to the last end.
-    pub application: BTreeMap<usize, (HostNs, HostNs)>,
+    /// When the application ran, by host: from each start to its end, in order of time, what overlaps
+    /// as one.
+    pub application: BTreeMap<usize, Vec<(HostNs, HostNs)>>,
     /// Files that could not be read, with the reason.
     pub unreadable: Vec<String>,
     /// Files that repeat what another has.
@@ -238,7 +239,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
     file.rest.costs.extend(cost);
     file.rest.sources.extend(sources.into_values());
     if let (Some(started), Some(ended)) = (started, ended) {
-        file.rest.application.insert(host, (started, ended));
+        file.rest.application.insert(host, vec![(started, ended)]);
     }
     for sensor in &mut file.sensors {
         if !sensor.points.is_sorted_by_key(|p| p.0) {
@@ -308,9 +309,16 @@ impl Readings {
             }
         }
         self.repeated += usize::from(repeated);
-        for (host, (started, ended)) in file.rest.application {
-            let known = self.application.entry(host).or_insert((started, ended));
-            *known = (known.0.min(started), known.1.max(ended));
+        for (host, spans) in file.rest.application {
+            let known = self.application.entry(host).or_default();
+            known.extend(spans);
+            known.sort_unstable();
+            // Ranks of one run.
+            known.dedup_by(|next, last| {
+                let overlaps = next.0 <= last.1;
+                last.1 = if overlaps { last.1.max(next.1) } else { last.1 };
+                overlaps
+            });
         }
         self.findings.extend(file.rest.findings);
         self.events.extend(file.rest.events);

@@ -2,7 +2,7 @@
 //! what sampling cost, and what counters counted over the application's life. Refuses to attribute.
 #![forbid(unsafe_code)]
 
-use super::readings::Readings;
+use super::readings::{Readings, Sensor};
 use super::result;
 use clscope_analysis::energy::{HostNs, combine};
 use clscope_sensors::SourceKind;
@@ -95,9 +95,20 @@ pub(super) fn sampler(readings: &Readings) -> Option<result::Sampler> {
     })
 }
 
+/// What a counter counted while the application ran.
+#[derive(Default)]
+struct Counted {
+    joules: f64,
+    seconds: f64,
+    /// Largest error of the places of the readings at both ends.
+    within: f64,
+    /// By samples of power, over the same time.
+    samples: Option<f64>,
+}
+
 /// Energy of every counter over the application's life: between the last steps before its start and
-/// after its end. A counter that did not move meanwhile has not shown 0 J: why its energy is
-/// unknown comes second.
+/// after its end; of several runs, the sum of each. A counter that did not move meanwhile has not
+/// shown 0 J: why its energy is unknown comes second.
 pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>) {
     let (mut out, mut still) = (Vec::new(), Vec::new());
     for sensor in readings
@@ -105,48 +116,72 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
         .iter()
         .filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none())
     {
-        let Some((started, ended)) = readings.application.get(&sensor.host).copied() else {
-            continue;
-        };
-        let points = &sensor.points;
-        let before = points.partition_point(|p| p.0 <= started).saturating_sub(1);
-        let after = points.partition_point(|p| p.0 < ended).min(points.len().saturating_sub(1));
-        let (Some(a), Some(b)) = (points.get(before), points.get(after)) else { continue };
-        if b.0 <= a.0 {
-            continue;
-        }
-        let (joules, seconds) = (b.1 - a.1, (b.0.0 - a.0.0) as f64 * 1e-9);
-        if joules == 0.0 {
+        let runs = readings.application.get(&sensor.host).map_or(&[][..], |runs| runs);
+        let Some(of) = counted(sensor, runs, readings) else { continue };
+        if of.joules == 0.0 {
             still.push(format!(
-                "{} {} stood still while the application ran ({seconds:.3} s): either that is shorter than its steps, or it counts nothing",
-                sensor.series.source, sensor.series.name
+                "{} {} stood still while the application ran ({:.3} s): either that is shorter than its steps, or it counts nothing",
+                sensor.series.source, sensor.series.name, of.seconds
             ));
             continue;
         }
-        // The driver's counter steps every 100 ms where it was measured; it is read less often than
-        // that.
-        let known =
-            (SourceKind::of(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
-        let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
-        let same = |s: &&super::readings::Sensor| {
-            s.host == sensor.host
-                && s.series.pci == sensor.series.pci
-                && s.series.plane == sensor.series.plane
-                && s.series.name == "power-samples"
-        };
-        let samples =
-            readings.sensors.iter().find(same).and_then(|s| combine::integral(&s.points, a.0, b.0));
         out.push(result::CounterEnergy {
             sensor: format!("{} {}", sensor.series.source, sensor.series.name),
             plane: sensor.series.plane.clone(),
             includes: sensor.series.includes.clone(),
-            joules,
-            within: 2.0 * step * joules / seconds,
-            seconds,
-            samples_differ: samples.filter(|_| joules > 0.0).map(|s| s / joules - 1.0),
+            joules: of.joules,
+            within: of.within,
+            seconds: of.seconds,
+            samples_differ: of.samples.map(|samples| samples / of.joules - 1.0),
         });
     }
     (out, still)
+}
+
+fn middle(a: HostNs, b: HostNs) -> HostNs {
+    HostNs(a.0 + (b.0 - a.0) / 2)
+}
+
+/// The sum over runs of the application; `None` where it was not read during any.
+fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> Option<Counted> {
+    let points = &sensor.points;
+    // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
+    let known = (SourceKind::of(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
+    let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
+    let same = |s: &&Sensor| {
+        s.host == sensor.host
+            && s.series.pci == sensor.series.pci
+            && s.series.plane == sensor.series.plane
+            && s.series.name == "power-samples"
+    };
+    let samples = readings.sensors.iter().find(same);
+    let mut out = Counted { samples: samples.map(|_| 0.0), ..Counted::default() };
+    for (at, &(started, ended)) in runs.iter().enumerate() {
+        // Readings of the runs before and behind it are theirs.
+        let first = match at.checked_sub(1).and_then(|last| runs.get(last)) {
+            Some(last) => points.partition_point(|p| p.0 <= middle(last.1, started)),
+            None => 0,
+        };
+        let end = match runs.get(at + 1) {
+            Some(next) => points.partition_point(|p| p.0 < middle(ended, next.0)),
+            None => points.len(),
+        };
+        let before = points.partition_point(|p| p.0 <= started).saturating_sub(1).max(first);
+        let after = points.partition_point(|p| p.0 < ended).min(end.saturating_sub(1));
+        let Some([a, .., b]) = points.get(before..=after) else { continue };
+        // A counter that another recording began anew goes back once; what it counted stays.
+        let steps = points[before..=after].windows(2).map(|p| (p[1].1 - p[0].1).max(0.0));
+        let (joules, seconds) = (steps.sum::<f64>(), (b.0.0 - a.0.0) as f64 * 1e-9);
+        if seconds <= 0.0 {
+            continue;
+        }
+        out.joules += joules;
+        out.seconds += seconds;
+        out.within += 2.0 * step * joules / seconds;
+        let more = samples.and_then(|s| combine::integral(&s.points, a.0, b.0));
+        out.samples = out.samples.zip(more).map(|(sum, more)| sum + more);
+    }
+    (out.seconds > 0.0).then_some(out)
 }
 
 fn step(points: &[(HostNs, f64)]) -> f64 {
@@ -157,7 +192,6 @@ fn step(points: &[(HostNs, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::energy::readings::Sensor;
     use std::collections::BTreeMap;
 
     #[test]
@@ -180,7 +214,8 @@ mod tests {
                 dead: None,
             }
         };
-        let application_ran = BTreeMap::from([(0, (HostNs(10_000_000), HostNs(90_000_000)))]);
+        let runs = vec![(HostNs(10_000_000), HostNs(90_000_000))];
+        let application_ran = BTreeMap::from([(0, runs)]);
         let readings = Readings {
             sensors: vec![counter("pkg", 50.0), counter("psys", 0.0)],
             application: application_ran,
@@ -194,5 +229,39 @@ mod tests {
             matches!(&still[..], [note] if note.starts_with("perf psys stood still")),
             "{still:?}"
         );
+    }
+
+    #[test]
+    fn counters_of_several_runs_are_summed_without_what_lies_between() {
+        // 50 W for two seconds of each recording; each begins anew, ten seconds apart.
+        let recording = |from: i64| {
+            (0..=200).map(move |at| (HostNs((from * 100 + at) * 10_000_000), at as f64 * 0.5))
+        };
+        let series = clscope_trace::sensors::Series {
+            source: "perf".into(),
+            name: "pkg".into(),
+            quantity: Quantity::Energy,
+            ..Default::default()
+        };
+        let sensor = Sensor {
+            host: 0,
+            series,
+            points: recording(0).chain(recording(12)).collect(),
+            windows: Vec::new(),
+            period_ns: Some(1e7),
+            dead: None,
+        };
+        let run =
+            |from: f64| (HostNs(((from + 0.5) * 1e9) as i64), HostNs(((from + 1.5) * 1e9) as i64));
+        let readings = Readings {
+            sensors: vec![sensor],
+            application: BTreeMap::from([(0, vec![run(0.0), run(12.0)])]),
+            any: true,
+            ..Readings::default()
+        };
+        let (counters, _) = application(&readings);
+        let [pkg] = &counters[..] else { panic!("{counters:?}") };
+        assert!((pkg.joules - 100.0).abs() < 1e-6 && (pkg.seconds - 2.0).abs() < 1e-6, "{pkg:?}");
+        assert!((pkg.joules / pkg.seconds - 50.0).abs() < 1e-6);
     }
 }

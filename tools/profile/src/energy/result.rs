@@ -279,13 +279,20 @@ pub struct Agreement {
     pub predicted_joules: f64,
     /// What the run measured of it, above the floor.
     pub measured_joules: f64,
-    /// Measured over predicted, less one.
-    pub differs: f64,
+    /// Measured over predicted, less one; null where nothing is predicted above the floor.
+    pub differs: Option<f64>,
     /// Whether that is within both intervals.
     pub agrees: bool,
 }
 
 impl Agreement {
+    /// The difference for people, with its verdict.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let by = self.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
+        format!("{by}{}", self.verdict())
+    }
+
     /// Whether the two agree, in words.
     #[must_use]
     pub const fn verdict(&self) -> &'static str {
