@@ -161,6 +161,21 @@ fn traces_with_the_number_of_another_are_kept_apart_and_named() {
     assert!(text.contains("rank 3 is in 2 traces"), "{text}");
     let one = stage.clscope(["report", "--by", "rank", "a.clscope"]).run().success().stdout;
     assert!(!one.contains("is in 2 traces"), "{one}");
+    // Queries by rank say the same, of traces and of tables; others do not.
+    let told = |query: &[&str], sources: &[&str]| {
+        let run = stage.clscope(["sql", "--engine"]).arg(&python).args(query).args(sources);
+        run.run().success().stderr
+    };
+    for sources in [&names[..], &["data"]] {
+        let told = told(&["--recipe", "imbalance"], sources);
+        for part in
+            ["rank 3 is in 2 traces", "no trace of rank 0 to 2: the answer is of the others"]
+        {
+            assert!(told.contains(part), "{part} of {sources:?}: {told}");
+        }
+    }
+    assert!(!told(&["SELECT count(*) FROM commands"], &["data"]).contains("rank"));
+    assert!(!told(&["--recipe", "imbalance"], &["a.clscope"]).contains("is in 2 traces"));
 }
 
 #[test]
@@ -176,4 +191,95 @@ fn without_an_engine_the_package_is_named_before_anything_is_written() {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     assert_eq!(std::fs::read_dir(&nowhere).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_no_engine_is_told_with_what_brings_one() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    stage.app(Mode::Preload, "t", "linked 5").run().success();
+    // One that repeats the question, one that ends at once, one that goes on for ever, and a Python
+    // that cannot import it.
+    let engines = [
+        ("repeats", "#!/bin/sh\ncat\n"),
+        ("ends", "#!/bin/sh\n"),
+        ("goes-on", "#!/bin/sh\nexec yes\n"),
+        (
+            "python-without",
+            "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'duckdb'\" >&2; exit 1\n",
+        ),
+    ];
+    for (name, script) in engines {
+        use std::os::unix::fs::PermissionsExt;
+        let path = stage.join(name);
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let run = stage.clscope(["sql", "SELECT 1", "t.clscope", "--format", "csv"]);
+        let run = run.env("CLSCOPE_DUCKDB", &path).run();
+        assert_eq!((run.status.code(), run.stdout.as_str()), (Some(1), ""), "{name}");
+        for part in [name, "does not answer as DuckDB does", "pip install duckdb-cli"] {
+            assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn queries_write_nothing() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    stage.app(Mode::Record, "t", "linked 5").run().success();
+    export(&stage, &["t.clscope"]);
+    let before = files(stage.path());
+    for query in [
+        "COPY (SELECT 1) TO 'written.csv'",
+        "SELECT 1) TO 'written.csv'; --",
+        "SELECT 1); COPY (SELECT 2) TO 'written.csv'; SELECT (3",
+        "SELECT 1; COPY (SELECT 2) TO 'written.csv'",
+        "ATTACH 'written.db'",
+        "EXPORT DATABASE 'written'",
+        "INSTALL httpfs",
+        "PRAGMA enable_profiling",
+        "SET threads = 1",
+        "CREATE TABLE written AS SELECT 1",
+        "SELECT * FROM enable_logging(storage = 'file', storage_path = 'written')",
+        "SELECT * FROM query('COPY (SELECT 1) TO ''written.csv''')",
+    ] {
+        for source in ["t.clscope", "data"] {
+            let run = stage.clscope(["sql", query, source, "--engine"]).arg(&python).run();
+            assert_eq!(run.status.code(), Some(1), "{query}: {}", run.stdout);
+            let told = ["a query is one statement", "DuckDB refused the query"];
+            assert!(told.iter().any(|told| run.stderr.contains(told)), "{query}: {}", run.stderr);
+        }
+    }
+    assert!(files(stage.path()) == before);
+    // What gives rows in another way is a query.
+    for query in
+        ["FROM commands", "DESCRIBE commands", "SHOW TABLES", "SELECT 1; -- one", "VALUES (1)"]
+    {
+        let run = stage.clscope(["sql", query, "data", "--format", "csv", "--engine"]);
+        let rows = run.arg(&python).run().success().stdout;
+        assert!(rows.ends_with('\n') && !rows.ends_with("\n\n"), "{query}: {rows:?}");
+        assert!(rows.lines().count() > 1, "{query}: {rows}");
+    }
+}
+
+#[test]
+fn a_table_that_is_not_there_is_no_empty_one() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    stage.app(Mode::Record, "t", "linked 5").run().success();
+    let tables = ["export", "parquet", "-o", "data", "--tables", "commands,processes"];
+    stage.clscope(tables).arg("t.clscope").run().success();
+    let ask = |query: &str, source: &str| {
+        stage.clscope(["sql", query, source, "--engine"]).arg(&python).run()
+    };
+    let none = ask("SELECT count(*) FROM counters", "data");
+    assert_eq!((none.status.code(), none.stdout.as_str()), (Some(1), ""));
+    let remedy = "the folder data has no table counters: `clscope export parquet --tables counters";
+    assert!(none.stderr.contains(remedy), "{}", none.stderr);
+    let unknown = ask("SELECT * FROM colours", "data");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(unknown.stderr.contains("there are commands, calls"), "{}", unknown.stderr);
+    // The trace has no counters: it was not asked for any.
+    let empty = ask("SELECT count(*) FROM counters", "t.clscope").success();
+    assert!(empty.stderr.contains("the table counters has no row: `clscope record --counters"));
 }

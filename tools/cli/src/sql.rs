@@ -6,11 +6,14 @@ use crate::output::{self, count, say};
 use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
-use clscope_export::parquet::{is_folder, known_schema};
+use clscope_export::parquet::schema::TABLES;
+use clscope_export::parquet::{is_folder, known_schema, read};
 use clscope_io::text::cell;
 use clscope_profile::names::Form as NamesForm;
 use clscope_profile::profile::{Options, Profile};
-use clscope_query::{Engine, Form, RECIPES, Strict, engine::Answer, views};
+use clscope_profile::report::ranks;
+use clscope_query::engine::Answer;
+use clscope_query::{Engine, Form, QueryError, RECIPES, Strict, missing_table, views};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -76,7 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(out.flush()?);
     }
     let (query, sources) = question(args)?;
-    let engine = Engine::find(args.engine.as_deref())?;
+    let engine = Engine::find(args.engine.as_deref()).context("cannot answer the query")?;
     let tables = Tables::of(sources, &args.energy)?;
     // No value is this text: nobody knew it before.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -86,6 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
         Shown::Text | Shown::Csv => Form::Csv { null: null.clone() },
     };
     let interrupted = interrupt_flag().context("cannot take note of signals")?;
+    hints(tables.folder(), &query)?;
     let answer = engine.ask(&views(tables.folder()), &query, &form)?;
     let end = answer.ender();
     // It ends with this process.
@@ -108,7 +112,73 @@ pub fn run(args: &Args) -> Result<()> {
     if interrupted.load(Ordering::Relaxed) {
         bail!("interrupted: there is no whole answer");
     }
-    shown.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
+    match shown {
+        Err(error) if is_closed(&error) => Ok(()),
+        Err(error) => Err(explained(error, tables.folder(), &query)),
+        shown => shown,
+    }
+}
+
+/// Whether a query has a word, by itself.
+fn mentions(query: &str, word: &str) -> bool {
+    let mut words = query.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|of| of.eq_ignore_ascii_case(word))
+}
+
+/// Why a table that was written may have no row.
+fn why_empty(table: &str) -> &'static str {
+    match table {
+        "power" => {
+            "no sensor was read while the application ran (`clscope doctor` says which work)"
+        }
+        "energy" => "joules need a sensor of a device's power (`clscope doctor` says which work)",
+        "counters" => "`clscope record --counters LIST` records hardware counters",
+        "sites" => "`clscope record --call-sites` records where calls come from",
+        "waits" => "no command had a wait list",
+        "commands" => "the application enqueued no command",
+        _ => "the trace has nothing of it",
+    }
+}
+
+/// What must be known of the tables to read the answer rightly.
+fn hints(folder: &Path, query: &str) -> Result<()> {
+    for table in TABLES.iter().filter(|table| mentions(query, table.name)) {
+        if read::is_empty(folder, table)? {
+            let (name, why) = (table.name, why_empty(table.name));
+            say(format_args!("note: the table {name} has no row: {why}"));
+        }
+    }
+    if mentions(query, "rank") {
+        for doubt in ranks::doubts(read::ranks(folder)?, "the answer is of the others") {
+            say(format_args!("note: {doubt}"));
+        }
+    }
+    Ok(())
+}
+
+/// The error, with what to do about a table that the folder does not have.
+fn explained(error: anyhow::Error, folder: &Path, query: &str) -> anyhow::Error {
+    let Some(QueryError::Refused(why)) = error.downcast_ref() else { return error };
+    let missing = missing_table(why).map(str::to_owned);
+    let known = missing.filter(|name| TABLES.iter().any(|table| table.name == *name));
+    match known {
+        Some(name) => anyhow::anyhow!(
+            "the folder {} has no table {name}: `clscope export parquet --tables {name} -o {0} TRACE` adds it",
+            folder.display()
+        ),
+        None if missing_table(why).is_some() => {
+            let names = TABLES.map(|table| table.name).join(", ");
+            error.context(format!("there is no such table; there are {names}"))
+        }
+        None => {
+            let line = query.lines().next().unwrap_or_default();
+            let short: String = line.chars().take(80).collect();
+            let more = if short.len() < query.len() { " ..." } else { "" };
+            error.context(format!(
+                "cannot answer {short}{more} (`clscope sql 'DESCRIBE commands'` shows the columns of a table)"
+            ))
+        }
+    }
 }
 
 /// The query and what it is asked of.

@@ -22,6 +22,15 @@ pub enum ExportError {
     /// A table could not be written.
     #[error("cannot write a Parquet file")]
     Parquet(#[from] parquet::errors::ParquetError),
+    /// A part of a table could not be read.
+    #[error("cannot read {}, a part of a table", path.display())]
+    Unread {
+        /// The part.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: parquet::errors::ParquetError,
+    },
     /// A row does not fit its table: a mistake of the writer.
     #[error("a row of the table {table} does not fit its column {column}: {found}")]
     Row {

@@ -8,7 +8,7 @@ mod json;
 pub mod recipes;
 mod views;
 
-pub use engine::{Engine, Form, QueryError};
+pub use engine::{Engine, Form, QueryError, missing_table};
 pub use json::Strict;
 pub use recipes::{RECIPES, Recipe};
 pub use views::views;

@@ -6,6 +6,7 @@
 mod events;
 mod folder;
 mod part;
+pub mod read;
 pub mod schema;
 mod sums;
 

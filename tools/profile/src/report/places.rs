@@ -198,7 +198,7 @@ impl Places {
         let ranks = self.rows.iter().filter_map(|row| {
             Some(Rank { rank: row.rank?, one_host: row.host.is_some(), traces: row.traces })
         });
-        let mut out = ranks::doubts(ranks.collect());
+        let mut out = ranks::doubts(ranks.collect(), "the mean is that of the ranks shown");
         let named = |of: &dyn Fn(&Place) -> bool| {
             let short = |row: &Place| row.rank.map_or_else(|| row.name(), |rank| rank.to_string());
             let list = self.rows.iter().filter(|row| of(row)).map(short).collect();

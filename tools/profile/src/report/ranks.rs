@@ -2,6 +2,8 @@
 //! Refuses to know figures.
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Gaps between ranks, and ranks, that are named.
 const NAMED: usize = 8;
 
@@ -38,9 +40,26 @@ pub fn listed(mut list: Vec<String>) -> String {
     list.join(", ")
 }
 
-/// What is to be said of these ranks.
+/// Ranks from their processes: rank, host, and what tells its trace from others.
 #[must_use]
-pub fn doubts(mut ranks: Vec<Rank>) -> Vec<String> {
+pub fn gathered(processes: impl IntoIterator<Item = (u32, String, String)>) -> Vec<Rank> {
+    let mut of: BTreeMap<u32, (BTreeSet<String>, BTreeSet<String>)> = BTreeMap::new();
+    for (rank, host, trace) in processes {
+        let (hosts, traces) = of.entry(rank).or_default();
+        hosts.insert(host);
+        traces.insert(trace);
+    }
+    let rank = |(rank, (hosts, traces)): (u32, (BTreeSet<_>, BTreeSet<_>))| Rank {
+        rank,
+        one_host: hosts.len() == 1,
+        traces: traces.len() as u64,
+    };
+    of.into_iter().map(rank).collect()
+}
+
+/// What is to be said of these ranks. `others` is what a missing one means for figures.
+#[must_use]
+pub fn doubts(mut ranks: Vec<Rank>, others: &str) -> Vec<String> {
     ranks.sort_unstable();
     let mut out = Vec::new();
     let gaps = missing(&ranks).into_iter().map(|(first, last)| match first == last {
@@ -49,7 +68,7 @@ pub fn doubts(mut ranks: Vec<Rank>) -> Vec<String> {
     });
     let gaps = listed(gaps.collect());
     if !gaps.is_empty() {
-        out.push(format!("no trace of rank {gaps}: the mean is that of the ranks shown"));
+        out.push(format!("no trace of rank {gaps}: {others}"));
     }
     let hosts = ranks.iter().filter(|r| !r.one_host).map(|r| r.rank.to_string());
     let hosts = listed(hosts.collect());
@@ -78,23 +97,26 @@ mod tests {
         assert_eq!(missing(&of(&[0, 1, 2])), []);
         assert_eq!(missing(&of(&[2, 5, 6, u32::MAX])), [(0, 1), (3, 4), (7, u32::MAX - 1)]);
         assert_eq!(missing(&of(&[])), []);
-        assert_eq!(doubts(of(&[2, 1, 0])), [""; 0]);
+        assert_eq!(doubts(of(&[2, 1, 0]), ""), [""; 0]);
         assert_eq!(
-            doubts(of(&[3, 0])),
-            ["no trace of rank 1 to 2: the mean is that of the ranks shown"]
+            doubts(of(&[3, 0]), "others are there"),
+            ["no trace of rank 1 to 2: others are there"]
         );
         let far: Vec<u32> = (0..40).map(|n| 2 * n).collect();
-        assert!(doubts(of(&far))[0].contains("1, 3, 5, 7, 9, 11, 13, 15, others:"));
+        assert!(doubts(of(&far), "")[0].contains("1, 3, 5, 7, 9, 11, 13, 15, others:"));
     }
 
     #[test]
     fn doubled_ranks_are_told() {
         let two = Rank { rank: 0, one_host: true, traces: 2 };
-        assert_eq!(doubts(vec![two]), ["rank 0 is in 2 traces: are they of one job?"]);
+        assert_eq!(doubts(vec![two], ""), ["rank 0 is in 2 traces: are they of one job?"]);
+        let process = |host: &str, trace: &str| (0, host.to_owned(), trace.to_owned());
+        assert_eq!(gathered([process("h", "a"), process("h", "b"), process("h", "a")]), [two]);
         let hosts = Rank { rank: 0, one_host: false, traces: 2 };
         assert_eq!(
-            doubts(vec![hosts]),
+            doubts(vec![hosts], ""),
             ["more than one host has rank 0: are the traces of one job?"]
         );
+        assert_eq!(gathered([process("h", "a"), process("i", "b")]), [hosts]);
     }
 }

@@ -1,0 +1,84 @@
+//! Owns what is asked of a folder of tables before any engine: how many rows a table has, and which
+//! ranks there are. Refuses to answer queries.
+
+use super::schema::Table;
+use crate::ExportError;
+use clscope_io::input;
+use clscope_profile::report::ranks::{Rank, gathered};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use std::path::{Path, PathBuf};
+
+/// Partitions below a table's folder: its host and its rank.
+const LEVELS: u32 = 2;
+
+/// Parts of a table, in order of their paths.
+#[must_use]
+pub fn parts(folder: &Path, table: &str) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    below(&folder.join(table), 0, &mut out);
+    out.sort();
+    out
+}
+
+fn below(folder: &Path, level: u32, out: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        if path.is_dir() && level < LEVELS {
+            below(&path, level + 1, out);
+        } else if path.extension().is_some_and(|ending| ending == "parquet") && path.is_file() {
+            out.push(path);
+        }
+    }
+}
+
+fn reader(path: &Path) -> Result<SerializedFileReader<std::fs::File>, ExportError> {
+    let file = input::open_inside(path).map_err(|error| unread(path, error.into()))?;
+    SerializedFileReader::new(file).map_err(|source| unread(path, source))
+}
+
+/// Whether a table that was written has no row.
+///
+/// # Errors
+/// If a part cannot be read.
+pub fn is_empty(folder: &Path, table: &Table) -> Result<bool, ExportError> {
+    let parts = parts(folder, table.name);
+    for part in &parts {
+        if reader(part)?.metadata().file_metadata().num_rows() > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(!parts.is_empty())
+}
+
+/// The ranks of a folder's table of processes, with what is to be said of them: traces of one name
+/// that were exported apart are two.
+///
+/// # Errors
+/// If a part cannot be read.
+pub fn ranks(folder: &Path) -> Result<Vec<Rank>, ExportError> {
+    let mut processes = Vec::new();
+    for part in parts(folder, "processes") {
+        for row in reader(&part)?.get_row_iter(None).map_err(|source| unread(&part, source))? {
+            let row = row.map_err(|source| unread(&part, source))?;
+            let Some(Field::Int(rank)) = field(&row, "rank") else { continue };
+            let text = |name: &str| match field(&row, name) {
+                Some(Field::Str(text)) => text.clone(),
+                _ => String::new(),
+            };
+            let process = text("process");
+            let trace = process.rsplit_once('/').map_or("", |(trace, _)| trace);
+            let trace = format!("{}/{trace}", part.display());
+            processes.push((rank.unsigned_abs(), text("host"), trace));
+        }
+    }
+    Ok(gathered(processes))
+}
+
+fn unread(path: &Path, source: parquet::errors::ParquetError) -> ExportError {
+    ExportError::Unread { path: path.to_owned(), source }
+}
+
+fn field<'r>(row: &'r Row, name: &str) -> Option<&'r Field> {
+    row.get_column_iter().find(|(column, _)| *column == name).map(|(_, field)| field)
+}
