@@ -1,5 +1,7 @@
-"""notice.py CARGO: prints the licences of all crates that are linked into clscope, each text once."""
+"""notice.py CARGO: prints the licences of all crates that are linked into clscope, and of Rust's standard library with
+its own dependencies, each text once."""
 
+import html.parser
 import json
 import pathlib
 import subprocess
@@ -10,6 +12,57 @@ HERE = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = ["clscope", "clscope-cli"]
 #: Names of files with terms.
 TERMS = ("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")
+
+class StandardLibrary(html.parser.HTMLParser):
+    """Reads the page of notices that comes with the toolchain: what it says, and under which heading each text is."""
+
+    def __init__(self):
+        super().__init__()
+        self.said, self.texts, self.heading, self.open = [], [], "", []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        if tag == "h3":
+            self.heading = ""
+        elif tag == "pre":
+            name = self.heading.lstrip(" \N{PACKAGE}").strip()
+            self.texts.append([f"{name} of Rust's standard library", ""])
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if "pre" in self.open:
+            self.texts[-1][1] += data
+        elif "body" in self.open:
+            if "h3" in self.open:
+                self.heading += data
+            self.said.append(data)
+
+    def prose(self):
+        lines = (" ".join(line.split()) for line in "".join(self.said).splitlines())
+        return "\n".join(line for line in lines if line)
+
+
+def standard_library():
+    """The notices of the standard library: rustup brings them with the component rust-docs or rustc, Debian as a text."""
+    sysroot = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
+    page = pathlib.Path(sysroot) / "share/doc/rust/COPYRIGHT-library.html"
+    if page.is_file():
+        read = StandardLibrary()
+        read.feed(page.read_text())
+        return read.prose(), [(name, tidy(text)) for name, text in read.texts]
+    found = sorted(pathlib.Path("/usr/share/doc").glob("libstd-rust-*/copyright"))
+    if not found:
+        sys.exit(f"notice.py: no notices of Rust's standard library, which is linked in: neither {page} nor "
+                 "/usr/share/doc/libstd-rust-*/copyright; package with the toolchain of rustup or Debian")
+    return tidy(found[-1].read_text()), []
+
+
+def tidy(text):
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip()
+
 
 cargo = sys.argv[1]
 platform = subprocess.run(
@@ -47,7 +100,10 @@ for crate in crates:
         sys.exit(f"notice.py: {name} names no licence: look at {folder}")
     print(f"  {name}: {terms}")
     for file in files:
-        text = "\n".join(line.rstrip() for line in file.read_text(errors="replace").splitlines()).strip()
-        texts.setdefault(text, []).append(name)
+        texts.setdefault(tidy(file.read_text(errors="replace")), []).append(name)
+said, of_library = standard_library()
+for name, text in of_library:
+    texts.setdefault(text, []).append(name)
+print(f"\nIt contains Rust's standard library, of which its authors say:\n\n{said}")
 for text, names in sorted(texts.items(), key=lambda item: item[1]):
     print(f"\n{'=' * 78}\n{', '.join(dict.fromkeys(names))}\n{'=' * 78}\n\n{text}")

@@ -21,11 +21,20 @@ Tables with a row for each event are Parquet files; reading them needs one of Du
 PyArrow (``clscope[arrow]``) or Polars (``clscope[polars]``). Plots need matplotlib (``clscope[plot]``).
 """
 
+from importlib import metadata
+
 from ._command import Error, MissingPackage
 from ._live import Live, live
 from ._run import Run, diff, open, record
 from ._table import Rows, Table, View
 
 __all__ = [
-    "Error", "Live", "MissingPackage", "Rows", "Run", "Table", "View", "diff", "live", "open", "record",
+    "Error", "Live", "MissingPackage", "Rows", "Run", "Table", "View", "__version__", "diff", "live", "open", "record",
 ]
+
+try:
+    __version__: str = metadata.version("clscope")
+    """The version of the package, which is that of the command."""
+except metadata.PackageNotFoundError:
+    # The module of a source tree, which nothing has installed.
+    __version__ = "0+source"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from . import _bridges, _command, _plot
 from ._command import Error, Path
 from ._live import interval_of
-from ._table import Row, Rows, Table, package
+from ._table import Row, Rows, Table, connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,7 +37,7 @@ class Run:
         """Of the application, where this program recorded it."""
         self._options = _command.options(options)
         self._report: Optional[Dict[str, Any]] = None
-        self._folder: Optional["tempfile.TemporaryDirectory[str]"] = None
+        self._folder: Optional[str] = None
         self._written: List[str] = []
 
     def __repr__(self) -> str:
@@ -138,8 +140,10 @@ class Run:
 
     def _exported(self, *tables: str) -> str:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="clscope-")
-        folder = os.path.join(self._folder.name, "data")
+            self._folder = tempfile.mkdtemp(prefix="clscope-")
+            # It goes with the run, or with the last relation that reads it.
+            weakref.finalize(self, shutil.rmtree, self._folder, True)
+        folder = os.path.join(self._folder, "data")
         missing = [table for table in tables if table not in self._written]
         if missing:
             names = "--tables=" + ",".join(missing)
@@ -154,14 +158,16 @@ class Run:
         _command.run(["export", "parquet", "-o", target, *self._options, "--", *self.traces])
 
     def sql(self, query: str) -> "duckdb.DuckDBPyRelation":
-        """A query of DuckDB, to which every table is known by its name. Needs ``clscope[sql]``."""
-        engine = package("duckdb", "sql")
-        connection = engine.connect()
+        """A query of DuckDB, to which every table is known by its name. Needs ``clscope[sql]``.
+
+        The relation reads when it is asked for rows, and keeps the tables for as long as it lives, also
+        when this run is gone."""
+        asked = connection(lambda: self._exported())
         wanted = [name for name in TABLES if name in query]
         self._exported(*wanted)
         for name in wanted:
-            connection.read_parquet(self.table(name).files(), hive_partitioning=True).create_view(name)
-        return connection.sql(query)
+            asked.read_parquet(self.table(name).files(), hive_partitioning=True).create_view(name)
+        return asked.sql(query)
 
     def html(self, path: Path) -> None:
         """Writes the report as one page."""

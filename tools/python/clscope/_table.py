@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import html
 import importlib
 import os
+import shutil
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Sequence
 
 from ._command import MissingPackage
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 Row = Dict[str, Any]
+
+#: Rows that are shown of something in a terminal and in a notebook.
+SHOWN, SHOWN_HTML = 10, 50
+#: Characters of one cell in a terminal.
+CELL = 40
 
 #: Tables whose files lie in ``host=H/rank=R``.
 PARTITIONED = ("commands", "calls", "waits")
@@ -38,6 +45,55 @@ def installed(name: str) -> bool:
     except ImportError:
         return False
     return True
+
+
+#: What relations may still read where a connection cannot keep it.
+KEPT: List[Callable[[], object]] = []
+
+
+def connection(kept: Callable[[], object]) -> "duckdb.DuckDBPyConnection":
+    """A connection of DuckDB that keeps what ``kept`` refers to for as long as it lives itself, and with it
+    every relation that was made from it: files of a run must not go while somebody may read them."""
+    made: "duckdb.DuckDBPyConnection" = package("duckdb", "sql").connect()
+    if installed("numpy"):
+        # What a function refers to is all that a connection keeps.
+        made.create_function("clscope_keeps", lambda: str(kept()), [], "VARCHAR")
+    else:
+        # DuckDB has no functions then: the files stay until the program ends.
+        KEPT.append(kept)
+    return made
+
+
+def shown(value: Any) -> str:
+    """A value for people: figures with six digits, ``-`` for what is not known, no control characters."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+
+
+def text_table(rows: Sequence[Row], more: int, width: int) -> str:
+    """Rows as aligned text of so many characters: columns that do not fit are named below."""
+    columns = list(rows[0])
+    cells = {name: [shown(row.get(name)) for row in rows] for name in columns}
+    cut = {n: [c if len(c) <= CELL else c[: CELL - 3] + "..." for c in of] for n, of in cells.items()}
+    right = {n: not any(isinstance(row.get(n), str) for row in rows) for n in columns}
+    fitting: List[List[str]] = []
+    left = width
+    for name in columns:
+        size = max(len(cell) for cell in [name, *cut[name]])
+        left -= size + (2 if fitting else 0)
+        if left < 0 and fitting:
+            break
+        of = [name, *cut[name]]
+        fitting.append([cell.rjust(size) if right[name] else cell.ljust(size) for cell in of])
+    lines = ["  ".join(line).rstrip() for line in zip(*fitting)]
+    if more:
+        lines.append(f"and {more} more rows")
+    if len(fitting) < len(columns):
+        lines.append("and columns " + ", ".join(columns[len(fitting) :]))
+    return "\n".join(lines)
 
 
 class View:
@@ -86,7 +142,25 @@ class Rows(View):
         return package("polars", "polars").DataFrame(self._rows, infer_schema_length=None)
 
     def __repr__(self) -> str:
-        return f"<clscope rows: {len(self._rows)}>"
+        """The first rows, as wide as the terminal."""
+        if not self._rows:
+            return "<clscope rows: none>"
+        width = shutil.get_terminal_size((100, 24)).columns
+        return text_table(self._rows[:SHOWN], max(len(self._rows) - SHOWN, 0), width)
+
+    def _repr_html_(self) -> str:
+        """The first rows for a notebook."""
+        if not self._rows:
+            return "<p>no rows</p>"
+
+        def line(tag: str, of: Sequence[str]) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in of) + "</tr>"
+
+        names = list(self._rows[0])
+        body = [line("td", [shown(row.get(n)) for n in names]) for row in self._rows[:SHOWN_HTML]]
+        more = len(self._rows) - SHOWN_HTML
+        note = f"<p>and {more} more rows</p>" if more > 0 else ""
+        return f"<table><thead>{line('th', names)}</thead><tbody>{''.join(body)}</tbody></table>{note}"
 
 
 class Table(View):
@@ -102,9 +176,10 @@ class Table(View):
         return sorted(glob.glob(pattern, recursive=True))
 
     def duckdb(self) -> "duckdb.DuckDBPyRelation":
-        """A DuckDB relation, which reads what is asked of it and no more."""
-        engine = package("duckdb", "sql")
-        return engine.read_parquet(self.files(), hive_partitioning=True)
+        """A DuckDB relation, which reads what is asked of it and no more.
+
+        It, and what is made from it, keeps the files for as long as it lives."""
+        return connection(self._folder).read_parquet(self.files(), hive_partitioning=True)
 
     def arrow(self) -> "pyarrow.Table":
         engine = package("pyarrow", "arrow")
@@ -138,5 +213,14 @@ class Table(View):
             return int(self.arrow().num_rows)
         return int(self.duckdb().count("*").fetchall()[0][0])
 
+    def head(self, n: int = SHOWN) -> Rows:
+        """Its first rows; no more are read."""
+        if installed("duckdb"):
+            relation = self.duckdb().limit(n)
+            columns = list(relation.columns)
+            return Rows([dict(zip(columns, row)) for row in relation.fetchall()])
+        return Rows(self.rows()[:n])
+
     def __repr__(self) -> str:
-        return f"<clscope table {self.name}>"
+        """Its name: showing rows would write and read the table."""
+        return f"<clscope table {self.name}: .head(), .pandas(), .polars(), .arrow() or .duckdb() read it>"

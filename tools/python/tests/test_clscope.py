@@ -1,6 +1,7 @@
 """The package on a recording of a PyOpenCL application. Run by the end-to-end tests, with the command in PATH and
 PyOpenCL installed: python -m unittest discover tools/python/tests"""
 
+import gc
 import importlib.util
 import os
 import subprocess
@@ -9,7 +10,7 @@ import tempfile
 import unittest
 
 import clscope
-from clscope import Rows, _bridges, _plot
+from clscope import Rows, _bridges, _plot, _table
 
 APPLICATION = """
 import numpy as np
@@ -36,6 +37,21 @@ assert np.allclose(result, host * 2.0**20 * 3)
 def has(*packages):
     """Whether packages are installed that the module can do without."""
     return all(importlib.util.find_spec(name) for name in packages)
+
+
+class Shown(unittest.TestCase):
+    def test_wide_and_long_rows_say_what_they_leave_out(self):
+        rows = [{"name": "k\x1b" + "x" * 50, "ns": 10**n, "joules": None, "z" * 90: 1.0} for n in range(12)]
+        lines = _table.text_table(rows[:10], 2, 80).splitlines()
+        self.assertEqual(lines[0].split(), ["name", "ns", "joules"])
+        self.assertEqual(len(lines), 13)
+        self.assertTrue(lines[1].startswith("k\\x1bxx") and lines[1].endswith("..." + lines[1][40:]))
+        self.assertEqual(lines[-2:], ["and 2 more rows", "and columns " + "z" * 90])
+        self.assertTrue(all(len(line) <= 80 for line in lines[:-1]))
+        self.assertEqual(repr(Rows([])), "<clscope rows: none>")
+        hostile = Rows([{"name": "<script>"}])._repr_html_()
+        self.assertIn("&lt;script&gt;", hostile)
+        self.assertNotIn("<script>", hostile)
 
 
 class Recorded(unittest.TestCase):
@@ -87,6 +103,40 @@ class Recorded(unittest.TestCase):
         data = os.path.join(self.folder.name, "data")
         run.export(data)
         self.assertTrue(os.path.isdir(os.path.join(data, "commands")))
+
+    def test_relations_outlive_their_run(self):
+        if not has("duckdb"):
+            self.skipTest("DuckDB is not installed")
+
+        def relations():
+            run = clscope.open(self.run_.traces)
+            folder = os.path.dirname(run._exported("commands"))
+            return folder, [run.sql("FROM commands").filter("name = 'twice'"),
+                            run.commands().duckdb().filter("name = 'twice'")]
+
+        folder, made = relations()
+        gc.collect()
+        for relation in made:
+            self.assertEqual(len(relation.fetchall()), 20)
+        # Nothing is left when the last one is gone.
+        self.assertTrue(os.path.isdir(folder))
+        del relation, made
+        gc.collect()
+        self.assertFalse(os.path.exists(folder))
+
+    def test_rows_show_themselves(self):
+        lines = repr(self.run_.kernels()).splitlines()
+        self.assertEqual(lines[0].split()[:2], ["name", "device"])
+        self.assertEqual({line.split()[0] for line in lines[1:3]}, {"twice", "thrice"})
+        page = self.run_.kernels()._repr_html_()
+        self.assertIn("<th>total_ns</th>", page)
+        self.assertIn("<td>twice</td>", page)
+        self.assertIn(">-</td>", page)
+        self.assertIn("<clscope table commands: .head()", repr(self.run_.commands()))
+        self.assertEqual(len(self.run_.commands().head(3)), 3)
+
+    def test_the_version_is_the_packages(self):
+        self.assertRegex(clscope.__version__, r"^\d+(\.|\+source)")
 
     def test_frames_or_the_package_that_is_missing(self):
         for extra, method in [("pandas", "pandas"), ("polars", "polars"), ("arrow", "arrow")]:
