@@ -105,3 +105,23 @@ fn packages_of_the_library_crates_are_whole() {
         }
     }
 }
+
+/// What the packages carry as NOTICE.
+#[test]
+fn the_notice_has_the_terms_of_crates_and_of_the_standard_library() {
+    let mut command = Command::new("python3");
+    command.current_dir(root()).env("CARGO_NET_OFFLINE", "true").arg("tools/setup/notice.py");
+    command.arg(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let output = command.ended();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if told.contains("no notices of Rust's standard library") {
+        return clscope_tests::skip("the notices of Rust's standard library: no rust-docs", false);
+    }
+    assert!(output.status.success(), "{told}");
+    let notice = String::from_utf8(output.stdout).unwrap();
+    for part in
+        ["  serde_json ", "Rust's standard library, of which", "Permission is hereby granted"]
+    {
+        assert!(notice.contains(part), "{part}");
+    }
+}

@@ -46,6 +46,8 @@ fn sampled_commands_of_many_queues_have_a_time_by_rank() {
         let run = stage.program(Mode::Record, name, &python).arg(&script);
         let run = run.env("PYOPENCL_NO_CACHE", "1").env("XDG_CACHE_HOME", stage.path());
         let run = run.env("PMI_RANK", rank.to_string()).env("CLSCOPE_DEVICE_TIMING", "sample");
+        // Whatever timing costs here, most is left out.
+        let run = run.env("CLSCOPE_BUDGET", "0.1%");
         assert_eq!(run.run().success().stdout, "1600 1600\n");
     }
     let both = json(&stage, &["--by", "rank", names[0], names[1]]);
@@ -80,7 +82,9 @@ fn sampled_commands_of_many_queues_have_a_time_by_rank() {
     for (line, row) in lines[1..].iter().zip(rows) {
         assert_eq!(line[column("rank")], row["rank"].to_string());
         let ns: f64 = line[column("device_ns")].parse().unwrap();
-        assert_eq!(ns, number(&row["device_ns"]["value"]));
+        let want = number(&row["device_ns"]["value"]);
+        // The reader of JSON may differ in the last digit.
+        assert!((ns / want - 1.0).abs() < 1e-12, "{ns} of {want}");
         assert_eq!(line[column("launches")], "1600");
     }
     let run = stage.clscope(["report", "--by", "rank", "--format", "csv", "--section", "kernels"]);
@@ -126,10 +130,14 @@ fn joules_of_all_rows_are_those_of_the_table_of_energy() {
     let [row] = &report["places"]["rows"].as_array().unwrap()[..] else { panic!("{report}") };
     let device = &report["energy"]["devices"][0];
     let groups = device["groups"].as_array().unwrap();
-    // The only row has sums as they are, unless the floor is in them.
-    if groups.iter().any(|group| group["with_floor"] == true) {
-        let why = row["joules_absent"].as_str().unwrap();
-        assert!(row["joules"].is_null() && why.contains("floor"), "{row}");
+    // The only row has sums as they are, unless the floor is in them. A machine that is busy may
+    // leave too few readings of a class.
+    let unknown = |class: &Value| {
+        let group = class["group"].as_u64().map(|i| &groups[i as usize]);
+        class["joules"].is_null() && group.is_none_or(|group| group["with_floor"] == true)
+    };
+    if device["classes"].as_array().unwrap().iter().any(unknown) {
+        assert!(row["joules"].is_null() && row["joules_absent"].is_string(), "{row}");
         return;
     }
     let want: f64 = groups.iter().map(|group| number(&group["joules"]["value"])).sum();
