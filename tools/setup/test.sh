@@ -46,6 +46,15 @@ export CLSCOPE_TEST_PHOTOGRAPH=$face
 cd "$here"
 # Laws over random values: the same ones each time, so that what fails is a change and no rare case. Another seed finds more.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-20260101}
+export CLSCOPE_TEST_SKIPPED=$cache/skipped.txt
+rm -f "$CLSCOPE_TEST_SKIPPED"
+# Parts of tests for which this machine lacks something; printed whatever the outcome.
+print_skipped() {
+    [ -s "$CLSCOPE_TEST_SKIPPED" ] || return 0
+    say "not run on this machine:"
+    sort "$CLSCOPE_TEST_SKIPPED" | uniq -c
+}
+trap print_skipped EXIT
 if "$CARGO" nextest --version >/dev/null 2>&1; then
     "$CARGO" nextest run --workspace --no-fail-fast "$@"
     "$CARGO" test --workspace --doc --quiet

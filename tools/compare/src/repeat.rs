@@ -47,7 +47,12 @@ impl Spread {
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
         let sd = (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
         let mean = match sd {
-            Some(sd) => Interval::around(mean, t_975(n - 1.0) * sd / n.sqrt()),
+            Some(sd) => {
+                let half = t_975(n - 1.0) * sd / n.sqrt();
+                // Of times and joules, of which none is below 0: few runs leave a wide interval.
+                let low = if min >= 0.0 { (mean - half).max(0.0) } else { mean - half };
+                Interval::measured(mean, low, mean + half)
+            }
             None => Interval::measured(mean, f64::NEG_INFINITY, f64::INFINITY),
         };
         Some(Self { mean, sd, min, max, runs: values.len() })

@@ -9,6 +9,7 @@
 //! in 95 of 100 cases. Changes below [`FLOOR`] are never called one.
 
 use clscope_analysis::quantile::student;
+use clscope_profile::interval::Interval;
 use serde::Serialize;
 
 /// Relative standard deviation between runs that is assumed where it cannot be seen: of devices of
@@ -36,16 +37,31 @@ pub struct Sample {
 
 /// A relative change with its interval: 0.05 is five percent more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(into = "Interval")]
 pub struct Change {
     /// The change.
     pub value: f64,
     /// Lower end; not known where the runs are too few or too unlike to tell half from double.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end; likewise.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
+}
+
+impl From<Change> for Interval {
+    fn from(of: Change) -> Self {
+        Self::estimated(of.value, of.low, of.high)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Change {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Change".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Interval::json_schema(generator)
+    }
 }
 
 /// What a change is.

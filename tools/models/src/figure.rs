@@ -33,18 +33,53 @@ impl Evidence {
 
 /// A value with its 95 % interval. An end that is not known is infinite here and null in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(into = "Written")]
 pub struct Figure {
     /// The value.
     pub value: f64,
     /// Lower end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// What it rests on.
     pub evidence: Evidence,
+}
+
+// A figure as documents hold it: the shape of every figure with an interval in this project, and what
+// it rests on.
+/// A value with its 95 % interval.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Written {
+    /// The value.
+    value: f64,
+    /// Lower end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    low: f64,
+    /// Upper end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    high: f64,
+    /// Whether a model stands behind the value.
+    estimated: bool,
+    /// What it rests on.
+    evidence: Evidence,
+}
+
+impl From<Figure> for Written {
+    fn from(Figure { value, low, high, evidence }: Figure) -> Self {
+        Self { value, low, high, estimated: evidence == Evidence::Modelled, evidence }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Figure {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Figure".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
 }
 
 impl Figure {

@@ -4,7 +4,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-/// Says why a test, or a part of one, does not run here. What the set-up script installs is never
+/// Says why a test, or a part of one, does not run here, and adds it to the file that
+/// `CLSCOPE_TEST_SKIPPED` names, if it does. What the set-up script installs is never
 /// skipped there: it sets `CLSCOPE_TEST_STRICT`, and then a missing part is a failure.
 ///
 /// # Panics
@@ -16,6 +17,15 @@ pub fn skip(reason: &str, mended_by_setup: bool) {
         "not run, although the set-up was: {reason}"
     );
     eprintln!("skipped: {reason}");
+    // What passes has its output hidden: the script prints this list at its end.
+    if let Some(list) = std::env::var_os("CLSCOPE_TEST_SKIPPED") {
+        let at = std::panic::Location::caller();
+        let line = format!("{reason} ({}:{})\n", at.file(), at.line());
+        let written = std::fs::OpenOptions::new().create(true).append(true).open(&list);
+        written
+            .and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes()))
+            .unwrap_or_else(|e| eprintln!("cannot write {}: {e}", list.display()));
+    }
 }
 
 /// Whether `PATH` leads to a program of that name.
