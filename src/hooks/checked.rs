@@ -91,10 +91,18 @@ pub unsafe fn names_all(function: u16, count: u32, list: *const H) {
 pub unsafe fn waits(function: u16, count: u32, list: *const H) {
     stale::waits(function, count, list.is_null());
     if stale::looks() && !list.is_null() {
-        for at in 0..count as usize {
+        let mut null = None;
+        for at in 0..count {
             // SAFETY: the caller's promise.
-            let event = unsafe { list.add(at).read_unaligned() };
-            stale::named(function, Of::Event(event));
+            let event = unsafe { list.add(at as usize).read_unaligned() };
+            if event.is_null() {
+                null.get_or_insert(at);
+            } else {
+                stale::named(function, Of::Event(event));
+            }
+        }
+        if let Some(at) = null {
+            stale::waits_for_none(function, at);
         }
     }
 }

@@ -120,7 +120,11 @@ macro_rules! stand_ins {
                     }
                 }
                 // SAFETY: the application's own call, argument untouched.
-                unsafe { real($object) }
+                let code = unsafe { real($object) };
+                if code != 0 && recorded(S) {
+                    guard::protect((), || checked::place(id::$ends));
+                }
+                code
             }
         )*
         $(
@@ -409,6 +413,11 @@ stand_ins! {
     clGetEventProfilingInfo(of: H, name: u32, size: usize, value: P, written: P) -> i32, event(of) |code| ();
     clSetEventCallback(of: H, kind: i32, f: P, data: P) -> i32, event(of) |code| ();
     clSetUserEventStatus(of: H, status: i32) -> i32, event(of) |code| ();
+    clGetPlatformIDs(room: u32, list: *mut H, count: P) -> i32 |code| ();
+    clGetPlatformInfo(platform: H, name: u32, size: usize, value: P, written: P) -> i32 |code| ();
+    clGetDeviceIDs(platform: H, kind: u64, room: u32, list: *mut H, count: P) -> i32 |code| ();
+    clGetDeviceInfo(device: H, name: u32, size: usize, value: P, written: P) -> i32 |code| ();
+    clGetSupportedImageFormats(context: H, flags: u64, kind: u32, room: u32, formats: P, count: P) -> i32, names(context) |code| ();
     clGetMemObjectInfo(memory: H, name: u32, size: usize, value: P, written: P) -> i32, names(memory) |code| ();
     clSetMemObjectDestructorCallback(memory: H, f: P, data: P) -> i32, names(memory) |code| ();
     clGetPipeInfo(pipe: H, name: u32, size: usize, value: P, written: P) -> i32, names(pipe) |code| ();

@@ -125,3 +125,8 @@ pub fn waits(function: u16, count: u32, is_null: bool) {
         tell(function, detail::NAMES, place(function), [detail::NO_LIST, count.into(), 0]);
     }
 }
+
+/// A call is about to be made with a wait list whose event of this index is NULL.
+pub fn waits_for_none(function: u16, at: u32) {
+    tell(function, detail::NAMES, place(function), [detail::NULL_EVENT, at.into(), 0]);
+}

@@ -120,14 +120,14 @@ fn uneven(slot: usize, kernel: H, device: H) -> bool {
 fn refusal(allowed: &Allowed, at: &Launch) -> Option<String> {
     let (wanted, global) = (&at.wanted, &at.global);
     let shown = replace::shown;
-    if wanted.len() != global.len() {
+    let Some(wanted) = &replace::fitted(wanted, global.len()) else {
         return Some(format!(
             "{} has {} dimensions, the launch has {}",
             shown(wanted),
             wanted.len(),
             global.len()
         ));
-    }
+    };
     if let Some(required) = allowed.required {
         let whole: Vec<u64> = wanted.iter().copied().chain([1, 1]).take(3).collect();
         if whole != required {
@@ -181,7 +181,14 @@ mod tests {
             assert!(why.contains(part), "{why}");
         };
         assert_eq!(refused(&allowed, &[640, 480], &[64, 1]), None);
-        says(&[640], &[64, 1], "2 dimensions, the launch has 1");
+        says(&[640], &[64, 2], "64x2 has 2 dimensions, the launch has 1");
+        says(&[640], &[64, 1, 2], "3 dimensions, the launch has 1");
+        // The same work-group, whatever its number of dimensions.
+        assert_eq!(refused(&allowed, &[640], &[64, 1]), None);
+        assert_eq!(refused(&allowed, &[640], &[64, 1, 1]), None);
+        assert_eq!(refused(&allowed, &[640, 480], &[64]), None);
+        assert_eq!(refused(&allowed, &[640, 480, 2], &[8, 8]), None);
+        says(&[640, 480], &[7], "7x1 does not divide the global size 640x480");
         says(&[640, 480], &[32, 7], "does not divide the global size 640x480");
         says(&[640, 480], &[64, 8], "512 work-items, and the device takes 256");
         says(&[1, 1, 128], &[1, 1, 128], "more than the device takes, 256x256x64");

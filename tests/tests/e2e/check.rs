@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The rule that a fault of the fixture breaks; those of runtimes that check handles break another,
 /// too.
-const FAULTS: [(&str, &str); 38] = [
+const FAULTS: [(&str, &str); 39] = [
     ("never-released", "never-released"),
     ("event-never-released", "event-never-released"),
     ("event-unused", "event-unused"),
@@ -18,6 +18,7 @@ const FAULTS: [(&str, &str); 38] = [
     ("still-mapped", "still-mapped"),
     ("failed-call", "failed-call"),
     ("failed-query", "failed-query"),
+    ("failed-device-query", "failed-query"),
     ("failed-wait", "failed-wait"),
     ("unset-arguments", "unset-arguments"),
     ("redundant-wait", "redundant-wait"),
@@ -51,7 +52,7 @@ const FAULTS: [(&str, &str); 38] = [
     ("unmapped-host", "freed-in-use"),
 ];
 /// Faults that may end the process: what is wrong with the call is found all the same.
-const DEADLY: [(&str, &str, &str); 15] = [
+const DEADLY: [(&str, &str, &str); 17] = [
     ("released-twice", "use-after-release", "memory object that was released already"),
     ("released-kernel", "use-after-release", "clSetKernelArg names a kernel"),
     ("released-queue", "use-after-release", "clFlush names a command queue"),
@@ -66,7 +67,9 @@ const DEADLY: [(&str, &str, &str); 15] = [
     ("one-of-many", "use-after-release", "clSetKernelArg names a kernel"),
     ("many-twice", "use-after-release", "kernel that was released already"),
     ("migrated", "use-after-release", "clEnqueueMigrateMemObjects names a memory object"),
-    ("no-list", "failed-wait", "clEnqueueNDRangeKernel"),
+    ("no-list", "failed-wait", "a wait list of 1 that is NULL"),
+    ("null-event", "failed-wait", "a wait list whose event of index 0 is NULL"),
+    ("null-waited", "failed-wait", "a wait list whose event of index 0 is NULL"),
 ];
 
 fn document(text: &str) -> Value {
@@ -121,7 +124,7 @@ fn each_seeded_fault_is_found_and_what_is_none_is_not() {
                 found["findings"].as_array().unwrap().iter().find(|f| f["rule"] == rule).unwrap();
             assert_eq!(finding["count"], 1, "{fault}: {finding:#}");
             let place = finding["place"].as_str();
-            if fault != "failed-query" && rule != "use-after-release" {
+            if rule != "use-after-release" {
                 let place = place.unwrap_or_else(|| panic!("{fault} has no place: {finding:#}"));
                 assert!(place.contains("faults.c:"), "{fault}: {place}");
             }
@@ -273,6 +276,15 @@ fn a_trace_is_judged_afterwards_and_one_of_another_run_says_what_it_lacks() {
         ["data-race", "kernel produce writes what kernel consume reads", "faults.c:", "remedy:"]
     {
         assert!(told.stdout.contains(part), "{part}: {}", told.stdout);
+    }
+    // What a finding costs is said to be unknown where it is.
+    for (fault, cost) in [
+        ("event-unused", "cost not known"),
+        ("wait-before-blocking", "cost not known"),
+        ("blocking-write", "of host time"),
+    ] {
+        let text = stage.clscope(["check", "--", &app, fault]).run().stdout;
+        assert!(text.contains("(1 time, ") && text.contains(cost), "{text}");
     }
     let told = stage.clscope(["check", "without"]).run();
     assert_eq!(told.status.code(), Some(0), "{}", told.stdout);

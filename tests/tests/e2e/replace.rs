@@ -188,8 +188,8 @@ fn launches_have_the_work_group_size_or_the_reason() {
         let stage = Stage::new(runtime);
         let bare = run(&stage, Mode::Bare, "source", &[]).stdout;
         for mode in WAYS {
-            let with = run(&stage, mode, "source", &[("CLSCOPE_LOCAL", "tell=8x1,fixed=8x1")]);
-            assert_eq!(with.stdout, bare.replace("local 4002", "local 8001"), "{mode:?}");
+            let with = run(&stage, mode, "source", &[("CLSCOPE_LOCAL", "tell=8x2,fixed=8x1")]);
+            assert_eq!(with.stdout, bare.replace("local 4002", "local 8002"), "{mode:?}");
             let changes = report(&stage)["changes"].clone();
             let sizes = changes["local_sizes"].as_array().unwrap();
             let of = |kernel: &str| sizes.iter().find(|one| one["kernel"] == kernel).unwrap();
@@ -200,10 +200,10 @@ fn launches_have_the_work_group_size_or_the_reason() {
             // What was launched is what is recorded.
             let dump = stage.clscope(["dump", "t"]).run().success().stdout;
             let launched = |local: &str| dump.matches(&format!("global=8x8 local={local}")).count();
-            assert_eq!((launched("8x1"), launched("4x2")), (2, 1), "{dump}");
+            assert_eq!((launched("8x2"), launched("4x2")), (2, 1), "{dump}");
         }
         for (size, says) in
-            [("3x3", "does not divide"), ("8x1x1", "3 dimensions"), ("4096x8", "takes")]
+            [("3x3", "does not divide"), ("8x1x2", "3 dimensions"), ("4096x8", "takes")]
         {
             let with =
                 run(&stage, Mode::Record, "source", &[("CLSCOPE_LOCAL", &format!("tell={size}"))]);
@@ -212,6 +212,13 @@ fn launches_have_the_work_group_size_or_the_reason() {
             assert_eq!(one["launches"], 0, "{one:#}");
             let all = one["refused"].to_string();
             assert!(all.contains(says), "{size}: {all}");
+        }
+        // A size of 1 behind the others makes no other work-group: launches of one dimension, too.
+        for size in ["8", "8x1", "8x1x1"] {
+            let setting = ("CLSCOPE_LOCAL", format!("tell={size}"));
+            run(&stage, Mode::Record, "source", &[(setting.0, &setting.1)]);
+            let one = report(&stage)["changes"]["local_sizes"][0].clone();
+            assert_eq!((&one["launches"], &one["refused"]), (&3.into(), &Value::Array(vec![])));
         }
     }
 }
@@ -225,7 +232,7 @@ fn every_output_says_first_what_was_changed() {
     let options = ["record", "-f", "-o", "t", "--sensors", "off", "--replace"];
     let app = artifacts().fixture("asks_back").display().to_string();
     let replace = format!("tell={same}");
-    let all = options.iter().copied().chain([replace.as_str(), "--local", "tell=8x1", "--", &app]);
+    let all = options.iter().copied().chain([replace.as_str(), "--local", "tell=8x2", "--", &app]);
     let told = stage.clscope(all).run().success().stderr;
     assert!(told.contains("changed: replaced: tell by "), "{told}");
     assert!(!told.contains('\u{1b}'), "{told}");
@@ -233,9 +240,15 @@ fn every_output_says_first_what_was_changed() {
     let second = |text: &str| text.lines().nth(1).unwrap_or_default().to_owned();
     let text = shown(&["report", "t"]);
     assert!(second(&text).starts_with("  changed   replaced: tell by "), "{text}");
-    assert!(text.contains("local size of tell: 8x1 (2 launches; 1 launch not: "), "{text}");
+    assert!(text.contains("local size of tell: 8x2 (2 launches; 1 launch not: "), "{text}");
     assert!(!text.contains('\u{1b}'));
     assert!(shown(&["dump", "t"]).starts_with("changed: replaced: tell by "));
+    let check = ["check", "--fail-on", "none"];
+    let checked = |more: &[&str]| shown(&[&check, more].concat());
+    assert!(checked(&["t"]).starts_with("changed: replaced: tell by "));
+    let json: Value = serde_json::from_str(&checked(&["t", "--format", "json"])).unwrap();
+    assert_eq!(json["changed"].as_array().unwrap().len(), 2, "{json:#}");
+    assert!(!checked(&["plain"]).contains("changed"));
     let diff = shown(&["diff", "plain", "t"]);
     assert!(diff.starts_with("changed: new: local size of tell"), "{diff}");
     let diff: Value =

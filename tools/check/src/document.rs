@@ -18,6 +18,11 @@ pub struct Document {
     pub schema: &'static str,
     /// Trace directories.
     pub traces: Vec<String>,
+    /// What the run changed of its application on request (`record --replace`, `--append-options`,
+    /// `--local`), a sentence each: what was found is of the application so changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub changed: Vec<String>,
     /// Whether the run was recorded with `--check`: without it, data races are not looked for and
     /// places are known of enqueues alone.
     pub checked_run: bool,

@@ -6,7 +6,7 @@ use crate::rules::Rule;
 use crate::seen::Seen;
 use clscope_analysis::event::{Command, Outcome};
 use clscope_trace::Untimed;
-use clscope_trace::record::error_text;
+use clscope_trace::record::{detail, error_text};
 
 const DEVICE_NOT_FOUND: i32 = -1;
 const INVALID_KERNEL_ARGS: i32 = -52;
@@ -14,15 +14,31 @@ const INVALID_EVENT_WAIT_LIST: i32 = -57;
 const EXEC_STATUS_ERROR: i32 = -14;
 const PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
 
-/// A call that failed.
-pub fn call(seen: &Seen<'_>, to: &mut Findings) {
+/// What is wrong with a wait list, as it was told ahead of the call.
+pub fn wait_list([kind, value, _]: [u64; 3]) -> Option<String> {
+    match kind {
+        detail::NO_LIST => Some(format!("a wait list of {value} that is NULL")),
+        detail::NULL_EVENT => Some(format!("a wait list whose event of index {value} is NULL")),
+        _ => None,
+    }
+}
+
+/// A call that failed; `list`: what is wrong with its wait list, where that was told.
+pub fn call(seen: &Seen<'_>, list: Option<&str>, to: &mut Findings) {
     let code = seen.call.result;
     if code == 0 {
+        // Some runtimes pass over it.
+        if let Some(list) = list {
+            let text = format!("{} has {list}", seen.function);
+            let key = Key::new(Rule::FailedWait, text).at(seen.function, seen.place);
+            to.add(key, None, None);
+        }
         return;
     }
     let group = seen.definitions.function(seen.call.function).map_or("", |f| f.group.as_str());
     let rule = match (code, group) {
         (INVALID_KERNEL_ARGS, "enqueue") => Rule::UnsetArguments,
+        _ if list.is_some() => Rule::FailedWait,
         (INVALID_EVENT_WAIT_LIST | EXEC_STATUS_ERROR, _) => Rule::FailedWait,
         // clCreateContextFromType answers so whoever asks for a type that the platform lacks.
         (PROFILING_INFO_NOT_AVAILABLE | DEVICE_NOT_FOUND, _) | (_, "query") => Rule::FailedQuery,
@@ -33,6 +49,7 @@ pub fn call(seen: &Seen<'_>, to: &mut Findings) {
         Some(name) => format!("{} of the kernel {name} gave {}", seen.function, seen.error()),
         None => format!("{} gave {}", seen.function, seen.error()),
     };
+    let text = list.map_or_else(|| text.clone(), |list| format!("{text}: {list}"));
     let key = Key::new(rule, text).at(seen.function, seen.place);
     let arguments = seen.arguments();
     let subject = (!arguments.is_empty()).then_some(arguments);

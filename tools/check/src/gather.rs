@@ -13,6 +13,7 @@ use crate::waits::Waits;
 use clscope_analysis::event::{Event, Kept, Mark};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::IssueKind;
+use clscope_profile::changes::{Changes, recorded_changes};
 use clscope_profile::profile::View;
 use clscope_profile::programs::Code;
 use clscope_trace::record::{Detail, detail};
@@ -102,8 +103,9 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                 };
                 let place = sites.get(call.process, site).map(|site| site.name.as_str());
                 let seen = Seen { definitions, call, function: &function, place };
-                state.call(&seen);
                 let told = names.iter().filter(|told| told.function == call.function);
+                let list = told.clone().find_map(|told| failures::wait_list(told.values));
+                state.call(&seen, list.as_deref());
                 told.for_each(|told| state.told(&seen.at(), told.values));
             }
             Event::Command(command) => {
@@ -213,6 +215,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
     Document {
         schema: SCHEMA,
         traces,
+        changed: recorded_changes(trace).iter().flat_map(Changes::lines).collect(),
         checked_run,
         display_names: view.display_names(),
         ended_inside: inside,
@@ -237,7 +240,7 @@ impl Process {
         self.gap = Some(Gap { why: why.to_owned(), has_beginning: false });
     }
 
-    fn call(&mut self, seen: &Seen<'_>) {
+    fn call(&mut self, seen: &Seen<'_>, list: Option<&str>) {
         self.lifetimes.begins();
         let told = self.findings.takes(Rule::UseAfterRelease);
         let gone = seen.launched().filter(|_| told).is_some_and(|kernel| {
@@ -246,7 +249,7 @@ impl Process {
         });
         // What such a launch is refused for has been said.
         if !gone {
-            failures::call(seen, &mut self.findings);
+            failures::call(seen, list, &mut self.findings);
         }
         if let Some(object) = self.set.remove(&seen.call.thread.0) {
             self.lifetimes.used(&seen.at(), "argument", object, &mut self.findings);
@@ -277,19 +280,21 @@ impl Process {
     }
 
     /// What was told ahead of a call in which the process died.
-    fn died(&mut self, at: &At<'_>, definitions: &Definitions, [kind, id, _]: [u64; 3]) {
+    fn died(&mut self, at: &At<'_>, definitions: &Definitions, told: [u64; 3]) {
+        let [kind, id, _] = told;
         match kind {
             detail::OBJECT => self.lifetimes.named(at, id as u32, &mut self.findings),
             detail::EVENT => self.events.named(at, id as u32, &mut self.findings),
             detail::LAUNCHED => {
                 self.launched(at, id as u32, &definitions.kernel_name(id as u32));
             }
-            detail::NO_LIST => {
-                let text = format!("{} has a wait list of {id} that is NULL", at.function);
-                let key = Key::new(Rule::FailedWait, at.says(&text)).at(at.function, at.place);
-                self.findings.add(key, None, None);
+            _ => {
+                if let Some(list) = failures::wait_list(told) {
+                    let text = at.says(&format!("{} has {list}", at.function));
+                    let key = Key::new(Rule::FailedWait, text).at(at.function, at.place);
+                    self.findings.add(key, None, None);
+                }
             }
-            _ => {}
         }
     }
 

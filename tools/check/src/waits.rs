@@ -11,7 +11,6 @@ use std::collections::HashMap;
 /// A clFinish that the next command of its queue may make unneeded.
 struct Finish {
     place: Option<String>,
-    ns: u64,
 }
 
 /// What is known of the queues of one process.
@@ -49,7 +48,7 @@ impl Waits {
             self.finished.remove(&queue);
         } else {
             let place = seen.place.map(str::to_owned);
-            self.finished.insert(queue, Finish { place, ns });
+            self.finished.insert(queue, Finish { place });
         }
     }
 
@@ -64,7 +63,6 @@ impl Waits {
                 Key::new(Rule::WaitBeforeBlocking, text).at("clFinish", finish.place.as_deref());
             // The blocking command would have waited as long: what is lost is the second wait, which
             // is not known apart.
-            let _ = finish.ns;
             to.add(key, None, Some(format!("queue #{queue}")));
         }
         *self.outstanding.entry(queue).or_insert(0) += 1;

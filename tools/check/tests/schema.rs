@@ -36,6 +36,7 @@ fn documents_keep_to_the_schema_and_changed_ones_do_not() {
     let document = Document {
         schema: SCHEMA,
         traces: vec!["t.clscope".into()],
+        changed: vec!["local size of a: 8".into()],
         checked_run: true,
         display_names: Default::default(),
         ended_inside: vec![EndedInside {

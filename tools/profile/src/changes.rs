@@ -8,7 +8,7 @@ use clscope_analysis::event::Event;
 use clscope_analysis::input::{Definitions, Process};
 use clscope_names::{means, short};
 use clscope_trace::defs::{self, Geometry};
-use clscope_trace::replace::{Requests, nearest, shown};
+use clscope_trace::replace::{Requests, fitted, nearest, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -238,7 +238,10 @@ fn size_of<'t>(
     let mut alike = told.iter().filter(|one| one.global == global);
     // A later one of the same launch takes the place of an earlier one.
     let refused = alike.clone().rev().find(|one| one.asked == local && !one.refused.is_empty());
-    match alike.find(|one| one.wanted == local && one.refused.is_empty()) {
+    let is_wanted = |one: &defs::LocalSize| {
+        fitted(&one.wanted, local.len()).is_some_and(|wanted| wanted == local)
+    };
+    match alike.find(|one| is_wanted(one) && one.refused.is_empty()) {
         Some(one) => Some((*one, true)),
         None => refused.map(|one| (*one, false)),
     }

@@ -163,6 +163,15 @@ impl Requests {
     }
 }
 
+/// A work-group size as one of so many dimensions: 64 is 64x1 and 64x1x1. `None` where another size
+/// than 1 lies behind them.
+#[must_use]
+pub fn fitted(wanted: &[u64], dimensions: usize) -> Option<Vec<u64>> {
+    let beyond = wanted.get(dimensions..).unwrap_or_default();
+    let padded = wanted.iter().copied().chain([1; 3]).take(dimensions).collect();
+    beyond.iter().all(|size| *size == 1).then_some(padded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,9 @@ macro_rules! put {
 /// All findings, the worst first, each with its rule and remedy, and what could not be judged.
 pub fn render(of: &Document) -> String {
     let mut out = Page::default();
+    for text in &of.changed {
+        put!(out, "changed: {text}");
+    }
     for call in &of.ended_inside {
         put!(
             out,
@@ -64,8 +67,11 @@ fn word(of: Severity) -> &'static str {
 
 fn one(out: &mut Page, of: &Finding, several: bool) {
     let times = count(of.count, "time", "times");
-    let lost =
-        of.lost_ns.map_or_else(String::new, |ns| format!(", {} of host time", time(ns as f64)));
+    let lost = match of.lost_ns {
+        Some(ns) => format!(", {} of host time", time(ns as f64)),
+        None if of.severity == Severity::Performance => ", cost not known".to_owned(),
+        None => String::new(),
+    };
     let process = if several { format!("{}: ", of.process) } else { String::new() };
     put!(out, "  {process}{} ({times}{lost})", of.text);
     if let Some(place) = &of.place {

@@ -55,7 +55,8 @@ pub const PARAMETER: u32 = 10;
 /// What is worth knowing of the call that begins, should the process die in it: [`OBJECT`] and an
 /// id, or [`EVENT`] and its command's id, where the call names what the application has given back
 /// as often as it made and retained it; [`LAUNCHED`] and the kernel's id, of every launch;
-/// [`NO_LIST`] and the number of events of a wait list that is NULL. The place is the call's.
+/// [`NO_LIST`] and the number of events of a wait list that is NULL; [`NULL_EVENT`] and the index of
+/// the first event of a wait list that is NULL. The place is the call's.
 pub const NAMES: u32 = 11;
 /// The range that was told before it, by [`RANGE`], [`RANGE_TO`] or [`MEMORY`], is the first row of
 /// several: `rows of a slice | slices << 32`; bytes from row to row; bytes from slice to slice.
@@ -78,3 +79,5 @@ pub const EVENT: u64 = 2;
 pub const LAUNCHED: u64 = 3;
 /// Of [`NAMES`]: a wait list that is not there.
 pub const NO_LIST: u64 = 4;
+/// An event of a wait list is NULL.
+pub const NULL_EVENT: u64 = 5;
