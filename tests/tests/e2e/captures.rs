@@ -386,6 +386,35 @@ fn the_command_says_what_was_captured_and_what_was_not() {
     assert!(files(&merged) == files(&stage.trace("t").join("captures/mixed.2")));
 }
 
+/// A kernel of a binary, as of an application's program cache: the capture runs on its own device, and
+/// the command says so at once.
+#[test]
+fn captures_of_binaries_say_that_they_stay_on_their_device() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        // The first launch is of a kernel of source, the second of one of the same name of a binary.
+        let words = ["record", "--sensors", "off", "-o", "t", "--capture"];
+        let recorded = |launches: &str| {
+            let fixture = artifacts().fixture("faults");
+            let run = stage.clscope(words).args([launches, "-f", "--"]).arg(fixture);
+            run.arg("doubted-binary").run().success().stderr
+        };
+        let told = recorded("produce:1,2");
+        let line = |n: u32| {
+            let start = format!("clscope: captured: launch {n} of produce");
+            told.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{told}"))
+        };
+        assert!(line(2).ends_with("the program's binary alone, for this device and driver only)"));
+        assert!(!line(1).contains("binary"), "{told}");
+        assert!(told.contains("OPENCV_OPENCL_CACHE_ENABLE=0"), "{told}");
+        let capture = stage.trace("t").join("captures/produce.2");
+        let words = ["kernel", "--no-energy", "--repeat", "6"];
+        stage.clscope(words).arg(&capture).run().success();
+        let told = recorded("produce:1");
+        assert!(!told.contains("binary") && !told.contains("CACHE"), "{runtime:?}: {told}");
+    }
+}
+
 #[test]
 fn mistakes_are_refused_with_the_form_that_is_expected() {
     let stage = Stage::new(Runtime::Pocl);

@@ -131,6 +131,18 @@ impl Program {
         self.files.iter().filter(|file| file.include.is_none())
     }
 
+    /// Whether the device's binary is all there is of it: no other device runs it.
+    #[must_use]
+    pub fn is_binary_alone(&self) -> bool {
+        self.own_files().all(|file| file.language == "binary")
+    }
+
+    /// Whether the application made it from a binary, as of a cache of programs, which hides its text.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.origin == "binary" && self.is_binary_alone()
+    }
+
     /// Headers: the name by which the source includes each, and its file.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &ProgramFile)> {
         self.files.iter().filter_map(|file| Some((file.include.as_deref()?, file)))
@@ -144,6 +156,9 @@ pub struct Queue {
     /// Its properties: a number in hexadecimal, or names.
     pub properties: serde_json::Value,
 }
+
+/// How programs that are known to keep built programs are told not to use them.
+pub const CACHES: &str = "OpenCV: OPENCV_OPENCL_CACHE_ENABLE=0, PyOpenCL: PYOPENCL_NO_CACHE=1";
 
 /// What a memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -404,6 +404,27 @@ pub struct Watch<'w> {
     pub stop: &'w dyn Fn() -> bool,
 }
 
+/// The captured version. Where its program cannot be had on this device, a source that was given takes
+/// its place, and a note says so.
+fn base(stage: &Stage<'_>, wanted: &Wanted) -> Result<(Built, Option<String>), StageError> {
+    let why = match stage.build(Who::Captured, &wanted.base) {
+        Err(why @ (StageError::NoProgram { .. } | StageError::Elsewhere { .. })) => why,
+        built => return Ok((built?, None)),
+    };
+    let Some(recipe) = wanted.changed.as_ref() else { return Err(why) };
+    let Some((name, _)) = &recipe.source else { return Err(why) };
+    let note = format!(
+        "the captured program was not built here, so {name} stands in its place and is compared with nothing but what was captured: {}",
+        match &why {
+            StageError::Elsewhere { device, why, .. } =>
+                format!("{device} does not take the captured binary ({why})"),
+            StageError::NoProgram { why, .. } => why.clone(),
+            other => other.to_string(),
+        }
+    );
+    Ok((stage.build(Who::Captured, recipe)?, Some(note)))
+}
+
 /// Runs a capture on a device.
 ///
 /// # Errors
@@ -417,10 +438,10 @@ pub fn run(
     let Watch { progress, metering, stop } = watch;
     let launch = &capture.launch;
     let mut stage = Stage::new(device, capture, progress)?;
-    let base = stage.build(Who::Captured, &wanted.base)?;
+    let (base, instead) = base(&stage, wanted)?;
     let kinds = elements(launch, &base, &pointed(capture)?, &wanted.types)?;
     let has_ended = wanted.ended.iter().any(|ended| ended.who == Who::Other);
-    let recipe = wanted.changed.as_ref().filter(|_| !has_ended);
+    let recipe = wanted.changed.as_ref().filter(|_| !has_ended && instead.is_none());
     let changed = recipe.map(|recipe| stage.build(Who::Other, recipe)).transpose()?;
     let computed_base = computed(&stage, &base, &base.range)?;
     let captured = stage.after()?;
@@ -433,6 +454,7 @@ pub fn run(
     let is_written: Vec<bool> = captured.iter().map(Option::is_some).collect();
     drop(captured);
     let mut notes = notes(&stage, &device.facts);
+    notes.extend(instead);
     untyped(launch, &results, &mut notes);
     notes.extend(order);
     let mut document = Document {

@@ -48,6 +48,12 @@ impl Session {
 
     /// The device.
     #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The device.
+    #[must_use]
     pub fn facts(&self) -> &DeviceFacts {
         &self.device.facts
     }

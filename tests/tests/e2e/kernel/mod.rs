@@ -181,6 +181,48 @@ fn intermediate_language_runs_where_it_is_taken() {
     }
 }
 
+/// A binary is of one device and driver: what lacks elsewhere is said, and a source that is given
+/// stands in its place.
+#[test]
+fn binaries_of_another_device_need_a_source() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let mut made = saxpy(&stage.join("saxpy.1"));
+        made.launch["program"]["files"] = json!([]);
+        made.launch["program"]["origin"] = "binary".into();
+        let made = made.program("program.bin", "binary", b"no binary of this device");
+        let capture = made.write();
+        let told = [
+            "does not take the captured binary (",
+            "CL_INVALID_BINARY (-42)",
+            "which was made for D (P, driver 1): the capture has neither source nor SPIR-V",
+            "with --source FILE",
+            "OPENCV_OPENCL_CACHE_ENABLE=0, PyOpenCL: PYOPENCL_NO_CACHE=1",
+        ];
+        refused(&stage, &[&capture], &told);
+        std::fs::write(stage.join("own.cl"), SAXPY).unwrap();
+        let own = ["--source", "own.cl"];
+        let (found, code) = document(&stage, &capture, &own);
+        let base = &found["base"];
+        assert_eq!((code, &found["changed"]), (0, &Value::Null));
+        assert_eq!(
+            (&base["results"]["verdict"], &base["program"], &base["results"]["compared_with"]),
+            (&"same".into(), &"own.cl".into(), &"capture".into())
+        );
+        let notes = found["notes"].to_string();
+        assert!(notes.contains("own.cl stands in its place"), "{notes}");
+        refused(
+            &stage,
+            &[&[&capture[..]], &own[..], &["--fail-over", "3%"]].concat(),
+            &["--fail-over needs the captured version beside the other"],
+        );
+        // With a source beside it, it was the user who asked for the binary.
+        let capture = made.source(SAXPY).write();
+        refused(&stage, &[&capture, "--from", "binary"], &["leave out --from binary"]);
+        same(&stage, &capture, 1);
+    }
+}
+
 #[test]
 fn differences_are_told_to_the_element_and_in_ulps() {
     let stage = Stage::new(Runtime::Pocl);

@@ -5,7 +5,7 @@
 
 use super::{Args, DIFFERS, ENDED, metering::Metering};
 use crate::output::say;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clscope_capture::system;
 use clscope_launch::progress::{At, Ended};
 use clscope_launch::run::{RunError, Watch};
@@ -118,6 +118,12 @@ fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
             });
         }
     };
+    if args.version.fail_over.is_some() && document.changed.is_none() && document.ended.is_empty() {
+        bail!(
+            "--fail-over needs the captured version beside the other, and its program cannot be had on {}: leave it out",
+            device.facts.name
+        );
+    }
     super::write(args, &document)?;
     let is_bad = super::is_bad(&document, args.version.fail_over);
     let has_ended = !document.ended.is_empty() || !document.results().overruns.is_empty();

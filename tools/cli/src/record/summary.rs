@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::output::{count, shown_path};
+use clscope_launch::Capture;
+use clscope_launch::capture::{CACHES, Program};
 use clscope_profile::captures::Captures;
 use clscope_profile::contents::{Contents, Repeated};
 use clscope_profile::names::{Form, Names};
@@ -15,22 +17,36 @@ const MOST: usize = 8;
 pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
     let mut out = Vec::new();
     let mut first = None;
+    let mut cached = false;
     let kernels = of.captured.iter().map(|one| &one.kernel);
     let names = Names::new(kernels.chain(of.refused.iter().map(|one| &one.kernel)).map(|k| &**k));
     let shown = |kernel: &str| names.shown(kernel, Form::Short).to_owned();
     for one in of.captured.iter().filter(|one| is_capture_folder(&one.folder)) {
-        let folder = shown_path(&trace.join(CAPTURES).join(&one.folder)).to_string();
+        let path = trace.join(CAPTURES).join(&one.folder);
+        let folder = shown_path(&path).to_string();
         if out.len() < MOST {
             let (kernel, launch) = (shown(&one.kernel), one.launch);
+            // What cannot be opened is told of where it is used.
+            let program = Capture::open(&path).ok().map(|c| c.launch.program);
+            let alone = program.as_ref().is_some_and(Program::is_binary_alone);
+            cached |= program.as_ref().is_some_and(Program::is_cached);
             out.push(format!(
-                "captured: launch {launch} of {kernel}: {folder} ({})",
-                size(one.bytes)
+                "captured: launch {launch} of {kernel}: {folder} ({}{})",
+                size(one.bytes),
+                if alone {
+                    "; the program's binary alone, for this device and driver only"
+                } else {
+                    ""
+                }
             ));
         }
         first.get_or_insert(folder);
     }
     let more = |all: usize| (all > MOST).then(|| format!("and {} more", all - MOST));
     out.extend(more(of.captured.len()).map(|more| format!("captured: {more}")));
+    out.extend(cached.then(|| {
+        format!("to capture source too, record without the application's program cache ({CACHES})")
+    }));
     let refused = of.refused.iter().take(MOST);
     out.extend(
         refused.map(|one| {

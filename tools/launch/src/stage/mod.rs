@@ -6,11 +6,12 @@ mod guard;
 mod places;
 mod sizes;
 
-use crate::capture::{self, Given, Launch, Memory, MemoryKind};
+use crate::capture::{self, CACHES, Given, Launch, Memory, MemoryKind};
 use crate::element::bytes_of_hex;
 use crate::order;
 use crate::progress::{At, Step, Who};
 use crate::read::{Capture, CaptureError};
+use crate::run::is_of;
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
 use clscope_opencl::{Sampler, Session, Svm};
 use std::cell::{Cell, RefCell};
@@ -70,6 +71,22 @@ pub enum StageError {
         form: String,
         /// Why.
         why: String,
+        /// What to do.
+        next: String,
+    },
+    /// The captured binary is of another device or driver.
+    #[error(
+        "{device} does not take the captured binary ({why}), which was made for {of}: {lack}; {next}"
+    )]
+    Elsewhere {
+        /// The device.
+        device: String,
+        /// The device's words: in the sentence above, and so no source beneath it.
+        why: Box<ClError>,
+        /// The device that it was captured on, with its driver.
+        of: String,
+        /// What the capture has not.
+        lack: String,
         /// What to do.
         next: String,
     },
@@ -453,9 +470,49 @@ impl<'c> Stage<'c> {
         let program = match form {
             Form::Source => self.built(&name, &text_of(&bytes), options)?,
             Form::Il => self.session.build_il(&name, &bytes, options)?,
-            Form::Binary => self.session.load(&name, &bytes, options)?,
+            Form::Binary => self
+                .session
+                .load(&name, &bytes, options)
+                .map_err(|error| self.of_elsewhere(error, takes_il))?,
         };
         Ok((name, form, program, order::atomics(form, &bytes)))
+    }
+
+    /// Why a captured binary was not taken: on another device than its own, what the capture lacks to
+    /// be run there.
+    fn of_elsewhere(&self, why: ClError, takes_il: bool) -> StageError {
+        let (launch, here) = (&self.capture.launch, &self.session.device().facts);
+        if is_of(launch, here) {
+            return why.into();
+        }
+        let has = |form: Form| launch.program.own_files().any(|f| f.language == form.language());
+        let (source, il) = (has(Form::Source), has(Form::Il));
+        let (lack, next) = if source || (il && takes_il) {
+            (
+                "that is all of it that was to be used".to_owned(),
+                "leave out --from binary".to_owned(),
+            )
+        } else {
+            let lack = match (il, &launch.program.missing) {
+                (true, _) => "the capture has no source, and the device takes no SPIR-V".to_owned(),
+                (false, Some(missing)) => {
+                    format!("the capture has neither source nor SPIR-V ({missing})")
+                }
+                (false, None) => "the capture has neither source nor SPIR-V".to_owned(),
+            };
+            let next = "name that device with --device, or the kernel's source with --source FILE";
+            let again = match launch.program.is_cached() {
+                true => {
+                    format!(", or capture again without the application's program cache ({CACHES})")
+                }
+                false => String::new(),
+            };
+            (lack, format!("{next}{again}"))
+        };
+        let (of, platform) = (&launch.device, &launch.platform.name);
+        let of = format!("{} ({platform}, driver {})", of.name, of.driver);
+        let why = Box::new(why);
+        StageError::Elsewhere { device: here.name.clone(), why, of, lack, next }
     }
 
     /// Builds a source with the captured headers.
