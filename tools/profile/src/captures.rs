@@ -89,7 +89,7 @@ impl Captures {
             let shown = |id: u32| d.kernel_name(id).into_owned();
             out.process(&process.label, &d.process.settings, kernels, &d.captures, shown);
         }
-        out.finish()
+        out.finish(None)
     }
 }
 
@@ -112,8 +112,13 @@ pub struct Collector {
     asked: Vec<values::Capture>,
     /// Launches that were captured or refused, by recorded names.
     met: Vec<(String, u64)>,
+    /// Recorded names of kernels by process and id.
+    kernels: BTreeMap<(String, u32), String>,
     out: Captures,
 }
+
+/// Launches of each kernel, by process and id, as far as they were counted.
+pub type Launches = BTreeMap<(String, u32), u64>;
 
 impl Collector {
     /// Takes up one process: its settings, its kernels by recorded names, and its captures. `shown`
@@ -128,6 +133,8 @@ impl Collector {
     ) {
         let kernels: BTreeMap<u32, String> = kernels.collect();
         self.names.extend(kernels.values().cloned());
+        let of_process = kernels.iter().map(|(id, name)| ((label.to_owned(), *id), name.clone()));
+        self.kernels.extend(of_process);
         let asked = given
             .iter()
             .find_map(|s| s.strip_prefix(settings::CAPTURE)?.strip_prefix('='))
@@ -174,32 +181,65 @@ impl Collector {
         }
     }
 
-    /// Ends: what was asked for and never came is told.
+    /// Ends: what was asked for and never came is told, with the launches that there were where they
+    /// were all counted.
     #[must_use]
-    pub fn finish(mut self) -> Captures {
+    pub fn finish(mut self, counted: Option<&Launches>) -> Captures {
         for asked in std::mem::take(&mut self.asked) {
-            let of_it = |name: &str| clscope_names::means(&asked.pattern, name);
+            let pattern = &asked.pattern;
+            let of_it = |name: &str| clscope_names::means(pattern, name);
             if !self.names.iter().any(|name| of_it(name)) {
                 let names: Vec<String> = self.names.iter().map(|name| short(name)).collect();
-                let near = nearest(&asked.pattern, names.iter().map(String::as_str), NEAREST);
+                let near = nearest(pattern, names.iter().map(String::as_str), NEAREST);
                 let there = match near.is_empty() {
                     true => "the application made none".to_owned(),
                     false => format!("nearest are {}", near.join(", ")),
                 };
-                let pattern = &asked.pattern;
                 self.out.unmet.push(format!("no kernel has the name {pattern}: {there}"));
                 continue;
             }
-            for launch in &asked.launches {
-                if !self.met.iter().any(|(name, n)| of_it(name) && (*n >= *launch || *n == 0)) {
-                    let times = if *launch == 1 { "once" } else { &format!("{launch} times") };
-                    let pattern = &asked.pattern;
-                    self.out.unmet.push(format!("{pattern} was not launched {times}"));
+            let came =
+                |n: u64| self.met.iter().any(|(name, of)| of_it(name) && (*of >= n || *of == 0));
+            let mut absent: Vec<u64> =
+                asked.launches.iter().copied().filter(|n| !came(*n)).collect();
+            absent.sort_unstable();
+            let Some(&first) = absent.first() else { continue };
+            // Of an application that was seen in part the count is not what the recorder counted.
+            let most =
+                counted.map(|all| self.most(all, of_it)).filter(|most| (1..first).contains(most));
+            self.out.unmet.push(match most {
+                Some(most) => {
+                    let times = if most == 1 { "launch" } else { "launches" };
+                    format!("{} of {pattern} never came: it had {most} {times}", runs(&absent))
                 }
-            }
+                None => format!("{} of {pattern} never came", runs(&absent)),
+            });
         }
         self.out
     }
+
+    /// Launches of a name in one process, the most of all such.
+    fn most(&self, counted: &Launches, of_it: impl Fn(&str) -> bool) -> u64 {
+        let mut all: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (key, name) in self.kernels.iter().filter(|(_, name)| of_it(name)) {
+            *all.entry((&key.0, name)).or_default() += counted.get(key).copied().unwrap_or(0);
+        }
+        all.into_values().max().unwrap_or(0)
+    }
+}
+
+/// Numbers of launches in order, for people: `launches 3, 7 to 13`.
+fn runs(sorted: &[u64]) -> String {
+    let parts: Vec<String> = sorted
+        .chunk_by(|a, b| a.checked_add(1) == Some(*b))
+        .filter_map(|run| match run {
+            [only] => Some(only.to_string()),
+            [first, .., last] => Some(format!("{first} to {last}")),
+            [] => None,
+        })
+        .collect();
+    let word = if sorted.len() == 1 { "launch" } else { "launches" };
+    format!("{word} {}", parts.join(", "))
 }
 
 /// The captures in a trace directory, whole ones alone: name and folder. None where there is no folder
@@ -254,11 +294,15 @@ mod tests {
     }
 
     fn of(asked: &str, captures: &[defs::Capture]) -> Captures {
+        counted(asked, captures, None)
+    }
+
+    fn counted(asked: &str, captures: &[defs::Capture], launches: Option<&Launches>) -> Captures {
         let mut out = Collector::default();
         let kernels = [(1, "gemm".to_owned()), (2, "copy".to_owned())];
         let given = [format!("{}={asked}", settings::CAPTURE)];
         out.process("t/1-0", &given, kernels.into_iter(), captures, |id| format!("k{id}"));
-        out.finish()
+        out.finish(launches)
     }
 
     #[test]
@@ -295,9 +339,33 @@ mod tests {
         let found = of("gem,c*:1,7", &[capture(2, 1, "")]);
         assert_eq!(
             found.unmet,
-            ["no kernel has the name gem: nearest are gemm, copy", "c* was not launched 7 times"]
+            ["no kernel has the name gem: nearest are gemm, copy", "launch 7 of c* never came"]
         );
         assert_eq!(found.captured.len(), 1);
         assert!(of("", &[]).is_empty());
+    }
+
+    #[test]
+    fn launches_that_never_came_are_told_with_those_that_did() {
+        let launches = |n| Launches::from([(("t/1-0".to_owned(), 1), n)]);
+        let told = |asked: &str, n: u64| {
+            let met = [capture(1, 3, "")];
+            counted(asked, &met, Some(&launches(n))).unmet.join("; ")
+        };
+        let seven = "gemm:3,13,7,8,9,10,11,12";
+        assert_eq!(told(seven, 6), "launches 7 to 13 of gemm never came: it had 6 launches");
+        assert_eq!(
+            told("gemm:7,9,10", 6),
+            "launches 7, 9 to 10 of gemm never came: it had 6 launches"
+        );
+        assert_eq!(told("gemm:3", 6), "");
+        assert_eq!(told("copy:1,2", 6), "launches 1 to 2 of copy never came");
+        // A count that contradicts what was captured is none.
+        assert_eq!(told("gemm:7", 9), "launch 7 of gemm never came");
+        // Another process does not add to it.
+        let mut all = launches(2);
+        all.insert(("t/2-0".to_owned(), 1), 9);
+        let one = counted("gemm:4", &[], Some(&all)).unmet;
+        assert_eq!(one, ["launch 4 of gemm never came: it had 2 launches"]);
     }
 }

@@ -2,7 +2,7 @@
 //! recorder warned of. Refuses to analyse: see [`crate::report`].
 #![forbid(unsafe_code)]
 
-use crate::captures::{self, Captures, Collector};
+use crate::captures::{self, Captures, Collector, Launches};
 use crate::map;
 use clscope_io::input::open_inside;
 use clscope_trace::defs::{Def, Defs, Replay};
@@ -95,6 +95,9 @@ pub fn contents(directory: &Path) -> Contents {
     found.calls = small.then_some(0);
     // Blocks of a process in segments, so that a ring's copy is not counted again.
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
+    // A part of a recording has fewer launches than the application made.
+    let mut launches = Launches::new();
+    let mut whole = small;
     for (name, role) in files.into_iter().filter(|(name, _)| length(name) > 0) {
         let (kind, process) = match role {
             Role::Defs(stem) => (FileKind::Defs, stem),
@@ -121,6 +124,7 @@ pub fn contents(directory: &Path) -> Contents {
                 continue;
             }
         };
+        let mut counts = BTreeMap::new();
         match kind {
             FileKind::Defs => found.add_defs(bytes, &header, &process, &mut captures),
             FileKind::Ring => {
@@ -129,21 +133,42 @@ pub fn contents(directory: &Path) -> Contents {
                     if !ring.block.payload.is_empty()
                         && seen.insert((process.clone(), ring.block.thread, ring.block.sequence))
                     {
-                        ring.block.records().for_each(|(_, record)| found.add_record(&record));
+                        for (_, record) in ring.block.records() {
+                            found.add_record(&record);
+                            whole &= count_launch(&mut counts, &record);
+                        }
                     }
                 }
             }
             _ => {
                 for block in Blocks::new(bytes) {
                     if seen.insert((process.clone(), block.thread, block.sequence)) {
-                        block.records().for_each(|(_, record)| found.add_record(&record));
+                        for (_, record) in block.records() {
+                            found.add_record(&record);
+                            whole &= count_launch(&mut counts, &record);
+                        }
                     }
                 }
             }
         }
+        for (kernel, n) in counts {
+            *launches.entry((process.clone(), kernel)).or_default() += n;
+        }
     }
-    found.captures = captures.finish();
+    whole &= found.dropped == 0 && found.unreadable.is_empty();
+    found.captures = captures.finish(whole.then_some(&launches));
     found
+}
+
+/// Counts a launch by its kernel; whether the application's launches go on being recorded.
+fn count_launch(counts: &mut BTreeMap<u32, u64>, record: &Record<'_>) -> bool {
+    if let Record::Command(c) = record
+        && c.result == 0
+        && c.kind.is_kernel()
+    {
+        *counts.entry(c.object).or_default() += 1;
+    }
+    !matches!(record, Record::Paused(_))
 }
 
 /// Bytes of all files in a directory.
