@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-packages ca-certificates gcc libc6-dev binutils strace pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers \
+packages openmpi-bin ca-certificates gcc libc6-dev binutils strace pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers \
     clinfo clpeak oclgrind clang-15 llvm-spirv-15 python3 python3-venv python3-opencv opencv-data util-linux
 find_cargo
 

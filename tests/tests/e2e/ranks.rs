@@ -1,8 +1,9 @@
 //! Rows by rank and host: their times are the report's, their joules those of the table of energy,
 //! and every form of output has them all.
 
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_tests::{Mode, Run, Runtime, Stage, artifacts, skip};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 use crate::energy::{emulated, number};
 use crate::real_apps::given;
@@ -146,4 +147,65 @@ fn joules_of_all_rows_are_those_of_the_table_of_energy() {
     assert!(row["joules_absent"].is_null());
     let text = stage.clscope(["report", "--by", "host", "t.clscope"]).run().success().stdout;
     assert!(!text.contains("are not known"), "{text}");
+}
+
+/// Two ranks on each of two hosts: names by UTS namespaces, the second with clocks of its own.
+const HOSTS: &str = r#"#!/bin/sh
+if [ "$OMPI_COMM_WORLD_RANK" -ge 2 ]; then
+    exec unshare --uts --time --monotonic 5000 --boottime 7000 sh -c 'hostname node1; exec "$@"' sh "$@"
+fi
+exec unshare --uts sh -c 'hostname node0; exec "$@"' sh "$@"
+"#;
+
+#[test]
+fn ranks_of_mpirun_on_hosts_with_other_clocks_are_one_job() {
+    if !clscope_testing::need::installed("mpirun") {
+        return skip("mpirun: the package openmpi-bin brings it", true);
+    }
+    let stage = Stage::new(Runtime::Pocl);
+    let script = stage.join("on_a_host");
+    std::fs::write(&script, HOSTS).unwrap();
+    let may = Run::new("unshare", stage.path())
+        .args(["--uts", "--time", "--monotonic", "5000", "sh", "-c", "hostname node1"])
+        .run();
+    let hosts = may.status.success();
+    if !hosts {
+        skip("hosts by UTS and time namespaces: this user may not make any", false);
+    }
+    let app = artifacts().fixture("many_commands");
+    let mpirun = stage.program(Mode::Bare, "bare", "mpirun");
+    // Where tests run as root, as in a container of a CI.
+    let mpirun =
+        mpirun.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let mut run = mpirun.args(["--oversubscribe", "--bind-to", "none", "-n", "4"]);
+    if hosts {
+        run = run.arg("sh").arg(&script);
+    }
+    let run = run.arg(artifacts().clscope()).args(["record", "-q", "--sensors", "off"]);
+    let run = run.args(["--device-timing", "event", "-o", "job-%q{OMPI_COMM_WORLD_RANK}", "--"]);
+    let said = run.arg(app).arg("200").run().success().stdout;
+    assert_eq!(said.matches("commands 200 right").count(), 4, "{said}");
+    let traces: Vec<String> = (0..4).map(|rank| format!("job-{rank}.clscope")).collect();
+    let arguments = |by: &'static str| -> Vec<&str> {
+        ["--by", by].into_iter().chain(traces.iter().map(String::as_str)).collect()
+    };
+    let job = json(&stage, &arguments("rank"));
+    let rows = job["places"]["rows"].as_array().unwrap();
+    let ranks: BTreeSet<u64> = rows.iter().map(|row| row["rank"].as_u64().unwrap()).collect();
+    assert_eq!((rows.len(), ranks), (4, (0..4).collect()), "{rows:#?}");
+    assert!(rows.iter().all(|row| number(&row["launches"]) == 200.0), "{rows:#?}");
+    if hosts {
+        let rows = json(&stage, &arguments("host"))["places"]["rows"].clone();
+        let launches = |host: &str| {
+            let row = rows.as_array().unwrap().iter().find(|row| row["host"] == host);
+            number(&row.unwrap_or_else(|| panic!("{rows:#}"))["launches"])
+        };
+        assert_eq!((launches("node0"), launches("node1")), (400.0, 400.0), "{rows:#}");
+        // All ran at once, whatever their clocks say: 5000 s lie nowhere between them.
+        assert!(number(&job["duration_ns"]) < 2e12, "{}", job["duration_ns"]);
+    }
+    // The report of a job of which one trace is not there names the rank.
+    let words = ["report", "--by", "rank", &traces[0], &traces[1], &traces[3]];
+    let text = stage.clscope(words).run().success().stdout;
+    assert!(text.contains("no trace of rank 2"), "{text}");
 }

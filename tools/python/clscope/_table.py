@@ -24,6 +24,12 @@ SHOWN, SHOWN_HTML = 10, 50
 #: Characters of one cell in a terminal.
 CELL = 40
 
+#: Columns that a terminal, which has no room for all, shows first: what most people look for.
+FIRST = (
+    "name", "kind", "launches", "count", "total_ns", "start_ns", "duration_ns", "mean_ns", "bytes",
+    "joules", "joules_per_launch", "watts",
+)
+
 #: Tables whose files lie in ``host=H/rank=R``.
 PARTITIONED = ("commands", "calls", "waits")
 
@@ -74,8 +80,8 @@ def shown(value: Any) -> str:
 
 
 def text_table(rows: Sequence[Row], more: int, width: int) -> str:
-    """Rows as aligned text of so many characters: columns that do not fit are named below."""
-    columns = list(rows[0])
+    """Rows as aligned text of so many characters, `FIRST` in front: columns that do not fit are named below."""
+    columns = sorted(rows[0], key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     cells = {name: [shown(row.get(name)) for row in rows] for name in columns}
     cut = {n: [c if len(c) <= CELL else c[: CELL - 3] + "..." for c in of] for n, of in cells.items()}
     right = {n: not any(isinstance(row.get(n), str) for row in rows) for n in columns}
@@ -140,6 +146,10 @@ class Rows(View):
     def polars(self) -> "polars.DataFrame":
         # Where the first rows have no value, the kind of a column shows later.
         return package("polars", "polars").DataFrame(self._rows, infer_schema_length=None)
+
+    def __getitem__(self, at: int) -> Row:
+        """One row, by its place."""
+        return dict(self._rows[at])
 
     def __repr__(self) -> str:
         """The first rows, as wide as the terminal."""

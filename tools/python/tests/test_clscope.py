@@ -41,13 +41,14 @@ def has(*packages):
 
 class Shown(unittest.TestCase):
     def test_wide_and_long_rows_say_what_they_leave_out(self):
-        rows = [{"name": "k\x1b" + "x" * 50, "ns": 10**n, "joules": None, "z" * 90: 1.0} for n in range(12)]
+        rows = [{"name": "k\x1b" + "x" * 50, "total_ns": 10**n, "joules": None, "z" * 90: 1.0} for n in range(12)]
         lines = _table.text_table(rows[:10], 2, 80).splitlines()
-        self.assertEqual(lines[0].split(), ["name", "ns", "joules"])
+        self.assertEqual(lines[0].split(), ["name", "total_ns", "joules"])
         self.assertEqual(len(lines), 13)
         self.assertTrue(lines[1].startswith("k\\x1bxx") and lines[1].endswith("..." + lines[1][40:]))
         self.assertEqual(lines[-2:], ["and 2 more rows", "and columns " + "z" * 90])
         self.assertTrue(all(len(line) <= 80 for line in lines[:-1]))
+        self.assertEqual((Rows(rows)[2]["total_ns"], Rows(rows)[-1]["name"]), (100, rows[-1]["name"]))
         self.assertEqual(repr(Rows([])), "<clscope rows: none>")
         hostile = Rows([{"name": "<script>"}])._repr_html_()
         self.assertIn("&lt;script&gt;", hostile)
@@ -126,7 +127,7 @@ class Recorded(unittest.TestCase):
 
     def test_rows_show_themselves(self):
         lines = repr(self.run_.kernels()).splitlines()
-        self.assertEqual(lines[0].split()[:2], ["name", "device"])
+        self.assertEqual(lines[0].split()[:2], ["name", "launches"])
         self.assertEqual({line.split()[0] for line in lines[1:3]}, {"twice", "thrice"})
         page = self.run_.kernels()._repr_html_()
         self.assertIn("<th>total_ns</th>", page)
