@@ -293,6 +293,11 @@ impl Args {
         self.ranks.is_some()
     }
 
+    /// What `--replay` adds to the application's time.
+    pub fn replay(&self) -> Option<values::Replay> {
+        self.replay.as_deref().and_then(|amount| amount.parse().ok())
+    }
+
     /// APP and its arguments, as far as they may be told.
     pub fn shown_command(&self) -> Vec<String> {
         let told = self.command.iter().take(self.words());

@@ -21,7 +21,6 @@ use clscope_capture::system::{self, Held};
 use clscope_capture::{control, directory, elf, environment, sampler};
 use clscope_profile::calibration;
 use clscope_sensors::gpu_power::Choice;
-use clscope_trace::values;
 use conclude::{conclude, settle};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -145,7 +144,7 @@ pub fn record(args: &Args) -> Result<Ran> {
         calibration: calibration_entries(args),
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
-    if let Some(Ok(amount)) = args.replay.as_deref().map(str::parse::<values::Replay>) {
+    if let Some(amount) = args.replay() {
         args.tell(format!(
             "--replay adds {amount}: launches and transfers are repeated, buffers restored"
         ));

@@ -144,10 +144,18 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if rows.len() > limit {
         let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
     }
-    for g in d.groups.iter().filter(|g| g.names.len() > 1 || g.with_floor) {
+    let is_left = |g: &&Group| {
+        let only = |c: &Class| c.identifiability == "only-as-sum" && g.names == [c.name.as_str()];
+        g.names.len() > 1 || g.with_floor || d.classes.iter().any(only)
+    };
+    for g in d.groups.iter().filter(is_left) {
         let floor = if g.with_floor { " and the floor" } else { "" };
         let names = g.names.join(" + ");
-        let _ = writeln!(out, "  only the sum is known: {names}{floor}: {}", sum(g));
+        let what = match g.names.len() > 1 || g.with_floor {
+            true => "only the sum is known",
+            false => "only what others leave of a sum is known",
+        };
+        let _ = writeln!(out, "  {what}: {names}{floor}: {}", sum(g));
     }
     for f in &d.floors {
         let level = f.watts.map_or_else(

@@ -73,6 +73,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // Said now, and not when all runs are over.
         output::check(path)?;
     }
+    if let Some(amount) = args.record.replay() {
+        say(format_args!(
+            "--replay adds {amount} to each run, and the wall time and the energy of all have it"
+        ));
+    }
     let temporary;
     let base: PathBuf = match args.record.output() {
         Some(name) => without_extension(name),
@@ -116,15 +121,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         traces.push(trace);
     }
     if let Some((end, _)) = &bad {
+        let figures = match runs.len() {
+            0 => "there are no figures".to_owned(),
+            n => format!("figures are of the {n} before it"),
+        };
         say(format_args!(
-            "run {} of {} {}; figures are of the {} before it",
+            "run {} of {} {}; {figures}",
             runs.len() + 1,
             args.repeat,
             match end {
                 End::Code(code) => format!("ended with exit code {code}"),
                 End::Signal(number, _) => format!("was ended by {}", system::signal_name(*number)),
-            },
-            runs.len()
+            }
         ));
     }
     let all = match &runs[..] {

@@ -124,6 +124,7 @@ pub fn apply(
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().map(|f| f.joules).sum::<f64>();
     out.unattributed_joules = out.measured_joules.map(|all| all - parts);
+    unexplained(out, parts);
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
 }
@@ -152,6 +153,28 @@ impl RepetitionSums {
             with_floor: false,
         })
     }
+}
+
+/// Share of the application's energy that may belong to nothing without a note.
+const UNEXPLAINED: f64 = 0.05;
+
+/// Notes that what repetitions and the run make of it together is not what was measured.
+fn unexplained(out: &mut DeviceEnergy, parts: f64) {
+    let Some((all, own)) = out.measured_joules.zip(out.own_joules()).filter(|of| of.1 > 0.0) else {
+        return;
+    };
+    let share = (all - parts) / own;
+    if share.abs() <= UNEXPLAINED {
+        return;
+    }
+    let percent = 100.0 * share.abs();
+    let what = match share > 0.0 {
+        true => format!("{percent:.1} % of the application's energy is in no row"),
+        false => format!("rows and floors add up to {percent:.1} % more than was measured"),
+    };
+    out.notes.push(format!(
+        "{what}: repetitions explain this run less well than their intervals say (a kernel draws otherwise in it, or the floor is another)"
+    ));
 }
 
 /// Joules of the rests before repetitions, in which the device stood still and the application was
@@ -397,15 +420,18 @@ impl Evidence<'_> {
         // A launch counts with its own length, as if nothing ran beside it: what its stamps hold
         // of the runtime's own work is idle time, and where launches overlapped, the floor
         // between launches was there the longer.
+        // Between repeated transfers the host prepares the next: where nothing ran beside each
+        // other, those of the run were no longer than their stamps say.
+        let kernel = self.device.classes.get(c.0 as usize).is_some_and(|c| c.kernel);
+        let is_bounded = !kernel && self.device.overlapped() <= OVERLAPPED;
         let time = belief.map_or(busy, |b| match b.length * launches {
-            more if b.restored => more.min(busy),
+            more if b.restored || is_bounded => more.min(busy),
             time => time,
         });
         let idle = standing * time;
         self.moved += standing * (busy - time);
         let total = dynamic + idle;
         // How long it takes is not known any better, which the floor's part has of it.
-        let kernel = self.device.classes.get(c.0 as usize).is_some_and(|c| c.kernel);
         let length = match belief {
             Some(_) if kernel => LENGTH * idle,
             // The host's memory and its copies take part in these.
