@@ -456,6 +456,7 @@ fn a_report_of_a_running_application_says_that_it_runs() {
             let at = at.unwrap_or_else(|| panic!("{format}: {}", run.stdout));
             assert!(at < run.stdout.find("vector_add").unwrap(), "{format}: before the figures");
             assert!(run.stderr.contains("still runs"), "{format}: {}", run.stderr);
+            assert!(!run.stderr.contains("was killed"), "{format}: {}", run.stderr);
         }
         // What runs is not whole, and no side of a comparison.
         stage.app(Mode::Record, "other", "linked 10").run().success();

@@ -34,6 +34,8 @@ pub enum Unfinished {
     Exited,
     /// Records were dropped, and its completion may be among them.
     Lost,
+    /// The process still ran when the trace was read.
+    Running,
 }
 
 impl Unfinished {
@@ -44,6 +46,7 @@ impl Unfinished {
             Self::Killed => "the process was killed, or called _exit, while they were in flight",
             Self::Exited => "the process ended while their times were still awaited",
             Self::Lost => "records were lost, and their times may be among them",
+            Self::Running => "the process still ran when the trace was read",
         }
     }
 }
@@ -204,6 +207,9 @@ impl IssueKind {
                 "give the trace directory more space and record again"
             }
             Self::Dropped { .. } => "counts and totals are too low by them",
+            Self::Unfinished { reason: Unfinished::Running, .. } => {
+                "read the trace again when the process has ended"
+            }
             Self::Unfinished { reason: Unfinished::Exited, .. } => {
                 "let the application wait for its commands (clFinish) before it ends"
             }

@@ -7,7 +7,7 @@ use crate::align::Alignment;
 use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome, Run};
 use crate::ids::IdMap;
 use crate::input::Process;
-use crate::issue::Unfinished;
+use crate::issue::{IssueKind, Unfinished};
 use crate::time::{DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex, Ticks};
 use crate::{Trace, clock::ProcessClock};
 use clscope_trace::Untimed;
@@ -600,9 +600,11 @@ impl<'t, 'a> Merge<'t, 'a> {
     fn unfinished_reason(&self, process: &Process<'a>, index: usize) -> Unfinished {
         let lost = process.dropped_untold > 0
             || self.tally[index].damaged_blocks > 0
-            || process.issues.iter().any(crate::issue::IssueKind::means_loss);
+            || process.issues.iter().any(IssueKind::means_loss);
+        let runs = process.issues.iter().any(|i| matches!(i, IssueKind::Running { .. }));
         match (&process.definitions.exit, lost) {
             (_, true) => Unfinished::Lost,
+            (None, false) if runs => Unfinished::Running,
             (Some(_), false) => Unfinished::Exited,
             (None, false) => Unfinished::Killed,
         }
