@@ -5,6 +5,7 @@
 //! crashes. A seed names a run; a failing input is kept.
 #![forbid(unsafe_code)]
 
+use crate::fuzz_command::{HANGS, limited};
 use crate::random::Random;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
@@ -16,7 +17,8 @@ use clscope_trace::record::{CommandKind, DropReason, Untimed};
 use clscope_trace::{Clock, checksum, defs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Options of every fuzzer.
@@ -73,9 +75,11 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let end = Instant::now() + Duration::from_secs(args.course.seconds);
     let mut random = Random(args.course.seed);
+    let current = watched(args.course.seed);
     let (mut inputs, mut commands, mut slowest) = (0u64, 0u64, Duration::ZERO);
     while Instant::now() < end {
         let input = damaged(&corpus[random.below(corpus.len())], &corpus, &mut random);
+        current.fetch_add(1, Ordering::Relaxed);
         let begin = Instant::now();
         let fate = catch_unwind(AssertUnwindSafe(|| analyse(&input)));
         let took = begin.elapsed();
@@ -100,6 +104,24 @@ pub fn run(args: &Args) -> Result<()> {
         slowest.as_secs_f64() * 1e3
     );
     Ok(())
+}
+
+/// A counter of inputs; where it does not move for [`HANGS`], the program ends and names the input:
+/// nothing else can end a loop in this process. Each run of the command has the same limit.
+fn watched(seed: u64) -> &'static AtomicU64 {
+    static CURRENT: AtomicU64 = AtomicU64::new(0);
+    const RUNS: u32 = 6;
+    std::thread::spawn(move || {
+        loop {
+            let before = CURRENT.load(Ordering::Relaxed);
+            std::thread::sleep(HANGS * RUNS);
+            if before == CURRENT.load(Ordering::Relaxed) {
+                eprintln!("input {before} of seed {seed}: no end within {:?}", HANGS * RUNS);
+                std::process::exit(1);
+            }
+        }
+    });
+    &CURRENT
 }
 
 /// Everything that the libraries do with a trace.
@@ -349,23 +371,16 @@ fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> R
         &["merge".as_ref(), trace.as_ref(), "-o".as_ref(), merged.as_ref()],
     ];
     for run in runs {
-        let begin = Instant::now();
-        let output = Command::new(command)
-            .args(run)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .output()?;
-        let crashed = !matches!(output.status.code(), Some(0..=2));
-        if crashed || begin.elapsed() > PATIENCE {
+        let mut program = Command::new(command);
+        program.args(run);
+        let ran = limited(program)?;
+        if let Some(fault) = ran.fault(PATIENCE) {
             let kept = keep(&args.course.keep, input, args.course.seed, number)?;
             bail!(
-                "`clscope {}` on input {number} of seed {}: {}, {:.1} s: {}; kept in {}",
+                "`clscope {}` on input {number} of seed {}: {fault}: {}; kept in {}",
                 run[0].to_string_lossy(),
                 args.course.seed,
-                output.status,
-                begin.elapsed().as_secs_f64(),
-                String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default(),
+                ran.said.lines().next().unwrap_or_default(),
                 kept.display()
             );
         }

@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Longest run by the wall clock: one that waits for something takes no processor time.
-const HANGS: Duration = Duration::from_secs(120);
+pub const HANGS: Duration = Duration::from_secs(120);
 /// Most resident memory of a run, in bytes.
 const MEMORY: u64 = 500 << 20;
 /// Address space of a run, in bytes: mapped files and stacks count here, and cost no memory.
@@ -107,7 +107,7 @@ impl Ran {
     }
 
     /// What is wrong with it, if anything is.
-    fn fault(&self, patience: Duration) -> Option<String> {
+    pub fn fault(&self, patience: Duration) -> Option<String> {
         if self.hung {
             return Some(format!("no end within {} s", HANGS.as_secs()));
         }

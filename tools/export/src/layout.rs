@@ -21,20 +21,43 @@ const QUEUES: u32 = 1 << 20;
 /// Ids of the processes of a trace: their own where those are unique, else numbers above any real
 /// id. `by_host`: they need only be unique on their host.
 pub fn process_ids(trace: &Trace<'_>, by_host: bool) -> Vec<u32> {
-    let mut used = HashSet::new();
-    let mut next = FIRST_MADE_UP;
+    let mut of_hosts: HashMap<usize, Numbers> = HashMap::new();
     let hosts = trace.timeline.host_of.iter().copied().chain(std::iter::repeat(0));
     let ids = trace.processes.iter().zip(hosts).map(|(process, host)| {
-        let host = if by_host { host } else { 0 };
-        let mut id = process.header.pid;
-        // Viewers give 0 a meaning of its own (the idle process).
-        while id == 0 || !used.insert((host, id)) {
-            id = next;
-            next = next.saturating_add(1);
-        }
-        id
+        of_hosts.entry(if by_host { host } else { 0 }).or_default().take(process.header.pid)
     });
     ids.collect()
+}
+
+/// Numbers in use, and where those that are made up go on.
+#[derive(Debug, Default)]
+struct Numbers {
+    used: HashSet<u32>,
+    made_up: u32,
+}
+
+impl Numbers {
+    /// `wanted` where it is free, else a number above any real id.
+    fn take(&mut self, wanted: u32) -> u32 {
+        // Viewers give 0 a meaning of its own (the idle process).
+        if wanted != 0 && self.used.insert(wanted) { wanted } else { self.make_up() }
+    }
+
+    /// A number above any real id that is free. A damaged trace may name any number as an id, the
+    /// last one too: the search begins again behind the real ids, and ends, since no trace has as
+    /// many tracks as there are numbers.
+    fn make_up(&mut self) -> u32 {
+        loop {
+            let number = FIRST_MADE_UP.checked_add(self.made_up).unwrap_or_else(|| {
+                self.made_up = 0;
+                FIRST_MADE_UP
+            });
+            self.made_up += 1;
+            if self.used.insert(number) {
+                return number;
+            }
+        }
+    }
 }
 
 /// What people call a process: its program and id, rank and host where there are several.
@@ -92,8 +115,7 @@ pub struct Layout {
     queues: HashMap<(u32, u32), QueueTracks>,
     /// Of what the recorder repeated of their commands.
     repeated: HashMap<(u32, u32), Track>,
-    used: HashSet<u32>,
-    next: u32,
+    numbers: Numbers,
     /// Names that were not yet taken by [`take_new`](Self::take_new).
     new: Vec<Named>,
 }
@@ -111,9 +133,8 @@ impl Layout {
     /// With a group for every process and a track for every thread that is defined.
     pub fn new(trace: &Trace<'_>) -> Self {
         let pids = process_ids(trace, false);
-        let next = pids.iter().map(|pid| pid.saturating_add(1)).fold(FIRST_MADE_UP, u32::max);
-        let used = pids.iter().copied().collect();
-        let mut out = Self { pids, used, next, ..Self::default() };
+        let numbers = Numbers { used: pids.iter().copied().collect(), made_up: 0 };
+        let mut out = Self { pids, numbers, ..Self::default() };
         for (index, process) in (0u32..).zip(&trace.processes) {
             let pid = out.group(ProcessIndex(index));
             out.new.push(Named::Group { pid, name: process_name(trace, index), order: index });
@@ -129,17 +150,6 @@ impl Layout {
         let first = trace.timeline.host_of.iter().position(|h| *h == host).unwrap_or(0);
         let pid = self.group(ProcessIndex(u32::try_from(first).unwrap_or(0)));
         Track { pid, tid: pid }
-    }
-
-    /// `wanted` where it is free, else a number above any real id.
-    fn id(&mut self, wanted: u32) -> u32 {
-        let mut id = wanted;
-        // Viewers give 0 a meaning of its own (the idle process).
-        while id == 0 || !self.used.insert(id) {
-            id = self.next;
-            self.next = self.next.saturating_add(1);
-        }
-        id
     }
 
     /// Names that came up since the last call.
@@ -174,7 +184,7 @@ impl Layout {
         {
             pid
         } else {
-            self.id(real)
+            self.numbers.take(real)
         };
         let track = Track { pid, tid };
         self.threads.insert(key, track);
@@ -200,12 +210,11 @@ impl Layout {
             let made = self.make_queue(trace, process, queue);
             self.queues.insert(key, made);
         }
-        let next = &mut self.next;
+        let numbers = &mut self.numbers;
         let Some(tracks) = self.queues.get_mut(&key) else { return Track { pid: 0, tid: 0 } };
         let lane = tracks.lanes.place(span);
         while tracks.tracks.len() <= lane {
-            let track = Track { pid: tracks.pid, tid: *next };
-            *next = next.saturating_add(1);
+            let track = Track { pid: tracks.pid, tid: numbers.make_up() };
             let number = tracks.tracks.len();
             let name = if number == 0 {
                 tracks.name.clone()
@@ -226,8 +235,7 @@ impl Layout {
             return *track;
         }
         let of = self.make_queue(trace, process, queue);
-        let track = Track { pid: of.pid, tid: self.next };
-        self.next = self.next.saturating_add(1);
+        let track = Track { pid: of.pid, tid: self.numbers.make_up() };
         let name = format!("{}: {}", of.name, crate::repeated::TITLE);
         // Behind the queue's own lanes.
         self.new.push(Named::Track { track, name, order: of.order.saturating_add(999) });
@@ -257,4 +265,28 @@ impl Layout {
 fn program(executable: &str) -> &str {
     let name = executable.rsplit('/').next().unwrap_or(executable);
     if name.is_empty() { "process" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_whatever_ids_a_trace_names() {
+        let wanted = [7, 7, 0, u32::MAX, u32::MAX, FIRST_MADE_UP, FIRST_MADE_UP + 2, 8];
+        let mut numbers = Numbers::default();
+        let given: Vec<u32> = wanted.iter().map(|id| numbers.take(*id)).collect();
+        assert_eq!(given.iter().collect::<HashSet<_>>().len(), wanted.len(), "{given:?}");
+        assert!(!given.contains(&0));
+        assert_eq!((given[0], given[3], given[7]), (7, u32::MAX, 8), "a free id is kept");
+    }
+
+    #[test]
+    fn made_up_numbers_begin_again_behind_the_last() {
+        let mut numbers = Numbers::default();
+        numbers.take(FIRST_MADE_UP);
+        numbers.made_up = u32::MAX - FIRST_MADE_UP;
+        let given = [numbers.make_up(), numbers.make_up()];
+        assert_eq!(given, [u32::MAX, FIRST_MADE_UP + 1]);
+    }
 }

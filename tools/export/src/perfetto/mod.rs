@@ -284,8 +284,8 @@ impl<W: Write> Pen<'_, '_, W> {
                     m.nested(TRACK_THREAD, |m| {
                         m.uint(THREAD_PID, pid.into());
                         // One that was never defined still needs an id of its own.
-                        let tid =
-                            if tid == 0 { crate::layout::FIRST_MADE_UP + thread } else { tid };
+                        let made_up = crate::layout::FIRST_MADE_UP.saturating_add(thread);
+                        let tid = if tid == 0 { made_up } else { tid };
                         m.uint(THREAD_TID, tid.into());
                         if !name.is_empty() {
                             m.text(THREAD_NAME, name);
