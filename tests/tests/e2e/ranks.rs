@@ -5,7 +5,7 @@ use clscope_tests::{Mode, Run, Runtime, Stage, artifacts, skip};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-use crate::energy::{emulated, number};
+use crate::energy::{LATE, Tree, emulated, number};
 use crate::real_apps::given;
 
 /// Launches and transfers on queues of which each has few: of those of one queue, chance may time
@@ -202,4 +202,49 @@ fn ranks_of_mpirun_on_two_hosts_are_one_job() {
     let words = ["report", "--by", "rank", &traces[0], &traces[1], &traces[3]];
     let text = stage.clscope(words).run().success().stdout;
     assert!(text.contains("no trace of rank 2"), "{text}");
+}
+
+#[test]
+fn ranks_in_time_namespaces_are_one_job() {
+    let stage = Stage::new(Runtime::Pocl);
+    let apart = ["--time", "--fork", "--monotonic", "5000", "--boottime", "5000"];
+    if !Run::new("unshare", stage.path()).args(apart).arg("true").run().status.success() {
+        return skip("this user may not make a time namespace", false);
+    }
+    let app = artifacts().fixture("many_commands");
+    let tree = Tree::new(&stage.join("tree"), LATE);
+    let root = tree.root.display().to_string();
+    let record = |trace: &'static str, words: &[&str], rank: &str| {
+        let options = ["--sysfs-root", &root, "--device-timing", "event", "-o", trace, "--"];
+        let run = stage.clscope(["record", "-q"]).args(options).args(words).arg(&app).arg("200");
+        tree.rises(|| run.env("PMI_RANK", rank).run().success());
+    };
+    record("a", &[], "0");
+    // `record` and its sampler stay outside: the readings of sensors are of the other clock.
+    let inside: Vec<&str> = ["unshare"].into_iter().chain(apart).collect();
+    record("b", &inside, "1");
+    record("c", &[], "2");
+    let job = json(&stage, &["--by", "rank", "a.clscope", "b.clscope", "c.clscope"]);
+    let seconds = number(&job["duration_ns"]) / 1e9;
+    assert!(seconds < 4_000.0, "the job seems {seconds} s long");
+    assert_eq!(job["hosts"].as_array().unwrap().len(), 1, "{:#}", job["hosts"]);
+    let rows = job["places"]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| number(&row["launches"]) == 200.0), "{rows:#?}");
+    let told = job["issues"].as_array().unwrap().iter();
+    let told: Vec<&Value> = told.filter(|issue| issue["code"] == "other-clock").collect();
+    let [issue] = &told[..] else { panic!("{:#}", job["issues"]) };
+    let text = issue["text"].as_str().unwrap();
+    assert!(text.contains("is 5000.0 s ahead of that of other processes"), "{text}");
+
+    // The rank alone: what a sampler outside read lies where the application ran.
+    let alone = json(&stage, &["b.clscope"]);
+    assert!(number(&alone["duration_ns"]) < 4e12, "{}", alone["duration_ns"]);
+    stage.clscope(["export", "chrome", "-o", "b.json", "b.clscope"]).run().success();
+    let drawn: Value =
+        serde_json::from_slice(&std::fs::read(stage.join("b.json")).unwrap()).unwrap();
+    let drawn = drawn["traceEvents"].as_array().unwrap();
+    let power = || drawn.iter().filter(|event| event["ph"] == "C");
+    assert!(power().count() > 0, "no readings are drawn");
+    let far = power().find(|event| number(&event["ts"]).abs() > 4e9);
+    assert!(far.is_none(), "a reading is far from the application: {far:?}");
 }

@@ -6,18 +6,22 @@
 //!   next; outside them the line through the first and the last. The stated bound is half an
 //!   anchor's width, and grows outside the anchors by the uncertainty of the rate.
 //! * **Processes of one boot** share CLOCK_MONOTONIC_RAW and, with the same kind of host clock, the
-//!   ticks: their anchors are pooled.
+//!   ticks: their anchors are pooled. Processes in time namespaces do not share it ([`domain`]): they
+//!   are placed by the wall clock of their host, which is one.
 //! * **Several hosts**: the host whose anchors begin earliest in wall time is the reference.
 //!   Another host's raw time becomes wall time by MONOTONIC plus the median of REALTIME - MONOTONIC
 //!   (which no NTP step folds), and the reference's raw time by the inverse. The bound covers the
 //!   readings and the steps seen, not how well the wall clocks of the hosts agree: that no trace
 //!   can tell.
 
+mod domain;
+
 use crate::input::Process;
 use crate::issue::IssueKind;
 use crate::time::{HostNs, Ticks};
 use clscope_trace::Clock;
 use clscope_trace::defs::Anchor;
+use domain::Domain;
 
 /// A strictly rising, piecewise linear map given by its corners; outside them by `outer` rates.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,35 +145,28 @@ pub struct Timeline {
     pub host_of: Vec<usize>,
     /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if an anchor has it.
     pub wall_offset_ns: Option<i64>,
-    /// Per host, its raw time to the reference's; `None` where they are the same, or it could not
-    /// be placed.
+    /// Per host, the raw time of its first domain to the reference's; `None` where they are the
+    /// same, or it could not be placed.
     to_reference: Vec<Option<Line>>,
+    domains: Vec<domain::Placed>,
+    /// Index in `domains` of each process.
+    domain_of: Vec<usize>,
 }
 
-/// Processes that share CLOCK_MONOTONIC_RAW.
-struct Boot {
-    members: Vec<usize>,
-    anchors: Vec<Anchor>,
+/// A CLOCK_MONOTONIC_RAW of a host: that of a time namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawClock {
+    /// Index of the host in [`Timeline::hosts`].
+    pub host: usize,
+    /// What is added to a time for the raw clock of the host's first processes, in nanoseconds.
+    shift: i64,
 }
 
-impl Boot {
-    /// REALTIME - MONOTONIC: the median, and half of its spread.
-    fn wall(&self) -> Option<(i64, u64)> {
-        let mut offsets: Vec<i64> =
-            self.anchors.iter().map(|a| a.realtime.wrapping_sub(a.monotonic) as i64).collect();
-        offsets.sort_unstable();
-        let (first, last) = (*offsets.first()?, *offsets.last()?);
-        Some((offsets[offsets.len() / 2], last.saturating_sub(first).unsigned_abs() / 2))
-    }
-
-    /// Corners (raw, wall) of this boot.
-    fn raw_to_wall(&self) -> Option<(Vec<(u64, i64)>, u64)> {
-        let (offset, spread) = self.wall()?;
-        let corners = rising(
-            self.anchors.iter().map(|a| (a.raw, (a.monotonic as i64).saturating_add(offset))),
-        )
-        .0;
-        if corners.is_empty() { None } else { Some((corners, spread)) }
+impl RawClock {
+    /// Whether it is the clock of the host's first processes.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.shift == 0
     }
 }
 
@@ -191,86 +188,123 @@ fn rising(corners: impl Iterator<Item = (u64, i64)>) -> (Vec<(u64, i64)>, u64) {
 }
 
 impl Timeline {
-    /// The host with this boot id.
+    /// The clock of a file of sensors or counters, which no process recorded: that of this boot
+    /// whose wall clock reads `wall_ns` (CLOCK_REALTIME - CLOCK_MONOTONIC in nanoseconds, of an
+    /// anchor of the file) ahead. Without such an anchor it is that of the host's first processes;
+    /// `None` where the trace has no process of this boot.
     #[must_use]
-    pub fn host_with_boot(&self, boot: [u8; 16]) -> Option<usize> {
-        self.hosts.iter().position(|host| host.boot == boot)
+    pub fn raw_clock(&self, boot: [u8; 16], wall_ns: Option<i64>) -> Option<RawClock> {
+        let host = self.hosts.iter().position(|host| host.boot == boot)?;
+        let shift = wall_ns.map_or(0, |wall| domain::shift_of(&self.domains, host, wall));
+        Some(RawClock { host, shift })
     }
 
-    /// A time of a host's CLOCK_MONOTONIC_RAW on the timeline; `None` where that host could not be
-    /// placed. For readings of sensors, which no process recorded. `hint` as in
-    /// [`ProcessClock::at`].
+    /// The raw clock of a process, by its place among the processes.
     #[must_use]
-    pub fn raw(&self, host: usize, raw: u64, hint: &mut usize) -> Option<HostNs> {
-        self.hosts.get(host)?.bound_ns?;
-        match self.to_reference.get(host)? {
+    pub fn raw_clock_of(&self, process: usize) -> Option<RawClock> {
+        let domain = self.domains.get(*self.domain_of.get(process)?)?;
+        Some(RawClock { host: domain.host, shift: domain.shift })
+    }
+
+    /// A time of a CLOCK_MONOTONIC_RAW on the timeline; `None` where its host could not be
+    /// placed. `hint` as in [`ProcessClock::at`].
+    #[must_use]
+    pub fn raw(&self, clock: RawClock, raw: u64, hint: &mut usize) -> Option<HostNs> {
+        self.hosts.get(clock.host)?.bound_ns?;
+        let raw = raw.checked_add_signed(clock.shift)?;
+        match self.to_reference.get(clock.host)? {
             Some(line) => Some(HostNs(line.at(raw, hint))),
             None => i64::try_from(raw).ok().map(HostNs),
         }
     }
 
+    /// Bound of the place of a process's clock against the reference host's first clock, in
+    /// nanoseconds, given that wall clocks agree; `None` where it could not be placed.
+    #[must_use]
+    pub fn placed_within(&self, process: usize) -> Option<u64> {
+        let domain = self.domains.get(*self.domain_of.get(process)?)?;
+        Some(self.hosts.get(domain.host)?.bound_ns? + domain.bound_ns)
+    }
+
     /// Places the processes. What cannot be placed is listed in `issues`, one list per process.
     #[must_use]
     pub fn new(processes: &[Process<'_>], issues: &mut [Vec<IssueKind>]) -> Self {
-        let mut boots: Vec<Boot> = Vec::new();
+        let mut boots: Vec<Vec<usize>> = Vec::new();
         for (index, process) in processes.iter().enumerate() {
             let boot = process.header.boot;
-            let same =
-                |b: &&mut Boot| boot != [0; 16] && processes[b.members[0]].header.boot == boot;
-            let anchors = process.definitions.anchors.iter().chain(&process.extra_anchors).cloned();
+            let same = |b: &&mut Vec<usize>| boot != [0; 16] && processes[b[0]].header.boot == boot;
             match boots.iter_mut().find(same) {
-                Some(found) => {
-                    found.members.push(index);
-                    found.anchors.extend(anchors);
-                }
-                None => boots.push(Boot { members: vec![index], anchors: anchors.collect() }),
+                Some(found) => found.push(index),
+                None => boots.push(vec![index]),
             }
         }
+        let mut hosts: Vec<Vec<Domain>> =
+            boots.iter().map(|members| domain::split(processes, members)).collect();
         // Stable: of boots that begin together, or without anchors, the one given first leads.
-        boots.sort_by_key(|b| b.anchors.iter().map(|a| a.realtime).min().unwrap_or(u64::MAX));
+        hosts.sort_by_key(|domains| domains.first().map_or(u64::MAX, Domain::begin));
 
         let mut out = Self {
             clocks: vec![unknown_clock(); processes.len()],
             hosts: Vec::new(),
             host_of: vec![0; processes.len()],
-            to_reference: Vec::with_capacity(boots.len()),
-            wall_offset_ns: boots
+            wall_offset_ns: hosts
                 .first()
-                .and_then(|b| b.anchors.first())
+                .and_then(|domains| domains.first()?.anchors.first())
                 .map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
+            to_reference: Vec::with_capacity(hosts.len()),
+            domains: Vec::new(),
+            domain_of: vec![0; processes.len()],
         };
-        let reference = boots.first().and_then(Boot::raw_to_wall);
-        for (number, boot) in boots.iter().enumerate() {
+        let reference = hosts.first().and_then(|domains| domains.first()?.raw_to_wall());
+        for (number, domains) in hosts.iter().enumerate() {
+            let Some(main) = domains.first() else { continue };
             let to_reference =
-                if number == 0 { None } else { reference.as_ref().and_then(|r| between(boot, r)) };
+                if number == 0 { None } else { reference.as_ref().and_then(|r| between(main, r)) };
             let bound = match (number, &to_reference) {
                 (0, _) => Some(0),
                 (_, Some((_, bound))) => Some(*bound),
                 (_, None) => None,
             };
-            let first = &processes[boot.members[0]];
+            let first = &processes[main.members[0]];
             let name = first.definitions.process.host.clone();
-            if number > 0 {
-                for &member in &boot.members {
-                    issues[member]
-                        .push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
+            out.hosts.push(Host { name: name.clone(), boot: first.header.boot, bound_ns: bound });
+            for domain in domains {
+                let (shift, apart) = main.shift_from(domain);
+                let map = match (&to_reference, shift) {
+                    (None, 0) => None,
+                    (None, _) => domain.shifted(shift, None).map(|line| (line, apart)),
+                    (Some((line, bound)), _) => {
+                        domain.shifted(shift, Some(line)).map(|line| (line, bound + apart))
+                    }
+                };
+                for &member in &domain.members {
+                    if number > 0 {
+                        issues[member]
+                            .push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
+                    }
+                    if shift != 0 {
+                        let other = IssueKind::OtherClock { apart_ns: -shift, bound_ns: apart };
+                        issues[member].push(other);
+                    }
+                    out.host_of[member] = number;
+                    out.domain_of[member] = out.domains.len();
+                    let clock = processes[member].header.clock;
+                    // Ticks are only comparable between processes that read the same clock.
+                    let of_clock: Vec<&Anchor> = domain
+                        .members
+                        .iter()
+                        .filter(|m| processes[**m].header.clock == clock)
+                        .flat_map(|m| domain::anchors(&processes[*m]))
+                        .collect();
+                    out.clocks[member] =
+                        process_clock(clock, &of_clock, map.as_ref(), &mut issues[member]);
                 }
-            }
-            out.hosts.push(Host { name, boot: first.header.boot, bound_ns: bound });
-            for &member in &boot.members {
-                out.host_of[member] = number;
-                let clock = processes[member].header.clock;
-                // Ticks are only comparable between processes that read the same clock.
-                let anchors: Vec<&Anchor> = boot
-                    .members
-                    .iter()
-                    .filter(|m| processes[**m].header.clock == clock)
-                    .flat_map(|m| {
-                        processes[*m].definitions.anchors.iter().chain(&processes[*m].extra_anchors)
-                    })
-                    .collect();
-                out.clocks[member] =
-                    process_clock(clock, &anchors, to_reference.as_ref(), &mut issues[member]);
+                out.domains.push(domain::Placed {
+                    host: number,
+                    shift,
+                    wall: domain.wall().map(|(median, _)| median),
+                    bound_ns: apart,
+                });
             }
             out.to_reference.push(to_reference.map(|(line, _)| line));
         }
@@ -278,9 +312,9 @@ impl Timeline {
     }
 }
 
-/// Map of a boot's raw time to the reference's raw time, as corners, and its bound.
-fn between(boot: &Boot, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64)> {
-    let (own, spread) = boot.raw_to_wall()?;
+/// Map of a domain's raw time to the reference's raw time, as corners, and its bound.
+fn between(domain: &Domain, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64)> {
+    let (own, spread) = domain.raw_to_wall()?;
     let (reference, reference_spread) = reference;
     let inverse: Vec<(u64, i64)> = reference.iter().map(|c| (c.1 as u64, c.0 as i64)).collect();
     let inverse = Line::new(rising(inverse.into_iter()).0, 1.0);
@@ -289,9 +323,7 @@ fn between(boot: &Boot, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64
     if corners.is_empty() {
         return None;
     }
-    // The reading of the wall clock beside the raw clock takes about as long as the anchor itself.
-    let reading = boot.anchors.iter().map(|a| a.width).max().unwrap_or(0).min(1_000_000);
-    Some((Line::new(corners, 1.0), spread + reference_spread + reading))
+    Some((Line::new(corners, 1.0), spread + reference_spread + domain.reading()))
 }
 
 fn unknown_clock() -> ProcessClock {

@@ -89,6 +89,7 @@ pub enum IssueKind {
     Clamped { spans: u64, most_ns: u64 },
     NoDeviceSpans { why: &'static str },
     OtherHost { host: String, bound_ns: Option<u64> },
+    OtherClock { apart_ns: i64, bound_ns: u64 },
     Recorder { code: String, text: String },
 }
 
@@ -130,6 +131,7 @@ impl IssueKind {
             Self::Clamped { .. } => "clamped-spans",
             Self::NoDeviceSpans { .. } => "no-device-spans",
             Self::OtherHost { .. } => "other-host",
+            Self::OtherClock { .. } => "other-clock",
             Self::Recorder { code, .. } => code,
         }
     }
@@ -147,7 +149,8 @@ impl IssueKind {
             | Self::QueuedNotUsed { .. }
             | Self::ClockSteps { .. }
             | Self::FalseBounds { .. }
-            | Self::OtherHost { .. } => Severity::Note,
+            | Self::OtherHost { .. }
+            | Self::OtherClock { .. } => Severity::Note,
             Self::Untimed {
                 reason: Untimed::NotSampled | Untimed::TimingOff | Untimed::NoEvent,
                 ..
@@ -248,6 +251,9 @@ impl IssueKind {
             Self::ClockSteps { .. } => "each stretch between steps was aligned by itself",
             Self::OtherHost { .. } => {
                 "order between hosts is only as good as their wall clocks agree (NTP, PTP)"
+            }
+            Self::OtherClock { .. } => {
+                "its times are right unless the wall clock was set between the processes"
             }
             Self::NoDeviceSpans { .. }
             | Self::TimeRanBack { .. }
@@ -401,6 +407,16 @@ impl fmt::Display for IssueKind {
             }
             Self::OtherHost { host, bound_ns: None } => {
                 write!(f, "host {host} could not be placed: it lacks clock anchors")
+            }
+            Self::OtherClock { apart_ns, bound_ns } => {
+                write!(
+                    f,
+                    "its monotonic clock is {:.1} s {} that of other processes of the host, as in a \
+                     time namespace; it was placed by the wall clock, readings within {:.1} us",
+                    apart_ns.unsigned_abs() as f64 / 1e9,
+                    if *apart_ns < 0 { "behind" } else { "ahead of" },
+                    *bound_ns as f64 / 1e3
+                )
             }
             Self::Recorder { text, .. } => f.write_str(text),
         }

@@ -36,6 +36,8 @@ pub struct HostModel {
     pub raw: u64,
     /// CLOCK_REALTIME at true time 0, ns.
     pub realtime: u64,
+    /// By which a time namespace moves CLOCK_MONOTONIC and CLOCK_MONOTONIC_RAW, ns.
+    pub moved: i64,
 }
 
 impl Default for HostModel {
@@ -46,6 +48,7 @@ impl Default for HostModel {
             rate: 1.0,
             raw: 5_000_000_000,
             realtime: 1_700_000_000_000_000_000,
+            moved: 0,
         }
     }
 }
@@ -55,7 +58,7 @@ impl HostModel {
     #[must_use]
     pub fn ticks(&self, ns: u64) -> u64 {
         match self.clock {
-            Clock::MonotonicRaw => self.raw + ns,
+            Clock::MonotonicRaw => (self.raw + ns).wrapping_add_signed(self.moved),
             _ => 1_000_000 + (ns as f64 * self.rate).round() as u64,
         }
     }
@@ -63,10 +66,10 @@ impl HostModel {
     /// All clocks read together.
     #[must_use]
     pub fn anchor(&self, ns: u64) -> Anchor {
-        let monotonic = self.raw / 2 + ns;
+        let monotonic = (self.raw / 2 + ns).wrapping_add_signed(self.moved);
         Anchor {
             ticks: self.ticks(ns),
-            raw: self.raw + ns,
+            raw: (self.raw + ns).wrapping_add_signed(self.moved),
             monotonic,
             realtime: self.realtime + ns,
             width: 100,

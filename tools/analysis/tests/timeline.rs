@@ -332,6 +332,128 @@ fn two_hosts_are_placed_by_their_wall_clocks() {
     );
 }
 
+/// A process of calls at `first`, and every 20 us after it.
+fn calls(host: HostModel, pid: u32, first: u64) -> ProcessBuilder {
+    let mut out = ProcessBuilder::standard(host, pid, 1);
+    for i in 0..100u64 {
+        let begin = first + i * 20_000;
+        out.thread(0).plain(function::SET_ARG, begin, begin + 5_000, 0, 1);
+    }
+    out.exit(3_000_000, 0);
+    out
+}
+
+/// Ends of calls after true time 0, and the process of each.
+fn ends(trace: &Trace<'_>, raw: u64) -> Vec<(i64, u32)> {
+    let end = |e| match e {
+        Event::Call(c) => Some((c.span.end.0 - raw as i64, c.process.0)),
+        _ => None,
+    };
+    trace.events(None).filter_map(end).collect()
+}
+
+#[test]
+fn processes_in_time_namespaces_are_placed_by_the_wall_clock_of_their_host() {
+    for clock in [Clock::MonotonicRaw, Clock::Tsc] {
+        let rate = if clock == Clock::Tsc { 2.5 } else { 1.0 };
+        let host = HostModel { clock, rate, ..HostModel::default() };
+        for moved in [5_000_000_000_000, -4_000_000_000] {
+            let bytes = [
+                calls(host, 7, 0).build(),
+                calls(HostModel { moved, ..host }, 8, 10_000).build(),
+                calls(host, 9, 10_000).build(),
+            ];
+            // Whichever comes first has the clock of the timeline.
+            for (order, raw) in [([0, 1, 2], 0), ([1, 0, 2], moved)] {
+                let files = order.map(|i: usize| bytes[i].files(&i.to_string())).to_vec();
+                let trace = Trace::open(files);
+                assert_eq!(trace.timeline.hosts.len(), 1);
+                assert_eq!(trace.timeline.host_of, [0; 3]);
+                let place = order.iter().position(|i| *i == 1).unwrap();
+                let bound = trace.timeline.placed_within(if raw == 0 { 1 } else { 2 }).unwrap();
+                assert!((1..1_000).contains(&bound), "{bound}");
+                for (i, (end, process)) in
+                    ends(&trace, host.raw.wrapping_add_signed(raw)).iter().enumerate()
+                {
+                    let in_turn = if order[*process as usize] == 0 { 5_000 } else { 15_000 };
+                    let want = (i as i64 / 3) * 20_000 + in_turn;
+                    assert!((end - want).abs() <= bound as i64 + 1, "{i}: {end}, not {want}");
+                }
+                // Both of the other clock are told where the one of the namespace comes first.
+                let told: Vec<&IssueKind> = trace.issues.iter().map(|i| &i.kind).collect();
+                let apart = if raw == 0 { moved } else { -moved };
+                let want = IssueKind::OtherClock { apart_ns: apart, bound_ns: bound };
+                assert!(told.iter().all(|kind| **kind == want), "{told:?}");
+                assert_eq!(told.len(), if place == 1 { 1 } else { 2 });
+                // A sampler outside has the clock of the processes outside.
+                let boot = trace.timeline.hosts[0].boot;
+                let anchor = host.anchor(0);
+                let wall = anchor.realtime.wrapping_sub(anchor.monotonic) as i64;
+                let clock = trace.timeline.raw_clock(boot, Some(wall)).unwrap();
+                let at = trace.timeline.raw(clock, anchor.raw, &mut 0).unwrap();
+                assert_eq!(at.0 - raw, host.raw as i64);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sampler_in_a_namespace_of_its_own_is_placed_by_the_wall_clock() {
+    let host = HostModel::default();
+    let bytes = [calls(host, 7, 0).build()];
+    let trace = open(&bytes);
+    let outside = HostModel { moved: 77_000_000_000, ..host }.anchor(1_000);
+    let wall = outside.realtime.wrapping_sub(outside.monotonic) as i64;
+    let boot = trace.timeline.hosts[0].boot;
+    let clock = trace.timeline.raw_clock(boot, Some(wall)).unwrap();
+    assert!(!clock.is_first());
+    let at = trace.timeline.raw(clock, outside.raw, &mut 0).unwrap();
+    assert_eq!(at.0, host.raw as i64 + 1_000);
+    assert_eq!(trace.timeline.raw_clock([9; 16], Some(wall)), None);
+}
+
+#[test]
+fn setting_the_wall_clock_is_no_other_clock() {
+    // Ticks go on evenly; and without them, a process that ran meanwhile has seen it.
+    let ticks = HostModel { clock: Clock::Tsc, rate: 2.5, ..HostModel::default() };
+    let set = |host: HostModel| HostModel { realtime: host.realtime + 7_000_000_000, ..host };
+    let bytes = [calls(ticks, 7, 0).build(), calls(set(ticks), 8, 10_000).build()];
+    let trace = open(&bytes);
+    assert_eq!(codes(&trace), [] as [&str; 0]);
+    assert_eq!(ends(&trace, ticks.raw)[..3], [(5_000, 0), (15_000, 1), (25_000, 0)]);
+    assert_eq!(trace.timeline.placed_within(1), Some(0));
+
+    let raw = HostModel::default();
+    let mut witness = calls(raw, 9, 0);
+    witness.define(set(raw).anchor(4_000_000));
+    let bytes = [calls(raw, 7, 0).build(), calls(set(raw), 8, 10_000).build(), witness.build()];
+    let trace = open(&bytes);
+    assert_eq!(codes(&trace), [] as [&str; 0]);
+    let trace = open(&bytes[..2]);
+    assert_eq!(codes(&trace), ["other-clock"]);
+}
+
+#[test]
+fn a_reader_in_another_namespace_gives_no_rate() {
+    let host = HostModel { clock: Clock::Tsc, rate: 3.0, ..HostModel::default() };
+    let mut killed = launches(host, 8, 10);
+    killed.defs.retain(|d| !matches!(d, clscope_trace::defs::Def::Exit(_)));
+    let last = killed
+        .defs
+        .iter()
+        .rposition(|d| matches!(d, clscope_trace::defs::Def::Anchor(_)))
+        .expect("has one");
+    killed.defs.remove(last);
+    let bytes = killed.build();
+    let rate = |reader: HostModel| {
+        let later = reader.anchor(50_000_000_000);
+        let files = ProcessFiles { extra_anchors: vec![later], ..bytes.files("x") };
+        Trace::open(vec![files]).timeline.clocks[0].is_known()
+    };
+    assert!(rate(host));
+    assert!(!rate(HostModel { moved: 5_000_000_000_000, ..host }));
+}
+
 /// A process that was seen to run is told as such, unless it has ended by the time it was read.
 #[test]
 fn a_process_that_runs_was_not_killed() {

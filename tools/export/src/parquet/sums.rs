@@ -293,7 +293,7 @@ impl Sums<'_, '_> {
     fn processes(&self, to: &mut Part) -> Result<(), ExportError> {
         let timeline = &self.trace.timeline;
         let origin = timeline.wall_offset_ns.map(|o| o.saturating_add(self.trace.origin().0));
-        for (process, host) in self.report.processes.iter().zip(&timeline.host_of) {
+        for (index, process) in self.report.processes.iter().enumerate() {
             to.row(&[
                 (&process.label).into(),
                 self.traces.into(),
@@ -304,7 +304,7 @@ impl Sums<'_, '_> {
                 (&process.device_timing).into(),
                 process.ended.into(),
                 origin.into(),
-                timeline.hosts.get(*host).and_then(|host| host.bound_ns).into(),
+                timeline.placed_within(index).into(),
             ])?;
         }
         Ok(())

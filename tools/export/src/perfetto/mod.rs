@@ -191,15 +191,22 @@ impl<W: Write> Pen<'_, '_, W> {
         let trace = self.document.trace;
         let timeline = &trace.timeline;
         for host in 0..timeline.hosts.len() {
-            let of_host =
-                trace.processes.iter().zip(&timeline.host_of).filter(|(_, h)| **h == host);
-            let anchors: Vec<_> = of_host.flat_map(|(p, _)| &p.definitions.anchors).collect();
+            // One CLOCK_MONOTONIC_RAW and one CLOCK_MONOTONIC a host: not those of time namespaces.
+            let first = |index: &usize| {
+                timeline.raw_clock_of(*index).is_some_and(|c| c.host == host && c.is_first())
+            };
+            let of_host: Vec<_> = (0..trace.processes.len()).filter(first).collect();
+            let Some(clock) = of_host.first().and_then(|i| timeline.raw_clock_of(*i)) else {
+                continue;
+            };
+            let anchors: Vec<_> =
+                of_host.iter().flat_map(|i| &trace.processes[*i].definitions.anchors).collect();
             let ends = [anchors.iter().min_by_key(|a| a.raw), anchors.iter().max_by_key(|a| a.raw)];
             let mut hint = 0;
             self.out.of_host(host);
             for anchor in ends.into_iter().flatten() {
                 // A host that could not be placed has no snapshot.
-                let Some(at) = timeline.raw(host, anchor.raw, &mut hint) else { continue };
+                let Some(at) = timeline.raw(clock, anchor.raw, &mut hint) else { continue };
                 self.packet(|m, _| {
                     m.nested(PACKET_CLOCK_SNAPSHOT, |m| {
                         for (id, ns) in [

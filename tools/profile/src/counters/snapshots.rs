@@ -48,10 +48,13 @@ pub fn read<'f>(
     let mut out: Vec<Around> = Vec::new();
     for (_, bytes) in files {
         let Ok(header) = FileHeader::decode_as(bytes, FileKind::Sensors) else { continue };
-        let Some(host) = trace.timeline.host_with_boot(header.boot) else { continue };
+        let Some(host) = trace.timeline.raw_clock(header.boot, None).map(|c| c.host) else {
+            continue;
+        };
         let Some(process) = recorded_in(trace, host, &header) else { continue };
+        let Some(clock) = trace.timeline.raw_clock_of(process) else { continue };
         let mut hint = 0;
-        let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint);
+        let mut at = |raw: u64| trace.timeline.raw(clock, raw, &mut hint);
         let mut place: BTreeMap<u32, usize> = BTreeMap::new();
         for record in Records::new(bytes) {
             match record {

@@ -8,6 +8,7 @@ use super::figures::Figures;
 use super::means::{Input, regress, set};
 use super::result::{Clocks, Source, Track, Value};
 use crate::energy::activity::{Kind, PhysicalDevice};
+use crate::energy::readings::clock_of;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{Delay, Idle};
@@ -56,13 +57,14 @@ pub fn read<'f>(
     let mut out: Vec<Recorded> = Vec::new();
     for (_, bytes) in files {
         let Ok(header) = FileHeader::decode_as(bytes, FileKind::Sensors) else { continue };
-        let Some(host) = trace.timeline.host_with_boot(header.boot) else { continue };
+        let Some(clock) = clock_of(trace, &header, bytes) else { continue };
+        let host = clock.host;
         // What an application read itself, it read around its commands.
         if recorded_in(trace, host, &header).is_some() {
             continue;
         }
         let mut hint = 0;
-        let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
+        let mut at = |raw: u64| trace.timeline.raw(clock, raw, &mut hint).map(|t| HostNs(t.0));
         let mut place: BTreeMap<u32, usize> = BTreeMap::new();
         for record in Records::new(bytes) {
             match record {

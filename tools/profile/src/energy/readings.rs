@@ -6,6 +6,7 @@
 use crate::calibration::{Entry, Subject};
 use crate::error::SensorFileError;
 use clscope_analysis::Trace;
+use clscope_analysis::clock::RawClock;
 use clscope_analysis::energy::HostNs;
 use clscope_sensors::{Range, SensorSource};
 use clscope_trace::sensors::{
@@ -156,11 +157,26 @@ fn value(quantity: Quantity, stored: u64) -> f64 {
     }
 }
 
+/// The raw clock of a file of readings. A sampler may be outside the time namespace of what it was
+/// begun for. Its first anchor is among the first records.
+pub(crate) fn clock_of(trace: &Trace<'_>, header: &FileHeader, bytes: &[u8]) -> Option<RawClock> {
+    let wall = Records::new(bytes).take(FIRST_ANCHOR_WITHIN).find_map(|record| match record {
+        Record::Anchor(a) => Some(a.realtime.wrapping_sub(a.monotonic) as i64),
+        _ => None,
+    });
+    trace.timeline.raw_clock(header.boot, wall)
+}
+
+/// Records of a file among which its first anchor is looked for. It is the first record since there
+/// are anchors.
+const FIRST_ANCHOR_WITHIN: usize = 64;
+
 fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
     let header = FileHeader::decode_as(bytes, FileKind::Sensors)?;
-    let host = trace.timeline.host_with_boot(header.boot).ok_or(SensorFileError::OtherHost)?;
+    let clock = clock_of(trace, &header, bytes).ok_or(SensorFileError::OtherHost)?;
+    let host = clock.host;
     let mut hint = 0;
-    let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
+    let mut at = |raw: u64| trace.timeline.raw(clock, raw, &mut hint).map(|t| HostNs(t.0));
     let mut file = File { created: (header.created, header.pid), ..File::default() };
     let mut place: HashMap<u32, usize> = HashMap::new();
     let mut records = Records::new(bytes);
