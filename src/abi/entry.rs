@@ -4,11 +4,41 @@ use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::RESULT_UNKNOWN;
 use std::ffi::{CStr, c_void};
 
-/// An OpenCL handle. Never dereferenced by the recorder, so that functions which look one up or hand it
-/// to the runtime are safe: whether it is live is the application's promise to the runtime, made by the
-/// call in which it came, or the recorder's own where it holds a reference. What reads or writes
-/// through a pointer that it is given is `unsafe`, or takes a reference instead.
-pub type H = *mut c_void;
+/// An OpenCL handle, with the promise that the runtime may be handed it: it is NULL, or came from the
+/// application in a call, which promises the runtime that the object is live, or from the runtime.
+/// Functions that ask the runtime about a handle are safe for that reason. The recorder never
+/// dereferences one. What it keeps beyond the call are [words](H::word), which look an object up and
+/// are no handles: whoever makes one of a word again says why the object still lives.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct H(*mut c_void);
+
+impl H {
+    /// No object.
+    pub const NULL: Self = Self(std::ptr::null_mut());
+
+    /// The handle that has this value.
+    ///
+    /// # Safety
+    /// NULL, or the handle of an object that is live for as long as the runtime is asked about it.
+    #[inline(always)]
+    pub const unsafe fn from_word(word: usize) -> Self {
+        Self(word as *mut c_void)
+    }
+
+    /// Its value: a key that finds the object while it lives.
+    #[inline(always)]
+    pub fn word(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is no object.
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
 /// Any other pointer, a function pointer among them: passed on as it is.
 pub type P = *mut c_void;
 
@@ -61,7 +91,7 @@ impl Returned for () {
     fn missing() -> Self {}
 }
 
-impl Returned for H {
+impl Returned for P {
     #[inline(always)]
     unsafe fn code(self, errcode: *const i32) -> i32 {
         if !self.is_null() {
@@ -78,5 +108,16 @@ impl Returned for H {
     }
     fn missing() -> Self {
         std::ptr::null_mut()
+    }
+}
+
+impl Returned for H {
+    #[inline(always)]
+    unsafe fn code(self, errcode: *const i32) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.code(errcode) }
+    }
+    fn missing() -> Self {
+        Self::NULL
     }
 }

@@ -44,7 +44,7 @@ pub type clGetMemObjectInfo = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -
 pub type clGetImageInfo = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 pub type clGetPipeInfo = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 pub type clSetMemObjectDestructorCallback = unsafe extern "C-unwind" fn(H, P, P) -> i32;
-pub type clSVMAlloc = unsafe extern "C-unwind" fn(H, u64, usize, u32) -> H;
+pub type clSVMAlloc = unsafe extern "C-unwind" fn(H, u64, usize, u32) -> P;
 pub type clSVMFree = unsafe extern "C-unwind" fn(H, P);
 pub type clCreateSamplerWithProperties = unsafe extern "C-unwind" fn(H, P, *mut i32) -> H;
 pub type clRetainSampler = unsafe extern "C-unwind" fn(H) -> i32;
@@ -211,7 +211,7 @@ pub type clEnqueueCopyBufferToImage = unsafe extern "C-unwind" fn(
     *mut H,
 ) -> i32;
 pub type clEnqueueMapBuffer =
-    unsafe extern "C-unwind" fn(H, H, u32, u64, usize, usize, u32, *const H, *mut H, *mut i32) -> H;
+    unsafe extern "C-unwind" fn(H, H, u32, u64, usize, usize, u32, *const H, *mut H, *mut i32) -> P;
 pub type clEnqueueMapImage = unsafe extern "C-unwind" fn(
     H,
     H,
@@ -225,7 +225,7 @@ pub type clEnqueueMapImage = unsafe extern "C-unwind" fn(
     *const H,
     *mut H,
     *mut i32,
-) -> H;
+) -> P;
 pub type clEnqueueUnmapMemObject =
     unsafe extern "C-unwind" fn(H, H, P, u32, *const H, *mut H) -> i32;
 pub type clEnqueueMigrateMemObjects =
@@ -257,7 +257,7 @@ pub type clEnqueueSVMMap =
 pub type clEnqueueSVMUnmap = unsafe extern "C-unwind" fn(H, P, u32, *const H, *mut H) -> i32;
 pub type clEnqueueSVMMigrateMem =
     unsafe extern "C-unwind" fn(H, u32, P, *const usize, u64, u32, *const H, *mut H) -> i32;
-pub type clGetExtensionFunctionAddressForPlatform = unsafe extern "C-unwind" fn(H, P) -> H;
+pub type clGetExtensionFunctionAddressForPlatform = unsafe extern "C-unwind" fn(H, P) -> P;
 pub type clSetCommandQueueProperty = unsafe extern "C-unwind" fn(H, u64, u32, P) -> i32;
 pub type clCreateImage2D =
     unsafe extern "C-unwind" fn(H, u64, P, usize, usize, usize, P, *mut i32) -> H;
@@ -267,7 +267,7 @@ pub type clEnqueueMarker = unsafe extern "C-unwind" fn(H, *mut H) -> i32;
 pub type clEnqueueWaitForEvents = unsafe extern "C-unwind" fn(H, u32, *const H) -> i32;
 pub type clEnqueueBarrier = unsafe extern "C-unwind" fn(H) -> i32;
 pub type clUnloadCompiler = unsafe extern "C-unwind" fn() -> i32;
-pub type clGetExtensionFunctionAddress = unsafe extern "C-unwind" fn(P) -> H;
+pub type clGetExtensionFunctionAddress = unsafe extern "C-unwind" fn(P) -> P;
 pub type clCreateCommandQueue = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
 pub type clCreateSampler = unsafe extern "C-unwind" fn(H, u32, u32, u32, *mut i32) -> H;
 pub type clEnqueueTask = unsafe extern "C-unwind" fn(H, H, u32, *const H, *mut H) -> i32;
@@ -304,13 +304,13 @@ pub type clEnqueueReleaseDX9MediaSurfacesKHR =
 pub type clGetDeviceIDsFromDX9INTEL =
     unsafe extern "C-unwind" fn(H, usize, P, usize, usize, *mut H, P) -> i32;
 pub type clCreateFromDX9MediaSurfaceINTEL =
-    unsafe extern "C-unwind" fn(H, usize, P, H, usize, *mut i32) -> H;
+    unsafe extern "C-unwind" fn(H, usize, P, P, usize, *mut i32) -> H;
 pub type clEnqueueAcquireDX9ObjectsINTEL =
     unsafe extern "C-unwind" fn(H, usize, *const H, usize, *const H, *mut H) -> i32;
 pub type clEnqueueReleaseDX9ObjectsINTEL =
     unsafe extern "C-unwind" fn(H, usize, *mut H, usize, *const H, *mut H) -> i32;
-pub type clCreateEventFromEGLSyncKHR = unsafe extern "C-unwind" fn(H, H, H, *mut i32) -> H;
-pub type clCreateFromEGLImageKHR = unsafe extern "C-unwind" fn(H, H, H, usize, P, *mut i32) -> H;
+pub type clCreateEventFromEGLSyncKHR = unsafe extern "C-unwind" fn(H, P, P, *mut i32) -> H;
+pub type clCreateFromEGLImageKHR = unsafe extern "C-unwind" fn(H, P, P, usize, P, *mut i32) -> H;
 pub type clEnqueueAcquireEGLObjectsKHR =
     unsafe extern "C-unwind" fn(H, usize, *const H, usize, *const H, *mut H) -> i32;
 pub type clEnqueueReleaseEGLObjectsKHR =
@@ -364,7 +364,7 @@ pub type clEnqueueAcquireExternalMemObjectsKHR =
 pub type clEnqueueReleaseExternalMemObjectsKHR =
     unsafe extern "C-unwind" fn(H, usize, *const H, usize, *const H, *mut H) -> i32;
 pub type clImportMemoryARM = unsafe extern "C-unwind" fn(H, usize, P, P, usize, *mut i32) -> H;
-pub type clSVMAllocARM = unsafe extern "C-unwind" fn(H, usize, usize, usize) -> H;
+pub type clSVMAllocARM = unsafe extern "C-unwind" fn(H, usize, usize, usize) -> P;
 pub type clSVMFreeARM = unsafe extern "C-unwind" fn(H, P);
 pub type clEnqueueSVMFreeARM =
     unsafe extern "C-unwind" fn(H, usize, P, P, P, usize, *const H, *mut H) -> i32;
@@ -381,7 +381,7 @@ pub type clCreateAcceleratorINTEL = unsafe extern "C-unwind" fn(H, usize, usize,
 pub type clGetAcceleratorInfoINTEL = unsafe extern "C-unwind" fn(H, usize, usize, P, P) -> i32;
 pub type clRetainAcceleratorINTEL = unsafe extern "C-unwind" fn(H) -> i32;
 pub type clReleaseAcceleratorINTEL = unsafe extern "C-unwind" fn(H) -> i32;
-pub type clCreateEventFromGLsyncKHR = unsafe extern "C-unwind" fn(H, H, *mut i32) -> H;
+pub type clCreateEventFromGLsyncKHR = unsafe extern "C-unwind" fn(H, P, *mut i32) -> H;
 pub type clGetGLContextInfoKHR = unsafe extern "C-unwind" fn(P, usize, usize, P, P) -> i32;
 pub type clCreateFromGLBuffer = unsafe extern "C-unwind" fn(H, usize, usize, *mut i32) -> H;
 pub type clCreateFromGLTexture =
@@ -405,9 +405,9 @@ pub type clEnqueueAcquireVA_APIMediaSurfacesINTEL =
     unsafe extern "C-unwind" fn(H, usize, *const H, usize, *const H, *mut H) -> i32;
 pub type clEnqueueReleaseVA_APIMediaSurfacesINTEL =
     unsafe extern "C-unwind" fn(H, usize, *const H, usize, *const H, *mut H) -> i32;
-pub type clHostMemAllocINTEL = unsafe extern "C-unwind" fn(H, P, usize, usize, *mut i32) -> H;
-pub type clDeviceMemAllocINTEL = unsafe extern "C-unwind" fn(H, H, P, usize, usize, *mut i32) -> H;
-pub type clSharedMemAllocINTEL = unsafe extern "C-unwind" fn(H, H, P, usize, usize, *mut i32) -> H;
+pub type clHostMemAllocINTEL = unsafe extern "C-unwind" fn(H, P, usize, usize, *mut i32) -> P;
+pub type clDeviceMemAllocINTEL = unsafe extern "C-unwind" fn(H, H, P, usize, usize, *mut i32) -> P;
+pub type clSharedMemAllocINTEL = unsafe extern "C-unwind" fn(H, H, P, usize, usize, *mut i32) -> P;
 pub type clMemFreeINTEL = unsafe extern "C-unwind" fn(H, P) -> i32;
 pub type clMemBlockingFreeINTEL = unsafe extern "C-unwind" fn(H, P) -> i32;
 pub type clGetMemAllocInfoINTEL = unsafe extern "C-unwind" fn(H, P, usize, usize, P, P) -> i32;
@@ -534,7 +534,7 @@ pub type clRemapCommandBufferKHR =
     unsafe extern "C-unwind" fn(H, usize, usize, *const H, usize, *const H, *mut H, *mut i32) -> H;
 pub type clSetContentSizeBufferPoCL = unsafe extern "C-unwind" fn(H, H) -> i32;
 pub type clSVMAllocWithPropertiesKHR =
-    unsafe extern "C-unwind" fn(H, P, usize, usize, *mut i32) -> H;
+    unsafe extern "C-unwind" fn(H, P, usize, usize, *mut i32) -> P;
 pub type clSVMFreeWithPropertiesKHR = unsafe extern "C-unwind" fn(H, P, usize, P) -> i32;
 pub type clGetSVMPointerInfoKHR = unsafe extern "C-unwind" fn(H, H, P, usize, usize, P, P) -> i32;
 pub type clGetSVMSuggestedTypeIndexKHR =

@@ -51,7 +51,7 @@ pub struct Svm {
     pub flags: u64,
 }
 
-// SAFETY: handles are never dereferenced.
+// SAFETY: handles of memory objects and samplers may be handed to the runtime by any thread.
 unsafe impl Send for Argument {}
 
 /// A kernel object.
@@ -82,18 +82,18 @@ fn known<R: Default>(run: impl FnOnce(&mut Known) -> R) -> R {
 /// A memory object or sampler was made.
 pub fn memory_created(handle: H, memory: Memory) {
     if !handle.is_null() {
-        known(|k| k.memory.insert(handle as usize, memory));
+        known(|k| k.memory.insert(handle.word(), memory));
     }
 }
 
 /// What a handle is.
 pub fn memory(handle: H) -> Option<Memory> {
-    known(|k| k.memory.get(&(handle as usize)).copied())
+    known(|k| k.memory.get(&handle.word()).copied())
 }
 
 /// A kernel was made: its handle may have been another's.
 pub fn forget(kernel: H) {
-    known(|k| k.kernels.remove(&(kernel as usize)));
+    known(|k| k.kernels.remove(&kernel.word()));
 }
 
 /// Kernels were made by one call, or refused with an error code.
@@ -117,8 +117,8 @@ pub unsafe fn forget_all(kernels: *const H, room: u32, made: *const u32, code: i
 pub fn cloned(from: H, to: H) {
     if !to.is_null() {
         known(|k| {
-            let same = k.kernels.get(&(from as usize)).cloned().unwrap_or_default();
-            k.kernels.insert(to as usize, same);
+            let same = k.kernels.get(&from.word()).cloned().unwrap_or_default();
+            k.kernels.insert(to.word(), same);
         });
     }
 }
@@ -137,13 +137,14 @@ pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) 
         let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) };
         argument = Argument::Value(bytes.into());
         if let Ok(word) = bytes.try_into().map(usize::from_ne_bytes)
-            && objects::id(word as H) != 0
+            && objects::id_of_word(word) != 0
         {
-            argument = Argument::Object(word as H);
+            // SAFETY: the runtime has taken the value, which an object known to it has, for that object.
+            argument = Argument::Object(unsafe { H::from_word(word) });
         }
     }
     known(|k| {
-        k.kernels.entry(kernel as usize).or_default().arguments.insert(index, argument);
+        k.kernels.entry(kernel.word()).or_default().arguments.insert(index, argument);
     });
 }
 
@@ -151,7 +152,7 @@ pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) 
 pub fn shared(kernel: H, index: u32, what: Shared, code: i32) {
     if code == 0 {
         known(|k| {
-            let kernel = k.kernels.entry(kernel as usize).or_default();
+            let kernel = k.kernels.entry(kernel.word()).or_default();
             kernel.arguments.insert(index, Argument::Shared(what));
         });
     }
@@ -238,31 +239,35 @@ pub fn ask<T: Plain>(info: Option<Info>, object: H, what: u32) -> Option<T> {
 
 fn identity(slot: usize, kernel: H) -> u64 {
     let about = api::clGetKernelInfo.behind(slot);
-    let program = info::number(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0);
+    let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
     let name = info::text(about, kernel, cl::CL_KERNEL_FUNCTION_NAME);
-    word(number(SEED, name.as_bytes()), u64::from(objects::id(program as H)))
+    word(number(SEED, name.as_bytes()), u64::from(objects::id(program)))
 }
 
 /// A kernel's name.
 pub fn name(slot: usize, handle: H) -> Arc<str> {
-    let told = known(|k| k.kernels.entry(handle as usize).or_default().name.clone());
+    let told = known(|k| k.kernels.entry(handle.word()).or_default().name.clone());
     told.unwrap_or_else(|| {
         let about = api::clGetKernelInfo.behind(slot);
         let name: Arc<str> = info::text(about, handle, cl::CL_KERNEL_FUNCTION_NAME).into();
-        known(|k| k.kernels.entry(handle as usize).or_default().name = Some(Arc::clone(&name)));
+        known(|k| k.kernels.entry(handle.word()).or_default().name = Some(Arc::clone(&name)));
         name
     })
 }
 
 /// A launch's kernel with its arguments, and a number for its program and name.
-pub fn kernel(slot: usize, handle: H) -> (Kernel, u64) {
-    let mut of = known(|k| k.kernels.entry(handle as usize).or_default().clone());
+///
+/// # Safety
+/// The application launches the kernel, so that the objects among its arguments are live, and the
+/// arguments are used no longer than its call lasts.
+pub unsafe fn kernel(slot: usize, handle: H) -> (Kernel, u64) {
+    let mut of = known(|k| k.kernels.entry(handle.word()).or_default().clone());
     let same = match of.identity {
         Some(same) => same,
         None => {
             let same = identity(slot, handle);
             of.identity = Some(same);
-            known(|k| k.kernels.entry(handle as usize).or_default().identity = Some(same));
+            known(|k| k.kernels.entry(handle.word()).or_default().identity = Some(same));
             same
         }
     };

@@ -109,7 +109,7 @@ pub fn compiled(program: H, unit: Result<Unit, String>) {
             known.bytes += bytes;
             Ok(Arc::new(unit))
         });
-        known.units.insert(program as usize, found);
+        known.units.insert(program.word(), found);
     });
 }
 
@@ -120,7 +120,7 @@ pub fn linked(program: H, from: &[H], options: &str) {
             _ if !options.trim().is_empty() => {
                 Err(format!("the program was linked with options ({})", options.trim()))
             }
-            [only] => known.units.get(&(*only as usize)).cloned().unwrap_or_else(|| {
+            [only] => known.units.get(&only.word()).cloned().unwrap_or_else(|| {
                 Err("how the program that it was linked from was compiled is not known".to_owned())
             }),
             several => Err(format!(
@@ -129,14 +129,14 @@ pub fn linked(program: H, from: &[H], options: &str) {
                 several.len()
             )),
         };
-        known.units.insert(program as usize, found);
+        known.units.insert(program.word(), found);
     });
 }
 
 /// The handle stands for another program now.
 pub fn forget(program: H) {
     KNOWN.with(|known| {
-        let unit = known.units.remove(&(program as usize));
+        let unit = known.units.remove(&program.word());
         if let Some(Ok(unit)) = unit
             && let Ok(unit) = Arc::try_unwrap(unit)
         {
@@ -150,6 +150,6 @@ pub fn forget(program: H) {
 /// # Errors
 /// Why it is not known.
 pub fn unit(program: H) -> Found {
-    let found = KNOWN.with(|known| known.units.get(&(program as usize)).cloned()).flatten();
+    let found = KNOWN.with(|known| known.units.get(&program.word()).cloned()).flatten();
     found.unwrap_or_else(|| Err("how the program was linked was not seen".to_owned()))
 }

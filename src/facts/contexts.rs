@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::{info, objects, platforms};
-use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
 use crate::recording;
 use crate::runtime::functions as api;
@@ -11,7 +10,7 @@ use clscope_trace::defs;
 /// Describes a new context.
 pub fn describe(site: Site, context: H, id: u32) {
     let info = api::clGetContextInfo.own(site.slot);
-    let devices = info::handles(info, context, cl::CL_CONTEXT_DEVICES);
+    let devices = info::handles(info, context, info::CONTEXT_DEVICES);
     let devices = devices.into_iter().map(|device| platforms::device(site, device)).collect();
     recording::define(&defs::Context { id, devices }.into());
 }

@@ -1,6 +1,7 @@
 //! The recorder's own info queries: names and facts of objects that are seen for the first time.
 //! None is recorded, and none may fail: what a runtime does not report stays empty.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
 use crate::recording::guard;
@@ -59,12 +60,37 @@ pub fn work_group(slot: usize, kernel: H, device: H, name: u32) -> Option<[u64; 
     (code == 0).then_some(out)
 }
 
-/// A list of handles.
-pub fn handles(info: Option<Info>, object: H, name: u32) -> Vec<H> {
+/// A list of words: sizes, for one.
+pub fn words(info: Option<Info>, object: H, name: u32) -> Vec<usize> {
     let bytes = bytes(info, object, name).unwrap_or_default();
-    bytes
-        .chunks_exact(8)
-        .filter_map(|c| c.try_into().ok())
-        .map(|c| u64::from_le_bytes(c) as H)
-        .collect()
+    let words = bytes.chunks_exact(size_of::<usize>()).filter_map(|c| c.try_into().ok());
+    words.map(usize::from_le_bytes).collect()
+}
+
+/// An info whose value is a handle, or a list of them.
+#[derive(Clone, Copy)]
+pub struct HandleInfo(u32);
+
+pub const CONTEXT_DEVICES: HandleInfo = HandleInfo(cl::CL_CONTEXT_DEVICES);
+pub const DEVICE_PARENT: HandleInfo = HandleInfo(cl::CL_DEVICE_PARENT_DEVICE);
+pub const DEVICE_PLATFORM: HandleInfo = HandleInfo(cl::CL_DEVICE_PLATFORM);
+pub const EVENT_QUEUE: HandleInfo = HandleInfo(cl::CL_EVENT_COMMAND_QUEUE);
+pub const KERNEL_PROGRAM: HandleInfo = HandleInfo(cl::CL_KERNEL_PROGRAM);
+pub const MEMORY_PARENT: HandleInfo = HandleInfo(cl::CL_MEM_ASSOCIATED_MEMOBJECT);
+pub const PROGRAM_CONTEXT: HandleInfo = HandleInfo(cl::CL_PROGRAM_CONTEXT);
+pub const PROGRAM_DEVICES: HandleInfo = HandleInfo(cl::CL_PROGRAM_DEVICES);
+pub const QUEUE_CONTEXT: HandleInfo = HandleInfo(cl::CL_QUEUE_CONTEXT);
+pub const QUEUE_DEVICE: HandleInfo = HandleInfo(cl::CL_QUEUE_DEVICE);
+
+/// A handle, NULL where there is none or the runtime does not tell. Objects hold those that they are
+/// made of.
+pub fn handle(info: Option<Info>, object: H, name: HandleInfo) -> H {
+    handles(info, object, name).first().copied().unwrap_or(H::NULL)
+}
+
+/// A list of handles.
+pub fn handles(info: Option<Info>, object: H, name: HandleInfo) -> Vec<H> {
+    let words = words(info, object, name.0);
+    // SAFETY: the runtime gave them as the handles of objects that a live object holds.
+    words.into_iter().map(|word| unsafe { H::from_word(word) }).collect()
 }

@@ -29,7 +29,7 @@ static DESCRIBED: ForkSafe<HashSet<u64>> = ForkSafe::new();
 #[inline]
 pub fn filtered_out(kernel: H) -> bool {
     FILTERING.load(Ordering::Relaxed)
-        && LEFT_OUT.with(|set| set.contains(&(kernel as usize))).unwrap_or(false)
+        && LEFT_OUT.with(|set| set.contains(&kernel.word())).unwrap_or(false)
 }
 
 /// A kernel's name as requests may call it. Readable forms of a mangled one are made on a thread of
@@ -69,9 +69,11 @@ pub fn named(site: Site, kernel: H, program: u32) -> u32 {
         let out = !patterns.iter().any(|one| called.is_meant(one));
         // Handles are reused: a new kernel may pass the filter under the handle of one that did
         // not.
-        LEFT_OUT.with(|set| {
-            if out { set.insert(kernel as usize) } else { set.remove(&(kernel as usize)) }
-        });
+        LEFT_OUT.with(
+            |set| {
+                if out { set.insert(kernel.word()) } else { set.remove(&kernel.word()) }
+            },
+        );
         if out {
             FILTERING.store(true, Ordering::Relaxed);
         }
@@ -93,9 +95,9 @@ fn number(program: u32, name: &str) -> u64 {
 
 /// Tells what a kernel takes of each device of its program.
 fn resources(site: Site, kernel: H, id: u32) {
-    let program = info::number(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_PROGRAM);
+    let program = info::handle(api::clGetKernelInfo.own(site.slot), kernel, info::KERNEL_PROGRAM);
     let about = api::clGetProgramInfo.own(site.slot);
-    let devices = info::handles(about, program.unwrap_or(0) as H, cl::CL_PROGRAM_DEVICES);
+    let devices = info::handles(about, program, info::PROGRAM_DEVICES);
     for device in devices {
         let ask = |what| info::work_group(site.slot, kernel, device, what);
         let number = |what| ask(what).map(|[first, ..]| first);

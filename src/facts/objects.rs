@@ -84,7 +84,12 @@ pub fn counter() -> *const i8 {
 /// Id of an object, 0 if it was never seen.
 #[inline(always)]
 pub fn id(handle: H) -> u32 {
-    tables().map_or(0, |t| t.objects.get(handle as u64) as u32)
+    tables().map_or(0, |t| t.objects.get(handle.word() as u64) as u32)
+}
+
+/// Id of the object whose handle has this value, 0 if none was seen.
+pub fn id_of_word(word: usize) -> u32 {
+    tables().map_or(0, |t| t.objects.get(word as u64) as u32)
 }
 
 /// Id of an object as a kept argument: for the long form, which is not in a hurry.
@@ -102,7 +107,7 @@ pub fn created(handle: H, element: u64) -> u32 {
         return 0;
     }
     let id = t.new_id();
-    t.objects.set(handle as u64, u64::from(id) | (element << ELEMENT_SHIFT));
+    t.objects.set(handle.word() as u64, u64::from(id) | (element << ELEMENT_SHIFT));
     id
 }
 
@@ -116,7 +121,7 @@ pub fn seen(handle: H) -> (u32, bool) {
 
 /// Bytes of an image's element, 0 if unknown.
 pub fn element_size(handle: H) -> u64 {
-    tables().map_or(0, |t| t.objects.get(handle as u64) >> ELEMENT_SHIFT)
+    tables().map_or(0, |t| t.objects.get(handle.word() as u64) >> ELEMENT_SHIFT)
 }
 
 /// The next command id: commands with a smaller one were enqueued before now.
@@ -172,7 +177,7 @@ pub fn event_created(event: H, command: u64, queue: u16, timing: Timing, unprofi
         };
         let flags = timing | if unprofiled { UNPROFILED } else { 0 };
         t.events.set(
-            event as u64,
+            event.word() as u64,
             (command & COMMAND_MASK) | (u64::from(queue) << QUEUE_SHIFT) | flags,
         );
     }
@@ -181,9 +186,9 @@ pub fn event_created(event: H, command: u64, queue: u16, timing: Timing, unprofi
 /// We gave back our reference of an event, unless the handle is another command's by now.
 pub fn event_let_go(event: H, command: u64) {
     if let Some(t) = tables() {
-        let now = t.events.get(event as u64);
+        let now = t.events.get(event.word() as u64);
         if now & COMMAND_MASK == command {
-            t.events.set(event as u64, now & !HELD);
+            t.events.set(event.word() as u64, now & !HELD);
         }
     }
 }
@@ -193,18 +198,18 @@ pub fn event_let_go(event: H, command: u64) {
 /// taken a reference, and will record it.
 pub fn event_answered(event: H, command: u64, held: bool) -> bool {
     let Some(t) = tables() else { return false };
-    let now = t.events.get(event as u64);
+    let now = t.events.get(event.word() as u64);
     if now & COMMAND_MASK != command || now & AWAITED == 0 {
         return false;
     }
     let next = now & !(AWAITED | CHOSEN) | if held { HELD } else { 0 };
-    t.events.set(event as u64, next);
+    t.events.set(event.word() as u64, next);
     true
 }
 
 /// What is known of an event.
 pub fn event(event: H) -> Option<EventFacts> {
-    let value = tables()?.events.get(event as u64);
+    let value = tables()?.events.get(event.word() as u64);
     (value != 0).then_some(EventFacts {
         command: value & COMMAND_MASK,
         held: value & HELD != 0,
@@ -218,17 +223,17 @@ pub fn event(event: H) -> Option<EventFacts> {
 /// Half of the command id of an event, for plain records.
 #[inline(always)]
 pub fn event_id(event: H) -> u32 {
-    tables().map_or(0, |t| t.events.get(event as u64) as u32)
+    tables().map_or(0, |t| t.events.get(event.word() as u64) as u32)
 }
 
 /// Command id of an event as a kept argument, 0 if it was never seen.
 #[inline(never)]
 pub fn event_word(event: H) -> u64 {
-    tables().map_or(0, |t| t.events.get(event as u64) & COMMAND_MASK)
+    tables().map_or(0, |t| t.events.get(event.word() as u64) & COMMAND_MASK)
 }
 
 /// Gives a handle an id that was made elsewhere.
-pub fn alias(handle: H, id: u32) {
+pub fn alias(handle: usize, id: u32) {
     if let Some(t) = tables() {
         t.objects.set(handle as u64, u64::from(id));
     }
@@ -238,7 +243,7 @@ pub fn alias(handle: H, id: u32) {
 #[inline(always)]
 pub fn count_launch(kernel: H, call_site: u32) -> u64 {
     // Handles are even.
-    let key =
-        (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let key = (kernel.word() as u64)
+        .wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     tables().map_or(0, |t| t.launches.add(key, 1))
 }

@@ -74,8 +74,8 @@ pub fn device(site: Site, handle: H) -> u32 {
     let text = |name| info::text(api::clGetDeviceInfo.own(site.slot), handle, name);
     let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
     let platform = platform(site, platform_of(site, handle));
-    let parent =
-        number(cl::CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
+    let parent = info::handle(api::clGetDeviceInfo.own(site.slot), handle, info::DEVICE_PARENT);
+    let parent = (!parent.is_null()).then(|| self::device(site, parent));
     let extensions = text(cl::CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
     let uuid = has("cl_khr_device_uuid")
@@ -105,8 +105,7 @@ pub fn device(site: Site, handle: H) -> u32 {
 
 /// Platform of a device, NULL if the query fails.
 pub fn platform_of(site: Site, device: H) -> H {
-    info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_PLATFORM).unwrap_or(0)
-        as H
+    info::handle(api::clGetDeviceInfo.own(site.slot), device, info::DEVICE_PLATFORM)
 }
 
 /// Name of a device's platform: what is known of runtimes beyond the specification goes by it.

@@ -19,14 +19,14 @@ static ORIGINS: ForkSafe<HashMap<usize, &'static str>> = ForkSafe::new();
 /// (`linked`).
 pub fn program_created(program: H, origin: &'static str) {
     if !program.is_null() {
-        ORIGINS.with(|known| known.insert(program as usize, origin));
+        ORIGINS.with(|known| known.insert(program.word(), origin));
         compiled::forget(program);
     }
 }
 
 /// What the application made a program from, where that was seen.
 pub fn origin(program: H) -> Option<&'static str> {
-    ORIGINS.with(|known| known.get(&(program as usize)).copied()).flatten()
+    ORIGINS.with(|known| known.get(&program.word()).copied()).flatten()
 }
 
 /// The binary of a program for a device.
@@ -35,10 +35,10 @@ pub fn origin(program: H) -> Option<&'static str> {
 /// Why there is none, or none of up to `most` bytes.
 pub fn binary(slot: usize, program: H, device: H, most: usize) -> Result<Vec<u8>, String> {
     let about = api::clGetProgramInfo.behind(slot);
-    let devices = info::handles(about, program, cl::CL_PROGRAM_DEVICES);
+    let devices = info::handles(about, program, info::PROGRAM_DEVICES);
     let at = devices.iter().position(|of| *of == device).ok_or("the program has no such device")?;
-    let sizes = info::handles(about, program, cl::CL_PROGRAM_BINARY_SIZES);
-    let size = sizes.get(at).map_or(0, |size| *size as usize);
+    let sizes = info::words(about, program, cl::CL_PROGRAM_BINARY_SIZES);
+    let size = sizes.get(at).copied().unwrap_or(0);
     if size == 0 || size > most {
         return Err(format!("the runtime gives a binary of {size} bytes"));
     }

@@ -26,7 +26,7 @@ pub fn begin() {
 pub fn created(event: H) {
     if let Some(events) = CURRENT.get() {
         let mut waiting = events.waiting.lock();
-        waiting.insert(event as usize);
+        waiting.insert(event.word());
         events.count.store(waiting.len() as u64, Ordering::SeqCst);
     }
 }
@@ -35,7 +35,7 @@ pub fn created(event: H) {
 pub fn ended(event: H) {
     if let Some(events) = CURRENT.get() {
         let mut waiting = events.waiting.lock();
-        waiting.remove(&(event as usize));
+        waiting.remove(&event.word());
         events.count.store(waiting.len() as u64, Ordering::SeqCst);
     }
 }

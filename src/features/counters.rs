@@ -379,11 +379,11 @@ impl State {
 
     /// The timer that reads a device's time.
     fn timer(&mut self, slot: usize, device: H) -> Option<(u32, Read)> {
-        let known = self.timers.iter().position(|t| t.device == device as usize);
+        let known = self.timers.iter().position(|t| t.device == device.word());
         let index = known.unwrap_or_else(|| {
             let timer =
                 self.runtime_timer(slot, device).or_else(|| self.driver_timer(slot, device));
-            self.timers.push(TimerSlot { device: device as usize, timer });
+            self.timers.push(TimerSlot { device: device.word(), timer });
             self.timers.len() - 1
         });
         let found = self.timers.get(index).and_then(|t| t.timer.as_ref());

@@ -4,7 +4,7 @@
 //! runtime refuses, the application gets the queue it asked for, and the reason is reported.
 
 use crate::abi::constants as cl;
-use crate::abi::entry::{H, Site};
+use crate::abi::entry::{H, P, Site};
 use crate::facts::platforms;
 use crate::recording::{diag, guard};
 use crate::runtime::functions as api;
@@ -81,7 +81,7 @@ fn make(
     let mut code = 0;
     // SAFETY: found under that name; the application's own context and device.
     let queue = unsafe {
-        std::mem::transmute::<H, Create>(found)(
+        std::mem::transmute::<P, Create>(found)(
             context,
             device,
             bits | cl::CL_QUEUE_PROFILING_ENABLE,

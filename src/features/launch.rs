@@ -136,7 +136,7 @@ fn why_not(
 impl Plan {
     const EMPTY: Self = Self {
         queue: None,
-        event: std::ptr::null_mut(),
+        event: H::NULL,
         ours: false,
         slot_allowed: false,
         timed: false,
@@ -188,11 +188,15 @@ impl Plan {
     /// application wrote it.
     #[cold]
     pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
-        let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
+        let left = std::mem::replace(&mut self.event, H::NULL);
         if !left.is_null()
-            && self.queue.is_some_and(|q| platforms::failures_leave_events(site, q.device as H))
+            && self.queue.is_some_and(|q| {
+                // SAFETY: the device of a live queue, in the middle of a call about it.
+                platforms::failures_leave_events(site, unsafe { H::from_word(q.device) })
+            })
         {
-            on_event(api::clReleaseEvent.own(site.slot), left);
+            // SAFETY: a failed call left it to us.
+            unsafe { on_event(api::clReleaseEvent.own(site.slot), left) };
         }
         if !self.ours || blocking || !changes::event_can_cause(code) {
             return false;
@@ -261,7 +265,7 @@ pub unsafe fn record<'a>(
     local: impl FnOnce() -> &'a Local,
 ) -> u64 {
     // SAFETY: the application's slot was written by the successful call.
-    let theirs = if what.event.is_null() { std::ptr::null_mut() } else { unsafe { *what.event } };
+    let theirs = if what.event.is_null() { H::NULL } else { unsafe { *what.event } };
     let command = objects::new_command();
     let queue = plan.queue;
     let app_profiling = queue.is_some_and(|q| q.app_profiling.load(Ordering::Relaxed));
@@ -335,7 +339,8 @@ pub unsafe fn record<'a>(
     if let (true, Some(queue)) = (timed, queue) {
         // Asked before the event is handed over: afterwards any thread may harvest and release it.
         let complete = what.blocking.then(|| device_time::blocked(queue, event, end));
-        device_time::enqueued(t, queue, event, command, plan.ours);
+        // SAFETY: the event of the recorder's slot, or one that `held` has taken a reference of.
+        unsafe { device_time::enqueued(t, queue, event, command, plan.ours) };
         if let Some(observed) = complete {
             device_time::harvest_until(t, queue, command, observed);
             device_time::waited(queue);
@@ -346,12 +351,16 @@ pub unsafe fn record<'a>(
 
 /// Takes a reference of the application's event for ourselves.
 fn held(site: Site, event: H) -> bool {
-    on_event(api::clRetainEvent.own(site.slot), event)
+    // SAFETY: a live event.
+    unsafe { on_event(api::clRetainEvent.own(site.slot), event) }
 }
 
 /// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to
 /// the application yet.
-fn on_event(function: Option<f::clRetainEvent>, event: H) -> bool {
+///
+/// # Safety
+/// A release gives back a reference of the recorder's.
+unsafe fn on_event(function: Option<f::clRetainEvent>, event: H) -> bool {
     // SAFETY: a live event (caller's contract).
     function.is_some_and(|function| guard::unseen(|| unsafe { function(event) }) == 0)
 }

@@ -1,6 +1,7 @@
 //! Callbacks of the application. Each is replaced by a function of the recorder. It lifts the
 //! guard, so that OpenCL calls from inside are recorded as the application's, and then calls the
-//! application's callback with its own arguments.
+//! application's callback with its own arguments. A pair of the two is harmless by itself: it is
+//! used by a call of the runtime, whose caller promises that the application gave them for it.
 
 use crate::abi::entry::{H, P};
 use crate::recording::guard;
@@ -27,10 +28,13 @@ impl Pair {
         Self { function: ours, data: boxed.cast(), boxed }
     }
 
-    /// The call failed, so there will be no callback.
-    pub fn refused(self) {
+    /// The call failed.
+    ///
+    /// # Safety
+    /// There will be no callback: the runtime has not kept the pair.
+    pub unsafe fn refused(self) {
         if !self.boxed.is_null() {
-            // SAFETY: made in `new`; the runtime did not take it.
+            // SAFETY: made in `new`; the runtime did not take it (caller's promise).
             drop(unsafe { Box::from_raw(self.boxed) });
         }
     }

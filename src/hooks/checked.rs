@@ -7,7 +7,7 @@ use super::stale::{self, Of};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::facts::arguments::ask;
-use crate::facts::{objects, programs};
+use crate::facts::{info, objects, programs};
 use crate::features::call_sites;
 use crate::recording;
 use crate::recording::guard;
@@ -223,8 +223,8 @@ pub unsafe fn reaches(function: u16, kernel: H, name: u32, size: usize, value: P
 /// A kernel was made of a program that is no source: what the runtime says of its parameters.
 pub fn parameters(site: Site, kernel: H, id: u32) {
     let about = api::clGetKernelInfo.own(site.slot);
-    let of = ask::<usize>(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0);
-    if !wanted() || programs::origin(of as H) == Some("source") {
+    let of = info::handle(about, kernel, info::KERNEL_PROGRAM);
+    if !wanted() || programs::origin(of) == Some("source") {
         return;
     }
     let Some(info) = api::clGetKernelArgInfo.own(site.slot) else { return };

@@ -56,8 +56,8 @@ pub unsafe fn clCreateCommandBufferKHR(
         if num_queues as u32 > 0 && !queues.is_null() {
             // SAFETY: the call succeeded, so the list is as long as it says.
             let queues = unsafe { std::slice::from_raw_parts(queues, num_queues as u32 as usize) };
-            let queues = queues.iter().map(|q| *q as usize).collect();
-            MADE_FOR.with(|made_for| made_for.insert(buffer as usize, queues));
+            let queues = queues.iter().map(|q| q.word()).collect();
+            MADE_FOR.with(|made_for| made_for.insert(buffer.word(), queues));
         }
     }
     entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues as u32)]);
@@ -66,13 +66,14 @@ pub unsafe fn clCreateCommandBufferKHR(
 
 /// The queue that a command buffer was made for, NULL if it was never seen.
 pub fn queue_of_command_buffer(buffer: H) -> H {
-    let first = MADE_FOR.with(|made_for| made_for.get(&(buffer as usize))?.first().copied());
-    first.flatten().unwrap_or(0) as H
+    let first = MADE_FOR.with(|made_for| made_for.get(&buffer.word())?.first().copied());
+    // SAFETY: the application enqueues the buffer, which holds its queues.
+    first.flatten().map_or(H::NULL, |queue| unsafe { H::from_word(queue) })
 }
 
 /// What to call in a slot of extension pointers for the runtime's function: the function itself but
 /// for one.
-pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
+pub fn stand_in(slot: usize, function: u16, theirs: P) -> P {
     let at = slot
         .checked_sub(real::EXTENSIONS.start)
         .filter(|_| function == id::clEnqueueCommandBufferKHR);
@@ -83,11 +84,11 @@ pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
         1 => checked::<1>,
         _ => checked::<2>,
     };
-    ours as H
+    ours as P
 }
 
 /// Whether a slot holds the runtime's function, or our stand-in for it.
-pub fn stands_for(slot: usize, function: u16, theirs: H) -> bool {
+pub fn stands_for(slot: usize, function: u16, theirs: P) -> bool {
     let cell = slot.checked_sub(real::EXTENSIONS.start).and_then(|at| TRUE.get(at));
     function == id::clEnqueueCommandBufferKHR
         && cell.is_some_and(|cell| cell.load(Ordering::Acquire) == theirs)
@@ -124,10 +125,10 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
 /// A queue that differs from the one that the buffer was made for, to the application, in the bit
 /// that we add.
 fn differing(buffer: H, given: &[H]) -> Option<&'static Queue> {
-    let made_for = MADE_FOR.with(|made_for| made_for.get(&(buffer as usize)).cloned()).flatten();
+    let made_for = MADE_FOR.with(|made_for| made_for.get(&buffer.word()).cloned()).flatten();
     let made_for = made_for.filter(|m| m.len() == given.len())?;
     made_for.iter().zip(given).find_map(|(a, b)| {
-        let (a, b) = (device_time::queue(*a as H)?, device_time::queue(*b)?);
+        let (a, b) = (device_time::queue_of_word(*a)?, device_time::queue(*b)?);
         let differ =
             a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed);
         (differ && (a.profiling_added || b.profiling_added)).then_some(b)
@@ -149,7 +150,8 @@ fn refuses(at: usize, queue: &Queue) -> bool {
 /// ours.
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
     let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
-    let (context, device) = (queue.context as H, queue.device as H);
+    // SAFETY: those of a live queue, in the middle of a call that names it.
+    let [context, device] = [queue.context, queue.device].map(|word| unsafe { H::from_word(word) });
     let platform = Some(platforms::platform_of(site, device)).filter(|p| !p.is_null())?;
     let address = api::clGetExtensionFunctionAddressForPlatform.own(queue.slot)?;
     // SAFETY: a platform and a C string.

@@ -18,11 +18,11 @@ static REFERENCES: ForkSafe<HashMap<usize, i64>> = ForkSafe::new();
 /// Changes the application's reference count of a context; the new count, if the context is known.
 fn references(context: H, change: i64) -> Option<i64> {
     let changed = REFERENCES.with(|counts| {
-        let count = counts.get_mut(&(context as usize))?;
+        let count = counts.get_mut(&context.word())?;
         *count += change;
         let now = *count;
         if now <= 0 {
-            counts.remove(&(context as usize));
+            counts.remove(&context.word());
         }
         Some(now)
     });
@@ -39,7 +39,7 @@ unsafe fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, w
     if code == 0 {
         guard::protect((), || {
             context_id = objects::created(context, 0);
-            REFERENCES.with(|counts| counts.insert(context as usize, 1));
+            REFERENCES.with(|counts| counts.insert(context.word(), 1));
             contexts::describe(site, context, context_id);
         });
     }
@@ -76,7 +76,8 @@ pub unsafe fn clCreateContext(
         real(properties, num_devices, devices, pair.function, pair.data, errcode_ret)
     });
     if context.is_null() {
-        pair.refused();
+        // SAFETY: a call that failed calls nothing back.
+        unsafe { pair.refused() };
     }
     // SAFETY: errcode_ret is NULL or was written.
     unsafe { created(site, entered, context, errcode_ret, &[u64::from(num_devices)]) };
@@ -89,19 +90,21 @@ pub unsafe fn clCreateContext(
 /// `properties` is NULL or a list of pairs that ends with a 0.
 unsafe fn named_platform(properties: *const isize) -> H {
     if properties.is_null() {
-        return std::ptr::null_mut();
+        return H::NULL;
     }
     for pair in 0.. {
         // SAFETY: the pairs before were no end of the list.
         let (name, value) = unsafe { (*properties.add(2 * pair), properties.add(2 * pair + 1)) };
         match name {
             0 => break,
-            // SAFETY: a name has a value.
-            name if name == cl::CL_CONTEXT_PLATFORM as isize => return unsafe { *value } as H,
+            // SAFETY: a name has a value, here the application's platform.
+            name if name == cl::CL_CONTEXT_PLATFORM as isize => unsafe {
+                return H::from_word(*value as usize);
+            },
             _ => {}
         }
     }
-    std::ptr::null_mut()
+    H::NULL
 }
 
 #[inline(never)]
@@ -130,7 +133,8 @@ pub unsafe fn clCreateContextFromType(
     });
     drop(turn);
     if context.is_null() {
-        pair.refused();
+        // SAFETY: a call that failed calls nothing back.
+        unsafe { pair.refused() };
     }
     // SAFETY: errcode_ret is NULL or was written.
     unsafe { created(site, entered, context, errcode_ret, &[device_type]) };

@@ -41,7 +41,7 @@ impl Drop for Asking {
 /// Waits while another thread asks the platform for the first time; held while the application's
 /// call runs that asks it.
 pub fn turn(platform: H) -> Option<Asking> {
-    let platform = platform as usize;
+    let platform = platform.word();
     let mut tries = TRIES;
     loop {
         let ours = PLATFORMS.with(|p| {

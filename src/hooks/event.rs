@@ -156,9 +156,12 @@ pub unsafe fn clGetEventProfilingInfo(
     let unprofiled = match known {
         Some(facts) => facts.unprofiled,
         // The command was enqueued while nothing was recorded: its queue is queried.
-        None => info::number(api::clGetEventInfo.own(site.slot), event, cl::CL_EVENT_COMMAND_QUEUE)
-            .and_then(|queue| device_time::queue(queue as H))
-            .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
+        None => device_time::queue(info::handle(
+            api::clGetEventInfo.own(site.slot),
+            event,
+            info::EVENT_QUEUE,
+        ))
+        .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
     let answered = || {
         known
@@ -232,7 +235,8 @@ pub unsafe fn clSetEventCallback(
         real(event, callback_type, pair.function, pair.data)
     });
     if code != 0 {
-        pair.refused();
+        // SAFETY: a call that failed calls nothing back.
+        unsafe { pair.refused() };
     }
     entered.call(site.function, code, &[objects::event_word(event), callback_type as u64]);
     code

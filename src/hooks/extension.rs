@@ -12,7 +12,7 @@ use once_cell::race::OnceRef;
 use std::ffi::CStr;
 
 /// The function to hand out for a slot and a function.
-pub type Address = fn(usize, u16) -> H;
+pub type Address = fn(usize, u16) -> P;
 
 static ADDRESS: OnceRef<'static, Address> = OnceRef::new();
 
@@ -26,7 +26,7 @@ pub fn addresses(of: &'static Address) {
 ///
 /// # Safety
 /// `name` is the C string that the runtime has just found a function under.
-pub unsafe fn replacement(name: P, theirs: H) -> H {
+pub unsafe fn replacement(name: P, theirs: P) -> P {
     if theirs.is_null() || name.is_null() || is_ours(theirs) {
         return theirs;
     }
@@ -59,7 +59,9 @@ pub unsafe fn replacement(name: P, theirs: H) -> H {
         );
         return theirs;
     };
-    real::set_extension(slot, function, command_buffer::stand_in(slot, function, theirs), theirs);
+    let to = command_buffer::stand_in(slot, function, theirs);
+    // SAFETY: the runtime gave `theirs` under the function's name (caller's promise).
+    unsafe { real::set_extension(slot, function, to, theirs) };
     ADDRESS.get().map_or(theirs, |address| address(slot, function))
 }
 
@@ -68,7 +70,7 @@ pub unsafe fn clGetExtensionFunctionAddress(
     site: Site,
     real: f::clGetExtensionFunctionAddress,
     name: P,
-) -> H {
+) -> P {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(name) } };
     // SAFETY: as above.
@@ -85,7 +87,7 @@ pub unsafe fn clGetExtensionFunctionAddressForPlatform(
     real: f::clGetExtensionFunctionAddressForPlatform,
     platform: H,
     name: P,
-) -> H {
+) -> P {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(platform, name) } };
     // SAFETY: as above.

@@ -152,7 +152,7 @@ macro_rules! stand_ins {
                     snapshot::before(S, $queue);
                     launch
                 }));
-                let mut ours: H = std::ptr::null_mut();
+                let mut ours = H::NULL;
                 let wants = snapshot::wants_event() || launch.as_ref().is_some_and(Launch::wants_event);
                 let place = if event.is_null() && wants { &raw mut ours } else { event };
                 // SAFETY: the application's call; its event slot is its own or, where there is
@@ -263,7 +263,7 @@ stand_ins! {
             // SAFETY: as above, for a kernel of ours.
             replace::argument(kernel, code, &"clSetKernelExecInfo", |ours| Some(unsafe { api::clSetKernelExecInfo.behind(S)?(ours, name, size, value) }));
         };
-    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H, names(c) |made| {
+    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> P, names(c) |made| {
             arguments::svm_made(made, size, flags);
             if told() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
@@ -345,14 +345,14 @@ stand_ins! {
             // SAFETY: the runtime has written what was asked for.
             unsafe { checked::asked(id::clGetEventInfo, event, name, value, code) }
         };
-    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, buffer), waits(count, list) |mapped| {
+    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> P, names(queue, buffer), waits(count, list) |mapped| {
             guard::unseen(|| capture::used(S, K::MapBuffer, Some(size as u64), &[buffer]));
             if told() {
                 checked::range(id::clEnqueueMapBuffer, offset, size, 0);
                 checked::memory(id::clEnqueueMapBuffer, mapped, size, 0);
             }
         };
-    clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H, names(queue, image), waits(count, list) |mapped| {
+    clEnqueueMapImage(queue: H, image: H, blocking: u32, flags: u64, origin: *const usize, region: *const usize, row: P, slice: P, count: u32, list: *const H, event: *mut H, error: *mut i32) -> P, names(queue, image), waits(count, list) |mapped| {
             guard::unseen(|| capture::used(S, K::MapImage, None, &[image]));
             if told() {
                 // SAFETY: the runtime has read them, where it mapped.
@@ -586,9 +586,9 @@ fn added(queue: H) -> u64 {
     if ours { cl::CL_QUEUE_PROFILING_ENABLE } else { 0 }
 }
 
-/// Whether a queue still is the application's.
-fn live(queue: H) -> bool {
-    device_time::queue(queue).is_some()
+/// Whether the handle with this value still is a queue of the application's.
+fn live(queue: usize) -> bool {
+    device_time::queue_of_word(queue).is_some()
 }
 
 /// A transfer leaves the same however often it is made: nothing has to be restored.

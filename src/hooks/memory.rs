@@ -10,7 +10,6 @@ use crate::facts::objects;
 use crate::hooks::callbacks::{self, NativeArguments};
 use crate::recording::guard;
 use clscope_trace::record::CommandKind;
-use std::ptr::null_mut;
 
 /// Bytes of an element of an image of this cl_image_format; 0 if the format is not known to us.
 ///
@@ -64,7 +63,8 @@ pub unsafe fn destructor(
     // SAFETY: the application's call with its callback wrapped.
     let code = guard::real_call(&entered, || unsafe { real(object, pair.function, pair.data) });
     if code != 0 {
-        pair.refused();
+        // SAFETY: a call that failed calls nothing back.
+        unsafe { pair.refused() };
     }
     entered.plain(site.function, code, || objects::id(object), Some(0), || [objects::word(object)]);
     code
@@ -99,8 +99,8 @@ fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) ->
     What {
         site,
         kind,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: false,
         waits,
@@ -222,7 +222,8 @@ pub unsafe fn clEnqueueSVMFree(
         )
     };
     if code != 0 {
-        pair.refused();
+        // SAFETY: a call that failed calls nothing back.
+        unsafe { pair.refused() };
     }
     code
 }

@@ -252,7 +252,7 @@ unsafe fn built(site: Site, program: H, options: P, result: i32) {
     if result != 0 {
         let real = api::clGetProgramBuildInfo.own(site.slot);
         for device in
-            info::handles(api::clGetProgramInfo.own(site.slot), program, cl::CL_PROGRAM_DEVICES)
+            info::handles(api::clGetProgramInfo.own(site.slot), program, info::PROGRAM_DEVICES)
         {
             let Some(build_info) = real else { break };
             let mut size = 0usize;

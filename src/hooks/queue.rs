@@ -99,7 +99,7 @@ unsafe fn counting(
 
 fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
     // Kept arguments name queues through the object table as well.
-    objects::alias(queue.handle as H, queue.id);
+    objects::alias(queue.handle, queue.id);
     define(defs::Queue {
         id: queue.id,
         context: contexts::adopted(site, context),
@@ -116,21 +116,17 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     guard::protect(None, || {
         let times = device_time::current()?;
         // An invalid handle is the runtime's to refuse: it answers no query about it.
-        let context =
-            info::number(api::clGetCommandQueueInfo.own(site.slot), queue, cl::CL_QUEUE_CONTEXT)?
-                as H;
-        let device =
-            info::number(api::clGetCommandQueueInfo.own(site.slot), queue, cl::CL_QUEUE_DEVICE)?
-                as H;
-        let properties = info::number(
-            api::clGetCommandQueueInfo.own(site.slot),
-            queue,
-            cl::CL_QUEUE_PROPERTIES,
-        )?;
+        let about = api::clGetCommandQueueInfo.own(site.slot);
+        let context = info::handle(about, queue, info::QUEUE_CONTEXT);
+        let device = info::handle(about, queue, info::QUEUE_DEVICE);
+        if context.is_null() || device.is_null() {
+            return None;
+        }
+        let properties = info::number(about, queue, cl::CL_QUEUE_PROPERTIES)?;
         // The application gave this one back, and has learnt of it again from an event or through a
         // command buffer that holds it: it asks about the queue that it made.
         let former = device_time::former_queue(queue).filter(|f| {
-            f.profiling_added && (f.context, f.device) == (context as usize, device as usize)
+            f.profiling_added && (f.context, f.device) == (context.word(), device.word())
         });
         let ours = former.is_some_and(|f| !f.app_profiling.load(Ordering::Relaxed));
         let properties =
@@ -494,7 +490,9 @@ struct Twin {
 
 impl Twin {
     fn of(site: Site, known: &Queue) -> Option<Self> {
-        let (context, device) = (known.context as H, known.device as H);
+        // SAFETY: those of a live queue, in the middle of a call that names it.
+        let [context, device] =
+            [known.context, known.device].map(|word| unsafe { H::from_word(word) });
         let mut code = 0;
         let release = api::clReleaseCommandQueue.own(site.slot)?;
         let queue = match &known.made {
@@ -543,7 +541,7 @@ impl Twin {
         let release = api::clReleaseEvent.own(site.slot)?;
         // SAFETY: all are called on objects that were just made here.
         unsafe {
-            let (mut event, mut stamp) = (std::ptr::null_mut(), 0u64);
+            let (mut event, mut stamp) = (H::NULL, 0u64);
             if marker(self.queue, &mut event) != 0 || event.is_null() {
                 return None;
             }

@@ -7,7 +7,6 @@ use crate::facts::user_events;
 use crate::features::{counters, device_time, sampler};
 use crate::runtime::functions as api;
 use crate::settings::config;
-use std::ptr::null_mut;
 
 /// Whether enqueues need the recorder's event where the application asked for none.
 pub fn wants_event() -> bool {
@@ -15,7 +14,8 @@ pub fn wants_event() -> bool {
 }
 
 fn device_of(queue: H) -> H {
-    device_time::queue(queue).map_or(null_mut(), |queue| queue.device as H)
+    // SAFETY: the device of the queue of the application's call.
+    device_time::queue(queue).map_or(H::NULL, |queue| unsafe { H::from_word(queue.device) })
 }
 
 /// A command is about to be enqueued.

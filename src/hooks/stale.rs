@@ -45,7 +45,7 @@ pub enum Of {
 impl Of {
     fn handle(self) -> u64 {
         let (Self::Object(handle) | Self::Event(handle)) = self;
-        handle as u64
+        handle.word() as u64
     }
 
     /// What it is now: how [`mod@detail`] names it, and its id, 0 if it was never seen.

@@ -46,7 +46,10 @@ static TRUE: [[AtomicPtr<c_void>; COUNT]; SLOTS] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
 
 /// Asks for a stand-in wherever a function is found from now on. Told before any is.
-pub fn stand_ins(of: &'static StandIn) {
+///
+/// # Safety
+/// What it gives for a function has that function's signature and contract.
+pub unsafe fn stand_ins(of: &'static StandIn) {
     // The same each time.
     let _ = STAND_INS.set(of);
 }
@@ -58,7 +61,10 @@ fn behind(slot: usize, function: u16) -> *mut c_void {
 }
 
 /// Fills a slot.
-pub fn set(slot: usize, function: u16, found: *mut c_void) {
+///
+/// # Safety
+/// `found` is NULL or that function of a runtime, and lives as long as the slot is used.
+pub unsafe fn set(slot: usize, function: u16, found: *mut c_void) {
     let mut to = found;
     if let (false, Some(cell), Some(of)) =
         (found.is_null(), TRUE.get(slot).and_then(|s| s.get(function as usize)), STAND_INS.get())
@@ -96,7 +102,8 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
     if EXTENSIONS.contains(&slot) {
         let there = beside(slot, function);
         if !there.is_null() {
-            set(slot, function, there);
+            // SAFETY: found under this function's name.
+            unsafe { set(slot, function, there) };
             return there;
         }
     }
@@ -182,7 +189,8 @@ pub fn find(slot: usize, function: u16) -> *mut c_void {
     }
     let Some(info) = FUNCTIONS.get(function as usize) else { return std::ptr::null_mut() };
     let found = guard::protect(std::ptr::null_mut(), || loaders::function(info.name));
-    set(slot, function, found);
+    // SAFETY: found under this function's name.
+    unsafe { set(slot, function, found) };
     known(slot, function)
 }
 
@@ -194,8 +202,12 @@ fn extension_owners(slot: usize) -> Option<&'static [Owner; COUNT]> {
 }
 
 /// Fills a slot of extension pointers, and keeps which object the function belongs to.
-pub fn set_extension(slot: usize, function: u16, to: *mut c_void, theirs: *const c_void) {
-    set(slot, function, to);
+///
+/// # Safety
+/// As [`set`], for `to`.
+pub unsafe fn set_extension(slot: usize, function: u16, to: *mut c_void, theirs: *const c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { set(slot, function, to) };
     if let Some(owner) = extension_owners(slot).and_then(|o| o.get(function as usize)) {
         owner.set(Object::of(theirs));
     }

@@ -6,7 +6,7 @@
 //! would bind to the loader's function of the same name, and a call through it would never end.
 
 use super::lifecycle;
-use crate::abi::entry::{H, P};
+use crate::abi::entry::P;
 use crate::hooks;
 use crate::recording::guard;
 use crate::runtime::real::SLOTS;
@@ -197,8 +197,8 @@ macro_rules! body {
                 let what = hooks::enqueue::What {
                     site,
                     kind: $kind,
-                    object: null_mut(),
-                    object2: null_mut(),
+                    object: H::NULL,
+                    object2: H::NULL,
                     bytes: 0,
                     blocking: false,
                     waits: (($count) as u32, $list),
@@ -284,7 +284,7 @@ pub fn address(slot: usize, function: u16) -> *mut c_void {
 /// # Safety
 /// `name` is a C string, `bound` the address of that function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clscope_bind(name: P, bound: H) -> H {
+pub unsafe extern "C" fn clscope_bind(name: P, bound: P) -> P {
     lifecycle::ready();
     // SAFETY: the caller's promise.
     guard::protect(bound, || unsafe { hooks::extension::replacement(name, bound) })

@@ -87,7 +87,8 @@ pub unsafe extern "C" fn clInitLayer(
         }
         // SAFETY: the loader's promise.
         let below = unsafe { std::slice::from_raw_parts(target, entries as usize) };
-        let Some(place) = TAKING.with(|()| take(below)).flatten() else {
+        // SAFETY: the loader's promise.
+        let Some(place) = TAKING.with(|()| unsafe { take(below) }).flatten() else {
             diag::warn(
                 "loader-left-out",
                 "more OpenCL loaders with layers are open in this process than the two that can be told apart: calls through another one are not recorded. Record with --inject preload,audit",
@@ -106,14 +107,18 @@ pub unsafe extern "C" fn clInitLayer(
 
 /// Gives a loader that calls `below` a slot, unless there is none for it. A process forked in the
 /// middle of it finds a slot half filled, which the next one that asks for it fills again.
-fn take(below: &[*mut c_void]) -> Option<&'static Slot> {
+///
+/// # Safety
+/// `below` is a loader's table in the order of `struct _cl_icd_dispatch`.
+unsafe fn take(below: &[*mut c_void]) -> Option<&'static Slot> {
     let index = choose(below)?;
     let (place, slot) = (OURS.get(index)?, real::LAYERS.clone().nth(index)?);
     place.take(below);
     for (at, (cell, function)) in place.table.iter().zip(below).enumerate() {
         let ours = match DISPATCH.get(at) {
             Some(id) if (*id as usize) < COUNT && !function.is_null() => {
-                real::set(slot, *id, *function);
+                // SAFETY: the caller's promise: the table has the order of `DISPATCH`.
+                unsafe { real::set(slot, *id, *function) };
                 exports::address(slot, *id)
             }
             _ => *function,

@@ -24,7 +24,8 @@ fn at_load() {
 /// another library's constructor may call OpenCL before ours runs.
 pub fn ready() {
     state::starts_by(&(start as fn() -> bool));
-    real::stand_ins(&(instead::stand_in_of as real::StandIn));
+    // SAFETY: each stand-in is declared with the type of the function it stands for.
+    unsafe { real::stand_ins(&(instead::stand_in_of as real::StandIn)) };
     extension::addresses(&(exports::address as extension::Address));
 }
 

@@ -44,7 +44,7 @@ entries! {
     plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(image), small: [(param_name, 16)], keep: [objects::word(image), param_name as u64] }
     plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(pipe), small: [(param_name, 16)], keep: [objects::word(pipe), param_name as u64] }
     hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 { }
-    call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64, size as u64, alignment as u64] }
+    call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> P { errcode: null_mut(), keep: [objects::word(context), flags as u64, size as u64, alignment as u64] }
     plain 34 clSVMFree(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
     create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context)] }
     plain 36 clRetainSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
@@ -92,7 +92,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::ReadBuffer,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_read,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -106,7 +106,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::ReadBufferRect,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, 1) },
         blocking: blocking_read,
@@ -121,7 +121,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::WriteBuffer,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_write,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -135,7 +135,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::WriteBufferRect,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, 1) },
         blocking: blocking_write,
@@ -150,7 +150,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::FillBuffer,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -193,7 +193,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::ReadImage,
         object: image,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_read,
@@ -208,7 +208,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::WriteImage,
         object: image,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_write,
@@ -223,7 +223,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::FillImage,
         object: image,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: 0,
@@ -278,12 +278,12 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64],
     }
-    enqueue 89 clEnqueueMapBuffer(command_queue: H, buffer: H, blocking_map: u32, map_flags: u64, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H {
+    enqueue 89 clEnqueueMapBuffer(command_queue: H, buffer: H, blocking_map: u32, map_flags: u64, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> P {
         errcode: errcode_ret,
         queue: command_queue,
         kind: CommandKind::MapBuffer,
         object: buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_map,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -292,12 +292,12 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [0, objects::word(command_queue), objects::word(buffer), blocking_map as u64, map_flags as u64, offset as u64, size as u64],
     }
-    enqueue 90 clEnqueueMapImage(command_queue: H, image: H, blocking_map: u32, map_flags: u64, origin: *const usize, region: *const usize, image_row_pitch: P, image_slice_pitch: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H {
+    enqueue 90 clEnqueueMapImage(command_queue: H, image: H, blocking_map: u32, map_flags: u64, origin: *const usize, region: *const usize, image_row_pitch: P, image_slice_pitch: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> P {
         errcode: errcode_ret,
         queue: command_queue,
         kind: CommandKind::MapImage,
         object: image,
-        object2: null_mut(),
+        object2: H::NULL,
         // SAFETY: the application's arrays are as the function specifies.
         bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_map,
@@ -312,7 +312,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::UnmapMemObject,
         object: memobj,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -325,8 +325,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::MigrateMemObjects,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -340,7 +340,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::NdRange,
         object: kernel,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -354,8 +354,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::Marker,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -368,8 +368,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::Barrier,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -383,8 +383,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMemcpy,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_copy,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -397,8 +397,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMemFill,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -411,8 +411,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMap,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_map,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -425,8 +425,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmUnmap,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -439,8 +439,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMigrate,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -449,7 +449,7 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_svm_pointers as u64, flags as u64],
     }
-    hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> H { }
+    hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> P { }
     hook 104 clSetCommandQueueProperty(command_queue: H, properties: u64, enable: u32, old_properties: P) -> i32 { }
     create 105 clCreateImage2D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_row_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_row_pitch as u64] }
     create 106 clCreateImage3D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_depth: usize, image_row_pitch: usize, image_slice_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_depth as u64, image_row_pitch as u64, image_slice_pitch as u64] }
@@ -457,8 +457,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::Marker,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (0, null_mut()),
@@ -470,7 +470,7 @@ entries! {
     enqueue_untimed 108 clEnqueueWaitForEvents(command_queue: H, num_events: u32, event_list: *const H) -> i32 { errcode: null_mut(), queue: command_queue, kind: CommandKind::WaitForEvents, waits: (num_events, event_list), keep: [objects::word(command_queue), num_events as u64] }
     enqueue_untimed 109 clEnqueueBarrier(command_queue: H) -> i32 { errcode: null_mut(), queue: command_queue, kind: CommandKind::Barrier, waits: (0, null_mut()), keep: [objects::word(command_queue)] }
     plain 110 clUnloadCompiler() -> i32 { object: 0, small: [], keep: [] }
-    hook 111 clGetExtensionFunctionAddress(func_name: P) -> H { }
+    hook 111 clGetExtensionFunctionAddress(func_name: P) -> P { }
     hook 112 clCreateCommandQueue(context: H, device: H, properties: u64, errcode_ret: *mut i32) -> H { }
     create 113 clCreateSampler(context: H, normalized_coords: u32, addressing_mode: u32, filter_mode: u32, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), normalized_coords as u64, addressing_mode as u64, filter_mode as u64] }
     enqueue 114 clEnqueueTask(command_queue: H, kernel: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -478,7 +478,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::Task,
         object: kernel,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -495,8 +495,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -509,8 +509,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -527,8 +527,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -541,8 +541,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -557,8 +557,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -571,8 +571,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -582,13 +582,13 @@ entries! {
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 131 clGetDeviceIDsFromDX9INTEL(platform: H, dx9_device_source: usize, dx9_object: P, dx9_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), dx9_device_source as u32 as u64, dx9_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: H, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
+    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
     enqueue 133 clEnqueueAcquireDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -601,8 +601,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -611,14 +611,14 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
-    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: H, display: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64, display as u64] }
-    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: H, eglimage: H, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
+    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: P, display: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64, display as u64] }
+    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: P, eglimage: P, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
     enqueue 137 clEnqueueAcquireEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -631,8 +631,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -654,8 +654,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::MigrateMemObjects,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -669,8 +669,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -697,8 +697,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -714,8 +714,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SemaphoreWait,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -728,8 +728,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SemaphoreSignal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -747,8 +747,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -761,8 +761,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -772,15 +772,15 @@ entries! {
         keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
     }
     create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64] }
-    call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
+    call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> P { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
     plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
     hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: usize, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { }
     enqueue 169 clEnqueueSVMMemcpyARM(command_queue: H, blocking_copy: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMemcpy,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_copy,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -793,8 +793,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMemFill,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -807,8 +807,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmMap,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_map,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -821,8 +821,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::SvmUnmap,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -837,7 +837,7 @@ entries! {
     plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(accelerator), small: [(param_name, 16)], keep: [objects::word(accelerator), param_name as u32 as u64] }
     plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
     plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
-    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64] }
+    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64] }
     plain 180 clGetGLContextInfoKHR(properties: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: 0, small: [(param_name, 16)], keep: [param_name as u32 as u64] }
     create 181 clCreateFromGLBuffer(context: H, flags: usize, bufobj: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, bufobj as u32 as u64] }
     create 182 clCreateFromGLTexture(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
@@ -848,8 +848,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -862,8 +862,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -880,8 +880,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::AcquireExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -894,8 +894,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::ReleaseExternal,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -904,9 +904,9 @@ entries! {
         geometry: hooks::Geometry::NONE,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
-    call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), size as u64, alignment as u32 as u64] }
-    call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
-    call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
+    call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), size as u64, alignment as u32 as u64] }
+    call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
+    call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
     plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
     plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
     plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(context), small: [(param_name, 16)], keep: [objects::word(context), param_name as u32 as u64] }
@@ -915,8 +915,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::UsmFill,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -929,8 +929,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::UsmFill,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -943,8 +943,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::UsmMemcpy,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -957,8 +957,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::UsmMigrate,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -971,8 +971,8 @@ entries! {
         errcode: null_mut(),
         queue: command_queue,
         kind: CommandKind::UsmAdvise,
-        object: null_mut(),
-        object2: null_mut(),
+        object: H::NULL,
+        object2: H::NULL,
         bytes: size as u64,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -992,7 +992,7 @@ entries! {
         queue: unsafe { hooks::command_buffer_queue(num_queues, queues, command_buffer) },
         kind: CommandKind::CommandBuffer,
         object: command_buffer,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: 0,
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -1017,7 +1017,7 @@ entries! {
     plain 225 clGetMutableCommandInfoKHR(command: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(command), small: [(param_name, 16)], keep: [objects::word(command), param_name as u32 as u64] }
     create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: usize, num_queues: usize, queues: *const H, num_handles: usize, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(command_buffer), automatic as u32 as u64, num_queues as u32 as u64, num_handles as u32 as u64] }
     call 227 clSetContentSizeBufferPoCL(buffer: H, content_size_buffer: H) -> i32 { errcode: null_mut(), keep: [objects::word(buffer), objects::word(content_size_buffer)] }
-    call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: usize, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), svm_type_index as u32 as u64, size as u64] }
+    call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: usize, size: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), svm_type_index as u32 as u64, size as u64] }
     call 229 clSVMFreeWithPropertiesKHR(context: H, properties: P, flags: usize, ptr: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64] }
     call 230 clGetSVMPointerInfoKHR(context: H, device: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), objects::word(device), param_name as u32 as u64] }
     call 231 clGetSVMSuggestedTypeIndexKHR(context: H, required_capabilities: usize, desired_capabilities: usize, properties: P, size: usize, suggested_svm_type_index: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), required_capabilities as u64 as u64, desired_capabilities as u64 as u64, size as u64] }
@@ -1033,7 +1033,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::ReadHostPipe,
         object: program,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_read,
         waits: (num_events_in_wait_list, event_wait_list),
@@ -1047,7 +1047,7 @@ entries! {
         queue: command_queue,
         kind: CommandKind::WriteHostPipe,
         object: program,
-        object2: null_mut(),
+        object2: H::NULL,
         bytes: size as u64,
         blocking: blocking_write,
         waits: (num_events_in_wait_list, event_wait_list),

@@ -4,7 +4,7 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::abi::signatures as f;
-use crate::facts::arguments::ask;
+use crate::facts::info;
 use crate::runtime::functions as api;
 use std::ptr::{null, null_mut};
 
@@ -88,10 +88,11 @@ impl Aside {
     /// A queue beside the application's, of its context and device.
     pub fn new(slot: usize, calls: Calls, theirs: H) -> Result<Self, String> {
         let about = api::clGetCommandQueueInfo.behind(slot);
-        let context = ask::<usize>(about, theirs, cl::CL_QUEUE_CONTEXT)
-            .ok_or("the queue's context is not known")? as H;
-        let device = ask::<usize>(about, theirs, cl::CL_QUEUE_DEVICE)
-            .ok_or("the queue's device is not known")? as H;
+        let context = info::handle(about, theirs, info::QUEUE_CONTEXT);
+        let device = info::handle(about, theirs, info::QUEUE_DEVICE);
+        if context.is_null() || device.is_null() {
+            return Err("the queue's context or device is not known".to_owned());
+        }
         let mut code = 0;
         // SAFETY: a live context and device of it.
         let mut queue = unsafe {

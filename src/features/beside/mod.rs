@@ -34,7 +34,7 @@ pub struct Command<'a> {
     pub what: What<'a>,
     pub run: &'a Enqueue<'a>,
     /// Whether a queue still is the application's.
-    pub live: &'a dyn Fn(H) -> bool,
+    pub live: &'a dyn Fn(usize) -> bool,
 }
 
 /// What a command does.
@@ -90,7 +90,7 @@ pub fn took(ticks: u64) {
 
 /// A command is about to be enqueued: whether something may run beside it.
 pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
-    if !(command.live)(command.queue) {
+    if !(command.live)(command.queue.word()) {
         return false;
     }
     OWN.set(0);
@@ -102,11 +102,11 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
         waited += 1;
     }
     QUEUES.with_borrow_mut(|queues| {
-        let own = (slot, command.queue as usize);
+        let own = (slot, command.queue.word());
         if !queues.contains(&own) {
             // Where there are many, those that were given back go first.
             if queues.len() >= 64 && queues.len().is_power_of_two() {
-                queues.retain(|(_, queue)| (command.live)(*queue as H));
+                queues.retain(|(_, queue)| (command.live)(*queue));
             }
             queues.push(own);
         }
@@ -239,7 +239,7 @@ pub fn written(slot: usize, handle: H, kernel: &Kernel) -> Result<Vec<(H, usize)
 /// Waits for all that this thread has enqueued, and for the command's wait list.
 pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), String> {
     let queues = QUEUES.with_borrow_mut(|queues| {
-        queues.retain(|(_, queue)| (command.live)(*queue as H));
+        queues.retain(|(_, queue)| (command.live)(*queue));
         queues.clone()
     });
     // SAFETY: the application's queues, which it has not given back, of the runtime that the calls
@@ -248,7 +248,7 @@ pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), S
         // What the wait list names may be in one of these queues, and not flushed yet: a runtime
         // need not start it for a wait.
         for (_, queue) in queues.into_iter().filter(|(of, _)| *of == slot) {
-            said("waiting for the queue", (calls.finish)(queue as H))?;
+            said("waiting for the queue", (calls.finish)(H::from_word(queue)))?;
         }
         if command.waits.0 > 0 && !command.waits.1.is_null() {
             said("waiting for its wait list", (calls.wait)(command.waits.0, command.waits.1))?;

@@ -46,8 +46,10 @@ impl Drop for Owned {
 /// A program of the same source as one of the application's, not built yet.
 pub fn twin(slot: usize, theirs: H) -> Result<Owned, String> {
     let about = api::clGetProgramInfo.behind(slot);
-    let context = info::number(about, theirs, cl::CL_PROGRAM_CONTEXT)
-        .ok_or("the context of the program is not known")? as H;
+    let context = info::handle(about, theirs, info::PROGRAM_CONTEXT);
+    if context.is_null() {
+        return Err("the context of the program is not known".to_owned());
+    }
     let source = info::bytes_up_to(about, theirs, cl::CL_PROGRAM_SOURCE, MOST).unwrap_or_default();
     let end = source.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
     let source = source.get(..end).filter(|text| !text.is_empty());
@@ -58,7 +60,7 @@ pub fn twin(slot: usize, theirs: H) -> Result<Owned, String> {
 /// The log of a build that failed, of the first device that has one.
 pub fn log(slot: usize, program: H) -> String {
     let about = api::clGetProgramInfo.behind(slot);
-    let devices = info::handles(about, program, cl::CL_PROGRAM_DEVICES);
+    let devices = info::handles(about, program, info::PROGRAM_DEVICES);
     let mut logs =
         devices.into_iter().map(|d| build_text(slot, program, d, cl::CL_PROGRAM_BUILD_LOG));
     logs.find(|log| !log.trim().is_empty()).unwrap_or_default()

@@ -71,7 +71,7 @@ pub fn device(slot: usize, device: H) -> (Value, Value) {
         (cl::CL_DEVICE_TYPE_CUSTOM, "custom"),
     ];
     let kind = kinds.iter().find(|(bit, _)| kind & bit != 0).map_or("other", |(_, name)| *name);
-    let platform = ask::<usize>(of, device, cl::CL_DEVICE_PLATFORM).unwrap_or(0) as H;
+    let platform = info::handle(of, device, info::DEVICE_PLATFORM);
     let about = api::clGetPlatformInfo.behind(slot);
     let told = |name| info::text(about, platform, name);
     (

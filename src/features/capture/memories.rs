@@ -168,7 +168,7 @@ impl Reach {
     /// The place among the memories of one that is read from there.
     fn known(&self, source: Source) -> Option<usize> {
         let handle = |source| match source {
-            Source::Buffer(of) | Source::Image(of, ..) => of as usize,
+            Source::Buffer(of) | Source::Image(of, ..) => of.word(),
             Source::Svm(address) => address,
         };
         self.memories.iter().position(|m| handle(m.source) == handle(source))
@@ -183,13 +183,13 @@ impl Reach {
         let about = api::clGetMemObjectInfo.behind(slot);
         let size: usize = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
         let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
-        let parent: usize = ask(about, object, cl::CL_MEM_ASSOCIATED_MEMOBJECT).unwrap_or(0);
-        let (whole, offset) = match parent {
-            0 => (object, 0),
-            parent => {
+        let parent = info::handle(about, object, info::MEMORY_PARENT);
+        let (whole, offset) = match parent.is_null() {
+            true => (object, 0),
+            false => {
                 let offset: usize =
                     ask(about, object, cl::CL_MEM_OFFSET).ok_or("has an unknown offset")?;
-                (parent as H, offset)
+                (parent, offset)
             }
         };
         let id = self.whole_buffer(slot, whole)?;
@@ -263,9 +263,7 @@ impl Reach {
             Some(known) => known,
             None => {
                 // An image may be another view of a buffer's or image's memory.
-                let parent: usize =
-                    ask(about, object, cl::CL_MEM_ASSOCIATED_MEMOBJECT).unwrap_or(0);
-                let parent = parent as H;
+                let parent = info::handle(about, object, info::MEMORY_PARENT);
                 let view = match arguments::memory(parent) {
                     _ if parent.is_null() => None,
                     Some(Kind::Buffer) => {

@@ -95,8 +95,12 @@ pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<L
             // SAFETY: the caller's promise.
             let sizes = unsafe { beside::sizes(dimensions, sizes) };
             let name = arguments::name(slot, kernel);
-            let out = sizes.and_then(|sizes| launch(slot, command, (kernel, &name), &sizes, added));
-            recent::launched(slot, kernel, &name);
+            // SAFETY: the caller's promise.
+            let launch = |sizes| unsafe { launch(slot, command, (kernel, &name), &sizes, added) };
+            let out = sizes.and_then(launch);
+            // SAFETY: the caller's promise.
+            let (of, _) = unsafe { arguments::kernel(slot, kernel) };
+            recent::launched(slot, &of, &name);
             out
         }
     }
@@ -110,7 +114,10 @@ pub fn used(slot: usize, kind: CommandKind, bytes: Option<u64>, of: &[H]) {
 }
 
 /// A launch is about to be enqueued.
-fn launch(
+///
+/// # Safety
+/// As [`before`].
+unsafe fn launch(
     slot: usize,
     command: &Command<'_>,
     (handle, kernel): (H, &Arc<str>),
@@ -134,7 +141,10 @@ fn launch(
         let work = match (beside::may_not_wait(), Alone::take(now)) {
             (Some(why), _) => Err(why),
             (None, None) => Err("another thread's launch was captured at that time".to_owned()),
-            (None, Some(alone)) => begun(slot, command, handle, sizes, alone, added, &out),
+            // SAFETY: the caller's promise.
+            (None, Some(alone)) => unsafe {
+                begun(slot, command, handle, sizes, alone, added, &out)
+            },
         };
         match work {
             Ok(work) => out.work = Some(work),
@@ -145,7 +155,10 @@ fn launch(
 }
 
 /// Gathers what the launch takes, and reads what its memory holds.
-fn begun(
+///
+/// # Safety
+/// As [`before`].
+unsafe fn begun(
     slot: usize,
     command: &Command<'_>,
     handle: H,
@@ -159,7 +172,8 @@ fn begun(
     }
     let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
     let aside = Aside::new(slot, calls, command.queue)?;
-    let (kernel, _) = arguments::kernel(slot, handle);
+    // SAFETY: the caller's promise.
+    let (kernel, _) = unsafe { arguments::kernel(slot, handle) };
     let reach = Reach::of(slot, handle, &kernel)?;
     // A runtime may compile to hand out a binary: nothing runs meanwhile.
     beside::settle(slot, &calls, command)?;

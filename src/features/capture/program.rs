@@ -4,7 +4,6 @@
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::facts::arguments::ask;
 use crate::facts::programs::{binary, build_text, origin};
 use crate::facts::{compiled, info};
 use crate::runtime::functions as api;
@@ -43,9 +42,11 @@ impl Program {
     /// # Errors
     /// Why there is nothing to keep.
     pub fn of(slot: usize, kernel: H, device: H) -> Result<Self, String> {
-        let program: usize = ask(api::clGetKernelInfo.behind(slot), kernel, cl::CL_KERNEL_PROGRAM)
-            .ok_or("the kernel's program is not known")?;
-        let program = program as H;
+        let about = api::clGetKernelInfo.behind(slot);
+        let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
+        if program.is_null() {
+            return Err("the kernel's program is not known".to_owned());
+        }
         let origin = origin(program);
         if origin == Some("built-in") {
             return Err("it is a built-in kernel of the device: there is no program".to_owned());

@@ -6,8 +6,8 @@
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::facts::arguments::{self, Memory, ask};
-use crate::facts::objects;
+use crate::facts::arguments::{self, Kernel, Memory, ask};
+use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
 use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind;
@@ -69,9 +69,9 @@ static RECENT: ForkSafe<Recent> = ForkSafe::new();
 
 /// An object, or the buffer that it is a part of or a view of.
 fn whole(slot: usize, object: H) -> H {
-    let parent: Option<usize> =
-        ask(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_ASSOCIATED_MEMOBJECT);
-    parent.filter(|parent| *parent != 0).map_or(object, |parent| parent as H)
+    let about = api::clGetMemObjectInfo.behind(slot);
+    let parent = info::handle(about, object, info::MEMORY_PARENT);
+    if parent.is_null() { object } else { parent }
 }
 
 /// A command uses memories; without `bytes` all of each.
@@ -90,10 +90,9 @@ pub fn used(slot: usize, by: &By, bytes: Option<u64>, of: &[H]) {
     RECENT.with(|recent| recent.used(by, &all));
 }
 
-/// A launch uses what its arguments name.
-pub fn launched(slot: usize, kernel: H, name: &Arc<str>) {
-    let (of, _) = arguments::kernel(slot, kernel);
-    let memories: Vec<H> = of
+/// A launch of a kernel uses what its arguments name.
+pub fn launched(slot: usize, kernel: &Kernel, name: &Arc<str>) {
+    let memories: Vec<H> = kernel
         .arguments
         .values()
         .filter_map(|argument| match argument {

@@ -63,15 +63,24 @@ impl Calls {
         (failed == 0).then_some(status)
     }
 
-    pub fn release(&self, entry: &Entry) {
+    /// Gives back the reference of an entry's event.
+    ///
+    /// # Safety
+    /// Once for an entry.
+    pub unsafe fn release(&self, entry: &Entry) {
         if !entry.ours() {
-            objects::event_let_go(entry.event as H, entry.command());
+            objects::event_let_go(entry.event(), entry.command());
         }
-        self.let_go(entry.event as H);
+        // SAFETY: the entry's reference; the caller's promise.
+        unsafe { self.let_go(entry.event()) };
     }
 
-    pub fn let_go(&self, event: H) {
-        // SAFETY: our own reference, given back once.
+    /// Gives back a reference of an event.
+    ///
+    /// # Safety
+    /// The recorder holds one, which is given back once.
+    pub unsafe fn let_go(&self, event: H) {
+        // SAFETY: the caller's promise.
         unsafe { (self.release)(event) };
     }
 
@@ -134,9 +143,12 @@ impl Calls {
         }
     }
 
-    /// Reads one event's stamps if its command is complete.
-    pub fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
-        let event = entry.event as H;
+    /// Reads one event's stamps if its command is complete, and releases the entry then.
+    ///
+    /// # Safety
+    /// The entry was not released before.
+    pub unsafe fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+        let event = entry.event();
         let (mut failed, mut stamps) = self.stamps(event);
         let missing = failed == 0 && stamps.contains(&0);
         if missing || failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE {
@@ -181,7 +193,8 @@ impl Calls {
                 _ => ring::untimed(t, entry.command(), Untimed::QueryFailed, failed, observed),
             }
         }
-        self.release(entry);
+        // SAFETY: the caller's promise; it learns that the entry is done with.
+        unsafe { self.release(entry) };
         Seen::Done
     }
 }

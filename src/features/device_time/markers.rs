@@ -36,6 +36,13 @@ struct Held {
     after: u64,
 }
 
+impl Held {
+    fn event(&self) -> H {
+        // SAFETY: given by the runtime; the recorder holds its only reference.
+        unsafe { H::from_word(self.event) }
+    }
+}
+
 /// The markers of one queue.
 pub struct Markers {
     /// Host time from which on there may be more; `u64::MAX`: never.
@@ -99,18 +106,19 @@ impl Markers {
         };
         guard::unseen(|| {
             for _ in 0..BURST {
-                let mut event: H = std::ptr::null_mut();
+                let mut event = H::NULL;
                 let before = recording::now();
                 // SAFETY: the application's own live queue, in the middle of a call about it, and
                 // room for an event.
-                let code =
-                    unsafe { enqueue(queue.handle as H, 0, std::ptr::null(), &raw mut event) };
+                let code = unsafe {
+                    enqueue(H::from_word(queue.handle), 0, std::ptr::null(), &raw mut event)
+                };
                 let after = recording::now();
                 if code != 0 || event.is_null() {
                     self.due.store(u64::MAX, Ordering::Relaxed);
                     break;
                 }
-                held.push(Held { event: event as usize, before, after });
+                held.push(Held { event: event.word(), before, after });
             }
         });
         self.count.store(held.len() as u64, Ordering::Relaxed);
@@ -138,8 +146,7 @@ impl Markers {
     #[cold]
     pub fn await_last(&self, calls: &Calls) {
         for _ in 0..50 {
-            let last =
-                self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
+            let last = self.held.try_lock().and_then(|held| held.last().map(Held::event));
             let running = last
                 .and_then(|event| calls.status(event))
                 .is_some_and(|status| status > cl::CL_COMPLETE);
@@ -163,7 +170,7 @@ impl Markers {
         let Some(mut held) = self.held.try_lock() else { return };
         let mut markers = Vec::new();
         held.retain(|marker| {
-            let event = marker.event as H;
+            let event = marker.event();
             if calls.status(event).is_some_and(|status| status > cl::CL_COMPLETE) {
                 return true;
             }
@@ -179,7 +186,8 @@ impl Markers {
                     submit,
                 });
             }
-            calls.let_go(event);
+            // SAFETY: the marker's reference; the marker goes.
+            unsafe { calls.let_go(event) };
             false
         });
         self.count.store(held.len() as u64, Ordering::Relaxed);
@@ -192,7 +200,9 @@ impl Markers {
     pub fn abandon(&self, calls: &Calls) {
         self.due.store(u64::MAX, Ordering::Relaxed);
         if let Some(mut held) = self.held.try_lock_for(super::LAST_LOOK) {
-            guard::unseen(|| held.drain(..).for_each(|marker| calls.let_go(marker.event as H)));
+            // SAFETY: each marker's reference; the markers go.
+            let let_go = |marker: Held| unsafe { calls.let_go(marker.event()) };
+            guard::unseen(|| held.drain(..).for_each(let_go));
             self.count.store(0, Ordering::Relaxed);
         }
     }

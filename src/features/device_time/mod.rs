@@ -190,9 +190,9 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
         id: objects::new_id(),
         index: u16::try_from(queues.len() + 1).unwrap_or(0),
         slot: new.slot,
-        handle: new.handle as usize,
-        context: new.context as usize,
-        device: new.device as usize,
+        handle: new.handle.word(),
+        context: new.context.word(),
+        device: new.device.word(),
         timed: AtomicBool::new(
             device.timing != DeviceTiming::Off
                 && !device.stopped()
@@ -214,13 +214,19 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
     }));
     queues.push(queue);
     // Queues are never freed: handles come back, and a thread may be in the middle of using one.
-    device.handles.set(new.handle as u64, std::ptr::from_ref(queue) as u64);
+    device.handles.set(new.handle.word() as u64, std::ptr::from_ref(queue) as u64);
     queue
 }
 
 /// Facts of a queue.
-#[inline]
+#[inline(always)]
 pub fn queue(handle: H) -> Option<&'static Queue> {
+    queue_of_word(handle.word())
+}
+
+/// Facts of the queue whose handle has this value.
+#[inline]
+pub fn queue_of_word(handle: usize) -> Option<&'static Queue> {
     let value = current()?.handles.get(handle as u64);
     // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE
     // beside them.
@@ -230,7 +236,7 @@ pub fn queue(handle: H) -> Option<&'static Queue> {
 /// The application gave the queue's handle back.
 pub fn queue_gone(handle: H) {
     if let Some(device) = current() {
-        device.handles.set(handle as u64, device.handles.get(handle as u64) | GONE);
+        device.handles.set(handle.word() as u64, device.handles.get(handle.word() as u64) | GONE);
     }
 }
 
@@ -238,8 +244,8 @@ pub fn queue_gone(handle: H) {
 /// events or command buffers, from which the application can learn its handle again.
 #[cold]
 pub fn former_queue(handle: H) -> Option<&'static Queue> {
-    let value = current()?.handles.get(handle as u64);
-    // SAFETY: as in `queue`.
+    let value = current()?.handles.get(handle.word() as u64);
+    // SAFETY: as in `queue_of_word`.
     if value & GONE != 0 { unsafe { ((value & !GONE) as *const Queue).as_ref() } } else { None }
 }
 
@@ -265,7 +271,7 @@ fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
     queues
         .iter()
         .copied()
-        .filter(|q| context.is_none_or(|c| q.context == c as usize) && ours(q))
+        .filter(|q| context.is_none_or(|c| q.context == c.word()) && ours(q))
         .collect()
 }
 
@@ -283,7 +289,10 @@ impl Queue {
 }
 
 /// Takes note of a timed command: its event is ours to release.
-pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
+///
+/// # Safety
+/// The recorder holds a reference of the event, and gives it away here.
+pub unsafe fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
     let Some(device) = current() else { return };
     let completed = match device.timing {
         DeviceTiming::Callback => watch(queue, event),
@@ -293,7 +302,8 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
         }
         _ => None,
     };
-    let entry = Entry::new(event as usize, command, ours, completed);
+    // SAFETY: the caller's promise.
+    let entry = unsafe { Entry::new(event, command, ours, completed) };
     if let Err(entry) = queue.pending.push(entry) {
         crowded(t, queue, entry);
     } else if device.timing == DeviceTiming::Sync {
@@ -327,7 +337,8 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
     }
     ring::untimed(t, entry.command(), Untimed::TooManyPending, 0, recording::now());
     if let Some(calls) = Calls::of_queue(queue) {
-        guard::unseen(|| calls.release(&entry));
+        // SAFETY: taken out of the queue's entries; it goes.
+        guard::unseen(|| unsafe { calls.release(&entry) });
     }
 }
 
@@ -407,9 +418,9 @@ fn harvest_locked(
                 break;
             }
             done += 1;
-            if let Seen::NotYet =
-                calls.harvest(t, queue, &entry, observed.unwrap_or_else(recording::now))
-            {
+            let observed = observed.unwrap_or_else(recording::now);
+            // SAFETY: just taken out; it is put back only where it was not released.
+            if let Seen::NotYet = unsafe { calls.harvest(t, queue, &entry, observed) } {
                 kept.push_back(entry);
                 if !queue.out_of_order {
                     break;
@@ -497,7 +508,7 @@ pub fn look(t: &Thread, queue: &Queue, most: usize) {
 }
 
 fn complete(calls: &Calls, entry: &Entry) -> bool {
-    calls.status(entry.event as H).is_some_and(|s| s <= cl::CL_COMPLETE)
+    calls.status(entry.event()).is_some_and(|s| s <= cl::CL_COMPLETE)
 }
 
 /// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends
@@ -542,7 +553,8 @@ pub fn abandoned(t: &Thread, queue: &'static Queue) {
     };
     while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
         ring::untimed(t, entry.command(), Untimed::QueueReleased, 0, recording::now());
-        guard::unseen(|| calls.release(&entry));
+        // SAFETY: taken out of the queue's entries; it goes.
+        guard::unseen(|| unsafe { calls.release(&entry) });
     }
     queue.markers.abandon(&calls);
 }

@@ -2,6 +2,7 @@
 //! one harvester at a time takes from (D. Vyukov's bounded queue, with laps that start from zeroed
 //! memory).
 
+use crate::abi::entry::H;
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -14,8 +15,8 @@ pub const CAPACITY: u64 = 1 << 12;
 
 /// A command in flight.
 pub struct Entry {
-    /// Its event, which we hold a reference of.
-    pub event: usize,
+    /// Its event, which the recorder holds a reference of while the entry lives.
+    event: usize,
     /// Its id, and whether the event is ours alone: the application never saw it. In one word, so
     /// that two entries fill a cache line.
     of: u64,
@@ -25,8 +26,23 @@ pub struct Entry {
 
 impl Entry {
     /// Of a command with this id; `ours`: the application never saw the event.
-    pub fn new(event: usize, command: u64, ours: bool, completed: Option<Arc<AtomicU64>>) -> Self {
-        Self { event, of: (command << 1) | u64::from(ours), completed }
+    ///
+    /// # Safety
+    /// The recorder holds a reference of the event until the entry is released.
+    pub unsafe fn new(
+        event: H,
+        command: u64,
+        ours: bool,
+        completed: Option<Arc<AtomicU64>>,
+    ) -> Self {
+        Self { event: event.word(), of: (command << 1) | u64::from(ours), completed }
+    }
+
+    /// Its event.
+    #[inline(always)]
+    pub fn event(&self) -> H {
+        // SAFETY: of the event that `new` was given, which is held.
+        unsafe { H::from_word(self.event) }
     }
 
     /// Its id.
@@ -176,14 +192,18 @@ mod tests {
 
     fn entry(command: u64) -> Entry {
         // Memory of the entry's own: seen by the wrong thread, too early or twice, it would tell.
-        Entry::new(command as usize, command, true, Some(Arc::new(AtomicU64::new(command))))
+        // SAFETY: no runtime is asked about it.
+        unsafe {
+            let event = H::from_word(command as usize);
+            Entry::new(event, command, true, Some(Arc::new(AtomicU64::new(command))))
+        }
     }
 
     fn take(entry: Entry) -> u64 {
-        let command = entry.command();
+        let (command, event) = (entry.command(), entry.event());
         let own = entry.completed.expect("every entry has its memory");
         assert_eq!(Arc::strong_count(&own), 1, "an entry came out twice");
-        assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (command, command));
+        assert_eq!((own.load(Ordering::Relaxed), event.word() as u64), (command, command));
         command
     }
 

@@ -128,7 +128,8 @@ pub fn released(t: &Thread, event: H, facts: EventFacts) {
     if objects::event_answered(event, facts.command, held) {
         queue.reads.answered();
         match held {
-            true => enqueued(t, queue, event, facts.command, false),
+            // SAFETY: the reference taken above.
+            true => unsafe { enqueued(t, queue, event, facts.command, false) },
             false => {
                 let why = clscope_trace::record::Untimed::QueryFailed;
                 ring::untimed(t, facts.command, why, 0, recording::now());

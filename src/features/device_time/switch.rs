@@ -135,7 +135,8 @@ fn set(queue: &Queue, on: bool) -> bool {
     // SAFETY: the application's own live queue, in the middle of a call about it; nothing is
     // written for a NULL.
     guard::unseen(|| unsafe {
-        set(queue.handle as H, cl::CL_QUEUE_PROFILING_ENABLE, u32::from(on), std::ptr::null_mut())
+        let handle = H::from_word(queue.handle);
+        set(handle, cl::CL_QUEUE_PROFILING_ENABLE, u32::from(on), std::ptr::null_mut())
     }) == 0
 }
 

@@ -23,7 +23,6 @@ use clscope_trace::defs::{self, KernelArgument};
 use clscope_trace::values;
 use shadow::Shadow;
 use std::collections::{HashMap, HashSet};
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// What was seen of launches.
@@ -57,7 +56,8 @@ pub unsafe fn command(slot: usize, command: &Command<'_>) {
     if objects::id(handle) == 0 || kernels::filtered_out(handle) {
         return;
     }
-    let (kernel, identity) = arguments::kernel(slot, handle);
+    // SAFETY: the caller's promise.
+    let (kernel, identity) = unsafe { arguments::kernel(slot, handle) };
     let key = kernel.local_sizes(word(identity, sizes.number()));
     let turn = SEEN.with(|seen| {
         let before = seen.launches.entry(key).or_insert(0);
@@ -236,7 +236,7 @@ fn launched(
         said(&format!("setting argument {index} of the copy that counts"), code)?;
     }
     let counters = shadow.counters(slot, aside, &copy)?;
-    let mut event: H = null_mut();
+    let mut event = H::NULL;
     let run = copy.enqueue(aside.queue, sizes, Some(&mut event));
     let finished = aside.finish();
     if !event.is_null() {

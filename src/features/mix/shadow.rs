@@ -48,7 +48,7 @@ pub struct Shadow {
 impl Drop for Shadow {
     fn drop(&mut self) {
         // SAFETY: made by us, released once, by the last that uses it.
-        unsafe { (self.release)(self.program as H) };
+        unsafe { (self.release)(H::from_word(self.program)) };
     }
 }
 
@@ -77,12 +77,12 @@ fn drop_where(which: impl Fn(&Shadow) -> bool) {
 /// The application is about to give back a program. Where kernels of it are launched later, the copy
 /// is made again.
 pub fn program_ends(program: H) {
-    drop_where(|shadow| shadow.original == program as usize);
+    drop_where(|shadow| shadow.original == program.word());
 }
 
 /// The application is about to give back a context: it must not live on for our sake.
 pub fn context_ends(context: H) {
-    drop_where(|shadow| shadow.context == context as usize);
+    drop_where(|shadow| shadow.context == context.word());
 }
 
 /// A copy has failed: it is made again when it is next wanted.
@@ -93,13 +93,15 @@ pub fn forget(shadow: &Arc<Shadow>) {
 /// The copy of a kernel's program for the device of a queue.
 pub fn shadow_of(slot: usize, kernel: H, aside: &Aside) -> Result<Arc<Shadow>, String> {
     let about = api::clGetKernelInfo.behind(slot);
-    let program: usize =
-        ask(about, kernel, cl::CL_KERNEL_PROGRAM).ok_or("the kernel's program is not known")?;
-    let key = (std::process::id(), objects::id(program as H), objects::id(aside.device));
+    let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
+    if program.is_null() {
+        return Err("the kernel's program is not known".to_owned());
+    }
+    let key = (std::process::id(), objects::id(program), objects::id(aside.device));
     if let Some(Some(known)) = SHADOWS.with(|s| s.made.get(&key).cloned()) {
         return known;
     }
-    let made = made(slot, program as H, key, aside).map(Arc::new);
+    let made = made(slot, program, key, aside).map(Arc::new);
     SHADOWS.with(|s| s.made.insert(key, made.clone()));
     made
 }
@@ -176,9 +178,9 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
     };
     Ok(Shadow {
         key,
-        program: program as usize,
-        context: aside.context as usize,
-        original: original as usize,
+        program: program.word(),
+        context: aside.context.word(),
+        original: original.word(),
         release,
         counted,
         language,
@@ -271,8 +273,9 @@ impl Shadow {
         let name: Vec<u8> = name.bytes().filter(|b| *b != 0).chain([0]).collect();
         let mut error = 0;
         // SAFETY: a program of ours, and a C string.
-        let kernel =
-            unsafe { create(self.program as H, name.as_ptr().cast_mut().cast(), &mut error) };
+        let kernel = unsafe {
+            create(H::from_word(self.program), name.as_ptr().cast_mut().cast(), &mut error)
+        };
         said("making the kernel that counts", error)?;
         Ok(Copy { kernel, release, set, launch })
     }
@@ -340,7 +343,7 @@ impl Copy {
     }
 
     pub fn set_object(&self, index: u32, object: H) -> i32 {
-        self.set(index, &(object as usize).to_ne_bytes())
+        self.set(index, &object.word().to_ne_bytes())
     }
 
     /// Launches it, with an event where wanted.

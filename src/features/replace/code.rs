@@ -44,7 +44,7 @@ pub struct Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: made by us, released once, by the last that uses it.
-        unsafe { (self.release)(self.handle as H) };
+        unsafe { (self.release)(self.handle()) };
     }
 }
 
@@ -57,13 +57,21 @@ pub struct Shadow {
 impl Drop for Shadow {
     fn drop(&mut self) {
         // SAFETY: made by us, released once, by the last that uses it.
-        unsafe { (self.release)(self.handle as H) };
+        unsafe { (self.release)(self.handle()) };
+    }
+}
+
+impl Program {
+    fn handle(&self) -> H {
+        // SAFETY: made by us, and live while it is held here.
+        unsafe { H::from_word(self.handle) }
     }
 }
 
 impl Shadow {
     pub fn handle(&self) -> H {
-        self.handle as H
+        // SAFETY: made by us, and live while it is held here.
+        unsafe { H::from_word(self.handle) }
     }
 }
 
@@ -109,7 +117,7 @@ fn file(path: &str) -> Result<Arc<File>, String> {
 /// another kernel of it be asked for.
 pub fn program_ends(program: H) {
     let gone = PROGRAMS.with(|all| {
-        let keys: Vec<_> = all.keys().filter(|key| key.0 == program as usize).cloned().collect();
+        let keys: Vec<_> = all.keys().filter(|key| key.0 == program.word()).cloned().collect();
         keys.iter().filter_map(|key| all.remove(key)).collect::<Vec<_>>()
     });
     // Outside of the lock: releasing a program is a call of the runtime.
@@ -120,10 +128,11 @@ pub fn program_ends(program: H) {
 pub fn code_of(slot: usize, kernel: H, name: &str, path: &str) -> Code {
     let refused = |program, why| Code { file: path.to_owned(), program, kernel: Err(why) };
     let about = api::clGetKernelInfo.behind(slot);
-    let Some(theirs) = info::number(about, kernel, cl::CL_KERNEL_PROGRAM) else {
+    let theirs = info::handle(about, kernel, info::KERNEL_PROGRAM);
+    if theirs.is_null() {
         return refused(0, "its program is not known".to_owned());
-    };
-    let program = match program(slot, theirs as H, path) {
+    }
+    let program = match program(slot, theirs, path) {
         Ok(program) => program,
         Err((id, why)) => return refused(id, why),
     };
@@ -134,7 +143,7 @@ pub fn code_of(slot: usize, kernel: H, name: &str, path: &str) -> Code {
 }
 
 fn program(slot: usize, theirs: H, path: &str) -> Made {
-    let key = (theirs as usize, path.to_owned());
+    let key = (theirs.word(), path.to_owned());
     if let Some(Some(known)) = PROGRAMS.with(|all| all.get(&key).cloned()) {
         return known;
     }
@@ -147,9 +156,11 @@ fn built(slot: usize, theirs: H, path: &str) -> Made {
     let none = |why: &str| (0, why.to_owned());
     let file = file(path).map_err(|why| (0, why))?;
     let about = api::clGetProgramInfo.behind(slot);
-    let context = info::number(about, theirs, cl::CL_PROGRAM_CONTEXT)
-        .ok_or_else(|| none("the context of its program is not known"))? as H;
-    let devices = info::handles(about, theirs, cl::CL_PROGRAM_DEVICES);
+    let context = info::handle(about, theirs, info::PROGRAM_CONTEXT);
+    if context.is_null() {
+        return Err(none("the context of its program is not known"));
+    }
+    let devices = info::handles(about, theirs, info::PROGRAM_DEVICES);
     let first = *devices.first().ok_or_else(|| none("the devices of its program are not known"))?;
     let release = api::clReleaseProgram
         .behind(slot)
@@ -186,7 +197,7 @@ fn built(slot: usize, theirs: H, path: &str) -> Made {
         .into(),
     );
     match program {
-        Ok(handle) => Ok(Arc::new(Program { id: program_id, handle: handle as usize, release })),
+        Ok(handle) => Ok(Arc::new(Program { id: program_id, handle: handle.word(), release })),
         Err(Failed { what, log: Some(log), .. }) => {
             Err((program_id, format!("{what}\n{}", log.trim_end())))
         }
@@ -201,11 +212,10 @@ fn made(slot: usize, theirs: H, program: &Program, name: &str) -> Result<Shadow,
     let c_name: Vec<u8> = name.bytes().filter(|b| *b != 0).chain([0]).collect();
     let mut error = 0;
     // SAFETY: a program of ours, and a C string.
-    let kernel =
-        unsafe { create(program.handle as H, c_name.as_ptr().cast_mut().cast(), &mut error) };
+    let kernel = unsafe { create(program.handle(), c_name.as_ptr().cast_mut().cast(), &mut error) };
     if error == cl::CL_INVALID_KERNEL_NAME {
         let about = api::clGetProgramInfo.behind(slot);
-        let all = info::text(about, program.handle as H, cl::CL_PROGRAM_KERNEL_NAMES);
+        let all = info::text(about, program.handle(), cl::CL_PROGRAM_KERNEL_NAMES);
         let near = replace::nearest(name, all.split(';').filter(|one| !one.is_empty()), 5);
         let near = if near.is_empty() { "none".to_owned() } else { near.join(", ") };
         return Err(format!("the file has no kernel of that name; nearest: {near}"));
@@ -213,7 +223,7 @@ fn made(slot: usize, theirs: H, program: &Program, name: &str) -> Result<Shadow,
     if error != 0 || kernel.is_null() {
         return Err(format!("making its kernel failed, {}", error_text(error)));
     }
-    let made = Shadow { handle: kernel as usize, release };
+    let made = Shadow { handle: kernel.word(), release };
     let mut difference = signature::difference(slot, theirs, made.handle());
     if difference.is_none() && !signature::is_told(slot, theirs) {
         // A kernel of the application's own text, built so that the runtime tells.
@@ -236,9 +246,8 @@ fn twin(
     release: f::clReleaseKernel,
 ) -> Option<Shadow> {
     let about = api::clGetKernelInfo.behind(slot);
-    let program = info::number(about, theirs, cl::CL_KERNEL_PROGRAM)? as H;
-    let devices =
-        info::handles(api::clGetProgramInfo.behind(slot), program, cl::CL_PROGRAM_DEVICES);
+    let program = info::handle(about, theirs, info::KERNEL_PROGRAM);
+    let devices = info::handles(api::clGetProgramInfo.behind(slot), program, info::PROGRAM_DEVICES);
     let options = build_text(slot, program, *devices.first()?, cl::CL_PROGRAM_BUILD_OPTIONS);
     let twin = program::twin(slot, program).ok()?;
     let options = format!("{options} {TELL_ARGUMENTS}");
@@ -247,7 +256,7 @@ fn twin(
     // SAFETY: a program of ours that was built, and a C string.
     let kernel = (built == 0)
         .then(|| unsafe { create(twin.handle, name.as_ptr().cast_mut().cast(), &mut error) })?;
-    (error == 0 && !kernel.is_null()).then(|| Shadow { handle: kernel as usize, release })
+    (error == 0 && !kernel.is_null()).then(|| Shadow { handle: kernel.word(), release })
 }
 
 impl Code {
@@ -260,7 +269,7 @@ impl Code {
                 // SAFETY: a kernel of ours, live while it is held here.
                 let made = unsafe { clone(from.handle(), &mut error) };
                 match error {
-                    0 if !made.is_null() => Ok(Arc::new(Shadow { handle: made as usize, release })),
+                    0 if !made.is_null() => Ok(Arc::new(Shadow { handle: made.word(), release })),
                     error => Err(format!("cloning its kernel failed, {}", error_text(error))),
                 }
             }

@@ -46,7 +46,7 @@ impl Seen {
 impl Launch {
     pub fn of(slot: usize, queue: H, sizes: &Sizes, wanted: Vec<u64>) -> Self {
         let about = api::clGetCommandQueueInfo.behind(slot);
-        let device: usize = ask(about, queue, cl::CL_QUEUE_DEVICE).unwrap_or(0);
+        let device = info::handle(about, queue, info::QUEUE_DEVICE).word();
         Self { device, global: sizes.global.clone(), asked: sizes.local.clone(), wanted }
     }
 
@@ -61,7 +61,7 @@ impl Launch {
     pub fn told(&self, kernel: u32, refused: String) -> defs::LocalSize {
         defs::LocalSize {
             kernel,
-            device: objects::id(self.device as H),
+            device: objects::id_of_word(self.device),
             global: self.global.clone(),
             asked: self.asked.clone(),
             wanted: self.wanted.clone(),
@@ -84,8 +84,8 @@ struct Allowed {
 }
 
 /// Whether a launch may have the size, or why not.
-pub fn may(slot: usize, kernel: H, at: &Launch) -> Result<(), String> {
-    let device = at.device as H;
+pub fn may(slot: usize, queue: H, kernel: H, at: &Launch) -> Result<(), String> {
+    let device = info::handle(api::clGetCommandQueueInfo.behind(slot), queue, info::QUEUE_DEVICE);
     if device.is_null() {
         return Err("the device of the queue is not known".to_owned());
     }
@@ -96,8 +96,7 @@ pub fn may(slot: usize, kernel: H, at: &Launch) -> Result<(), String> {
     let allowed = Allowed {
         required: group(cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE).filter(|sizes| *sizes != [0; 3]),
         most: of_kernel.into_iter().chain(of_device.map(|n| n as u64)).min(),
-        // Sizes have the width of handles.
-        most_of: info::handles(about, device, cl::CL_DEVICE_MAX_WORK_ITEM_SIZES)
+        most_of: info::words(about, device, cl::CL_DEVICE_MAX_WORK_ITEM_SIZES)
             .into_iter()
             .map(|size| size as u64)
             .collect(),
@@ -112,7 +111,7 @@ pub fn may(slot: usize, kernel: H, at: &Launch) -> Result<(), String> {
 /// Whether the kernel's program may have work-groups of different sizes.
 fn uneven(slot: usize, kernel: H, device: H) -> bool {
     let about = api::clGetKernelInfo.behind(slot);
-    let program = info::number(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0) as H;
+    let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
     let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
     replace::may_have_uneven_groups(&options)
 }

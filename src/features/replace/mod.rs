@@ -95,7 +95,7 @@ pub fn kernel_made(slot: usize, kernel: H) {
     let request = replace::first(&wanted.replace, |one| &one.kernel, |one| called.is_meant(one));
     let local = replace::first(&wanted.local, |one| &one.kernel, |one| called.is_meant(one));
     if request.is_none() && local.is_none() {
-        drop(known(|all| all.remove(&(kernel as usize))));
+        drop(known(|all| all.remove(&kernel.word())));
         return;
     }
     let code = request.map(|one| guard::unseen(|| code::code_of(slot, kernel, &name, &one.file)));
@@ -113,7 +113,7 @@ pub fn kernel_made(slot: usize, kernel: H) {
         seen: local::Seen::default(),
     };
     // Dropped outside of the lock: giving back a kernel is a call of the runtime.
-    drop(known(|all| all.insert(kernel as usize, made)));
+    drop(known(|all| all.insert(kernel.word(), made)));
 }
 
 /// Kernels were made by one call, or refused with an error code.
@@ -139,24 +139,24 @@ pub fn kernel_cloned(slot: usize, from: H, to: H) {
         return;
     }
     let source = known(|all| {
-        let source = all.get(&(from as usize))?;
+        let source = all.get(&from.word())?;
         Some((source.name.clone(), source.local.clone(), source.code.clone()))
     });
     let Some(Some((name, local, code))) = source else {
-        drop(known(|all| all.remove(&(to as usize))));
+        drop(known(|all| all.remove(&to.word())));
         return;
     };
     let code = code.map(|code| guard::unseen(|| code.cloned(slot)));
     let seen = local::Seen::default();
     let made = Kernel { references: 1, name, code, told: false, local, seen };
-    drop(known(|all| all.insert(to as usize, made)));
+    drop(known(|all| all.insert(to.word(), made)));
 }
 
 /// The application takes another reference of a kernel.
 pub fn kernel_retained(kernel: H, code: i32) {
     if code == 0 {
         known(|all| {
-            if let Some(kernel) = all.get_mut(&(kernel as usize)) {
+            if let Some(kernel) = all.get_mut(&kernel.word()) {
                 kernel.references = kernel.references.saturating_add(1);
             }
         });
@@ -167,9 +167,9 @@ pub fn kernel_retained(kernel: H, code: i32) {
 /// kernel.
 pub fn kernel_ends(kernel: H) {
     let gone = known(|all| {
-        let known = all.get_mut(&(kernel as usize))?;
+        let known = all.get_mut(&kernel.word())?;
         known.references = known.references.saturating_sub(1);
-        if known.references == 0 { all.remove(&(kernel as usize)) } else { None }
+        if known.references == 0 { all.remove(&kernel.word()) } else { None }
     });
     drop(gone);
 }
@@ -179,7 +179,7 @@ pub fn argument(kernel: H, code: i32, what: &dyn Display, set: impl FnOnce(H) ->
     if code != 0 {
         return;
     }
-    let second = known(|all| all.get(&(kernel as usize))?.code.as_ref()?.kernel.clone().ok());
+    let second = known(|all| all.get(&kernel.word())?.code.as_ref()?.kernel.clone().ok());
     let Some(Some(second)) = second else { return };
     let why = match guard::unseen(|| set(second.handle())) {
         Some(0) => return,
@@ -194,7 +194,7 @@ pub fn argument(kernel: H, code: i32, what: &dyn Display, set: impl FnOnce(H) ->
 /// The second kernel cannot take the place of the application's any longer.
 fn refuse(kernel: H, why: &str) {
     let gone = known(|all| {
-        let known = all.get_mut(&(kernel as usize))?;
+        let known = all.get_mut(&kernel.word())?;
         let code = known.code.as_mut()?;
         known.told = false;
         let before = std::mem::replace(&mut code.kernel, Err(why.to_owned()));
@@ -245,7 +245,7 @@ pub unsafe fn launch(
     }
     let (id, from) = (objects::id(kernel), objects::next_command());
     let (second, wanted, news) = known(|all| {
-        let known = all.get_mut(&(kernel as usize))?;
+        let known = all.get_mut(&kernel.word())?;
         // The kernel's id is known from its first launch on, and what was told is of that id.
         let news = (!std::mem::replace(&mut known.told, true)).then(|| {
             let code = known.code.as_ref()?;
@@ -268,9 +268,9 @@ pub unsafe fn launch(
     if let (Some(wanted), Some(sizes)) = (wanted, unsafe { beside::sizes(dimensions, sizes) }) {
         let run = out.kernel().unwrap_or(kernel);
         let at = local::Launch::of(slot, queue, &sizes, wanted);
-        let before = known(|all| all.get(&(kernel as usize)).map(|known| known.seen.of(&at)))??;
+        let before = known(|all| all.get(&kernel.word()).map(|known| known.seen.of(&at)))??;
         let verdict = before.unwrap_or_else(|| {
-            let verdict = local::may(slot, run, &at);
+            let verdict = local::may(slot, queue, run, &at);
             seen(kernel, id, &at, verdict)
         });
         if verdict {
@@ -285,13 +285,13 @@ pub unsafe fn launch(
 fn seen(kernel: H, id: u32, at: &local::Launch, verdict: Result<(), String>) -> bool {
     let may = verdict.is_ok();
     known(|all| {
-        if let Some(known) = all.get_mut(&(kernel as usize)) {
+        if let Some(known) = all.get_mut(&kernel.word()) {
             known.seen.keep(at, may);
         }
     });
     let refused = verdict.err().unwrap_or_default();
     if !refused.is_empty() {
-        let name = known(|all| all.get(&(kernel as usize)).map(|k| k.name.clone())).flatten();
+        let name = known(|all| all.get(&kernel.word()).map(|k| k.name.clone())).flatten();
         diag::say(&format!("the work-group size of {} stays: {refused}", name.unwrap_or_default()));
     }
     recording::define(&at.told(id, refused).into());
@@ -309,7 +309,7 @@ pub fn failed(kernel: H, instead: &Instead, code: i32) {
     refuse(kernel, &why);
     // Told again, before the launch itself.
     let _ = known(|all| {
-        let known = all.get_mut(&(kernel as usize))?;
+        let known = all.get_mut(&kernel.word())?;
         known.told = true;
         let code = known.code.as_ref()?;
         Some(defs::Replaced {
@@ -338,7 +338,7 @@ pub fn launched_with() -> Option<[usize; 3]> {
 
 /// A kernel is put into a command buffer, where it stays the application's.
 pub fn in_command_buffer(kernel: H) {
-    if known(|all| all.contains_key(&(kernel as usize))) == Some(true) {
+    if known(|all| all.contains_key(&kernel.word())) == Some(true) {
         diag::warn(
             "replace-command-buffer",
             "kernels in command buffers run as the application made them: CLSCOPE_REPLACE and CLSCOPE_LOCAL change launches by clEnqueueNDRangeKernel",

@@ -22,7 +22,7 @@ static OWN: ForkSafe<HashMap<usize, Vec<u8>>> = ForkSafe::new();
 /// The application made a program. Its handle may have been another's.
 pub fn program_made(program: H) {
     if !program.is_null() && config::get().append_options.is_some() {
-        OWN.with(|all| all.remove(&(program as usize)));
+        OWN.with(|all| all.remove(&program.word()));
     }
 }
 
@@ -64,8 +64,8 @@ pub unsafe fn tried(slot: usize, program: H, options: P, build: impl FnOnce(H) -
     }
     let may = refused.is_empty();
     OWN.with(|all| match may {
-        true => drop(all.insert(program as usize, own)),
-        false => drop(all.remove(&(program as usize))),
+        true => drop(all.insert(program.word(), own)),
+        false => drop(all.remove(&program.word())),
     });
     if !may {
         diag::say(&format!(
@@ -82,5 +82,5 @@ pub unsafe fn tried(slot: usize, program: H, options: P, build: impl FnOnce(H) -
 
 /// Options as the application gave them, of a program that was built with more.
 pub fn own(program: H) -> Option<Vec<u8>> {
-    OWN.with(|all| all.get(&(program as usize)).cloned()).flatten()
+    OWN.with(|all| all.get(&program.word()).cloned()).flatten()
 }

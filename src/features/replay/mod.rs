@@ -40,7 +40,8 @@ pub unsafe fn command(slot: usize, command: &Command<'_>) {
             }
             out.kernel = objects::id(*handle);
             out.command = CommandKind::NdRange as u8;
-            let (of, same) = arguments::kernel(slot, *handle);
+            // SAFETY: the caller's promise.
+            let (of, same) = unsafe { arguments::kernel(slot, *handle) };
             (out.key, out.scalars) = of.key(slot, word(same, sizes.number()));
             (out.global, out.local) = (sizes.global, sizes.local);
             kernel = Some((*handle, of));

@@ -206,7 +206,7 @@ impl<'a> Stage<'a> {
                 let took = nanoseconds(recording::now().wrapping_sub(begin));
                 host = if host == 0 { took } else { took.min(host) };
             }
-            let mut event: H = null_mut();
+            let mut event = H::NULL;
             said("the repeated command", (self.command)(self.aside.queue, Some(&mut event)))?;
             if event.is_null() {
                 return Err("the runtime gave no event".to_owned());
@@ -250,7 +250,7 @@ impl<'a> Stage<'a> {
         let until = begin + recording::ticks_of(milliseconds * 1_000_000);
         // Enqueued, known complete, and enqueued before each mark.
         let (mut count, mut complete, mut behind) = (0u64, 0u64, [0u64; 2]);
-        let mut marks: [H; 2] = [null_mut(); 2];
+        let mut marks: [H; 2] = [H::NULL; 2];
         let mut failed = 0;
         for turn in (0..2usize).cycle() {
             let (Some(mark), Some(behind)) = (marks.get_mut(turn), behind.get_mut(turn)) else {
@@ -310,7 +310,7 @@ impl<'a> Stage<'a> {
         }
         // SAFETY: as above, released once.
         unsafe { (self.aside.calls.release_event)(*mark) };
-        *mark = null_mut();
+        *mark = H::NULL;
         code
     }
 

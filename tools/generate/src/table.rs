@@ -57,6 +57,7 @@ fn rust_type(p: &Parameter, extension: bool) -> String {
         ("size_t", 0) => "usize".into(),
         ("size_t", 1) if p.constant => "*const usize".into(),
         ("cl_int", 1) if !p.constant => "*mut i32".into(),
+        (base, 0) if is_foreign(base) => "P".into(),
         (base, 0) => scalar(base).unwrap_or("H").into(),
         (base, 1) if is_handle(base) && p.constant => "*const H".into(),
         (base, 1) if is_handle(base) => "*mut H".into(),
@@ -73,7 +74,6 @@ fn scalar(base: &str) -> Option<&'static str> {
         "cl_ulong" | "cl_mem_device_address_ext" | "cl_semaphore_payload_khr" => "u64",
         _ if is_flags(base) => "u64",
         "size_t" => "usize",
-        "HANDLE" => return None,
         _ => "u32",
     })
 }
@@ -103,12 +103,12 @@ fn is_handle(base: &str) -> bool {
             | "cl_semaphore_khr"
             | "cl_command_buffer_khr"
             | "cl_mutable_command_khr"
-            | "cl_GLsync"
-            | "CLeglDisplayKHR"
-            | "CLeglImageKHR"
-            | "CLeglSyncKHR"
-            | "HANDLE"
-    )
+    ) || is_foreign(base)
+}
+
+/// Handles of other interfaces.
+fn is_foreign(base: &str) -> bool {
+    matches!(base, "cl_GLsync" | "CLeglDisplayKHR" | "CLeglImageKHR" | "CLeglSyncKHR" | "HANDLE")
 }
 
 /// A kept argument: name, kind, expression of its word.
@@ -132,9 +132,8 @@ fn kept(p: &Parameter, extension: bool) -> Option<Kept> {
     };
     let (kind, word, bits) = match p.base.as_str() {
         "cl_event" => ("Event", format!("objects::event_word({name})"), 64),
-        base if base.starts_with("cl_GL") || base.starts_with("CLegl") || base == "HANDLE" => {
-            (if is_handle(base) { "Pointer" } else { "Enum" }, number, 64)
-        }
+        base if is_foreign(base) => ("Pointer", number, 64),
+        base if base.starts_with("cl_GL") => ("Enum", number, 64),
         base if is_handle(base) => ("Object", format!("objects::word({name})"), 64),
         "cl_bool" => ("Bool", number, 1),
         "size_t" if p.name.contains("size") || p.name.starts_with("cb") => ("Bytes", number, 21),
@@ -212,7 +211,7 @@ fn row(command: &RegistryCommand) -> Row {
         };
     }
     if let Some(kind) = meaning::command_kind(name) {
-        let or_null = |x: Option<&str>| x.map_or("null_mut()".into(), argument);
+        let or_null = |x: Option<&str>| x.map_or("H::NULL".into(), argument);
         let queue = if name == "clEnqueueCommandBufferKHR" {
             "unsafe { hooks::command_buffer_queue(num_queues, queues, command_buffer) }".into()
         } else {
@@ -358,7 +357,8 @@ fn returned(command: &RegistryCommand) -> &'static str {
     match command.returns.as_str() {
         "cl_int" => "i32",
         "void" => "()",
-        _ => "H",
+        handle if is_handle(handle) => "H",
+        _ => "P",
     }
 }
 
@@ -541,7 +541,7 @@ mod tests {
         for row in [
             "hook 0 clFinish(command_queue: H) -> i32 { }",
             "create 1 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, size as u64] }",
-            "        kind: CommandKind::ReadBuffer,\n        object: buffer,\n        object2: null_mut(),\n        bytes: size as u64,\n        blocking: blocking_read,\n        waits: (num_events_in_wait_list, event_wait_list),\n        event: event,",
+            "        kind: CommandKind::ReadBuffer,\n        object: buffer,\n        object2: H::NULL,\n        bytes: size as u64,\n        blocking: blocking_read,\n        waits: (num_events_in_wait_list, event_wait_list),\n        event: event,",
             "plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(device), small: [(param_name, 16)],",
             // A whole word, cut to its width where it is kept; `type` is no name in Rust.
             "clDoThingKHR(queue: H, type_: usize) -> i32 {",
