@@ -15,6 +15,7 @@
 //! | [`tune`] | the search for a work-group size |
 //! | [`mod@export`] | a capture as a program that stands alone |
 //! | [`progress`] | which version is doing what, for whoever watches the process |
+//! | [`supervise`], [`worker`] | the process in which a launch runs, from outside and from inside |
 //! | [`document`] | what a run gave, as a document |
 //! | [`run`](mod@run) | the order of all that |
 #![forbid(unsafe_code)]
@@ -34,8 +35,10 @@ pub mod progress;
 pub mod read;
 pub mod run;
 pub mod stage;
+pub mod supervise;
 pub mod there;
 pub mod tune;
+pub mod worker;
 
 pub use document::Document;
 pub use read::{Capture, CaptureError};

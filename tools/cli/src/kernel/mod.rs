@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod metering;
-mod supervise;
 mod text;
 pub mod worker;
 
@@ -12,6 +11,7 @@ use crate::args::NameArgs;
 use crate::bench::choose_device;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
+use clscope_capture::system;
 use clscope_compare::verdict;
 use clscope_io::input;
 use clscope_launch::document::{Document, Verdict};
@@ -21,12 +21,13 @@ use clscope_launch::measure::Effort;
 use clscope_launch::progress::Ended;
 use clscope_launch::run::{TOLERANCE, is_of};
 use clscope_launch::stage::{Form, Recipe};
+use clscope_launch::supervise::{self, News, Outcome};
 use clscope_launch::{Capture, Wanted};
 use clscope_microbench::cl::Device;
 use clscope_trace::values;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Exit code where results differ or a version is too slow.
 const DIFFERS: u8 = 3;
@@ -318,7 +319,47 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.wanted(&capture, Vec::new())?;
     let folder = capture.folder.display().to_string();
     drop(capture);
-    supervise::run(&folder, args.limit)
+    supervised(&folder, args.limit)
+}
+
+/// Runs the launch in processes of their own, and says what became of them.
+fn supervised(capture: &str, limit: u32) -> Result<ExitCode> {
+    let own = crate::own_path()?;
+    let start = || {
+        let mut command = Command::new(&own);
+        command.arg(worker::SUBCOMMAND).args(std::env::args_os().skip(2));
+        command
+    };
+    let tell = |news: &News<'_>| match news {
+        News::LeftOut(ended) => say(format_args!(
+            "{} {ended}; it is left out, and the rest is run once more: compare its indices with the sizes of its memories",
+            ended.who
+        )),
+        News::EndedByForce(seconds) => say(format_args!(
+            "the launch under way does not end within {seconds} s of the interruption: its process is ended"
+        )),
+        News::Interrupted => say("interrupted: nothing was measured to its end"),
+    };
+    match supervise::run(&start, limit, &tell)? {
+        Outcome::Done(code) => return Ok(ExitCode::from(code)),
+        Outcome::Interrupted => return Ok(ExitCode::from(130)),
+        Outcome::Unread => {
+            system::die_by(libc::SIGPIPE);
+            return Ok(ExitCode::FAILURE);
+        }
+        Outcome::Early(how) => say(format_args!(
+            "cannot run {capture}: the process that was to run it was ended by {how} before it built a program; `clscope doctor` tries each driver alone"
+        )),
+        Outcome::Captured(ended) => say(format_args!(
+            "cannot run {capture}: {} {ended}; name another device with --device, or look for the fault in a program that stands alone, which --export c writes",
+            ended.who
+        )),
+        Outcome::Again(ended, before) => say(format_args!(
+            "cannot run {capture}: {} {ended}; {before} versions before it were left out for that",
+            ended.who
+        )),
+    }
+    Ok(ExitCode::from(ENDED))
 }
 
 /// Writes a program that stands alone.

@@ -1,78 +1,34 @@
-//! The process in which a captured launch runs. Its drivers, and kernels that reach where they must
-//! not, may end it without a word: the command that started it tells. Owns what the two say to each
-//! other; refuses to run without the other.
+//! The process in which a captured launch runs. Owns what it writes and its exit code; refuses to run
+//! without the command that started it.
 #![forbid(unsafe_code)]
 
 use super::{Args, DIFFERS, ENDED, metering::Metering};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system;
-use clscope_launch::progress::{At, Ended};
+use clscope_launch::progress::Ended;
 use clscope_launch::run::{RunError, Watch};
 use clscope_launch::stage::StageError;
+use clscope_launch::worker::{Link, Said};
 use clscope_launch::{Capture, run as run_capture};
 use clscope_microbench::cl::{ClError, OpenCl, list as devices};
-use serde::{Deserialize, Serialize};
 use std::cell::Cell;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The first argument of the process; those of `clscope kernel` follow. Its standard input is one end
-/// of a pair of sockets.
+/// The first argument of the process; those of `clscope kernel` follow.
 pub const SUBCOMMAND: &str = "__kernel";
 /// How often it says that it goes on.
 const PACE: Duration = Duration::from_millis(200);
-/// Most bytes of a line that one says to the other.
-pub const LINE: u64 = 1 << 16;
-
-/// What the process is to do, beside its arguments: a line.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Job {
-    /// Versions that ended earlier processes.
-    pub ended: Vec<Ended>,
-}
-
-/// What it says meanwhile: a line each.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Said {
-    /// What it does next.
-    At(At),
-    /// A launch has ended, and another one is to come.
-    GoesOn,
-    /// It has written all that it writes, and ends with this code.
-    Done(u8),
-}
-
 /// Runs a launch for the command that started this process.
 ///
 /// # Errors
 /// If it was started by something else, or the launch cannot be run.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let stdin = std::io::stdin().as_fd().try_clone_to_owned();
-    let other = UnixStream::from(stdin.context("cannot reach the command that started this")?);
-    let mut line = String::new();
-    let mut from = BufReader::new(other.try_clone()?);
-    const ALONE: &str = "this process is started by `clscope kernel`; start that instead";
-    from.by_ref().take(LINE).read_line(&mut line).context(ALONE)?;
-    let job: Job = serde_json::from_str(&line).context(ALONE)?;
-    // Without the other there is nobody who would end a launch that does not end.
-    system::without_signals(|| {
-        std::thread::spawn(move || {
-            let _ = std::io::copy(&mut from, &mut std::io::sink());
-            system::die_by(libc::SIGKILL);
-        })
-    });
-    let tell = |what: &Said| {
-        let mut line = serde_json::to_vec(what).unwrap_or_default();
-        line.push(b'\n');
-        // Where the other is gone, so is this soon.
-        let _ = (&other).write_all(&line);
-    };
+    let (link, job) = Link::take()?;
+    let tell = |what: &Said| link.tell(what);
     let code = work(args, job.ended, &tell).unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
         1

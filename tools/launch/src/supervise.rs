@@ -1,20 +1,16 @@
 //! Starts the process in which a captured launch runs, and watches it. Owns what becomes of a version
-//! that ended it: the rest is run once more without that version, and the document says so. Refuses to
-//! open OpenCL, and to believe more of what the process says than a number or a name.
-#![forbid(unsafe_code)]
+//! that ended it: the rest is run once more without that version. Refuses to open OpenCL, to print, and
+//! to believe more of what the process says than a number or a name.
 
-use super::ENDED;
-use super::worker::{Job, LINE, SUBCOMMAND, Said};
-use crate::output::say;
-use anyhow::{Context, Result};
+use crate::progress::{At, Ended, Step, Who};
+use crate::worker::{Job, LINE, Said};
 use clscope_capture::system::{self, Held, signal_name};
-use clscope_launch::progress::{At, Ended, Step, Who};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -118,73 +114,104 @@ enum End {
     Died(Heard, String),
 }
 
-/// Runs the launch in processes of its own, until one comes to its end.
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// A version ended its process: the rest is run once more without it.
+    LeftOut(&'a Ended),
+    /// After an interruption the launch under way did not end within so many seconds: its process is
+    /// ended.
+    EndedByForce(u64),
+    /// The process was asked to end, and did before it had measured to its end.
+    Interrupted,
+}
+
+/// How it came out.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A process did what it had to do, and wanted this exit code.
+    Done(u8),
+    /// The user asked for an end.
+    Interrupted,
+    /// The output was closed by its reader.
+    Unread,
+    /// A process ended before it built a program: how.
+    Early(String),
+    /// The version as captured ended its process.
+    Captured(Ended),
+    /// A version ended a process though it was left out, or too many were: how many before it.
+    Again(Ended, usize),
+}
+
+/// Why a process cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    /// It cannot be started.
+    #[error("cannot start the process that runs the launch")]
+    Start(#[source] std::io::Error),
+    /// It cannot be watched.
+    #[error("cannot watch the process that runs the launch")]
+    Watch(#[source] std::io::Error),
+}
+
+/// Runs the launch in processes of their own, until one comes to its end. `start` makes the command
+/// of one, which reads its [`Job`] from standard input with [`Link`](crate::worker::Link); a launch
+/// may take `limit` seconds.
 ///
 /// # Errors
 /// If there can be none.
-pub fn run(capture: &str, limit: u32) -> Result<ExitCode> {
-    let held = Held::new(&[libc::SIGINT, libc::SIGTERM])
-        .context("cannot watch the process that runs the launch")?;
+pub fn run(
+    start: &dyn Fn() -> Command,
+    limit: u32,
+    tell: &dyn Fn(&News<'_>),
+) -> Result<Outcome, SuperviseError> {
+    let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).map_err(SuperviseError::Watch)?;
     let mut job = Job::default();
     loop {
-        let (heard, how) = match once(&held, &job, limit)? {
-            End::Done(code) => return Ok(ExitCode::from(code)),
-            End::Interrupted => return Ok(ExitCode::from(130)),
-            End::Unread => {
-                system::die_by(libc::SIGPIPE);
-                return Ok(ExitCode::FAILURE);
-            }
+        let (heard, how) = match once(&held, start(), &job, limit, tell)? {
+            End::Done(code) => return Ok(Outcome::Done(code)),
+            End::Interrupted => return Ok(Outcome::Interrupted),
+            End::Unread => return Ok(Outcome::Unread),
             End::Died(heard, how) => (heard, how),
         };
-        let Some(ended) = heard.ended(&how) else {
-            say(format_args!(
-                "cannot run {capture}: the process that was to run it was ended by {how} before it built a program; `clscope doctor` tries each driver alone"
-            ));
-            return Ok(ExitCode::from(ENDED));
-        };
+        let Some(ended) = heard.ended(&how) else { return Ok(Outcome::Early(how)) };
         if ended.who == Who::Captured {
-            say(format_args!(
-                "cannot run {capture}: {} {ended}; name another device with --device, or look for the fault in a program that stands alone, which --export c writes",
-                ended.who
-            ));
-            return Ok(ExitCode::from(ENDED));
+            return Ok(Outcome::Captured(ended));
         }
         let is_new = job.ended.iter().all(|of| of.who != ended.who);
         if !is_new || job.ended.len() >= MOST_ENDED {
-            say(format_args!(
-                "cannot run {capture}: {} {ended}; {} versions before it were left out for that",
-                ended.who,
-                job.ended.len()
-            ));
-            return Ok(ExitCode::from(ENDED));
+            return Ok(Outcome::Again(ended, job.ended.len()));
         }
-        say(format_args!(
-            "{} {ended}; it is left out, and the rest is run once more: compare its indices with the sizes of its memories",
-            ended.who
-        ));
+        tell(&News::LeftOut(&ended));
         job.ended.push(ended);
     }
 }
 
 /// Starts one process and waits for its end.
-fn once(held: &Held, job: &Job, limit: u32) -> Result<End> {
-    let starting = || "cannot start the process that runs the launch";
-    let (ours, theirs) = UnixStream::pair().with_context(starting)?;
-    let mut line = serde_json::to_vec(job)?;
+fn once(
+    held: &Held,
+    mut command: Command,
+    job: &Job,
+    limit: u32,
+    tell: &dyn Fn(&News<'_>),
+) -> Result<End, SuperviseError> {
+    let starting = SuperviseError::Start;
+    let (ours, theirs) = UnixStream::pair().map_err(starting)?;
+    let mut line = serde_json::to_vec(job).map_err(|error| starting(error.into()))?;
     line.push(b'\n');
     // Before there is anybody to read it: what is written to a process that is gone ends the writer.
-    (&ours).write_all(&line).with_context(starting)?;
-    let mut command = Command::new(crate::own_path()?);
-    command.arg(SUBCOMMAND).args(std::env::args_os().skip(2)).stdin(OwnedFd::from(theirs));
+    (&ours).write_all(&line).map_err(starting)?;
+    command.stdin(OwnedFd::from(theirs));
     held.undo_in(&mut command);
-    let mut child = command.spawn().with_context(starting)?;
+    let mut child = command.spawn().map_err(starting)?;
     // With it goes this process's copy of the other end.
     drop(command);
-    let from = ours.try_clone().with_context(starting)?;
+    let from = ours.try_clone().map_err(starting)?;
     let pace = Arc::new(Mutex::new(Pace::new()));
     let heard = Arc::clone(&pace);
     let listener = std::thread::spawn(move || listen(from, &heard));
-    let waited = wait(held, &mut child, &pace, Duration::from_secs(limit.into()))?;
+    let limit_time = Duration::from_secs(limit.into());
+    let waited = wait(held, &mut child, &pace, limit_time, tell).map_err(SuperviseError::Watch)?;
     // What it said is read to the end; whoever has inherited its end says nothing more.
     let _ = ours.shutdown(Shutdown::Read);
     let heard = listener.join().unwrap_or_default();
@@ -198,7 +225,7 @@ fn once(held: &Held, job: &Job, limit: u32) -> Result<End> {
     Ok(match (heard.done, status.signal()) {
         (Some(code), _) => End::Done(code),
         (None, _) if interrupted => {
-            say("interrupted: nothing was measured to its end");
+            tell(&News::Interrupted);
             End::Interrupted
         }
         (None, Some(libc::SIGPIPE)) => End::Unread,
@@ -232,11 +259,16 @@ fn listen(from: UnixStream, pace: &Mutex<Pace>) -> Heard {
 
 /// Waits for the end of a process, passes on what asks for it, and ends it where it does not, or where
 /// a launch takes longer than the limit.
-fn wait(held: &Held, child: &mut Child, pace: &Mutex<Pace>, limit: Duration) -> Result<Waited> {
-    let watching = || "cannot watch the process that runs the launch";
+fn wait(
+    held: &Held,
+    child: &mut Child,
+    pace: &Mutex<Pace>,
+    limit: Duration,
+    tell: &dyn Fn(&News<'_>),
+) -> std::io::Result<Waited> {
     let mut asked: Option<Instant> = None;
     loop {
-        if let Some(status) = child.try_wait().with_context(watching)? {
+        if let Some(status) = child.try_wait()? {
             return Ok(Waited::Ended(status, asked.is_some()));
         }
         let left = match asked {
@@ -245,12 +277,9 @@ fn wait(held: &Held, child: &mut Child, pace: &Mutex<Pace>, limit: Duration) -> 
         };
         if left == Some(Duration::ZERO) {
             if asked.is_some() {
-                say(format_args!(
-                    "the launch under way does not end within {} s of the interruption: its process is ended",
-                    LAST_LAUNCH.as_secs()
-                ));
+                tell(&News::EndedByForce(LAST_LAUNCH.as_secs()));
             }
-            end(held, child).with_context(watching)?;
+            end(held, child)?;
             return Ok(match asked {
                 Some(_) => Waited::Ended(ExitStatus::from_raw(libc::SIGKILL), true),
                 None => Waited::TooLong,
