@@ -11,10 +11,7 @@ use std::fmt::Display;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
 
-/// A number of things, by the word for one or for many.
-pub fn count(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
+pub use clscope_io::text::count;
 
 /// Standard output for people: buffered, and without control characters from names in a trace.
 pub fn screen() -> Screen<BufWriter<StdoutLock<'static>>> {

@@ -44,6 +44,29 @@ fn escape(c: char, out: &mut String) {
     }
 }
 
+/// Text in HTML or XML, in an element or an attribute: what means markup there is written as an entity.
+#[must_use]
+pub fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A number of things.
+#[must_use]
+pub fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// An error with all its causes on one line, separated by colons.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::output::number;
-use crate::diff::render::{aligned, change_of, markdown_cell};
 use clscope_compare::bench::{Diff, Direction, Origin, Row};
 use clscope_compare::verdict::Verdict;
+use clscope_export::differences::{aligned, change_of, markdown_cell};
 use clscope_io::text::line;
 use clscope_profile::interval::Interval;
 use std::fmt::Write as _;

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_io::shorten::{NAME, PROSE};
-use clscope_io::text::line;
+use clscope_io::text::{line, markup};
 use std::fmt::Display;
 
 /// A page being made.
@@ -34,16 +34,7 @@ impl Html {
     /// Text, in an element or in an attribute between double quotes.
     pub fn put(&mut self, text: impl Display) -> &mut Self {
         // What turns the direction of a line, or moves a cursor, by its number.
-        for c in line(&text.to_string()).chars() {
-            match c {
-                '&' => self.text.push_str("&amp;"),
-                '<' => self.text.push_str("&lt;"),
-                '>' => self.text.push_str("&gt;"),
-                '"' => self.text.push_str("&quot;"),
-                '\'' => self.text.push_str("&#39;"),
-                c => self.text.push(c),
-            }
-        }
+        self.text.push_str(&markup(&line(&text.to_string())));
         self
     }
 

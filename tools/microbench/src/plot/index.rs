@@ -2,8 +2,9 @@
 //! to all experiments of a run. Owns their layout; refuses to load anything from elsewhere.
 #![forbid(unsafe_code)]
 
-use super::page::{STYLE, escaped};
+use super::page::STYLE;
 use crate::reproduce::{Number, Report, Reported, State};
+use clscope_io::text::markup;
 use std::fmt::Write as _;
 
 /// Most numbers of an experiment in the table of all; its own page has the rest.
@@ -47,16 +48,16 @@ fn here(of: &Number, shared: &[&str]) -> String {
 pub(super) fn beside(of: &Report) -> String {
     let mut html = format!(
         "<h2 id=\"experiment\">{}: {}</h2><p>{}, section {}</p>",
-        escaped(of.name),
-        escaped(of.shows),
-        escaped(of.document),
-        escaped(of.section)
+        markup(of.name),
+        markup(of.shows),
+        markup(of.document),
+        markup(of.section)
     );
     for text in of.commands.iter() {
-        let _ = write!(html, "<p><code>{}</code></p>", escaped(text));
+        let _ = write!(html, "<p><code>{}</code></p>", markup(text));
     }
     for text in of.reason.iter().chain(&of.notes) {
-        let _ = write!(html, "<p>{}</p>", escaped(text));
+        let _ = write!(html, "<p>{}</p>", markup(text));
     }
     let Some(first) = of.numbers.first() else {
         html.push_str("<p>The document prints no number for it.</p>");
@@ -65,13 +66,13 @@ pub(super) fn beside(of: &Report) -> String {
     let shared = of.shared_reasons();
     html.push_str("<table><tr><th>the document<th>here<th>unit");
     for of in &first.printed {
-        let _ = write!(html, "<th>{}", escaped(of.device));
+        let _ = write!(html, "<th>{}", markup(of.device));
     }
     html.push_str("</tr>");
     for row in &of.numbers {
-        let ours = escaped(&here(row, &shared));
-        let what = escaped(row.what);
-        let _ = write!(html, "<tr><td>{what}<td class=\"n\">{ours}<td>{}", escaped(row.unit));
+        let ours = markup(&here(row, &shared));
+        let what = markup(row.what);
+        let _ = write!(html, "<tr><td>{what}<td class=\"n\">{ours}<td>{}", markup(row.unit));
         for of in &row.printed {
             let text = of.value.map_or_else(|| "-".to_owned(), printed);
             let _ = write!(html, "<td class=\"n\">{text}");
@@ -80,7 +81,7 @@ pub(super) fn beside(of: &Report) -> String {
     }
     html.push_str("</table>");
     for (n, reason) in shared.iter().enumerate() {
-        let _ = write!(html, "<p>({}) {}</p>", n + 1, escaped(reason));
+        let _ = write!(html, "<p>({}) {}</p>", n + 1, markup(reason));
     }
     html
 }
@@ -92,7 +93,7 @@ fn few(of: &Report) -> String {
         let theirs: Vec<String> = n.printed.iter().filter_map(|p| p.value).map(printed).collect();
         let theirs = if theirs.is_empty() { "-".to_owned() } else { theirs.join(", ") };
         let unit = if n.unit.is_empty() { String::new() } else { format!(" {}", n.unit) };
-        escaped(&format!("{}: {theirs}; here {}{unit}", n.what, here(n, &[])))
+        markup(&format!("{}: {theirs}; here {}{unit}", n.what, here(n, &[])))
     };
     let mut lines: Vec<String> = known.take(FEW).map(line).collect();
     if of.numbers.len() > lines.len() && !lines.is_empty() {
@@ -111,9 +112,9 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
          <title>clscope bench: experiments on {0}</title><style>{STYLE}</style></head><body>\
          <h1>Experiments of the reference documents on {0}</h1>\
          <p>{1}; driver {2}; {3} compute units.</p>",
-        escaped(&d.name),
-        escaped(&d.platform),
-        escaped(&d.driver),
+        markup(&d.name),
+        markup(&d.platform),
+        markup(&d.driver),
         d.compute_units
     );
     if of.interrupted {
@@ -132,21 +133,21 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
     for report in &of.experiments {
         if report.document != document {
             document = report.document;
-            let _ = write!(html, "<tr><th colspan=\"5\">{}</tr>", escaped(document));
+            let _ = write!(html, "<tr><th colspan=\"5\">{}</tr>", markup(document));
         }
-        let name = escaped(report.name);
+        let name = markup(report.name);
         let name = match link(report) {
-            Some(to) => format!("<a href=\"{}\">{name}</a>", escaped(&to)),
+            Some(to) => format!("<a href=\"{}\">{name}</a>", markup(&to)),
             None => name,
         };
         let why = report.reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
         let _ = write!(
             html,
             "<tr><td>{name}<td>&sect; {}<td>{}<td>{}{}<td>{}</tr>",
-            escaped(report.section),
-            escaped(report.shows),
+            markup(report.section),
+            markup(report.shows),
             report.state.words(),
-            escaped(&why),
+            markup(&why),
             few(report)
         );
     }

@@ -7,6 +7,7 @@ use super::index::beside;
 use crate::reproduce::Report;
 use crate::results::{CaseResult, Results, Status};
 use crate::suite::SUITES;
+use clscope_io::text::markup;
 use std::fmt::Write as _;
 
 /// The page is no larger than about this, bytes; what tables have no room for is in the CSV.
@@ -23,11 +24,6 @@ pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;mar
     .stack tr{border-bottom:1px solid #ddd;padding:.4em 0}.stack .head{display:none}}\
     code{overflow-wrap:anywhere}.stack td{max-width:34em}\
     summary{cursor:pointer;padding:.3em 0}h2,h3{scroll-margin-top:.5em}li{margin:.2em 0}";
-
-/// Text as HTML.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The subjects in order: the suites, and the sweeps that the user asked for. A finding's name begins
 /// with its subject.
@@ -56,11 +52,11 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>clscope bench: {0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
          <p>{1}; driver {2}; {3} compute units. Power: {4}.</p>",
-        escaped(&d.name),
-        escaped(&d.platform),
-        escaped(&d.driver),
+        markup(&d.name),
+        markup(&d.platform),
+        markup(&d.driver),
         d.compute_units,
-        escaped(&results.power_source)
+        markup(&results.power_source)
     );
     if results.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");
@@ -87,8 +83,8 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
             let _ = write!(
                 html,
                 "<li>{} <small>({}{sure})</small></li>",
-                escaped(&finding.text),
-                escaped(finding.method)
+                markup(&finding.text),
+                markup(finding.method)
             );
         }
         html.push_str("</ul>");
@@ -132,7 +128,7 @@ fn contents(html: &mut String, found: &[&str], plots: &[Plot]) {
     html.push_str("</li><li><a href=\"#plots\">Plots</a>: ");
     let links: Vec<String> = plots
         .iter()
-        .map(|p| format!("<a href=\"#{}\">{}</a>", escaped(&p.name), escaped(&p.title)))
+        .map(|p| format!("<a href=\"#{}\">{}</a>", markup(&p.name), markup(&p.title)))
         .collect();
     html.push_str(&links.join(", "));
     html.push_str("</li><li><a href=\"#figures\">Figures</a> of all cases</li></ul></nav>");
@@ -176,8 +172,8 @@ fn row(html: &mut String, case: &CaseResult) {
         let _ = write!(
             html,
             "<tr><td>{}<td>{}<td class=\"n\">{:.4}<td class=\"n\">{interval}<td>{}</tr>",
-            escaped(&case.id),
-            escaped(&figure.name),
+            markup(&case.id),
+            markup(&figure.name),
             e.value,
             figure.unit
         );
@@ -187,8 +183,8 @@ fn row(html: &mut String, case: &CaseResult) {
         let _ = write!(
             html,
             "<tr{kind}><td>{}<td colspan=\"4\">{}</tr>",
-            escaped(&case.id),
-            escaped(reason)
+            markup(&case.id),
+            markup(reason)
         );
     }
 }

@@ -2,14 +2,17 @@
 //! with the page. Names come from applications, and are escaped for each. Refuses to judge.
 #![forbid(unsafe_code)]
 
-use crate::output::count;
+mod page;
+
+pub use page::html;
+
 use clscope_compare::diff::{Diff, Metric, Row};
 use clscope_compare::verdict::{Change, Verdict};
 use clscope_io::shorten::{NAME, PROSE, middle};
-use clscope_io::text::{is_printable, line};
+use clscope_io::text::{count, is_printable, line, markup};
 use std::fmt::Write as _;
 
-pub(super) const SECTIONS: [(&str, &str); 4] = [
+const SECTIONS: [(&str, &str); 4] = [
     ("total", "Totals"),
     ("kernel", "Kernels"),
     ("transfer", "Transfers"),
@@ -17,7 +20,7 @@ pub(super) const SECTIONS: [(&str, &str); 4] = [
 ];
 
 /// A figure in its unit.
-pub(super) fn figure(metric: Metric, value: Option<f64>) -> String {
+fn figure(metric: Metric, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let scaled = |units: &[(f64, &str)]| {
         let (scale, unit) = units
@@ -45,7 +48,7 @@ pub(super) fn figure(metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-pub(super) fn metric(row: &Row) -> &'static str {
+fn metric(row: &Row) -> &'static str {
     match (row.section, row.metric) {
         ("kernel", Metric::Time) => "time of a launch",
         ("kernel", Metric::Energy) => "joules of a launch",
@@ -69,7 +72,7 @@ fn alone(share: f64) -> String {
 }
 
 /// What no verdict rests on is shown without its ends, or the lack of them.
-pub(super) fn change(row: &Row) -> String {
+fn change(row: &Row) -> String {
     match row.change {
         Some(c) if row.verdict == Verdict::NotJudged => alone(c.value),
         change => change_of(change),
@@ -77,7 +80,7 @@ pub(super) fn change(row: &Row) -> String {
 }
 
 /// What the intervals of a section rest on, where that was not measured.
-pub(super) fn assumption(rows: &[&Row]) -> Option<String> {
+fn assumption(rows: &[&Row]) -> Option<String> {
     let spread = rows.iter().find_map(|row| row.assumed_spread)?;
     Some(format!("assuming {} % between runs", 100.0 * spread))
 }
@@ -125,7 +128,7 @@ fn word(row: &Row) -> &'static str {
     }
 }
 
-pub(super) fn verdict(row: &Row) -> String {
+fn verdict(row: &Row) -> String {
     let word = match row.verdict {
         Verdict::Unclear => "unclear: too much noise",
         _ => word(row),
@@ -138,7 +141,7 @@ pub(super) fn verdict(row: &Row) -> String {
 }
 
 /// All verdicts in a sentence: what a reader looks for first.
-pub(super) fn verdicts(diff: &Diff) -> String {
+fn verdicts(diff: &Diff) -> String {
     let of = |word: &str| diff.rows.iter().filter(|row| self::word(row) == word).count();
     let all: Vec<String> = WORDS
         .iter()
@@ -170,7 +173,7 @@ pub(super) fn verdicts(diff: &Diff) -> String {
 }
 
 /// The name is as long as the traces' names are asked for; a device's has no other form.
-pub(super) fn name(row: &Row) -> String {
+fn name(row: &Row) -> String {
     if row.of.is_empty() {
         return row.name.clone();
     }
@@ -179,7 +182,7 @@ pub(super) fn name(row: &Row) -> String {
 
 /// Rows of a section: those with a change first, and `most` of them. Counts that are the same say
 /// nothing.
-pub(super) fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
+fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
     let dull = |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.base == r.new;
     let mut all: Vec<&Row> =
         diff.rows.iter().filter(|r| r.section == section).filter(|r| !dull(r)).collect();
@@ -195,12 +198,12 @@ pub(super) fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d R
 }
 
 /// What the runs changed of their application.
-pub(super) fn changes(diff: &Diff) -> impl Iterator<Item = String> {
+fn changes(diff: &Diff) -> impl Iterator<Item = String> {
     diff.changed.iter().map(|text| middle(&format!("changed: {text}"), PROSE))
 }
 
 /// What forbids a verdict.
-pub(super) fn doubts(diff: &Diff) -> Vec<String> {
+fn doubts(diff: &Diff) -> Vec<String> {
     let so = if diff.comparable { "compared anyway" } else { "not comparable" };
     let why = diff.incomparable().into_iter().map(|why| format!("{so}: {why}"));
     let limits = diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}"));
@@ -208,12 +211,12 @@ pub(super) fn doubts(diff: &Diff) -> Vec<String> {
 }
 
 /// The traces of both sides.
-pub(super) fn sides(diff: &Diff) -> [String; 2] {
+fn sides(diff: &Diff) -> [String; 2] {
     [format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))]
 }
 
 /// What a reader should know.
-pub(super) fn notes(diff: &Diff) -> impl Iterator<Item = String> {
+fn notes(diff: &Diff) -> impl Iterator<Item = String> {
     diff.notes.iter().map(|note| middle(&format!("note: {note}"), PROSE))
 }
 
@@ -333,22 +336,11 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
     out
 }
 
-/// Text in HTML or XML, in an attribute too. What has no glyph is in neither: control characters,
+/// Text in XML, in an attribute too. What has no glyph is in neither: control characters,
 /// and those that turn the direction of what follows.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if !is_printable(c) => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    let shown = |c: char| if is_printable(c) { c } else { '\u{fffd}' };
+    markup(&text.chars().map(shown).collect::<String>())
 }
 
 /// A test for each row that is judged; one that breaks a limit fails. A limit that could not be
@@ -402,7 +394,6 @@ pub fn junit(diff: &Diff) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::page::html;
     use super::*;
     use clscope_compare::diff::{Difference, SCHEMA};
     use clscope_compare::verdict::Change;

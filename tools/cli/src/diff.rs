@@ -3,13 +3,11 @@
 //! library does.
 #![forbid(unsafe_code)]
 
-mod page;
-pub mod render;
-
 use crate::output::{self, say};
 use anyhow::{Result, bail};
 use clscope_compare::diff::{Diff, Limit, Metric};
 use clscope_compare::run::Run;
+use clscope_export::differences;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 use std::io::Write;
@@ -123,10 +121,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
     let write = |out: &mut dyn Write| -> Result<()> {
         match args.format {
-            Format::Table => out.write_all(render::table(&diff, most).as_bytes())?,
-            Format::Markdown => out.write_all(render::markdown(&diff, most).as_bytes())?,
-            Format::Html => out.write_all(page::html(&diff, most).as_bytes())?,
-            Format::Junit => out.write_all(render::junit(&diff).as_bytes())?,
+            Format::Table => out.write_all(differences::table(&diff, most).as_bytes())?,
+            Format::Markdown => out.write_all(differences::markdown(&diff, most).as_bytes())?,
+            Format::Html => out.write_all(differences::html(&diff, most).as_bytes())?,
+            Format::Junit => out.write_all(differences::junit(&diff).as_bytes())?,
             Format::Json => {
                 serde_json::to_writer_pretty(&mut *out, &diff)?;
                 out.write_all(b"\n")?;

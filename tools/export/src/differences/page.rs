@@ -3,12 +3,12 @@
 //! judge, and to let a name be markup.
 #![forbid(unsafe_code)]
 
-use super::render::{self, SECTIONS, name, rows};
-use crate::output::count;
+use super::{self as render, SECTIONS, name, rows};
+use crate::page::html::Html;
+use crate::page::{STYLE, STYLE_HASH};
 use clscope_compare::diff::{Diff, Row};
 use clscope_compare::verdict::Verdict;
-use clscope_export::page::html::Html;
-use clscope_export::page::{STYLE, STYLE_HASH};
+use clscope_io::text::count;
 
 /// The page, with `most` rows of each kind.
 pub fn html(diff: &Diff, most: usize) -> String {
@@ -82,7 +82,7 @@ fn table(page: &mut Html, title: &'static str, shown: &[&Row], left: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::render::tests::differences;
+    use crate::differences::tests::differences;
 
     #[test]
     fn the_verdict_comes_first_and_the_style_is_the_reports() {
