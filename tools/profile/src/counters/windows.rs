@@ -264,7 +264,6 @@ fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: Strin
         out.tracks = inputs.into_iter().filter_map(|input| track(input, device, of)).collect();
     }
     out.left_out = 0;
-    out.notes.retain(|n| !n.contains("driver's timer"));
     // Means of ratios over windows that hold several kernels are not the kernels' ratios.
     for (name, ..) in columns.iter().filter(|(_, unit, _)| unit == "number") {
         for value in out.classes.iter_mut().filter_map(|c| c.values.get_mut(name)) {
