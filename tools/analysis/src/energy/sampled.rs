@@ -15,8 +15,10 @@ use crate::ids::IdMap;
 pub struct Launch {
     /// What was launched.
     pub class: ClassId,
-    /// What within its class is about as long: of transfers their size.
+    /// What within its class is about as long: of kernels their geometry, of transfers their size.
     pub alike: u32,
+    /// How many launches a timed one stands for: one over the probability with which it was chosen.
+    pub weight: f64,
     /// On which device.
     pub device: DeviceIndex,
     /// When the host enqueued it: it did not start before.
@@ -37,42 +39,65 @@ pub struct Placed {
 /// Mean and standard deviation of a class's timed lengths, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Length {
-    count: f64,
+    count: u64,
+    weights: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Length {
-    /// Welford's update.
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
+    /// West's update of a weighted mean (Communications of the ACM 22, 1979, page 532).
+    fn add(&mut self, value: f64, weight: f64) {
+        self.count += 1;
+        self.weights += weight;
         let before = value - self.mean;
-        self.mean += before / self.count;
-        self.squares += before * (value - self.mean);
+        self.mean += before * weight / self.weights;
+        self.squares += weight * before * (value - self.mean);
     }
 
     fn sd(self) -> f64 {
         // One timed launch has no spread: assume it is as large as the length.
-        if self.count > 1.0 { (self.squares / (self.count - 1.0)).sqrt() } else { self.mean }
+        if self.count > 1 { (self.squares / self.weights).sqrt() } else { self.mean }
     }
 }
 
-/// By class and what within it is alike.
-type Lengths = IdMap<Length>;
-
-fn alike(launch: &Launch) -> u64 {
-    (u64::from(launch.class.0) << 32) | u64::from(launch.alike)
+/// Lengths of timed launches.
+struct Lengths {
+    /// By class and what within it is alike.
+    alike: IdMap<Length>,
+    /// By class.
+    classes: IdMap<Length>,
 }
 
-/// The lengths of timed launches by what is alike.
-fn lengths(launches: &[Launch]) -> Lengths {
-    let mut lengths = Lengths::default();
-    for launch in launches {
-        if let Some((start, end)) = launch.timed {
-            lengths.entry(alike(launch)).or_default().add((end.0 - start.0).max(0) as f64);
+impl Lengths {
+    fn of_timed(launches: &[Launch]) -> Self {
+        let (mut alike, mut classes) = (IdMap::<Length>::default(), IdMap::<Length>::default());
+        for launch in launches {
+            if let Some((start, end)) = launch.timed {
+                let length = (end.0 - start.0).max(0) as f64;
+                let is_weight = launch.weight.is_finite() && launch.weight >= 1.0;
+                let weight = if is_weight { launch.weight } else { 1.0 };
+                alike.entry(key(launch)).or_default().add(length, weight);
+                classes.entry(u64::from(launch.class.0)).or_default().add(length, weight);
+            }
         }
+        Self { alike, classes }
     }
-    lengths
+
+    /// Length of those that are like a launch; where none of them was timed, of its class.
+    fn get(&self, launch: &Launch) -> Option<Length> {
+        let of_class = || self.classes.get(&u64::from(launch.class.0));
+        self.alike.get(&key(launch)).or_else(of_class).copied()
+    }
+
+    /// The same of a launch that was looked up before.
+    fn known(&self, launch: &Launch) -> Length {
+        self.get(launch).unwrap_or_default()
+    }
+}
+
+fn key(launch: &Launch) -> u64 {
+    (u64::from(launch.class.0) << 32) | u64::from(launch.alike)
 }
 
 /// Places the untimed launches of one out-of-order queue between its timed ones.
@@ -82,7 +107,7 @@ fn lengths(launches: &[Launch]) -> Lengths {
 /// others, and where they overlap, the others do as much.
 #[must_use]
 pub fn place_overlapping(launches: &[Launch]) -> Placed {
-    let lengths = lengths(launches);
+    let lengths = Lengths::of_timed(launches);
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     for launch in launches {
@@ -99,7 +124,7 @@ pub fn place_overlapping(launches: &[Launch]) -> Placed {
                     timing: Timing::Timed,
                 });
             }
-            None if lengths.contains_key(&alike(launch)) => stretch.push(*launch),
+            None if lengths.get(launch).is_some() => stretch.push(*launch),
             None => placed.unplaced += 1,
         }
     }
@@ -120,7 +145,7 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
             let (start, length) = match launch.timed {
                 Some((start, end)) => (0.0, (end.0 - start.0).max(0) as f64),
                 None => {
-                    (now.max((launch.enqueued.0 - origin) as f64), lengths[&alike(launch)].mean)
+                    (now.max((launch.enqueued.0 - origin) as f64), lengths.known(launch).mean)
                 }
             };
             visit(launch, start, length);
@@ -138,7 +163,7 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
                 device: launch.device,
                 start: HostNs(origin + start.round() as i64),
                 end: HostNs(origin + (start + length).round() as i64),
-                timing: Timing::Estimated { sd_ns: lengths[&alike(launch)].sd() },
+                timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
             });
         }
     });
@@ -151,7 +176,7 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
 /// left over is spread evenly as gaps. Launches after the last timed one follow each other.
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
-    let lengths = lengths(launches);
+    let lengths = Lengths::of_timed(launches);
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     let mut free_from = None;
@@ -169,7 +194,7 @@ pub fn place(launches: &[Launch]) -> Placed {
                 });
                 free_from = Some(end);
             }
-            None if lengths.contains_key(&alike(launch)) => stretch.push(*launch),
+            None if lengths.get(launch).is_some() => stretch.push(*launch),
             None => placed.unplaced += 1,
         }
     }
@@ -193,7 +218,7 @@ fn fill(
         let mut now = 0.0_f64;
         for launch in stretch {
             let start = (now + gap).max((launch.enqueued.0 - origin) as f64);
-            let length = lengths[&alike(launch)].mean * scale;
+            let length = lengths.known(launch).mean * scale;
             visit(launch, start, length);
             now = start + length;
         }
@@ -219,7 +244,7 @@ fn fill(
             device: launch.device,
             start: HostNs(origin + start.round() as i64),
             end: HostNs(origin + end.round() as i64),
-            timing: Timing::Estimated { sd_ns: lengths[&alike(launch)].sd() },
+            timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
         });
     });
 }
@@ -232,6 +257,7 @@ mod tests {
         Launch {
             class: ClassId(class),
             alike: 0,
+            weight: 1.0,
             device: DeviceIndex(0),
             enqueued: HostNs(enqueued),
             timed: timed.map(|(start, end)| (HostNs(start), HostNs(end))),
@@ -342,6 +368,26 @@ mod tests {
         }
         let none = place_overlapping(&[launch(0, 0, Some((0, 10))), launch(1, 1, None)]);
         assert_eq!((none.unplaced, none.spans.len()), (1, 1));
+    }
+
+    #[test]
+    fn launches_are_as_long_as_timed_ones_of_their_geometry() {
+        let sized = |launch: Launch, alike, weight| Launch { alike, weight, ..launch };
+        let placed = place(&[
+            sized(launch(0, 0, Some((0, 1_000))), 1, 1.0),
+            sized(launch(0, 1, None), 2, 1.0),
+            // One that stands for itself, before sampling began, and one that stands for three.
+            sized(launch(0, 2, Some((1_100, 1_150))), 2, 1.0),
+            sized(launch(0, 3, Some((1_200, 1_210))), 2, 3.0),
+            sized(launch(0, 2_000, None), 2, 1.0),
+            sized(launch(0, 3_000, None), 1, 1.0),
+            // No launch of this size was timed: as long as those of its class.
+            sized(launch(0, 5_000, None), 3, 1.0),
+        ]);
+        assert_eq!(placed.unplaced, 0);
+        let length = |at: usize| placed.spans[at].end.0 - placed.spans[at].start.0;
+        assert_eq!((length(1), length(4), length(5)), (20, 20, 1_000));
+        assert_eq!(length(6), (1_000 + 50 + 3 * 10) / 5);
     }
 
     #[test]

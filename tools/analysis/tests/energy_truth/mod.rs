@@ -273,6 +273,7 @@ impl Scenario {
             launches.push(Launch {
                 class: ClassId(class as u32),
                 alike: 0,
+                weight: 1.0,
                 device: DeviceIndex(0),
                 enqueued: launches.last().map_or(ahead, |last| last.enqueued.max(ahead)),
                 timed: timed.then_some((stamp(start), stamp(end))),

@@ -449,8 +449,17 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         // those between.
         let may_sample = definitions.process.may_sample();
         let enqueued = HostNs(command.call.begin.0);
-        let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
-        let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
+        let is_kernel = record.kind.is_kernel();
+        let alike = if is_kernel { record.geometry } else { size_class(record.bytes) };
+        let weight = record.probability().map_or(1.0, f64::recip);
+        let launch = |timed| Launch {
+            class,
+            alike,
+            weight,
+            device: DeviceIndex(0),
+            enqueued,
+            timed,
+        };
         match &command.outcome {
             Outcome::Timed(times) => {
                 let Some(placed) = times.placed else { return };
