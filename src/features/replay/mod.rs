@@ -84,8 +84,9 @@ pub unsafe fn command(slot: usize, command: &Command<'_>) {
         .with(|s| s.as_mut().is_none_or(|s| s.spent(out.key, seconds(took), bursts, refusal)))
         .unwrap_or(true);
     drop(alone);
-    // A trial that showed that it is not worth a batch is no news.
-    if !out.batches.is_empty() || (!out.refused.is_empty() && news) {
+    // What ran is told, so that its time and energy are not taken for the application's.
+    let ran = !out.batches.is_empty() || !out.trials.is_empty();
+    if ran || (!out.refused.is_empty() && news) {
         recording::define(&out.into());
     }
 }
@@ -113,10 +114,12 @@ fn repeat(
     *settled = recording::now().wrapping_sub(waited);
     all_done?;
     let mut stage = Stage::new(slot, calls, command.queue, command.run)?;
-    out.saved = stage.save(&buffers)?;
+    let saved = stage.save(&buffers);
+    out.saved = saved.inspect_err(|_| out.trials = std::mem::take(&mut stage.trials))?;
     let result = batches_of(&mut stage, turn, begun.wrapping_add(*settled), out);
     // Whatever happened, the application's command finds the buffers as they were.
     let back = stage.put_back();
+    out.trials = std::mem::take(&mut stage.trials);
     result.and(back)
 }
 

@@ -36,6 +36,8 @@ pub struct Stage<'a> {
     after: Option<Vec<u64>>,
     /// What is repeated.
     command: &'a Enqueue<'a>,
+    /// What ran outside the batches: launches that were tried, and copies of saved buffers.
+    pub trials: Vec<ReplayBatch>,
 }
 
 /// Bytes of a buffer that are read back to compare what two launches left: all of a small one, of
@@ -71,13 +73,26 @@ impl<'a> Stage<'a> {
             before: None,
             after: None,
             command,
+            trials: Vec::new(),
         })
     }
 
     /// Saves buffers: how many bytes.
     pub fn save(&mut self, buffers: &[(H, usize)]) -> Result<u64, String> {
         self.needs = vec![Need { restored: true, settled: false }; buffers.len()];
-        self.aside.save(buffers)
+        let begin = recording::now();
+        let saved = self.aside.save(buffers);
+        self.tried(begin, true);
+        saved
+    }
+
+    /// Notes something that ran from `begin` until now: a launch, or copies of buffers where there
+    /// are any.
+    fn tried(&mut self, begin: u64, restores_only: bool) {
+        if !restores_only || !self.aside.saved.is_empty() {
+            let end = recording::now();
+            self.trials.push(ReplayBatch { begin, end, count: 1, restores_only });
+        }
     }
 
     fn finish(&self) -> Result<(), String> {
@@ -85,8 +100,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Puts every buffer back, whatever was tried.
-    pub fn put_back(&self) -> Result<(), String> {
-        self.aside.put_back()
+    pub fn put_back(&mut self) -> Result<(), String> {
+        let begin = recording::now();
+        let back = self.aside.put_back();
+        self.tried(begin, true);
+        back
     }
 
     /// Enqueues those back that need it; the last one gives its event.
@@ -140,9 +158,12 @@ impl<'a> Stage<'a> {
         Some(sum)
     }
 
-    fn once(&self) -> Result<(), String> {
+    fn once(&mut self) -> Result<(), String> {
+        let begin = recording::now();
         said("the repeated command", (self.command)(self.aside.queue, None))?;
-        self.finish()
+        let finished = self.finish();
+        self.tried(begin, false);
+        finished
     }
 
     /// Launches once: how long that took the host, in ns. Keeps what the buffers held before and
@@ -196,7 +217,7 @@ impl<'a> Stage<'a> {
 
     /// Device time of one with nothing before or behind it, the median of three, and host time of
     /// its restoration, both in ns; 0 for what is not known.
-    pub fn alone(&self) -> Result<(u64, u64), String> {
+    pub fn alone(&mut self) -> Result<(u64, u64), String> {
         let (mut lengths, mut host) = (Vec::with_capacity(3), 0);
         for _ in 0..3 {
             if self.restores() {
@@ -204,15 +225,18 @@ impl<'a> Stage<'a> {
                 said("restoring the buffers", self.restore(None))?;
                 self.finish()?;
                 let took = nanoseconds(recording::now().wrapping_sub(begin));
+                self.tried(begin, true);
                 host = if host == 0 { took } else { took.min(host) };
             }
             let mut event = H::NULL;
+            let begin = recording::now();
             said("the repeated command", (self.command)(self.aside.queue, Some(&mut event)))?;
             if event.is_null() {
                 return Err("the runtime gave no event".to_owned());
             }
             // SAFETY: an event of ours, released once.
             let code = unsafe { (self.aside.calls.wait)(1, &event) };
+            self.tried(begin, false);
             let took = self.aside.length(event).unwrap_or(0);
             // SAFETY: as above.
             unsafe { (self.aside.calls.release_event)(event) };

@@ -29,7 +29,7 @@ pub struct Batch {
 /// What the tracks of such batches are called, behind the name of a queue.
 pub const TITLE: &str = "repeated by clscope";
 
-/// All batches of a trace, in the order in which they were recorded.
+/// All batches of a trace, and trials before them, in the order in which they were recorded.
 pub fn batches(trace: &Trace<'_>, energy: &Energy) -> Vec<Batch> {
     let mut out = Vec::new();
     let processes = (0u32..).map(ProcessIndex).zip(&trace.processes).zip(&trace.timeline.clocks);
@@ -46,12 +46,16 @@ pub fn batches(trace: &Trace<'_>, energy: &Energy) -> Vec<Batch> {
             let watts = measured
                 .and_then(|d| d.replays.iter().find(|r| r.name == name))
                 .and_then(|r| r.watts);
-            for batch in &replay.batches {
+            let batches = replay.batches.iter().map(|b| (b, false));
+            let trials = replay.trials.iter().map(|b| (b, true));
+            for (batch, tried) in batches.chain(trials) {
                 let begin = clock.at(Ticks(batch.begin), &mut hint);
                 let span = Span { begin, end: clock.at(Ticks(batch.end), &mut hint).max(begin) };
-                let (what, watts) = match batch.restores_only {
-                    true => ("buffers restored for repetitions", None),
-                    false => ("repeated", watts),
+                let (what, watts) = match (batch.restores_only, tried) {
+                    (true, false) => ("buffers restored for repetitions", None),
+                    (true, true) => ("buffers saved or put back", None),
+                    (false, true) => ("tried", None),
+                    (false, false) => ("repeated", watts),
                 };
                 let name = format!("{name}: {what}");
                 let (queue, count) = (replay.queue, batch.count);

@@ -313,6 +313,11 @@ definitions! {
         /// When the quiet time before the first batch began, in ticks: nothing of this process ran
         /// from then on. 0 where there was none.
         quiet: u64,
+        /// Launches that were tried before the batches, to learn what they do and how long they
+        /// take, and copies of buffers that were saved before and put back after (`restores_only`),
+        /// in order of time. A definition with nothing else is of a trial that no batch followed.
+        /// Empty in traces before 1.6.
+        trials: Vec<ReplayBatch>,
     }
     /// An executable or a library that calls come from, as it lay in memory when the first of them
     /// was seen. One that is unloaded and loaded again is another module.

@@ -17,6 +17,8 @@ mod v1_3;
 mod v1_4;
 #[path = "samples/v1_5.rs"]
 mod v1_5;
+#[path = "samples/v1_6.rs"]
+mod v1_6;
 
 use clscope_trace::defs::{Def, Defs};
 use clscope_trace::file::{control, read_u32};
@@ -35,18 +37,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_5::FOLDER);
+    let folder = folder(v1_6::FOLDER);
     assert_eq!(
-        v1_5::FOLDER,
+        v1_6::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_5::header,
-        definitions: v1_5::definitions(),
-        records: v1_5::records(&arguments, &short, &long),
+        header: v1_6::header,
+        definitions: v1_6::definitions(),
+        records: v1_6::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -57,7 +59,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_5::FOLDER, name);
+        let kept = bytes(v1_6::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -88,7 +90,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 6] = [
+const VERSIONS: [Version; 7] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -124,6 +126,12 @@ const VERSIONS: [Version; 6] = [
         header: v1_5::header,
         definitions: v1_5::definitions,
         records: v1_5::records,
+    },
+    Version {
+        folder: v1_6::FOLDER,
+        header: v1_6::header,
+        definitions: v1_6::definitions,
+        records: v1_6::records,
     },
 ];
 

@@ -144,9 +144,7 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
         for launch in stretch {
             let (start, length) = match launch.timed {
                 Some((start, end)) => (0.0, (end.0 - start.0).max(0) as f64),
-                None => {
-                    (now.max((launch.enqueued.0 - origin) as f64), lengths.known(launch).mean)
-                }
+                None => (now.max((launch.enqueued.0 - origin) as f64), lengths.known(launch).mean),
             };
             visit(launch, start, length);
             now = start + scale * length;

@@ -35,8 +35,8 @@ impl Beside {
     }
 }
 
-/// When the recorder repeated commands of a process (`--replay`): from the first batch of a burst,
-/// or the rest before it, to the last. In order; none touches the next.
+/// When the recorder repeated commands of a process (`--replay`): from the first copy, trial or batch
+/// of a burst, or the rest before it, to the last. In order; none touches the next.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repeated(Arc<[Span]>);
 
@@ -47,8 +47,9 @@ impl Repeated {
         let mut hint = 0;
         let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
         let bursts = definitions.replays.iter().filter_map(|r| {
-            let first = r.batches.iter().map(|b| b.begin).min()?;
-            let last = r.batches.iter().map(|b| b.end).max()?;
+            let ran = || r.batches.iter().chain(&r.trials);
+            let first = ran().map(|b| b.begin).min()?;
+            let last = ran().map(|b| b.end).max()?;
             let begin = if r.quiet > 0 { r.quiet.min(first) } else { first };
             let span = Span { begin: at(begin), end: at(last) };
             (span.begin < span.end).then_some(span)

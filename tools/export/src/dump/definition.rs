@@ -1,7 +1,7 @@
 //! Definitions as JSON objects, and in one line each.
 #![forbid(unsafe_code)]
 
-use clscope_trace::defs::{ClockMarker, Def, Mix};
+use clscope_trace::defs::{ClockMarker, Def, Mix, ReplayBatch};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -99,9 +99,9 @@ pub(super) fn definition(def: &Def) -> Value {
                 saved
             );
             line["command"] = clscope_trace::record::CommandKind::from_u8(d.command).name().into();
-            let batches =
-                d.batches.iter().map(|b| json!({ "begin": b.begin, "end": b.end, "count": b.count, "restores_only": b.restores_only }));
-            line["batches"] = batches.collect();
+            let one = |b: &ReplayBatch| json!({ "begin": b.begin, "end": b.end, "count": b.count, "restores_only": b.restores_only });
+            line["batches"] = d.batches.iter().map(one).collect();
+            line["trials"] = d.trials.iter().map(one).collect();
             line
         }
         Def::Module(d) => fields!("Module", d, id, path, build_id, base, begin, end),

@@ -127,6 +127,8 @@ mod tests {
             saved: 0,
             rest: 0.0,
             batches,
+            trials: Vec::new(),
+            kernel: true,
         });
         let mut out = Source {
             device: "gpu".into(),

@@ -16,7 +16,7 @@ use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::{Direction, size_class};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
 const MOST_SPANS: usize = 1 << 20;
@@ -87,6 +87,9 @@ pub fn repeated_class(name: &str, restores_only: bool) -> String {
     format!("{name} ({})", if restores_only { "restored" } else { "repeated" })
 }
 
+/// The class of copies of buffers that repetitions may change.
+const SAVED_BUFFERS: &str = "buffers (saved)";
+
 /// A kernel with its global size, as rows by it are called.
 #[must_use]
 pub fn sized(name: &str, global: &[u64]) -> String {
@@ -146,6 +149,8 @@ pub struct PhysicalDevice {
     pub replays: Vec<Repeated>,
     /// What ran, by class and shape.
     pub shapes: HashMap<(ClassId, Shape), Tally>,
+    /// Trials of repetitions among the spans of the application's own classes.
+    pub tried: Vec<(ClassId, HostNs, HostNs)>,
     /// How processes shared the device, where their commands overlap.
     pub shared: Option<Shared>,
     /// Launches by class.
@@ -172,6 +177,7 @@ impl PhysicalDevice {
             unplaced: 0,
             replays: Vec::new(),
             shapes: HashMap::new(),
+            tried: Vec::new(),
             shared: None,
             launches: Vec::new(),
             nth: 0,
@@ -226,29 +232,50 @@ impl PhysicalDevice {
         }
     }
 
-    /// Notes a launch that was repeated; its repetitions are activity like any other.
-    fn repeated(&mut self, replay: Repeated, owner: u32) {
+    /// Notes a launch that was repeated; its repetitions are activity like any other. `followed`:
+    /// whether batches of the same class are in the run. Trials of others are too short to be known
+    /// by themselves: they count as launches of the application's class, whose power they have, and
+    /// are taken off its figures.
+    fn repeated(&mut self, replay: Repeated, followed: bool, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = repeated_class(&replay.name, restores_only);
-            let class = self.class(&name, !restores_only);
-            if let Some(class) = self.classes.get_mut(class.0 as usize) {
-                class.repetition = true;
-            }
-            if let Some(n) = self.launches.get_mut(class.0 as usize) {
-                *n += count;
-            }
-            if self.owners.len() == self.spans.len() {
-                self.owners.push(owner);
-            }
-            self.spans.push(Span {
-                class,
-                device: DeviceIndex(0),
-                start,
-                end,
-                timing: Timing::Timed,
-            });
+            let class = self.repetition_class(&name, !restores_only);
+            self.ran(class, (start, end), count, owner);
+        }
+        for &(start, end, count, restores_only) in &replay.trials {
+            let kernel = replay.kernel;
+            let own = self.index.get(&(replay.name.clone(), kernel)).copied().map(ClassId);
+            let class = match own {
+                _ if restores_only => self.repetition_class(SAVED_BUFFERS, false),
+                Some(own) if !followed => {
+                    self.tried.push((own, start, end));
+                    own
+                }
+                _ => self.repetition_class(&repeated_class(&replay.name, false), true),
+            };
+            self.ran(class, (start, end), count, owner);
         }
         self.replays.push(replay);
+    }
+
+    /// A class of what the recorder itself runs.
+    fn repetition_class(&mut self, name: &str, kernel: bool) -> ClassId {
+        let class = self.class(name, kernel);
+        if let Some(class) = self.classes.get_mut(class.0 as usize) {
+            class.repetition = true;
+        }
+        class
+    }
+
+    /// Adds what the recorder itself ran.
+    fn ran(&mut self, class: ClassId, (start, end): (HostNs, HostNs), count: u64, owner: u32) {
+        if let Some(n) = self.launches.get_mut(class.0 as usize) {
+            *n += count;
+        }
+        if self.owners.len() == self.spans.len() {
+            self.owners.push(owner);
+        }
+        self.spans.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
     }
 
     /// Puts executions in order of their starts.
@@ -452,14 +479,8 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let is_kernel = record.kind.is_kernel();
         let alike = if is_kernel { record.geometry } else { size_class(record.bytes) };
         let weight = record.probability().map_or(1.0, f64::recip);
-        let launch = |timed| Launch {
-            class,
-            alike,
-            weight,
-            device: DeviceIndex(0),
-            enqueued,
-            timed,
-        };
+        let launch =
+            |timed| Launch { class, alike, weight, device: DeviceIndex(0), enqueued, timed };
         match &command.outcome {
             Outcome::Timed(times) => {
                 let Some(placed) = times.placed else { return };
@@ -497,6 +518,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             placed.spans.into_iter().for_each(|span| of.push(span, process));
             of.unplaced += placed.unplaced;
         }
+        let mut replays = Vec::new();
         for (index, process) in trace.processes.iter().enumerate() {
             let (definitions, mut hint) = (&process.definitions, 0);
             let Some(clock) = trace.timeline.clocks.get(index) else { continue };
@@ -505,13 +527,24 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 let device = definitions
                     .clock_device(replay.queue)
                     .and_then(|d| of.get(&(index as u32, d)).copied());
-                let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
+                let Some(device) = device else { continue };
                 let shown = |name: &str, global: &[u64]| match by.by {
                     By::Ndrange => sized(name, global),
                     _ => name.to_owned(),
                 };
-                device
-                    .repeated(shapes::repeated(definitions, replay, shown, &mut at), index as u32);
+                let repeated = shapes::repeated(definitions, replay, shown, &mut at);
+                replays.push((device, repeated, index as u32));
+            }
+        }
+        let followed: HashSet<(usize, String)> = replays
+            .iter()
+            .filter(|(_, replay, _)| !replay.batches.is_empty())
+            .map(|(device, replay, _)| (*device, replay.name.clone()))
+            .collect();
+        for (at, replay, owner) in replays {
+            let followed = followed.contains(&(at, replay.name.clone()));
+            if let Some(device) = devices.get_mut(at) {
+                device.repeated(replay, followed, owner);
             }
         }
         for device in &mut devices {

@@ -317,16 +317,20 @@ fn measure(
         out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
     }
     match fit::attribute(&problem) {
-        Ok(result) => {
+        Ok(mut result) => {
+            let tried = super::trials::taken_off(&mut result, device, window);
             rows::fill(&mut out, device, power, &problem, &result, options);
             let floor = super::evidence::floor(&result);
             let mut found = super::replayed::repetitions_on(device, power);
-            let own = !found.is_empty();
+            let own = !device.replays.is_empty();
             let from = borrowed::borrow(&mut found, device, lenders, floor.0);
             out.notes.extend(borrowed::unused(device, lenders, &from));
             out.replays = super::replayed::rows(&found, floor);
-            if !found.is_empty() {
-                super::evidence::apply(&mut out, device, &result, &found, &from);
+            if !found.is_empty()
+                || device.classes.iter().any(|c| c.repetition)
+                || tried.seconds > 0.0
+            {
+                super::evidence::apply(&mut out, device, &result, &found, &from, tried);
                 super::evidence::not_repeated(&mut out, device, &found, own);
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
@@ -465,8 +469,66 @@ mod tests {
             saved: 0,
             rest: 0.0,
             batches,
+            trials: Vec::new(),
+            kernel: true,
         });
         (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))
+    }
+
+    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, of which the recorder tried five between, and
+    /// copied buffers for 30 ms at 300 W before and after.
+    fn tried() -> (PhysicalDevice, Power) {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        let class = |name: &str, repetition| Class { name: name.into(), kernel: true, repetition };
+        device.classes.extend([class("k", false), class("buffers (saved)", true)]);
+        let span = |of: u32, start: i64, end: i64| Span {
+            class: ClassId(of),
+            device: DeviceIndex(0),
+            start: HostNs(start * MS),
+            end: HostNs(end * MS),
+            timing: Timing::Timed,
+        };
+        let mut spans: Vec<Span> = (0..60).map(|i| i * 100).map(|t| span(0, t, t + 40)).collect();
+        let trials: Vec<Span> =
+            (20..25).map(|i| i * 100 + 50).map(|t| span(0, t, t + 40)).collect();
+        device.tried = trials.iter().map(|t| (t.class, t.start, t.end)).collect();
+        spans.extend(trials);
+        spans.extend([span(1, 1_950, 1_980), span(1, 2_550, 2_580)]);
+        spans.sort_by_key(|s| s.start);
+        let watts = |ms: i64| {
+            let here = spans.iter().find(|s| s.start.0 <= ms * MS && ms * MS < s.end.0);
+            here.map_or(30.0, |s| if s.class.0 == 0 { 200.0 } else { 300.0 })
+        };
+        let points = (0..700).map(|i| i * 10);
+        let points = points.map(|ms| (HostNs(ms * MS), (ms / 10 % 3 - 1) as f64 + watts(ms)));
+        let series = Series::Instant(points.collect());
+        device.spans = spans;
+        let shape = Shape { name: "k".into(), sizes: vec![64] };
+        let tally = Tally { launches: 60, timed: 60, seconds: 2.4, extent: Some((1, 60)) };
+        device.shapes.insert((ClassId(0), shape), tally);
+        (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))
+    }
+
+    #[test]
+    fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
+        let (device, power) = tried();
+        let trace = Trace::open(Vec::new());
+        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        assert_eq!(out.failed, None);
+        assert_eq!(out.classes.len(), 1, "{:?}", out.classes);
+        let class = &out.classes[0];
+        assert_eq!(class.launches, 60.0);
+        assert!((class.busy_seconds - 2.4).abs() < 1e-9, "{}", class.busy_seconds);
+        let joules = class.joules.unwrap();
+        assert!((joules.value / (2.4 * 200.0) - 1.0).abs() < 0.01, "{joules:?}");
+        let each = class.joules_per_launch.unwrap();
+        assert!((each.value / 8.0 - 1.0).abs() < 0.01, "{each:?}");
+        let repeated = out.repetitions.as_ref().unwrap();
+        assert!((repeated.seconds / 0.26 - 1.0).abs() < 0.01, "{}", repeated.seconds);
+        let truth = 0.2 * 200.0 + 0.06 * 300.0;
+        assert!((repeated.joules / truth - 1.0).abs() < 0.05, "{} {truth}", repeated.joules);
+        let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
+        assert!(rest.abs() < 0.01, "{rest}");
     }
 
     #[test]

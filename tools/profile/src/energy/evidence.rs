@@ -7,6 +7,7 @@ use super::activity::{PhysicalDevice, repeated_class};
 use super::replayed::Found;
 use super::result::{Agreement, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
+use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Reconciled, Shape, reconcile};
@@ -87,13 +88,14 @@ fn borrowed(device: &PhysicalDevice, class: ClassId, found: &[Found]) -> bool {
 }
 
 /// Gives each class its figure from all that is known. `from`: the other traces that repetitions were
-/// taken from.
+/// taken from; `tried`: what trials of repetitions were taken off the classes of the application.
 pub fn apply(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     result: &Attribution,
     found: &[Found],
     from: &[&Path],
+    tried: TakenOff,
 ) {
     let floor = floor(result);
     let mut evidence = Evidence {
@@ -106,7 +108,11 @@ pub fn apply(
         agreement: Vec::new(),
         groups: Vec::new(),
         moved: 0.0,
-        repeated: RepetitionSums::default(),
+        repeated: RepetitionSums {
+            seconds: tried.seconds,
+            joules: tried.joules,
+            spread: tried.spread,
+        },
     };
     for group in &evidence.sums() {
         evidence.group(group);
@@ -489,20 +495,61 @@ impl Evidence<'_> {
             self.repeated.joules += group.joules.value.0;
             return;
         }
-        for &class in &group.classes {
-            if self.is_own(class)
-                && let Some(class) = self.out.classes.get_mut(class.0 as usize)
-            {
-                class.group = Some(self.groups.len());
+        let own: Vec<ClassId> = group.classes.iter().copied().filter(|c| self.is_own(*c)).collect();
+        let busy = own.iter().map(|c| self.row(*c).covered.0).sum::<f64>().min(group.busy.0);
+        let mut joules: Interval = group.joules.into();
+        if own.len() < group.classes.len() {
+            joules = self.without_repetitions(group, busy);
+        }
+        for class in &own {
+            let launches = self.row(*class).launches * self.device.launches_per_span(*class);
+            let Some(class) = self.out.classes.get_mut(class.0 as usize) else { continue };
+            class.group = Some(self.groups.len());
+            // Alone with what the recorder ran.
+            if own.len() == 1 && group.classes.len() > 1 && busy > 0.0 && launches > 0.0 {
+                let relative =
+                    (joules.high - joules.low) / 2.0 / joules.value.max(f64::MIN_POSITIVE);
+                if relative <= WEAK {
+                    class.joules = Some(joules);
+                    class.joules_per_launch = Some(joules.times(1.0 / launches));
+                    class.watts = Some(joules.times(1.0 / busy));
+                    class.energy_delay = Some(joules.value / launches * busy / launches);
+                    let idle = self.floor.0 * busy;
+                    if self.floor.0 > 0.0 && idle <= joules.value {
+                        class.dynamic_joules = Some(joules.value - idle);
+                        class.idle_joules = Some(idle);
+                    }
+                    class.method = Some("sum");
+                    class.identifiability = if relative <= WELL { "well" } else { "weak" };
+                    class.needed_seconds = None;
+                }
             }
         }
+        let watts = match joules.value > 0.0 && own.len() < group.classes.len() {
+            true => joules.times(1.0 / busy.max(f64::MIN_POSITIVE)),
+            false => group.watts.into(),
+        };
         self.groups.push(Group {
             names,
-            busy_seconds: group.busy.0,
-            joules: group.joules.into(),
-            watts: group.watts.into(),
+            busy_seconds: busy,
+            joules,
+            watts,
             with_floor: group.with_floor,
         });
+    }
+
+    /// A sum of the application's classes, which ran for so long, with what the recorder ran, without
+    /// the latter. What running added is shared by time, and not known any better than that.
+    fn without_repetitions(&mut self, group: &GroupEnergy, busy: f64) -> Interval {
+        let part = 1.0 - busy / group.busy.0.max(f64::MIN_POSITIVE);
+        let theirs = part * group.joules.value.0;
+        let doubt = part * group.dynamic.0;
+        self.repeated.seconds += part * group.busy.0;
+        self.repeated.joules += theirs;
+        self.repeated.spread += doubt * doubt;
+        let value = group.joules.value.0 - theirs;
+        let half = group.joules.half_width().0.hypot(NORMAL * doubt);
+        Interval::estimated(value, (value - half).max(0.0), value + half)
     }
 
     /// Members of a sum of which nothing is known apart: their sum.

@@ -15,6 +15,7 @@ mod replayed;
 pub mod result;
 mod rows;
 pub mod shapes;
+mod trials;
 mod united;
 
 use crate::error::ReadingsError;

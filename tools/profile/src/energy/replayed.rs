@@ -47,7 +47,9 @@ impl Found {
 /// Everything that was repeated on a device, by shape.
 pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
     let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
-    for repeated in &device.replays {
+    // A trial that no batch followed tells nothing.
+    let told = |r: &&Repeated| !r.batches.is_empty() || !r.refused.is_empty();
+    for repeated in device.replays.iter().filter(told) {
         let found =
             out.entry((&repeated.shape.name, &repeated.shape.sizes)).or_insert_with(|| Found {
                 shape: repeated.shape.clone(),
@@ -267,6 +269,8 @@ mod tests {
             saved: 4096,
             rest: 0.0,
             batches,
+            trials: Vec::new(),
+            kernel: true,
         });
         (device, points)
     }

@@ -7,7 +7,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::ProcessIndex;
-use clscope_trace::defs::Replay;
+use clscope_trace::defs::{Replay, ReplayBatch};
 use clscope_trace::record::{CommandKind, size_class};
 
 /// What launches and transfers are told apart by where some of them are repeated: name of the
@@ -38,6 +38,8 @@ pub struct Tally {
 pub struct Repeated {
     /// The kernel's class.
     pub name: String,
+    /// Whether it is a kernel.
+    pub kernel: bool,
     /// What it is.
     pub shape: Shape,
     /// Mean seconds of those of which stamps were taken.
@@ -50,11 +52,20 @@ pub struct Repeated {
     pub refused: String,
     /// Bytes of buffers saved and restored.
     pub saved: u64,
-    /// Seconds of rest before the first batch, in which the application was held.
+    /// Seconds in which the application was held and nothing of this ran: rests, and what the host
+    /// did between.
     pub rest: f64,
     /// Batches: begin, end, launches or restorations, whether the latter.
-    pub batches: Vec<(HostNs, HostNs, u64, bool)>,
+    pub batches: Vec<Ran>,
+    /// What ran outside the batches: launches that were tried, and copies of saved buffers.
+    pub trials: Vec<Ran>,
 }
+
+/// Trials below are left out: their times are the host's, of which launching is a large part then.
+const LEAST_TRIAL_NS: i64 = 300_000;
+
+/// Begin, end, launches or restorations, whether the latter.
+pub type Ran = (HostNs, HostNs, u64, bool);
 
 /// What a command is told apart by where some are repeated.
 pub fn shape(
@@ -101,11 +112,16 @@ pub fn repeated(
             (Shape { name, sizes: global.to_vec() }, shown)
         }
     };
-    let first = replay.batches.iter().map(|b| b.begin).min();
-    let rest = first
-        .filter(|_| replay.quiet > 0)
-        .map_or(0.0, |first| (at(first).0.saturating_sub(at(replay.quiet).0)).max(0) as f64 * 1e-9);
+    let mut ran = |batches: &[ReplayBatch]| -> Vec<Ran> {
+        let placed = batches.iter().map(|b| (at(b.begin), at(b.end), b.count, b.restores_only));
+        placed.filter(|b| b.1 > b.0).collect()
+    };
+    let (batches, trials) = (ran(&replay.batches), ran(&replay.trials));
+    let quiet = (replay.quiet > 0).then(|| at(replay.quiet));
+    let rest = rest(quiet, &batches, &trials);
+    let trials = trials.into_iter().filter(|t| t.1.0.saturating_sub(t.0.0) >= LEAST_TRIAL_NS);
     Repeated {
+        kernel: kind.direction().is_none(),
         name,
         rest,
         shape,
@@ -114,11 +130,48 @@ pub fn repeated(
         before: replay.before,
         refused: replay.refused.clone(),
         saved: replay.saved,
-        batches: replay
-            .batches
-            .iter()
-            .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
-            .filter(|b| b.1 > b.0)
-            .collect(),
+        batches,
+        trials: trials.collect(),
+    }
+}
+
+/// Seconds in which the application was held and nothing ran: all of the time from the first to the
+/// last that ran, where the trace holds all; else from the quiet time's begin to the first batch.
+fn rest(quiet: Option<HostNs>, batches: &[Ran], trials: &[Ran]) -> f64 {
+    let ran = || batches.iter().chain(trials);
+    let Some(first) = ran().map(|b| b.0).min() else { return 0.0 };
+    let nanoseconds = if trials.is_empty() {
+        quiet.map_or(0, |quiet| first.0.saturating_sub(quiet.0))
+    } else {
+        let last = ran().map(|b| b.1.0).max().unwrap_or(first.0);
+        let length = |b: &Ran| b.1.0.saturating_sub(b.0.0);
+        let is_long = |b: &&Ran| length(b) >= LEAST_TRIAL_NS;
+        let tried = trials.iter().filter(is_long).map(length);
+        let busy = batches.iter().map(length).chain(tried).fold(0, i64::saturating_add);
+        last.saturating_sub(first.0).saturating_sub(busy)
+    };
+    nanoseconds.max(0) as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_was_held_from_the_first_to_the_last_that_ran() {
+        let ran = |from: i64, to: i64| (HostNs(from), HostNs(to), 1, false);
+        let of = |quiet: Option<i64>, batches: &[Ran], trials: &[Ran]| {
+            (rest(quiet.map(HostNs), batches, trials) * 1e9).round()
+        };
+        assert_eq!(of(None, &[], &[]), 0.0);
+        // A trace that holds no trials: what is known of it.
+        assert_eq!(of(Some(100), &[ran(400, 900)], &[]), 300.0);
+        assert_eq!(of(None, &[ran(400, 900)], &[]), 0.0);
+        let us = |from: i64, to: i64| ran(from * 1_000, to * 1_000);
+        let trials = [us(1_000, 2_000), us(3_000, 5_000), us(95_000, 97_000), us(98_000, 98_200)];
+        let batch = [us(40_000, 90_000)];
+        // The last trial is too short to be told from launching it.
+        assert_eq!(of(Some(100), &batch, &trials), 97_200e3 - 55_000e3);
+        assert_eq!(of(None, &[], &trials[..2]), 1_000e3);
     }
 }

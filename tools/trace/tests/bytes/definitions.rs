@@ -171,6 +171,7 @@ fn definitions() {
             stamped_ns: 15,
             per_restoration: 16,
             quiet: 17,
+            trials: vec![ReplayBatch { begin: 18, end: 19, count: 20, restores_only: false }],
         },
         18,
         p().n(4, 1)
@@ -194,7 +195,12 @@ fn definitions() {
             .n(8, 14)
             .n(8, 15)
             .n(4, 16)
-            .n(8, 17),
+            .n(8, 17)
+            .n(4, 1)
+            .n(8, 18)
+            .n(8, 19)
+            .n(8, 20)
+            .n(1, 0),
     );
     defines(
         Module { id: 1, path: t("p"), build_id: t("b"), base: 2, begin: 3, end: 4 },

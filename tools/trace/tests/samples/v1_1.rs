@@ -34,6 +34,7 @@ pub fn definitions() -> Vec<Def> {
             stamped_ns: 12_500,
             per_restoration: 3,
             quiet: 25,
+            trials: Vec::new(),
         }
         .into(),
     );
