@@ -69,7 +69,9 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
     );
     assert!((number(&assign["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{assign}");
     let mut replayed = definitions(&stage);
-    replayed.retain(|definition| definition["kind"] == "Replay");
+    // Without trials that no batch followed.
+    let told = |d: &Value| d["batches"] != serde_json::json!([]) || d["refused"] != "";
+    replayed.retain(|definition| definition["kind"] == "Replay" && told(definition));
     let restored = |replay: &Value| {
         replay["batches"].as_array().unwrap().iter().any(|batch| batch["restores_only"] == true)
     };
@@ -100,11 +102,12 @@ fn assert_repetitions_stand_apart(stage: &Stage, readings: &str) {
         all.extend([&*trace, "--readings", readings]);
         stage.clscope(all).run().success().stdout
     };
-    let batches: Vec<Value> = definitions(stage)
-        .into_iter()
-        .filter(|d| d["kind"] == "Replay")
-        .flat_map(|d| d["batches"].as_array().unwrap().clone())
-        .collect();
+    let ran = |d: &Value| {
+        let of = |key: &str| d[key].as_array().unwrap().clone();
+        [of("batches"), of("trials")].concat()
+    };
+    let definitions = definitions(stage).into_iter().filter(|d| d["kind"] == "Replay");
+    let batches: Vec<Value> = definitions.flat_map(|d| ran(&d)).collect();
     let times: u64 = batches.iter().map(|b| b["count"].as_u64().unwrap()).sum();
     let report: Value = serde_json::from_str(&of(&["report", "--format", "json"])).unwrap();
     let (whole, repeated) = (number(&report["duration_ns"]), number(&report["repeated_ns"]));
@@ -142,7 +145,7 @@ fn definitions(stage: &Stage) -> Vec<Value> {
     dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take()).collect()
 }
 
-/// What the recorder repeated, as spans of the length that their stamps say.
+/// What the recorder repeated and tried, as spans of the length that their stamps say.
 fn repetitions(stage: &Stage) -> Vec<Span> {
     let definitions = definitions(stage);
     let kind = |name| definitions.iter().filter(move |d| d["kind"] == name);
@@ -156,6 +159,11 @@ fn repetitions(stage: &Stage) -> Vec<Span> {
     for replay in kind("Replay") {
         let kernel = kind("Kernel").find(|k| k["id"] == replay["kernel"]);
         let name = kernel.map_or("transfer", |k| k["name"].as_str().unwrap());
+        for trial in replay["trials"].as_array().unwrap() {
+            if trial["restores_only"] == false {
+                out.push((at(&trial["begin"]), at(&trial["end"]), name.to_owned()));
+            }
+        }
         for batch in replay["batches"].as_array().unwrap() {
             let (begin, end) = (at(&batch["begin"]), at(&batch["end"]));
             let period = (end - begin) / number(&batch["count"]);
