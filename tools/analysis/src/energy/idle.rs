@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::quantile::median;
+use std::cmp::Ordering;
 
 use super::activity::Activity;
 use super::design::StateSpan;
@@ -28,9 +29,11 @@ pub struct IdleLevel {
 /// What idle time showed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdleLevels {
-    /// Levels, highest first. The first is the one that holds between launches: give it as state 0.
+    /// Levels. The first is the one that holds between launches, which is where the device was after
+    /// most of its work: give it as state 0. The others follow, highest first.
     pub levels: Vec<IdleLevel>,
-    /// Where the device was at any level but the first.
+    /// Where the device was at any level but the first: at a deeper one, or at a higher one (a clock
+    /// that something else raised).
     pub states: Vec<StateSpan>,
     /// Where it was seen at the first.
     pub first: Vec<StateSpan>,
@@ -86,6 +89,8 @@ struct Piece {
     to: f64,
     values: Vec<f64>,
     mean: f64,
+    /// Whether work went before.
+    after_work: bool,
 }
 
 /// Two pieces are one level when their means are this close, as a share of the higher.
@@ -109,7 +114,11 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
             .filter(|row| row.from >= start && row.to <= to)
             .map(|row| (row.to, row.mean))
             .collect();
+        let first = pieces.len();
         split(&inside, &mut pieces);
+        if let Some(first) = pieces.get_mut(first) {
+            first.after_work = from.is_finite();
+        }
     }
     levels(activity, pieces)
 }
@@ -170,10 +179,17 @@ fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
     }
     let values: Vec<f64> = inside.iter().map(|p| p.1).collect();
     let middle = median(values.iter().copied()).unwrap_or(0.0);
-    pieces.push(Piece { from: inside[0].0, to: inside[inside.len() - 1].0, values, mean: middle });
+    pieces.push(Piece {
+        from: inside[0].0,
+        to: inside[inside.len() - 1].0,
+        values,
+        mean: middle,
+        after_work: false,
+    });
 }
 
-/// Joins pieces of one level, highest first.
+/// Joins pieces of one level: first the one that most work is followed by, of several the longest
+/// and the highest; then the highest first.
 fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
     pieces.sort_by(|a, b| b.mean.total_cmp(&a.mean));
     let mut result = IdleLevels::default();
@@ -187,6 +203,17 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
             }
             _ => groups.push(vec![piece]),
         }
+    }
+    let seconds = |group: &[Piece]| group.iter().map(|piece| piece.to - piece.from).sum::<f64>();
+    let follows = |group: &[Piece]| group.iter().filter(|piece| piece.after_work).count();
+    let after_work = (0..groups.len()).rev().max_by(|&a, &b| {
+        let of = |at: usize| (follows(&groups[at]), seconds(&groups[at]));
+        let ((a, a_seconds), (b, b_seconds)) = (of(a), of(b));
+        // Without any work before them, the highest.
+        a.cmp(&b).then(if a > 0 { a_seconds.total_cmp(&b_seconds) } else { Ordering::Equal })
+    });
+    if let Some(at) = after_work {
+        groups[..=at].rotate_right(1);
     }
     for (state, group) in groups.iter().enumerate() {
         let values: Vec<f64> =
@@ -203,7 +230,7 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
         result.levels.push(IdleLevel {
             watts: Watts(mean),
             sd: Watts(scatter.sqrt()),
-            seconds: Seconds(group.iter().map(|piece| piece.to - piece.from).sum()),
+            seconds: Seconds(seconds(group)),
             readings: values.len(),
         });
         let spans = if state > 0 { &mut result.states } else { &mut result.first };
@@ -259,6 +286,37 @@ mod tests {
             .map(|s| (s.state, (s.start.0 as f64 / 1e9).round() as i64))
             .collect();
         assert_eq!(states, [(2, 0), (1, 13), (2, 18)]);
+    }
+
+    /// Work every second, rests at 120 W behind all but one, and behind that one 0.4 s at 155 W, as a
+    /// clock that something else raised.
+    #[test]
+    fn the_floor_is_what_most_work_is_followed_by() {
+        let span = |at: i64| Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs(at * 1_000_000_000),
+            end: HostNs(at * 1_000_000_000 + 100_000_000),
+            timing: Timing::Timed,
+        };
+        let spans: Vec<Span> = (1..5).map(span).collect();
+        let samples = (0..300).map(|i| {
+            let t = f64::from(i) * 0.02 + 0.01;
+            let watts = match t {
+                _ if t >= 1.0 && t < 5.0 && t.fract() < 0.1 => 300.0,
+                _ if (2.1..2.6).contains(&t) => 155.0,
+                _ => 120.0,
+            };
+            (HostNs(i64::from(i) * 20_000_000 + 10_000_000), watts + 0.4 * f64::from(i % 5 - 2))
+        });
+        let activity = Activity::new(&spans, 1);
+        let idle = idle_levels(&activity, &Series::Instant(samples.collect()), Seconds(0.05));
+        let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
+        assert_eq!(watts, [120.0, 155.0]);
+        assert_eq!(idle.states.iter().map(|s| s.state).collect::<Vec<_>>(), [1]);
+        let at = idle.states[0].start.0 as f64 * 1e-9;
+        assert!((2.1..2.3).contains(&at), "{at}");
+        assert!(!idle.only_before(&activity));
     }
 
     #[test]

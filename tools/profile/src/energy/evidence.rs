@@ -539,16 +539,23 @@ impl Evidence<'_> {
     }
 
     /// A sum of the application's classes, which ran for so long, with what the recorder ran, without
-    /// the latter. What running added is shared by time, and not known any better than that.
+    /// the latter.
     fn without_repetitions(&mut self, group: &GroupEnergy, busy: f64) -> Interval {
+        let theirs: Vec<(f64, f64)> = group
+            .classes
+            .iter()
+            .filter(|c| !self.is_own(**c))
+            .map(|c| self.repetition(group, *c))
+            .collect();
+        let dynamic = theirs.iter().map(|t| t.0).sum::<f64>().clamp(0.0, group.dynamic.0.max(0.0));
+        let variance = theirs.iter().map(|t| t.1 * t.1).sum::<f64>();
         let part = 1.0 - busy / group.busy.0.max(f64::MIN_POSITIVE);
-        let theirs = part * group.joules.value.0;
-        let doubt = part * group.dynamic.0;
+        let joules = dynamic + part * group.idle.0;
         self.repeated.seconds += part * group.busy.0;
-        self.repeated.joules += theirs;
-        self.repeated.spread += doubt * doubt;
-        let value = group.joules.value.0 - theirs;
-        let half = group.joules.half_width().0.hypot(NORMAL * doubt);
+        self.repeated.joules += joules;
+        self.repeated.spread += variance;
+        let value = (group.joules.value.0 - joules).max(0.0);
+        let half = group.joules.half_width().0.hypot(NORMAL * variance.sqrt());
         Interval::estimated(value, (value - half).max(0.0), value + half)
     }
 

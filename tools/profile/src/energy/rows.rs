@@ -190,9 +190,14 @@ fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
 }
 
 fn floors(result: &Attribution) -> Vec<result::Floor> {
+    let first = result.floors.first().and_then(|f| f.watts).map(|w| w.value.0);
     let floors = result.floors.iter().map(|f| result::Floor {
         state: f.state,
-        name: if f.state == 0 { "between launches" } else { "deeper idle" },
+        name: match f.watts.zip(first) {
+            _ if f.state == 0 => "between launches",
+            Some((watts, first)) if watts.value.0 > first => "higher idle",
+            _ => "deeper idle",
+        },
         watts: f.watts.map(Interval::from),
         idle_seconds: f.idle.0,
         joules: f.joules.0,
