@@ -303,7 +303,7 @@ mod tests {
         let samples = (0..300).map(|i| {
             let t = f64::from(i) * 0.02 + 0.01;
             let watts = match t {
-                _ if t >= 1.0 && t < 5.0 && t.fract() < 0.1 => 300.0,
+                _ if (1.0..5.0).contains(&t) && t.fract() < 0.1 => 300.0,
                 _ if (2.1..2.6).contains(&t) => 155.0,
                 _ => 120.0,
             };
