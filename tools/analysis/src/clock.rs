@@ -6,7 +6,7 @@
 //!   next; outside them the line through the first and the last. The stated bound is half an
 //!   anchor's width, and grows outside the anchors by the uncertainty of the rate.
 //! * **Processes of one boot** share CLOCK_MONOTONIC_RAW and, with the same kind of host clock, the
-//!   ticks: their anchors are pooled. Processes in time namespaces do not share it ([`domain`]): they
+//!   ticks: their anchors are pooled. Processes in time namespaces do not share it (`domain`): they
 //!   are placed by the wall clock of their host, which is one.
 //! * **Several hosts**: the host whose anchors begin earliest in wall time is the reference.
 //!   Another host's raw time becomes wall time by MONOTONIC plus the median of REALTIME - MONOTONIC
