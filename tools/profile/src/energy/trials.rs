@@ -35,7 +35,7 @@ pub fn taken_off(
     let mut tried: HashMap<usize, (f64, f64)> = HashMap::new();
     for (class, start, end) in device.tried.iter().filter(|(_, start, end)| inside(start, end)) {
         let sums = tried.entry(class.0 as usize).or_default();
-        sums.0 += (end.0 - start.0) as f64 * 1e-9;
+        sums.0 += end.0.saturating_sub(start.0) as f64 * 1e-9;
         sums.1 += 1.0;
     }
     let mut of_groups: HashMap<usize, f64> = HashMap::new();
