@@ -104,7 +104,8 @@ impl ProcessClock {
         let (first, last) = (self.line.corners.first()?.0, self.line.corners.last()?.0);
         let outside = first.saturating_sub(ticks.0).max(ticks.0.saturating_sub(last));
         let extrapolated = outside as f64 * self.line.outer * self.rate_error;
-        Some((self.anchor_ns + extrapolated).ceil() as u64 + self.host_bound_ns)
+        let own = (self.anchor_ns + extrapolated).ceil() as u64;
+        Some(own.saturating_add(self.host_bound_ns))
     }
 
     /// Whether ticks have a known length. If not, one tick counts as one nanosecond.
@@ -223,7 +224,7 @@ impl Timeline {
     #[must_use]
     pub fn placed_within(&self, process: usize) -> Option<u64> {
         let domain = self.domains.get(*self.domain_of.get(process)?)?;
-        Some(self.hosts.get(domain.host)?.bound_ns? + domain.bound_ns)
+        Some(self.hosts.get(domain.host)?.bound_ns?.saturating_add(domain.bound_ns))
     }
 
     /// Places the processes. What cannot be placed is listed in `issues`, one list per process.
@@ -273,9 +274,9 @@ impl Timeline {
                 let map = match (&to_reference, shift) {
                     (None, 0) => None,
                     (None, _) => domain.shifted(shift, None).map(|line| (line, apart)),
-                    (Some((line, bound)), _) => {
-                        domain.shifted(shift, Some(line)).map(|line| (line, bound + apart))
-                    }
+                    (Some((line, bound)), _) => domain
+                        .shifted(shift, Some(line))
+                        .map(|line| (line, bound.saturating_add(apart))),
                 };
                 for &member in &domain.members {
                     if number > 0 {
@@ -283,7 +284,10 @@ impl Timeline {
                             .push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
                     }
                     if shift != 0 {
-                        let other = IssueKind::OtherClock { apart_ns: -shift, bound_ns: apart };
+                        let other = IssueKind::OtherClock {
+                            apart_ns: shift.saturating_neg(),
+                            bound_ns: apart,
+                        };
                         issues[member].push(other);
                     }
                     out.host_of[member] = number;
@@ -323,7 +327,8 @@ fn between(domain: &Domain, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line,
     if corners.is_empty() {
         return None;
     }
-    Some((Line::new(corners, 1.0), spread + reference_spread + domain.reading()))
+    let bound = spread.saturating_add(*reference_spread).saturating_add(domain.reading());
+    Some((Line::new(corners, 1.0), bound))
 }
 
 fn unknown_clock() -> ProcessClock {
@@ -389,7 +394,7 @@ fn process_clock(
 fn thin(corners: &[(u64, i64)]) -> Vec<(u64, i64)> {
     let mut out: Vec<(u64, i64)> = Vec::with_capacity(corners.len());
     for (i, corner) in corners.iter().enumerate() {
-        if out.last().is_none_or(|l| corner.1 - l.1 >= 1_000_000) {
+        if out.last().is_none_or(|l| corner.1.saturating_sub(l.1) >= 1_000_000) {
             out.push(*corner);
         } else if i + 1 == corners.len() {
             if out.len() > 1 {

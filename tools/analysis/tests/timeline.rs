@@ -6,7 +6,7 @@ use clscope_analysis::event::{Event, Kept, Mark, Outcome};
 use clscope_analysis::input::ProcessFiles;
 use clscope_analysis::issue::{IssueKind, Unfinished};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
-use clscope_analysis::time::{CommandId, HostNs};
+use clscope_analysis::time::{CommandId, HostNs, Ticks};
 use clscope_trace::defs::Anchor;
 use clscope_trace::record::{CommandKind, DropReason, WAITS_INLINE, flag};
 use clscope_trace::{Clock, Untimed};
@@ -394,6 +394,28 @@ fn processes_in_time_namespaces_are_placed_by_the_wall_clock_of_their_host() {
                 assert_eq!(at.0 - raw, host.raw as i64);
             }
         }
+    }
+}
+
+#[test]
+fn anchors_of_any_numbers_overflow_nothing() {
+    const EXTREMES: [u64; 6] = [0, 1, 1 << 61, i64::MAX as u64, 1 << 63, u64::MAX];
+    let host = HostModel::default();
+    for case in 0..EXTREMES.len().pow(4) {
+        let of = |field: u32| EXTREMES[case / EXTREMES.len().pow(field) % EXTREMES.len()];
+        let [raw, realtime, moved, width] = [0, 1, 2, 3].map(of);
+        let other = HostModel { raw, realtime, moved: moved as i64, ..host };
+        let mut other = ProcessBuilder::standard(other, 8, 0);
+        let wide = Anchor { ticks: 10, raw: moved, monotonic: realtime, realtime: raw, width };
+        other.define(wide);
+        let bytes = [calls(host, 7, 0).build(), other.build()];
+        let trace = open(&bytes);
+        for process in 0..2 {
+            let placed = trace.timeline.placed_within(process);
+            let bound = trace.timeline.clocks[process].bound(Ticks(u64::MAX));
+            std::hint::black_box((placed, bound));
+        }
+        assert!(trace.issues.iter().all(|issue| !issue.to_string().is_empty()));
     }
 }
 

@@ -206,7 +206,8 @@ impl Domain {
         }
         match (self.wall(), other.wall()) {
             (Some((own, spread)), Some((theirs, other_spread))) => {
-                let bound = spread + other_spread + self.reading() + other.reading();
+                let readings = self.reading() + other.reading();
+                let bound = spread.saturating_add(other_spread).saturating_add(readings);
                 (theirs.saturating_sub(own), bound)
             }
             _ => (0, 0),
