@@ -7,7 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
+use super::faults::Tmpfs;
 use crate::data::{export, python, recipes, report, sql};
 
 /// Each format with the name of its output.
@@ -56,7 +58,8 @@ fn without_room_nothing_is_left_of_an_export_and_what_was_there_stays() {
             assert!(told.contains(name) && told.contains("too large"), "{format}: {told}");
         };
         refused(1);
-        assert_eq!(files(&folder).len(), 0, "{format}: {:?}", files(&folder).keys());
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+        assert!(left.is_empty(), "{format}: {left:?}");
         run().run().success();
         let whole = files(&folder);
         let largest = whole.values().map(Vec::len).max().unwrap();
@@ -73,6 +76,56 @@ fn without_room_nothing_is_left_of_an_export_and_what_was_there_stays() {
     assert_eq!(ended.status.code(), Some(1), "{told}");
     assert!(told.contains("TMPDIR"), "{told}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the tables are gone");
+}
+
+#[test]
+fn a_full_disk_leaves_no_table() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=32k") else { return };
+    stage.app(Mode::Record, "t", "linked 300").run().success();
+    for target in [disk.0.join("data"), disk.0.clone()] {
+        let told = stage.clscope(["export", "parquet", "t.clscope", "-o"]).arg(&target).run();
+        assert_eq!(told.status.code(), Some(1), "{}", told.stderr);
+        assert!(told.stderr.contains("No space left"), "{}", told.stderr);
+        let left: Vec<_> = std::fs::read_dir(&disk.0).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_export_leaves_all_tables_or_none() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "many_commands 100000").run().success();
+    let folder = stage.join("out");
+    std::fs::create_dir(&folder).unwrap();
+    let entries = || {
+        let entries = std::fs::read_dir(&folder).unwrap();
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut export = stage.clscope(["export", "parquet", "t.clscope", "-o", "out/data"]).begin();
+    // Before it begins to write, the signal ends it as any program, and nothing is there.
+    let limit = Instant::now() + Duration::from_secs(300);
+    while entries().is_empty() {
+        assert!(Instant::now() < limit, "it begins to write");
+        std::thread::yield_now();
+    }
+    export.signal(libc::SIGINT);
+    assert!(export.wait());
+    let ended = export.output();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    if ended.status.success() {
+        // It was done before the signal came.
+        assert_eq!(entries(), ["data"], "{told}");
+    } else {
+        assert_eq!(ended.status.code(), Some(1), "{told}");
+        assert!(told.contains("interrupted: nothing was added or changed"), "{told}");
+        assert_eq!(entries(), [""; 0], "{told}");
+    }
+    let tables = |target: &str| {
+        stage.clscope(["export", "parquet", "t.clscope", "-o", target]).run().success();
+        files(&stage.join(target)).into_values().collect::<Vec<_>>()
+    };
+    assert!(tables("out/data") == tables("whole"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::output::{self, count, say};
 use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
+use clscope_export::ExportError;
 use clscope_export::parquet::schema::TABLES;
 use clscope_export::parquet::{is_folder, known_schema, read};
 use clscope_io::text::cell;
@@ -18,6 +19,9 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is said where a signal came before the end.
+const INTERRUPTED: &str = "interrupted: there is no whole answer";
 
 /// Most bytes of a query from stdin.
 const QUERY: u64 = 1 << 20;
@@ -110,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
         io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
     };
     if interrupted.load(Ordering::Relaxed) {
-        bail!("interrupted: there is no whole answer");
+        bail!(INTERRUPTED);
     }
     match shown {
         Err(error) if is_closed(&error) => Ok(()),
@@ -233,9 +237,14 @@ impl Tables {
         });
         crate::changed::say_changes(&view);
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
-        crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())?
-            .context("cannot write the tables; TMPDIR names another place")?;
-        Ok(Self::Own(own))
+        match crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())? {
+            Ok(_) => Ok(Self::Own(own)),
+            Err(ExportError::Interrupted) => bail!(INTERRUPTED),
+            Err(error) => Err(error).with_context(|| {
+                let at = own.path().display();
+                format!("cannot write the tables for the query to {at}; TMPDIR names another place")
+            }),
+        }
     }
 
     fn folder(&self) -> &Path {

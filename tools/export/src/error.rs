@@ -47,6 +47,9 @@ pub enum ExportError {
         /// The folder.
         path: PathBuf,
     },
+    /// It was told to stop.
+    #[error("interrupted: nothing was added or changed")]
+    Interrupted,
     /// The folder holds tables of another schema.
     #[error(
         "{} holds tables of {}, and this version knows schema {own}; export to a new folder",

@@ -132,6 +132,20 @@ pub fn closed(directory: &std::fs::Metadata) -> io::Result<()> {
     }
 }
 
+/// Whether a file may take a name: nothing has it, or a regular file of this user's.
+///
+/// # Errors
+/// The system's, and [`Refused`] inside a `PermissionDenied`.
+pub fn replaceable(target: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(target) {
+        Ok(found) if found.file_type().is_symlink() => Err(Refused::Link.into()),
+        Ok(found) if !found.is_file() => Err(Refused::Not("regular file").into()),
+        Ok(found) => owned(found.uid()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn owned(owner: u32) -> io::Result<()> {
     match user() {
         user if user == owner => Ok(()),
@@ -158,13 +172,7 @@ impl Whole {
     /// The system's, and [`Refused`] inside a `PermissionDenied`.
     pub fn create(target: &Path, access: Access) -> io::Result<Self> {
         let name = target.file_name().ok_or(Refused::NoName)?;
-        match std::fs::symlink_metadata(target) {
-            Ok(found) if found.file_type().is_symlink() => return Err(Refused::Link.into()),
-            Ok(found) if !found.is_file() => return Err(Refused::Not("regular file").into()),
-            Ok(found) => owned(found.uid())?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        replaceable(target)?;
         for number in 0..NAMES {
             let mut hidden = std::ffi::OsString::from(".");
             hidden.push(name);

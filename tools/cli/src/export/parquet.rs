@@ -4,6 +4,7 @@
 
 use crate::output::{count, say};
 use anyhow::{Context, Result, bail};
+use clscope_capture::system::interrupt_flag;
 use clscope_export::parquet::{Document, schema};
 use clscope_export::{ExportError, Summary, power};
 use clscope_profile::names::Form;
@@ -74,5 +75,6 @@ pub fn write(
     clscope_capture::system::fail_beyond_file_size();
     let power = power::Power::of(view)?;
     let by = view.energy_grouping();
-    Ok(Document { view, power: &power, by, sources, tables }.write(target))
+    let stop = Some(interrupt_flag().context("cannot take note of signals")?);
+    Ok(Document { view, power: &power, by, sources, tables, stop }.write(target))
 }

@@ -48,7 +48,7 @@ impl<'t, 'a> Events<'t, 'a> {
     /// If one cannot be made.
     pub fn new(
         (trace, power, by): (&'t Trace<'a>, &'t Power, Grouping<'t>),
-        folder: &Folder,
+        folder: &mut Folder,
         names: &[String],
         wanted: &dyn Fn(&Table) -> bool,
     ) -> Result<Self, ExportError> {
@@ -56,7 +56,7 @@ impl<'t, 'a> Events<'t, 'a> {
         let mut files = Vec::new();
         for (process, name) in trace.processes.iter().zip(names) {
             let of = &process.definitions.process;
-            let create = |table: &'static Table| -> Result<Option<Part>, ExportError> {
+            let mut create = |table: &'static Table| -> Result<Option<Part>, ExportError> {
                 if !wanted(table) {
                     return Ok(None);
                 }

@@ -22,6 +22,7 @@ pub use folder::{is_folder, known_schema};
 use part::Part;
 use schema::{TABLES, Table};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of small tables that are kept in memory, at most.
 const GROUP: usize = 1 << 16;
@@ -38,6 +39,8 @@ pub struct Document<'v, 'p> {
     pub sources: &'v [String],
     /// Names of the tables to write; all if empty.
     pub tables: &'v [String],
+    /// Set where nobody waits for the tables any more.
+    pub stop: Option<&'v AtomicBool>,
 }
 
 /// What a part is called: the process, and the second in which it began, so that a later process
@@ -51,19 +54,21 @@ impl Document<'_, '_> {
     /// Writes the tables to a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// If the folder holds something else, or cannot be written.
+    /// If the folder holds something else, or cannot be written, or it is to stop: then what is in
+    /// the folder is as it was.
     pub fn write(&self, path: &Path) -> Result<Summary, ExportError> {
         let trace = self.view.trace();
         let wanted =
             |table: &Table| self.tables.is_empty() || self.tables.iter().any(|t| t == table.name);
         let report = self.view.report()?;
-        let folder = Folder::open(path)?;
+        let mut folder = Folder::open(path)?;
         let names: Vec<String> = trace.processes.iter().map(part_name).collect();
-        let mut events = Events::new((trace, self.power, self.by), &folder, &names, &wanted)?;
+        let mut events = Events::new((trace, self.power, self.by), &mut folder, &names, &wanted)?;
         let alignment = self.view.alignment();
         let mut read = trace.events(Some(alignment));
         let mut lacks = vec![Missing::default(); trace.processes.len()];
         for event in read.by_ref() {
+            self.goes_on()?;
             missing::observe(&mut lacks, &event);
             events.event(&event)?;
         }
@@ -93,6 +98,52 @@ impl Document<'_, '_> {
             sums.write(table, &mut part)?;
             part.finish()?;
         }
+        self.goes_on()?;
+        folder.finish()?;
         Ok(summary)
+    }
+
+    fn goes_on(&self) -> Result<(), ExportError> {
+        match self.stop {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(ExportError::Interrupted),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_analysis::testing::{HostModel, ProcessBuilder, function};
+    use clscope_profile::profile::{Options, Profile};
+
+    #[test]
+    fn told_to_stop_it_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let trace = root.path().join("t.clscope");
+        std::fs::create_dir(&trace).unwrap();
+        let mut process = ProcessBuilder::standard(HostModel::default(), 7, 1);
+        process.thread(0).plain(function::FINISH, 0, 1_000, 0, 1);
+        let bytes = process.exit(1_000_000, 0).build();
+        std::fs::write(trace.join("7-0.defs"), bytes.defs).unwrap();
+        std::fs::write(trace.join("7-0.0.clt"), bytes.segment).unwrap();
+        let profile = Profile::open(&[trace]).unwrap();
+        let view = profile.view(Options::default());
+        let (power, stop) = (Power::of(&view).unwrap(), AtomicBool::new(true));
+        let sources = profile.files().names();
+        let document = Document {
+            view: &view,
+            power: &power,
+            by: view.energy_grouping(),
+            sources: &sources,
+            tables: &[],
+            stop: Some(&stop),
+        };
+        let target = root.path().join("data");
+        assert!(matches!(document.write(&target), Err(ExportError::Interrupted)));
+        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1, "the trace alone is left");
+        stop.store(false, Ordering::Relaxed);
+        document.write(&target).unwrap();
+        assert!(is_folder(&target));
     }
 }
