@@ -100,6 +100,54 @@ fn sampled_commands_of_many_queues_have_a_time_by_rank() {
     assert!(!without.contains("#places"));
 }
 
+/// The last ranks too, and whether somebody chose so or not; without a rank there is no row.
+#[test]
+fn missing_ranks_of_a_job_and_traces_without_ranks_are_told() {
+    let Some(python) = given("CLSCOPE_TEST_PYTHON") else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let sizes =
+        [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")];
+    for ((rank, size), number) in sizes.into_iter().zip(["0", "1"]) {
+        let run = stage.app(Mode::Record, &format!("r{number}"), "linked 20");
+        run.env(rank, number).env(size, "4").run().success();
+    }
+    stage.app(Mode::Record, "none", "linked 20").run().success();
+    let names = ["r0.clscope", "r1.clscope"];
+    let want = "no trace of rank 2 to 3 (the job has ranks 0 to 3): ";
+    for format in ["table", "csv", "json", "html"] {
+        let run = stage.clscope(["report", "--by", "rank", "--format", format]).args(names).run();
+        let told = run.success();
+        let all = told.stdout + &told.stderr;
+        assert!(all.contains(want), "{format}: {all}");
+    }
+    let report = json(&stage, &["--by", "rank", names[0], names[1]]);
+    assert_eq!(report["places"]["job_ranks"], serde_json::json!([4]));
+    assert_eq!(report["processes"][0]["mpi_size"], 4);
+    let mut export = stage.clscope(["export", "parquet", "-o", "data"]);
+    export = export.args(names);
+    export.run().success();
+    for sources in [&names[..], &["data"]] {
+        let run = stage.clscope(["sql", "--recipe", "imbalance", "--engine"]).arg(&python);
+        let told = run.args(sources).run().success().stderr;
+        assert!(told.contains(want), "{told}");
+    }
+    let run = stage.clscope(["sql", "--format", "json", "--engine"]).arg(&python);
+    let query = "SELECT DISTINCT job_ranks FROM processes";
+    let answer: Value =
+        serde_json::from_str(&run.args([query, "data"]).run().success().stdout).unwrap();
+    assert_eq!(answer, serde_json::json!([{ "job_ranks": 4 }]));
+    let refused = stage.clscope(["report", "--by", "rank", "none.clscope"]).run();
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.stdout);
+    for part in ["none.clscope has an MPI rank", "OMPI_COMM_WORLD_RANK", "--by host"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let mixed = stage.clscope(["report", "--by", "rank", names[0], "none.clscope"]).run();
+    let mixed = mixed.success().stdout;
+    for part in ["\n1 rank, by time", "processes without a rank have rows by host"] {
+        assert!(mixed.contains(part), "{part}: {mixed}");
+    }
+}
+
 #[test]
 fn times_of_which_all_was_measured_are_no_estimates() {
     let stage = Stage::new(Runtime::Pocl);
@@ -201,7 +249,11 @@ fn ranks_of_mpirun_on_two_hosts_are_one_job() {
     // The report of a job of which one trace is not there names the rank.
     let words = ["report", "--by", "rank", &traces[0], &traces[1], &traces[3]];
     let text = stage.clscope(words).run().success().stdout;
-    assert!(text.contains("no trace of rank 2"), "{text}");
+    assert!(text.contains("no trace of rank 2 (the job has ranks 0 to 3)"), "{text}");
+    // Also where it is the last.
+    let words = ["report", "--by", "rank", &traces[0], &traces[1], &traces[2]];
+    let text = stage.clscope(words).run().success().stdout;
+    assert!(text.contains("no trace of rank 3 (the job has ranks 0 to 3)"), "{text}");
 }
 
 #[test]

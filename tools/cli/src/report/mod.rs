@@ -21,6 +21,7 @@ use clscope_profile::report::data::{Commands, Function};
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_profile::report::{Report, correct};
 use clscope_trace::pattern;
+use clscope_trace::settings::RANKS;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -308,6 +309,15 @@ pub fn run(args: &Args) -> Result<()> {
     report.energy = Some(view.energy()?.clone());
     if let Some(by) = args.by.places() {
         let energy = report.energy.as_ref();
+        let has_rank = report.processes.iter().any(|process| process.mpi_rank.is_some());
+        if by == PlaceBy::Rank && !has_rank {
+            bail!(
+                "no process of {} has an MPI rank (none of {} was set when it ran): \
+                 `--by host` gives rows by host",
+                report.traces.join(", "),
+                RANKS.join(", ")
+            );
+        }
         report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
     }
     report.counters = view.counters()?.cloned();

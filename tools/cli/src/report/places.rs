@@ -12,7 +12,10 @@ use std::fmt::Write;
 /// Appends the table and what it says.
 pub fn render(places: &Places, shown: &Shown, out: &mut Page) {
     let what = match places.by {
-        PlaceBy::Rank => count(places.rows.len() as u64, "rank", "ranks"),
+        PlaceBy::Rank => {
+            let ranks = places.rows.iter().filter(|row| row.rank.is_some()).count();
+            count(ranks as u64, "rank", "ranks")
+        }
         PlaceBy::Host => count(places.rows.len() as u64, "host", "hosts"),
     };
     let _ = writeln!(out, "\n{what}, by time of their kernels and transfers on devices");

@@ -4,7 +4,7 @@
 use super::schema::Table;
 use crate::ExportError;
 use clscope_io::input;
-use clscope_profile::report::ranks::{Rank, gathered};
+use clscope_profile::report::ranks::{RankProcess, Ranks, gathered};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub fn is_empty(folder: &Path, table: &Table) -> Result<bool, ExportError> {
 ///
 /// # Errors
 /// If a part cannot be read.
-pub fn ranks(folder: &Path) -> Result<Vec<Rank>, ExportError> {
+pub fn ranks(folder: &Path) -> Result<Ranks, ExportError> {
     let mut processes = Vec::new();
     for part in parts(folder, "processes") {
         for row in reader(&part)?.get_row_iter(None).map_err(|source| unread(&part, source))? {
@@ -69,7 +69,13 @@ pub fn ranks(folder: &Path) -> Result<Vec<Rank>, ExportError> {
             let process = text("process");
             let trace = process.rsplit_once('/').map_or("", |(trace, _)| trace);
             let trace = format!("{}/{trace}", part.display());
-            processes.push((rank.unsigned_abs(), text("host"), trace));
+            // Older parts have no such column.
+            let job_ranks = match field(&row, "job_ranks") {
+                Some(Field::Int(ranks)) => u32::try_from(*ranks).ok(),
+                _ => None,
+            };
+            let rank = rank.unsigned_abs();
+            processes.push(RankProcess { rank, job_ranks, host: text("host"), trace });
         }
     }
     Ok(gathered(processes))

@@ -311,6 +311,7 @@ pub const PROCESSES: Table = Table {
         must("ended", Flag, "whether it ended in order"),
         may("origin_unix_ns", Stamp, "the trace's origin as CLOCK_REALTIME"),
         may("host_bound_ns", Stamp, "bound of the place of its host's clock on the timeline"),
+        may("job_ranks", Small, "MPI ranks of its job, where the launcher gave them"),
     ],
 };
 

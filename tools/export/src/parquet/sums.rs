@@ -305,6 +305,7 @@ impl Sums<'_, '_> {
                 process.ended.into(),
                 origin.into(),
                 timeline.placed_within(index).into(),
+                process.mpi_size.into(),
             ])?;
         }
         Ok(())

@@ -119,6 +119,8 @@ pub struct Process {
     pub executable: String,
     pub arguments: Vec<String>,
     pub mpi_rank: Option<u32>,
+    /// MPI ranks of its job, where the launcher gave them.
+    pub mpi_size: Option<u32>,
     pub threads: usize,
     pub device_timing: String,
     /// Whether it ended in order; false if it was killed or still runs.

@@ -383,6 +383,7 @@ fn process(p: &input::Process<'_>) -> Process {
         executable: d.process.executable.clone(),
         arguments: d.process.arguments.clone(),
         mpi_rank: d.process.mpi_rank,
+        mpi_size: d.process.mpi_size,
         threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
         device_timing: d.process.device_timing.clone(),
         ended: d.exit.is_some(),

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
-use super::ranks::{self, Rank};
+use super::ranks::{self, Rank, Ranks};
 use super::shared_joules;
 use crate::energy::result::Energy;
 use crate::interval::Interval;
@@ -31,6 +31,8 @@ pub struct Places {
     pub by: PlaceBy,
     /// By rank, or by name of the host; processes without a rank have rows by host.
     pub rows: Vec<Place>,
+    /// Numbers of MPI ranks of the jobs that these processes are of, as launchers gave them.
+    pub job_ranks: BTreeSet<u32>,
     /// Largest device time of a row over the mean of all, less one: what perfect balance would
     /// save. Null for a single row, or where a device time is not known.
     pub imbalance: Option<f64>,
@@ -198,7 +200,12 @@ impl Places {
         let ranks = self.rows.iter().filter_map(|row| {
             Some(Rank { rank: row.rank?, one_host: row.host.is_some(), traces: row.traces })
         });
-        let mut out = ranks::doubts(ranks.collect(), "the mean is that of the ranks shown");
+        let ranks = Ranks { ranks: ranks.collect(), job_ranks: self.job_ranks.clone() };
+        let mut out = ranks::doubts(ranks, "the mean is that of the ranks shown");
+        let without_rank = self.rows.iter().filter(|row| row.rank.is_none());
+        if self.by == PlaceBy::Rank && without_rank.count() > 0 {
+            out.push("processes without a rank have rows by host".to_owned());
+        }
         let named = |of: &dyn Fn(&Place) -> bool| {
             let short = |row: &Place| row.rank.map_or_else(|| row.name(), |rank| rank.to_string());
             let list = self.rows.iter().filter(|row| of(row)).map(short).collect();
@@ -237,6 +244,9 @@ impl Places {
             };
             processes.entry(key).or_default().push(index);
         }
+        let processes_of = trace.processes.iter().map(|process| &process.definitions.process);
+        let job_ranks =
+            processes_of.filter_map(|of| ranks::possible(of.mpi_rank?, of.mpi_size)).collect();
         let devices = energy.iter().flat_map(|energy| &energy.devices).enumerate();
         let metered = devices.flat_map(|(i, device)| device.members.iter().map(move |m| (*m, i)));
         let metered = metered.collect();
@@ -244,7 +254,7 @@ impl Places {
             (key.0, Sum::of(trace, stats, &metered, &of))
         };
         let (ranks, sums): (Vec<_>, Vec<_>) = processes.into_iter().map(sum).unzip();
-        Self::of(&ranks, &sums, energy, by)
+        Self { job_ranks, ..Self::of(&ranks, &sums, energy, by) }
     }
 
     fn of(ranks: &[Option<u32>], sums: &[Sum], energy: Option<&Energy>, by: PlaceBy) -> Self {
@@ -278,6 +288,7 @@ impl Places {
             imbalance: largest.map(|(_, of_mean)| of_mean - 1.0),
             slowest: largest.map(|(row, _)| slowest(sums, row)),
             rows,
+            job_ranks: BTreeSet::new(),
         }
     }
 }
