@@ -4,5 +4,6 @@
 pub mod changes;
 pub mod constants;
 pub mod entry;
+pub mod error;
 pub mod functions;
 pub mod signatures;

@@ -4,6 +4,7 @@
 use super::{compiled, info};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
+use crate::abi::error::ErrorCode;
 use crate::os::fork_safe::ForkSafe;
 use crate::runtime::functions as api;
 use std::collections::HashMap;
@@ -61,7 +62,7 @@ pub fn binary(slot: usize, program: H, device: H, most: usize) -> Result<Vec<u8>
     };
     match code {
         0 => Ok(out),
-        code => Err(format!("asking for the program's binary failed with error {code}")),
+        code => Err(format!("asking for the program's binary failed with {}", ErrorCode(code))),
     }
 }
 

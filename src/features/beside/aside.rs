@@ -3,6 +3,7 @@
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::abi::error::ErrorCode;
 use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::runtime::functions as api;
@@ -49,7 +50,7 @@ pub fn slot_of(event: Option<&mut H>) -> *mut H {
 
 /// The outcome of a call as a sentence.
 pub fn said(what: &str, code: i32) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
+    if code == 0 { Ok(()) } else { Err(format!("{what} failed with {}", ErrorCode(code))) }
 }
 
 /// A buffer that a kernel may write.

@@ -4,6 +4,7 @@
 use super::said;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
+use crate::abi::error::ErrorCode;
 use crate::facts::info;
 use crate::facts::programs::build_text;
 use crate::runtime::functions as api;
@@ -86,7 +87,8 @@ pub fn built(
         return Ok(handle);
     }
     let log = log(slot, program.handle);
-    Err(Failed { what: format!("building it failed with error {code}"), log: Some(log), code })
+    let what = format!("building it failed with {}", ErrorCode(code));
+    Err(Failed { what, log: Some(log), code })
 }
 
 /// Builds a program of ours: the error code.

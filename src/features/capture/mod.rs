@@ -18,6 +18,7 @@ mod requests;
 use super::beside::{self, Alone, Aside, Calls, Command, Sizes, What};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::abi::error::ErrorCode;
 use crate::facts::arguments::{self, ask};
 use crate::facts::{kernels, objects};
 use crate::os::fork_safe::ForkSafe;
@@ -303,7 +304,9 @@ fn completed(slot: usize, work: &mut Work, event: Option<&H>) -> Result<(), Stri
     let status: Option<u32> =
         ask(api::clGetEventInfo.behind(slot), *event, cl::CL_EVENT_COMMAND_EXECUTION_STATUS);
     match status.map(|status| status as i32) {
-        Some(status) if status < 0 => return Err(format!("the launch failed with error {status}")),
+        Some(status) if status < 0 => {
+            return Err(format!("the launch failed with {}", ErrorCode(status)));
+        }
         Some(0) => {}
         _ => return Err(format!("the launch did not end (waiting for it gave {waited})")),
     }

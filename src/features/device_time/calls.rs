@@ -5,6 +5,7 @@ use super::pending::Entry;
 use super::{Queue, current};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::abi::error::ErrorCode;
 use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::recording::diag;
@@ -110,8 +111,13 @@ impl Calls {
                 return;
             }
         }
+        // A call that succeeded gave more, or less, than counters have.
+        let gave = match code {
+            0 => format!("{size} bytes"),
+            code => ErrorCode(code).to_string(),
+        };
         let text = format!(
-            "the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes"
+            "the runtime gave no counters for a command of a queue that counts: it gave {gave}"
         );
         diag::warn("no-queue-counters", &text);
     }

@@ -145,6 +145,9 @@ fn tables_of_a_run_that_goes_on_hold_what_it_did_so_far() {
             let of_tables = sql(&stage, &python, &[query, "data"]);
             assert_eq!(of_tables[0]["n"], launched);
             assert_eq!(of_tables, sql(&stage, &python, &[query, "t.clscope"]));
+            let run = stage.clscope(["sql", query, "t.clscope", "--engine"]).arg(&python).run();
+            let told = run.success().stderr;
+            assert!(told.contains("still runs: all figures are as of"), "{told}");
             let kernel = report(&stage, &["t.clscope"])["kernels"][0].clone();
             assert_eq!(of_tables[0]["ns"], kernel["time_ns"]["total"]);
         }

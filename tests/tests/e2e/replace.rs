@@ -114,6 +114,8 @@ fn code_that_cannot_run_leaves_the_applications_and_says_why() {
             with.stderr
         );
         assert!(with.stderr.contains("nonsense"), "{}", with.stderr);
+        let code = "building it failed with CL_BUILD_PROGRAM_FAILURE (-11)";
+        assert!(with.stderr.contains(code), "{}", with.stderr);
         let missing = stage.join("missing.cl").display().to_string();
         let set = format!("tell={missing}");
         let with = run(&stage, Mode::Layer, "source", &[("CLSCOPE_REPLACE", &set)]);

@@ -236,6 +236,9 @@ impl Tables {
             ..Options::default()
         });
         crate::changed::say_changes(&view);
+        if let Some(text) = view.times().running() {
+            say(format_args!("note: {text}"));
+        }
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
         match crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())? {
             Ok(_) => Ok(Self::Own(own)),
