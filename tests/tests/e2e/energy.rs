@@ -265,6 +265,14 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
         (vec!["--sensors", "off"], "--sensors off"),
         (vec!["--sysfs-root", empty.to_str().unwrap()], "no sensor"),
     ] {
+        let app = clscope_tests::artifacts().fixture("two_powers").display().to_string();
+        let trace = stage.trace("t").display().to_string();
+        let run = stage.clscope(["record", "-f", "-o", &trace, "--replay=8:20"]).args(&options);
+        let told = run.args(["--gpu-power", "pp1", "--", &app, "50"]).run().success().stderr;
+        for what in ["--replay has no joules of what it repeated", "--gpu-power has nothing"] {
+            let line = told.lines().find(|line| line.contains(what));
+            assert!(line.is_some_and(|line| line.contains(want)), "{told}");
+        }
         record(&stage, &options, &["50"]);
         let energy = energy(&stage, &[]);
         let why = energy["absent"].as_str().unwrap_or_else(|| panic!("{energy}"));

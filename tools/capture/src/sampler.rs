@@ -9,6 +9,7 @@ use crate::{Tell, system};
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::Clock as _;
 use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
+use clscope_sensors::source::{Domain, Quantity};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +32,8 @@ struct Shared {
     stop: AtomicBool,
     started: AtomicU64,
     ended: AtomicU64,
+    /// Whether a source of energy or power was opened.
+    reads_energy: AtomicBool,
 }
 
 /// The running sampler.
@@ -79,6 +82,10 @@ pub fn start(
             for text in opened.warnings.iter().chain(&missing) {
                 tell(&format_args!("warning: {text}"));
             }
+            let of_energy =
+                |d: &Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
+            let reads = opened.sources.iter().any(|source| source.domains().iter().any(of_energy));
+            theirs.reads_energy.store(reads, Ordering::Release);
             let mut sampler = Sampler::new(opened.sources, Settings::default(), &mut store);
             let _ = started.send(store.buffered);
             sample(&mut sampler, &mut store, &theirs)
@@ -139,8 +146,9 @@ impl Running {
         self.shared.ended.store(clscope_clock::monotonic_raw().0, Ordering::Release);
     }
 
-    /// Reads on for the idle window, reads everything once more, and closes the file.
-    pub fn finish(self) {
+    /// Reads on for the idle window, reads everything once more, and closes the file. Returns whether
+    /// a source of energy or power was open.
+    pub fn finish(self) -> bool {
         let buffered = self.ready.try_iter().last().unwrap_or(false);
         std::thread::sleep(if buffered { self.idle.max(TAIL) } else { self.idle });
         self.shared.stop.store(true, Ordering::Release);
@@ -152,6 +160,7 @@ impl Running {
             )),
             Err(_) => (self.tell)(&"warning: the sampler failed; energy figures end there"),
         }
+        self.shared.reads_energy.load(Ordering::Acquire)
     }
 
     /// As [`finish`](Self::finish), of a run that never was.

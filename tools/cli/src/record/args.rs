@@ -293,6 +293,20 @@ impl Args {
         self.ranks.is_some()
     }
 
+    /// What options that are for joules came to where no energy or power was read.
+    pub fn options_without_energy(&self) -> impl Iterator<Item = String> {
+        let why = match self.sensors.options().is_off() {
+            true => "--sensors off",
+            false => "no sensor of energy or power could be read; `clscope doctor` says why",
+        };
+        let replay = self.replay.as_ref().map(|_| ("--replay", "no joules of what it repeated"));
+        let formula = self.gpu_power.as_ref().map(|_| ("--gpu-power", "nothing it applies to"));
+        [replay, formula]
+            .into_iter()
+            .flatten()
+            .map(move |(option, what)| format!("warning: {option} has {what}: {why}"))
+    }
+
     /// What `--replay` adds to the application's time.
     pub fn replay(&self) -> Option<values::Replay> {
         self.replay.as_deref().and_then(|amount| amount.parse().ok())

@@ -216,10 +216,10 @@ pub fn record(args: &Args) -> Result<Ran> {
     })?;
     let (end, wall) = (End::of(status), started.elapsed());
     let contents = settle(&trace, args, &held, &mut meta);
-    if let Some(sampler) = sampler {
+    let reads_energy = sampler.is_some_and(|sampler| {
         sampler.application_ended();
-        sampler.finish();
-    }
+        sampler.finish()
+    });
     if let Some(counters) = counters {
         counters.finish();
     }
@@ -235,6 +235,9 @@ pub fn record(args: &Args) -> Result<Ran> {
         say(format_args!("{error:#}"));
     }
     conclude(args, &trace, &contents, &program, end);
+    if !reads_energy && !args.snapshot && contents.commands > 0 {
+        args.options_without_energy().for_each(|text| args.tell(text));
+    }
     Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
 }
 

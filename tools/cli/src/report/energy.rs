@@ -299,11 +299,10 @@ fn sum(of: &Group) -> String {
     }
 }
 
-/// What running added. Where that is less than is known of the whole, it is told by its upper end.
+/// What running added, or its upper end.
 fn dynamic(of: &Class) -> Option<String> {
-    let (dynamic, whole) = (of.dynamic_joules?, of.joules?);
-    let half = whole.half();
-    Some(if dynamic < half { format!("<{}", si(dynamic + half, "J")) } else { si(dynamic, "J") })
+    let below = || of.dynamic_joules_below.map(|most| format!("<{}", si(most, "J")));
+    of.dynamic_joules.map(|dynamic| si(dynamic, "J")).or_else(below)
 }
 
 /// Longest run that is worth naming as what a figure needs, in seconds: a day.

@@ -335,7 +335,10 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         interval(page, class.joules.as_ref(), joules);
         interval(page, class.joules_per_launch.as_ref(), joules);
         interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
-        figure(page, class.dynamic_joules, joules);
+        match class.dynamic_joules_below {
+            Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
+            None => figure(page, class.dynamic_joules, joules),
+        };
         figure(page, class.idle_joules, joules);
         page.raw("<td>")
             .put(class.method.unwrap_or("-"))

@@ -335,6 +335,7 @@ fn measure(
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
+            rows::bound(&mut out);
             rows::missing(&mut out, options);
             operations(&mut out, options);
         }

@@ -8,6 +8,9 @@ use clscope_analysis::energy::{HostNs, combine};
 use clscope_sensors::SourceKind;
 use clscope_trace::sensors::Quantity;
 
+/// Most kinds of events of sensors that are told of.
+const MOST_EVENTS: usize = 20;
+
 /// Interfaces that were looked for and do not work.
 pub(super) fn interfaces(readings: &Readings) -> Vec<result::Interface> {
     let found = readings.findings.iter();
@@ -54,14 +57,20 @@ pub(super) fn notes(readings: &Readings) -> Vec<String> {
         .iter()
         .map(|why| format!("readings of sensors not used: {why}"))
         .collect();
-    for (name, event) in readings
-        .events
-        .iter()
-        .filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead"))
-        .take(20)
-    {
-        out.push(format!("{name} {}: {}", event.code, event.text).trim_start().to_owned());
+    let told = readings.events.iter().filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead"));
+    let mut texts: Vec<(String, usize)> = Vec::new();
+    for (name, event) in told {
+        let text = format!("{name} {}: {}", event.code, event.text).trim_start().to_owned();
+        match texts.iter().position(|(known, _)| *known == text) {
+            Some(at) => texts[at].1 += 1,
+            None if texts.len() < MOST_EVENTS => texts.push((text, 1)),
+            None => {}
+        }
     }
+    out.extend(texts.into_iter().map(|(text, times)| match times {
+        1 => text,
+        _ => format!("{text} ({times} times)"),
+    }));
     if readings.repeated > 0 {
         out.push(format!(
             "sensors of one host were recorded {} times; each moment is used once",

@@ -201,6 +201,9 @@ pub struct Class {
     pub watts: Option<Interval>,
     /// Parts of `joules`: what running added, and what the named floors draw anyway.
     pub dynamic_joules: Option<f64>,
+    /// What running added at most, where less was found than is known of `joules`: then
+    /// `dynamic_joules` is absent.
+    pub dynamic_joules_below: Option<f64>,
     pub idle_joules: Option<f64>,
     /// Joule seconds of one launch.
     #[serde(rename = "energy_delay_joule_seconds")]

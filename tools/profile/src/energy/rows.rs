@@ -161,6 +161,7 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
             .map(|j| figure(Interval::from(j).times(1.0 / per_span))),
         watts: row.watts.map(|w| figure(w.into())),
         dynamic_joules: row.split.map(|s| s.0.0),
+        dynamic_joules_below: None,
         idle_joules: row.split.map(|s| s.1.0),
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
         gflop_per_joule: None,
@@ -261,6 +262,18 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
         s.overlap_seconds,
         share * 100.0
     ));
+}
+
+/// What running added is no figure where it is less than what is known of the whole: it is told by
+/// its upper end.
+pub(super) fn bound(out: &mut DeviceEnergy) {
+    for class in &mut out.classes {
+        let Some((dynamic, whole)) = class.dynamic_joules.zip(class.joules) else { continue };
+        if dynamic < whole.half() {
+            class.dynamic_joules = None;
+            class.dynamic_joules_below = Some(dynamic + whole.half());
+        }
+    }
 }
 
 /// What would be known of a run that was recorded otherwise.
