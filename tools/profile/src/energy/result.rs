@@ -292,7 +292,10 @@ impl Agreement {
     /// The difference for people, with its verdict.
     #[must_use]
     pub fn told(&self) -> String {
-        let by = self.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
+        let by = self.differs.map_or_else(String::new, |d| match 1.0 + d {
+            times if times >= 10.0 => format!("{times:.0} times as much, "),
+            _ => format!("{:+.1} %, ", d * 100.0),
+        });
         format!("{by}{}", self.verdict())
     }
 
