@@ -1,20 +1,22 @@
 //! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made
-//! here, and any that are named), damages them - flipped bits, cuts, copied and lost ranges,
-//! interesting numbers - and mends the checksums of half of them, so that the damage gets past the
-//! first gate. Fails on a panic, on an input that takes more than seconds, and on a command that
+//! in [`crate::fuzz_made`], and any that are named), damages them - flipped bits, cuts, copied and
+//! lost ranges, interesting numbers - and mends the checksums of half of them, so that the damage
+//! gets past the first gate; half of them are changed in their fields too
+//! ([`crate::fuzz_fields`]). Fails on a panic, on an input that takes more than seconds, and on a command that
 //! crashes. A seed names a run; a failing input is kept.
 #![forbid(unsafe_code)]
 
 use crate::fuzz_command::{HANGS, limited};
+use crate::fuzz_fields;
+pub use crate::fuzz_made::made;
 use crate::random::Random;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::stats::Stats;
-use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN};
-use clscope_trace::record::{CommandKind, DropReason, Untimed};
-use clscope_trace::{Clock, checksum, defs};
+use clscope_trace::{checksum, defs};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -133,13 +135,19 @@ pub fn analyse(input: &Files) {
             .map(|(n, b)| File { name: n.clone(), bytes: b })
             .collect::<Vec<_>>()
     };
-    let stems = ["1-0", "2-0"];
-    let processes = stems.iter().map(|stem| {
+    // `PID-INCARNATION`; a sensors' file is of no process.
+    let stems: BTreeSet<&str> = input
+        .iter()
+        .filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|(name, _)| name.split('.').next())
+        .collect();
+    let processes = stems.into_iter().map(|stem| {
         let of = |end: &str| {
-            ending(end).into_iter().filter(|f| f.name.starts_with(stem)).collect::<Vec<_>>()
+            let is_its = |f: &File<'_>| f.name.split('.').next() == Some(stem);
+            ending(end).into_iter().filter(is_its).collect::<Vec<_>>()
         };
         ProcessFiles {
-            label: (*stem).to_owned(),
+            label: stem.to_owned(),
             defs: of(".defs").pop(),
             segments: of(".clt"),
             ring: of(".ring").pop(),
@@ -169,69 +177,24 @@ pub fn analyse(input: &Files) {
     ));
 }
 
-/// Whole traces of known content: every kind of record, two clocks, rings, two processes.
-pub fn made() -> Vec<Files> {
-    let mut out = Vec::new();
-    for (clock, in_ring) in
-        [(Clock::MonotonicRaw, false), (Clock::MonotonicRaw, true), (Clock::Tsc, true)]
-    {
-        let mut files = Files::new();
-        for pid in 1..=2 {
-            let host = HostModel { clock, rate: 2.1, ..HostModel::default() };
-            let mut p = ProcessBuilder::standard(host, pid, 2);
-            p.block_len(512);
-            p.in_ring = in_ring;
-            for id in 1..=40u64 {
-                let t = id * 10_000;
-                let thread = (id % 2) as u32;
-                p.thread(thread).plain(function::SET_ARG, t, t + 90, 1 | (8 << 8), 1);
-                let waits = [id as u32 - 1, 0];
-                let kind = if id % 5 == 0 { CommandKind::ReadBuffer } else { CommandKind::NdRange };
-                let spec = if id % 5 == 0 {
-                    CommandSpec::transfer(id, 1, kind, 4096)
-                } else {
-                    CommandSpec::kernel(id, 1 + thread, 1)
-                };
-                p.thread(thread).enqueue(
-                    t + 1_000,
-                    t + 2_000,
-                    &CommandSpec { waits: &waits, ..spec },
-                );
-                let stamps = [1_500, 2_200, 2_900, 5_000].map(|ns| host.raw + t + ns);
-                match id % 7 {
-                    5 => drop(p.thread(thread).untimed(t + 5_500, id, Untimed::Failed)),
-                    6 => drop(p.thread(thread).dropped(t + 5_500, 3, DropReason::WriteFailed)),
-                    _ => drop(p.thread(thread).timing(t + 5_500, id, stamps)),
-                }
-                p.thread(thread).call(
-                    function::CREATE_BUFFER,
-                    t + 6_000,
-                    t + 7_000,
-                    -((id % 3) as i32),
-                    &[9, 1, 4096],
-                );
-                p.thread(thread).plain(function::FINISH, t + 8_000, t + 9_000, 0, 1);
-            }
-            if in_ring {
-                p.in_calls.push((0, function::FINISH, 500_000));
-            } else {
-                p.exit(600_000, 0);
-            }
-            let bytes = p.build();
-            files.push((format!("{pid}-0.defs"), bytes.defs));
-            files.push((format!("{pid}-0.0.clt"), bytes.segment));
-            if !bytes.ring.is_empty() {
-                files.push((format!("{pid}-0.ring"), bytes.ring));
-            }
-        }
-        out.push(files);
-    }
-    out
-}
-
-/// A damaged copy.
+/// A damaged copy: in its fields, in its bytes, or in both.
 pub fn damaged(whole: &Files, corpus: &[Files], random: &mut Random) -> Files {
     let mut files = whole.clone();
+    let kind = random.below(4);
+    if kind < 2 {
+        for _ in 0..=random.below(8) {
+            let which = random.below(files.len());
+            // Most often a number of the same trace: times near to each other, ids that exist.
+            let donor =
+                if random.below(4) == 0 { &corpus[random.below(corpus.len())] } else { whole };
+            let (_, other) = &donor[random.below(donor.len())];
+            let (name, bytes) = &mut files[which];
+            fuzz_fields::change(name, bytes, other, random);
+        }
+    }
+    if kind == 0 {
+        return files;
+    }
     for _ in 0..=random.below(6) {
         let which = random.below(files.len());
         let donor = &corpus[random.below(corpus.len())];

@@ -12,6 +12,8 @@ mod enqueue;
 mod fuzz;
 mod fuzz_command;
 mod fuzz_counters;
+mod fuzz_fields;
+mod fuzz_made;
 mod kill;
 mod load;
 mod process;

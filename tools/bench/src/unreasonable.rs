@@ -223,7 +223,7 @@ fn counters(random: &mut Random, host: HostModel, run: u64, id: u32, payload: &m
 }
 
 /// A file of readings and counters of one host.
-fn sensors_of(random: &mut Random, host: HostModel, run: u64) -> Vec<u8> {
+pub fn sensors_of(random: &mut Random, host: HostModel, run: u64) -> Vec<u8> {
     let header = FileHeader {
         version: VERSION,
         kind: FileKind::Sensors,
