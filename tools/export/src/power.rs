@@ -141,7 +141,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
             let mut points: Vec<(HostNs, f64)> = Vec::new();
             let mut from = *sensor.points.first()?;
             for point in &sensor.points {
-                let length = point.0.0 - from.0.0;
+                let length = point.0.0.saturating_sub(from.0.0);
                 // A counter read faster than it steps: wait for a change.
                 if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
                     if point.1 >= from.1 {

@@ -129,7 +129,7 @@ pub fn contents(directory: &Path) -> Contents {
             FileKind::Defs => found.add_defs(bytes, &header, &process, &mut captures),
             FileKind::Ring => {
                 for ring in Rings::new(bytes) {
-                    found.dropped += ring.dropped;
+                    found.dropped = found.dropped.saturating_add(ring.dropped);
                     if !ring.block.payload.is_empty()
                         && seen.insert((process.clone(), ring.block.thread, ring.block.sequence))
                     {

@@ -259,7 +259,7 @@ impl Records<'_> {
             });
             out.records += 1;
             out.latest = out.latest.max(self.time);
-            out.ticks += duration;
+            out.ticks = out.ticks.saturating_add(duration);
             if duration > out.longest.1 {
                 out.longest = (function, duration);
             }

@@ -59,7 +59,7 @@ pub fn combined(terms: &[(f64, Points<'_>)], window: f64) -> Vec<(HostNs, HostNs
         }
         let after = energy(to);
         if let (Some(a), Some(b)) = (before, after) {
-            out.push((HostNs(from), HostNs(to), (b - a) / ((to - from) as f64 * 1e-9)));
+            out.push((HostNs(from), HostNs(to), (b - a) / HostNs(to).seconds_since(HostNs(from))));
         }
         (before, from) = (after, to);
     }
@@ -76,7 +76,7 @@ pub fn integral(points: Points<'_>, from: HostNs, to: HostNs) -> Option<f64> {
     for pair in points.windows(2) {
         let (a, b) = (pair[0].0.0.max(from.0), pair[1].0.0.min(to.0));
         if b > a {
-            total += (b - a) as f64 * 1e-9 * (pair[0].1 + pair[1].1) / 2.0;
+            total += HostNs(b).seconds_since(HostNs(a)) * (pair[0].1 + pair[1].1) / 2.0;
         }
     }
     Some(total)

@@ -74,7 +74,7 @@ impl Lengths {
         let (mut alike, mut classes) = (IdMap::<Length>::default(), IdMap::<Length>::default());
         for launch in launches {
             if let Some((start, end)) = launch.timed {
-                let length = (end.0 - start.0).max(0) as f64;
+                let length = end.since(start) as f64;
                 let is_weight = launch.weight.is_finite() && launch.weight >= 1.0;
                 let weight = if is_weight { launch.weight } else { 1.0 };
                 alike.entry(key(launch)).or_default().add(length, weight);
@@ -137,14 +137,17 @@ pub fn place_overlapping(launches: &[Launch]) -> Placed {
 fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: &mut Placed) {
     let Some(first) = stretch.first() else { return };
     let origin = first.timed.map_or(first.enqueued, |(start, _)| start).0;
-    let room = until.map_or(f64::INFINITY, |until| (until.0 - origin).max(0) as f64);
+    let room = until.map_or(f64::INFINITY, |until| until.since(HostNs(origin)) as f64);
     let mut busy = 0.0;
     let walk = |scale: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
         let mut now = 0.0_f64;
         for launch in stretch {
             let (start, length) = match launch.timed {
-                Some((start, end)) => (0.0, (end.0 - start.0).max(0) as f64),
-                None => (now.max((launch.enqueued.0 - origin) as f64), lengths.known(launch).mean),
+                Some((start, end)) => (0.0, end.since(start) as f64),
+                None => (
+                    now.max(launch.enqueued.0.saturating_sub(origin) as f64),
+                    lengths.known(launch).mean,
+                ),
             };
             visit(launch, start, length);
             now = start + scale * length;
@@ -159,8 +162,8 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
             placed.spans.push(Span {
                 class: launch.class,
                 device: launch.device,
-                start: HostNs(origin + start.round() as i64),
-                end: HostNs(origin + (start + length).round() as i64),
+                start: HostNs(origin.saturating_add(start.round() as i64)),
+                end: HostNs(origin.saturating_add((start + length).round() as i64)),
                 timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
             });
         }
@@ -211,11 +214,11 @@ fn fill(
     let Some(first) = stretch.first() else { return };
     // Offsets from here are small enough for f64 to be exact to the nanosecond.
     let origin = from.unwrap_or(first.enqueued).0;
-    let room = until.map(|until| (until.0 - origin).max(0) as f64);
+    let room = until.map(|until| until.since(HostNs(origin)) as f64);
     let walk = |scale: f64, gap: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
         let mut now = 0.0_f64;
         for launch in stretch {
-            let start = (now + gap).max((launch.enqueued.0 - origin) as f64);
+            let start = (now + gap).max(launch.enqueued.0.saturating_sub(origin) as f64);
             let length = lengths.known(launch).mean * scale;
             visit(launch, start, length);
             now = start + length;
@@ -240,8 +243,8 @@ fn fill(
         placed.spans.push(Span {
             class: launch.class,
             device: launch.device,
-            start: HostNs(origin + start.round() as i64),
-            end: HostNs(origin + end.round() as i64),
+            start: HostNs(origin.saturating_add(start.round() as i64)),
+            end: HostNs(origin.saturating_add(end.round() as i64)),
             timing: Timing::Estimated { sd_ns: lengths.known(launch).sd() },
         });
     });

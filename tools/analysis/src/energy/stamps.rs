@@ -18,7 +18,7 @@ const ON_TIME: f64 = 0.975;
 /// that is not regular comes back as it is.
 #[must_use]
 pub fn restamped(samples: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
-    let gap = |pair: &[(HostNs, f64)]| (pair[1].0.0 - pair[0].0.0) as f64;
+    let gap = |pair: &[(HostNs, f64)]| pair[1].0.0.saturating_sub(pair[0].0.0) as f64;
     let period = median(samples.windows(2).map(gap)).unwrap_or(0.0);
     let near = |of: f64| (of - period).abs() < (1.0 - ON_TIME) * period;
     let regular = samples.windows(2).filter(|pair| near(gap(pair))).count();
@@ -28,16 +28,19 @@ pub fn restamped(samples: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
     let mut out: Vec<(HostNs, f64)> = Vec::with_capacity(samples.len());
     for &(at, value) in samples {
         match out.last() {
-            Some(last) if last.1 == value && ((at.0 - last.0.0) as f64) < REPEATED * period => {}
+            Some(last)
+                if last.1 == value
+                    && (at.0.saturating_sub(last.0.0) as f64) < REPEATED * period => {}
             _ => out.push((at, value)),
         }
     }
     let mut floor = HostNs(i64::MIN);
     for i in 0..out.len() {
         if let Some(next) = out.get(i + 1).map(|next| next.0) {
-            let gap = (next.0 - out[i].0.0) as f64;
+            let gap = next.0.saturating_sub(out[i].0.0) as f64;
             if gap < ON_TIME * period {
-                out[i].0 = HostNs((next.0 - period as i64).max(floor.0.saturating_add(1)));
+                out[i].0 =
+                    HostNs(next.0.saturating_sub(period as i64).max(floor.0.saturating_add(1)));
             }
         }
         floor = out[i].0;

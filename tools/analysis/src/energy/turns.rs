@@ -80,7 +80,7 @@ fn overlap(spans: &[Span], owners: &[u32]) -> (f64, usize) {
             .unwrap_or(i64::MIN);
         let (from, to) = (start.max(counted), end.min(until));
         if to > from {
-            total += to - from;
+            total = to.saturating_sub(from).saturating_add(total);
             counted = to;
             of.insert(owner);
             of.extend(
@@ -118,7 +118,7 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
     if before <= WORTH_SAYING * busy as f64 * 1e-9 {
         return None;
     }
-    let length = |s: &Span| s.end.0 - s.start.0;
+    let length = |s: &Span| s.end.0.saturating_sub(s.start.0);
     let usual = usual(spans.iter().zip(owners.iter()).map(|(s, &o)| (o, s.class.0, length(s))));
     // Usual length of those that were set aside.
     let aside: Vec<Option<i64>> = (spans.iter().zip(owners.iter()))
@@ -126,7 +126,7 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
             usual
                 .get(&(*o, s.class.0))
                 .copied()
-                .filter(|&usual| length(s) > STRETCHED * usual.max(1))
+                .filter(|&usual| length(s) > STRETCHED.saturating_mul(usual.max(1)))
         })
         .collect();
     // Turns: whole commands of one process with nothing of another's between.
@@ -168,7 +168,11 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
         }
         // What is still longer than usual went by while the device changed over: off the ends that
         // face another's turn.
-        let mut over = pieces[own..].iter().map(|p| length(&p.0)).sum::<i64>() - usual;
+        let mut over = pieces[own..]
+            .iter()
+            .map(|p| length(&p.0))
+            .fold(0, i64::saturating_add)
+            .saturating_sub(usual);
         for (piece, _) in &mut pieces[own..] {
             let less = over.clamp(0, length(piece));
             match piece.start == span.start {

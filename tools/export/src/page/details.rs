@@ -188,7 +188,7 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
         if let Some(length) = length {
             details.length(length);
             if let Some(placed) = times.and_then(|times| times.placed.as_ref()) {
-                details.point(placed.stamps[2].0 - origin, length);
+                details.point(placed.stamps[2].0.saturating_sub(origin), length);
             }
         }
         let program = definitions.kernels.get(&record.object).map(|k| k.program);

@@ -435,7 +435,7 @@ fn curves(power: Power, origin: i64, length: u64) -> (Vec<Curve>, usize) {
         let inside: Vec<_> = c
             .points
             .iter()
-            .map(|(at, value)| (at.0 - origin, *value))
+            .map(|(at, value)| (at.0.saturating_sub(origin), *value))
             .filter(|(at, value)| *at >= 0 && *at <= length as i64 && value.is_finite())
             .collect();
         let step = inside.len().div_ceil(POINTS).max(1);

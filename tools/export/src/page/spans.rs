@@ -138,7 +138,7 @@ impl Timeline {
                         (Lane { name, group, process, thread, ..Lane::default() }, Vec::new())
                     });
                     lane.1.push(One {
-                        begin: call.span.begin.0 - origin,
+                        begin: call.span.begin.0.saturating_sub(origin),
                         length: call.span.duration(),
                         class,
                         enqueued: 0,
@@ -187,7 +187,7 @@ impl Timeline {
                     let since = span.begin.since(command.call.begin);
                     let watts = out.watts.get(class as usize).copied().flatten();
                     lane.1.push(One {
-                        begin: span.begin.0 - origin,
+                        begin: span.begin.0.saturating_sub(origin),
                         length: span.duration(),
                         class,
                         enqueued: since,
@@ -215,7 +215,7 @@ impl Timeline {
                 (lane, Vec::new())
             });
             lane.1.push(One {
-                begin: batch.span.begin.0 - origin,
+                begin: batch.span.begin.0.saturating_sub(origin),
                 length: batch.span.duration(),
                 class,
                 enqueued: 0,
@@ -247,15 +247,17 @@ impl Timeline {
                 lane.dedup_by(|next, last| {
                     let near = next.begin.div_euclid(cell) == last.begin.div_euclid(cell);
                     if near {
-                        let end =
-                            (last.begin + last.length as i64).max(next.begin + next.length as i64);
+                        let end = last
+                            .begin
+                            .saturating_add_unsigned(last.length)
+                            .max(next.begin.saturating_add_unsigned(next.length));
                         // What is seen is the longer one.
                         if next.length > last.length {
                             last.class = next.class;
                         }
                         let joules = |of: &One| f64::from(of.watts) * of.length as f64;
                         let joules = joules(last) + joules(next);
-                        last.length = (end - last.begin) as u64;
+                        last.length = u64::try_from(end.saturating_sub(last.begin)).unwrap_or(0);
                         last.watts = (joules / last.length.max(1) as f64) as f32;
                         last.joined = last.joined.saturating_add(next.joined);
                     }
@@ -314,7 +316,7 @@ impl Timeline {
         for lane in &self.spans {
             let mut last = 0;
             for span in lane {
-                let gap = u64::try_from(span.begin - last).unwrap_or(0);
+                let gap = u64::try_from(span.begin.saturating_sub(last)).unwrap_or(0);
                 last = span.begin;
                 let low = |x: u64| (x & 0xffff_ffff) as u32;
                 let high = |x: u64| (x >> 32) as u32;

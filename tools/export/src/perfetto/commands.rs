@@ -127,7 +127,7 @@ fn launch_sizes(geometry: &Geometry, launch: &mut Message) -> bool {
     for d in 0..(geometry.dimensions as usize).min(3) {
         sizes[d] = local[d].max(1);
         groups[d] = geometry.global[d].div_ceil(sizes[d]);
-        whole &= geometry.global[d] == groups[d] * sizes[d];
+        whole &= geometry.global[d].is_multiple_of(sizes[d]);
     }
     for (field, sizes) in [(LAUNCH_GRID, groups), (LAUNCH_GROUP, sizes)] {
         launch.nested(field, |m| (1..).zip(sizes).for_each(|(d, n)| m.uint(d, n)));

@@ -39,7 +39,7 @@ impl Input {
             // microseconds.
             let begin = before
                 .replace(window.end)
-                .filter(|b| (b.0 - window.begin.0).abs() < 10_000)
+                .filter(|b| b.0.abs_diff(window.begin.0) < 10_000)
                 .unwrap_or(window.begin);
             windows.push((begin, window.end, window.mean));
         }
@@ -155,8 +155,9 @@ pub fn regress(
     let most = inputs.iter().map(|i| i.windows.len()).max().unwrap_or(0);
     out.windows = found(|r| r.windows as f64).unwrap_or(0.0) as usize;
     out.left_out = most.saturating_sub(out.windows);
-    let mut lengths: Vec<i64> =
-        inputs.first().map_or_else(Vec::new, |i| i.windows.iter().map(|w| w.1.0 - w.0.0).collect());
+    let mut lengths: Vec<i64> = inputs
+        .first()
+        .map_or_else(Vec::new, |i| i.windows.iter().map(|w| w.1.0.saturating_sub(w.0.0)).collect());
     let middle = lengths.len() / 2;
     out.window_seconds =
         if lengths.is_empty() { 0.0 } else { *lengths.select_nth_unstable(middle).1 as f64 * 1e-9 };

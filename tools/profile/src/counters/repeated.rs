@@ -66,7 +66,7 @@ fn stretch(device: &PhysicalDevice, class: &str) -> Option<f64> {
         }
         let stamped = repeated.stamped?;
         for (begin, end, count, _) in &repeated.batches {
-            whole += (end.0 - begin.0) as f64 * 1e-9;
+            whole += end.seconds_since(*begin);
             own += *count as f64 * stamped;
         }
     }

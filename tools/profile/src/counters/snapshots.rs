@@ -163,7 +163,8 @@ impl Around {
         let of = self.rows.get(&(command.id().0 as u32)).filter(|_| self.process == process)?;
         // Another incarnation of the process may have had a command of this number.
         let inside = of.0.is_none_or(|(b, e)| {
-            b.0 >= command.call.begin.0 - SLACK_NS && e.0 <= command.call.end.0 + SLACK_NS
+            b.0 >= command.call.begin.0.saturating_sub(SLACK_NS)
+                && e.0 <= command.call.end.0.saturating_add(SLACK_NS)
         });
         inside.then_some(of)
     }
@@ -295,7 +296,7 @@ impl<'a> Part<'a> {
         sum.launches += 1;
         sum.span_s += span_s;
         sum.window_s += window_s;
-        sum.ticks += ticks;
+        sum.ticks = sum.ticks.saturating_add(ticks);
         for ((all, one), (every, this)) in
             sum.counts.iter_mut().zip(&counts).zip(sum.known.iter_mut().zip(&known))
         {
@@ -396,7 +397,7 @@ impl<'a> Part<'a> {
                 name: class.name.clone(),
                 kind: if class.kernel { "kernel" } else { "transfer" },
                 launches: own().count() as f64,
-                busy_seconds: own().map(|s| (s.end.0 - s.start.0) as f64 * 1e-9).sum(),
+                busy_seconds: own().map(|s| s.end.seconds_since(s.start)).sum(),
                 covered_seconds: sum.span_s,
                 values,
                 clocks: (oa && sum.launches > 0).then(|| Clocks {

@@ -161,7 +161,7 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
             }
         };
         match out.last_mut() {
-            Some(last) if last.1 == w.begin && last.1.0 - last.0.0 < JOINED_NS => {
+            Some(last) if last.1 == w.begin && last.1.0.saturating_sub(last.0.0) < JOINED_NS => {
                 last.1 = w.end;
                 add(&mut last.2, &mut last.3);
             }
@@ -289,7 +289,7 @@ fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: Strin
 fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures: &Figures) {
     let width = of.about.counters.len();
     let Some(origin) = of.windows.first().map(|w| w.begin.0) else { return };
-    let time = |at: HostNs| u64::try_from(at.0 - origin).unwrap_or(0);
+    let time = |at: HostNs| u64::try_from(at.0.saturating_sub(origin)).unwrap_or(0);
     let mut series = spans::Series::new(width);
     for w in &of.windows {
         let counts: Vec<u64> =
@@ -306,7 +306,7 @@ fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures
             let span = &device.spans[*i];
             span.class.0 as usize == index
                 && span.timing == Timing::Timed
-                && (span.end.0 - span.start.0) as f64 >= least
+                && span.end.since(span.start) as f64 >= least
                 && !shared[*i]
         };
         let which: Vec<usize> = (0..all.len()).filter(own).collect();
@@ -318,8 +318,8 @@ fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures
                 continue;
             }
             launches += 1;
-            length += to - from;
-            wraps += span.counts.get(1).copied().unwrap_or(0) >> 32;
+            length = length.saturating_add(to - from);
+            wraps = wraps.saturating_add(span.counts.get(1).copied().unwrap_or(0) >> 32);
             for i in 0..width {
                 counts[i] = counts[i].wrapping_add(span.counts[i]);
                 edges[i] = edges[i].wrapping_add(span.edge_bounds[i]);

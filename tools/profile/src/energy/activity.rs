@@ -198,11 +198,11 @@ impl PhysicalDevice {
 
     /// Share of the time of its commands in which others ran beside them.
     pub fn overlapped(&self) -> f64 {
-        let (mut whole, mut twice) = (0, 0);
+        let (mut whole, mut twice) = (0u128, 0u128);
         let mut end = self.spans.first().map_or(0, |first| first.start.0);
         for span in &self.spans {
-            whole += span.end.0 - span.start.0;
-            twice += (span.end.0.min(end) - span.start.0).max(0);
+            whole += u128::from(span.end.since(span.start));
+            twice += u128::from(HostNs(span.end.0.min(end)).since(span.start));
             end = end.max(span.end.0);
         }
         if whole > 0 { twice as f64 / whole as f64 } else { 0.0 }
@@ -306,7 +306,11 @@ impl PhysicalDevice {
             }
             let class = span.class.0 as usize;
             match open[class] {
-                Some(at) => out[at].end = HostNs(out[at].end.0 + (span.end.0 - span.start.0)),
+                Some(at) => {
+                    out[at].end = HostNs(
+                        out[at].end.0.saturating_add(span.end.0.saturating_sub(span.start.0)),
+                    )
+                }
                 None => {
                     open[class] = Some(out.len());
                     out.push(span);
@@ -316,9 +320,9 @@ impl PhysicalDevice {
         // One after the other, as they ran.
         let mut end = i64::MIN;
         for span in &mut out {
-            let length = span.end.0 - span.start.0;
+            let length = span.end.0.saturating_sub(span.start.0);
             span.start = HostNs(span.start.0.max(end));
-            span.end = HostNs(span.start.0 + length);
+            span.end = HostNs(span.start.0.saturating_add(length));
             end = span.end.0;
         }
         self.spans = out;
@@ -470,7 +474,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             && let Some(placed) = times.placed
         {
             tally.timed += 1;
-            tally.seconds += (placed.span().end.0 - placed.span().begin.0) as f64 * 1e-9;
+            tally.seconds += placed.span().end.seconds_since(placed.span().begin);
         }
         // Whether some launches may be left out: then all of the queue's are needed, to lay out
         // those between.

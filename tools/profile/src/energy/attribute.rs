@@ -177,7 +177,7 @@ fn least_watts(series: &Series) -> Option<f64> {
         Series::WindowMean(rows) => rows.iter().map(|r| r.2).collect(),
         Series::Cumulative(points) => {
             let steps = points.windows(2).filter(|p| p[1].0 > p[0].0 && p[1].1 > p[0].1);
-            steps.map(|p| (p[1].1 - p[0].1) / ((p[1].0.0 - p[0].0.0) as f64 * 1e-9)).collect()
+            steps.map(|p| (p[1].1 - p[0].1) / p[1].0.seconds_since(p[0].0)).collect()
         }
     };
     watts.retain(|w| w.is_finite());
@@ -252,7 +252,7 @@ fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, 
     let spans: Vec<_> = device
         .spans
         .iter()
-        .filter(|s| s.end.0 >= from.0 - lead && s.start <= to)
+        .filter(|s| s.end.0 >= from.0.saturating_sub(lead) && s.start <= to)
         .copied()
         .collect();
     (Activity::new(&spans, classes), narrowed(&power.series, from, to))

@@ -281,7 +281,7 @@ impl Readings {
         let length = |f: &File| {
             f.sensors
                 .iter()
-                .filter_map(|s| Some(s.points.last()?.0.0 - s.points.first()?.0.0))
+                .filter_map(|s| Some(s.points.last()?.0.0.saturating_sub(s.points.first()?.0.0)))
                 .max()
                 .unwrap_or(0)
         };

@@ -148,7 +148,7 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
 }
 
 fn middle(a: HostNs, b: HostNs) -> HostNs {
-    HostNs(a.0 + (b.0 - a.0) / 2)
+    HostNs(a.0.midpoint(b.0))
 }
 
 /// The sum over runs of the application; `None` where it was not read during any.
@@ -180,7 +180,7 @@ fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> O
         let Some([a, .., b]) = points.get(before..=after) else { continue };
         // A counter that another recording began anew goes back once; what it counted stays.
         let steps = points[before..=after].windows(2).map(|p| (p[1].1 - p[0].1).max(0.0));
-        let (joules, seconds) = (steps.sum::<f64>(), (b.0.0 - a.0.0) as f64 * 1e-9);
+        let (joules, seconds) = (steps.sum::<f64>(), b.0.seconds_since(a.0));
         if seconds <= 0.0 {
             continue;
         }
@@ -195,7 +195,7 @@ fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> O
 
 fn step(points: &[(HostNs, f64)]) -> f64 {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
-    (last.0.0 - first.0.0) as f64 * 1e-9 / (points.len() - 1).max(1) as f64
+    last.0.seconds_since(first.0) / (points.len() - 1).max(1) as f64
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
         if repetitions.is_empty() && found.repetitions.is_empty() {
             found.failed = Some(too_slow(power));
         }
-        found.launches += launches;
+        found.launches = found.launches.saturating_add(launches);
         // Their places in the run, of which `weigh` makes shares when all are known.
         repetitions.iter_mut().for_each(|r| r.weight = repeated.before as f64);
         found.repetitions.extend(repetitions);
@@ -122,7 +122,7 @@ fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
         let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
         mean_power(&power.series, settled, end)
     };
-    let seconds = |begin: HostNs, end: HostNs| (end.0 - begin.0) as f64 * 1e-9;
+    let seconds = |begin: HostNs, end: HostNs| end.seconds_since(begin);
     // Restorations alone, by the batch that they stand behind.
     let restoring: Vec<(HostNs, Restoring)> = repeated
         .batches
@@ -135,7 +135,7 @@ fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
         })
         .collect();
     let restored = repeated.batches.iter().any(|b| b.3);
-    let mut launches = 0;
+    let mut launches = 0u64;
     let repetitions = repeated
         .batches
         .iter()
@@ -146,7 +146,7 @@ fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
                 return None;
             }
             let watts = watts(begin, end)?;
-            launches += count;
+            launches = launches.saturating_add(count);
             Some(Repetition {
                 watts,
                 seconds: seconds(begin, end),
@@ -223,7 +223,7 @@ fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<f64> {
                 (last, updates) = (step, updates + 1);
             }
             (updates > LEAST_UPDATES && last.0 > first.0)
-                .then(|| (last.1 - first.1) / ((last.0.0 - first.0.0) as f64 * 1e-9))
+                .then(|| (last.1 - first.1) / last.0.seconds_since(first.0))
         }
     }
 }
