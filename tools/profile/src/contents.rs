@@ -10,7 +10,7 @@ use clscope_trace::directory::{self, Role};
 use clscope_trace::record::CommandKind;
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, Record};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// More bytes than this are not counted: a second of reading after each run would be felt.
@@ -52,6 +52,9 @@ pub struct Repeated {
     pub batches: usize,
     /// What was refused, and why.
     pub refused: BTreeSet<(String, String)>,
+    /// Kernels and kinds of transfers that ran and are neither; empty where the trace is too large
+    /// to count at once.
+    pub rest: BTreeSet<String>,
 }
 
 impl Repeated {
@@ -63,6 +66,15 @@ impl Repeated {
             self.names.insert(name);
             self.batches += batches;
         }
+    }
+
+    /// What ran and is not told of yet.
+    fn add_rest(&mut self, ran: impl Iterator<Item = String>) {
+        let is_told = |name: &String| {
+            self.names.contains(name) || self.refused.iter().any(|(refused, _)| refused == name)
+        };
+        let rest: BTreeSet<String> = ran.filter(|name| !is_told(name)).collect();
+        self.rest = rest;
     }
 }
 
@@ -97,6 +109,7 @@ pub fn contents(directory: &Path) -> Contents {
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
     // A part of a recording has fewer launches than the application made.
     let mut launches = Launches::new();
+    let (mut kernels, mut transfers) = (HashMap::new(), BTreeSet::new());
     let mut whole = small;
     for (name, role) in files.into_iter().filter(|(name, _)| length(name) > 0) {
         let (kind, process) = match role {
@@ -126,7 +139,10 @@ pub fn contents(directory: &Path) -> Contents {
         };
         let mut counts = BTreeMap::new();
         match kind {
-            FileKind::Defs => found.add_defs(bytes, &header, &process, &mut captures),
+            FileKind::Defs => {
+                let named = found.add_defs(bytes, &header, &process, &mut captures);
+                kernels.extend(named.into_iter().map(|(id, name)| ((process.clone(), id), name)));
+            }
             FileKind::Ring => {
                 for ring in Rings::new(bytes) {
                     found.dropped = found.dropped.saturating_add(ring.dropped);
@@ -136,6 +152,7 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in ring.block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
+                            transfers.extend(transfer(&record));
                         }
                     }
                 }
@@ -146,6 +163,7 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
+                            transfers.extend(transfer(&record));
                         }
                     }
                 }
@@ -155,6 +173,8 @@ pub fn contents(directory: &Path) -> Contents {
             *launches.entry((process.clone(), kernel)).or_default() += n;
         }
     }
+    let ran = launches.keys().filter_map(|key| kernels.get(key).cloned());
+    found.repeated.add_rest(ran.chain(transfers.into_iter().map(|kind| kind.name().to_owned())));
     whole &= found.dropped == 0 && found.unreadable.is_empty();
     found.captures = captures.finish(whole.then_some(&launches));
     found
@@ -171,6 +191,14 @@ fn count_launch(counts: &mut BTreeMap<u32, u64>, record: &Record<'_>) -> bool {
     !matches!(record, Record::Paused(_))
 }
 
+/// The kind of a transfer that ran.
+fn transfer(record: &Record<'_>) -> Option<CommandKind> {
+    match record {
+        Record::Command(c) if c.result == 0 && c.kind.direction().is_some() => Some(c.kind),
+        _ => None,
+    }
+}
+
 /// Bytes of all files in a directory.
 fn size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -178,13 +206,14 @@ fn size(directory: &Path) -> u64 {
 }
 
 impl Contents {
+    /// Kernels of the process by id.
     fn add_defs(
         &mut self,
         bytes: &[u8],
         header: &FileHeader,
         process: &str,
         captures: &mut Collector,
-    ) {
+    ) -> BTreeMap<u32, String> {
         self.processes += 1;
         let mut ended = false;
         let (mut kernels, mut captured, mut settings) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -211,6 +240,7 @@ impl Contents {
         if !ended {
             self.unended.push((header.pid, header.pid_ns));
         }
+        kernels
     }
 
     fn add_record(&mut self, record: &Record<'_>) {

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Most captures, and most refusals, that are told of.
 const MOST: usize = 8;
+/// Names in a line about several.
+const FEW: usize = 4;
 
 /// What became of launches that were to be captured, a line each, and the first folder, to go on with.
 pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
@@ -60,7 +62,8 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
 
 /// What became of kernels and transfers that were to be repeated.
 pub fn repeated(of: &Repeated) -> Vec<String> {
-    let kernels = of.names.iter().chain(of.refused.iter().map(|(name, _)| name));
+    let refused = of.refused.iter().map(|(name, _)| name);
+    let kernels = of.names.iter().chain(refused).chain(&of.rest);
     let names = Names::new(kernels.map(|name| &**name));
     let shown = |name: &str| names.shown(name, Form::Short).to_owned();
     let mut out = Vec::new();
@@ -78,6 +81,16 @@ pub fn repeated(of: &Repeated) -> Vec<String> {
     out.extend(refused.map(|(name, why)| format!("not repeated: {}: {why}", shown(name))));
     let more = of.refused.len().saturating_sub(MOST);
     out.extend((more > 0).then(|| format!("not repeated: and {more} more")));
+    if !of.rest.is_empty() && of.batches > 0 {
+        let first: Vec<String> = of.rest.iter().take(FEW).map(|name| shown(name)).collect();
+        let more = of.rest.len().saturating_sub(FEW);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        out.push(format!(
+            "not repeated: {}{more}: run once, too small a part of the time, of a kind that is not repeated, or without a turn \
+             within the added time (--replay=60s adds more)",
+            first.join(", ")
+        ));
+    }
     out
 }
 
@@ -115,6 +128,23 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_neither_repeated_nor_refused_is_named() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut of = Repeated {
+            names: set(&["blur"]),
+            batches: 3,
+            refused: [("grow".to_owned(), "it reads a pipe".to_owned())].into(),
+            rest: set(&["a", "b", "c", "d", "e"]),
+        };
+        let lines = repeated(&of);
+        assert_eq!(lines[0], "repeated: 1 kernel or transfer in 3 batches");
+        assert_eq!(lines[1], "not repeated: grow: it reads a pipe");
+        assert!(lines[2].starts_with("not repeated: a, b, c, d and 1 more: "), "{}", lines[2]);
+        of.rest.clear();
+        assert_eq!(repeated(&of).len(), 2);
+    }
 
     #[test]
     fn lines_read_well() {

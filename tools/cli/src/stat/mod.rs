@@ -4,12 +4,14 @@
 
 mod text;
 
+use crate::args::{EnergyArgs, FloorArg};
 use crate::output::{self, say};
 use crate::record::{self, Ran, end_alike};
 use anyhow::{Context, Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
 use clscope_compare::repeat::{Measured, Repeated, repeated};
+use clscope_profile::energy::borrowed::lenders;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 use std::ffi::OsString;
@@ -25,6 +27,7 @@ use std::process::ExitCode;
   clscope stat -- ./app --size 512             five runs
   clscope stat -r 10 --warm-up 1 -- ./app      ten, after one that is not counted
   clscope stat -r 3 --replay -- ./app          joules of kernels that always run in proportion, too
+  clscope stat --with r.clscope -- ./app       with the repetitions of a trace of record --replay
   clscope stat -o run -- ./app                 keeps run-1.clscope to run-5.clscope
   clscope stat --format json --to stat.json -- ./app
 
@@ -46,6 +49,15 @@ pub struct Args {
     /// Rows of kernels and transfers, 0 for all [default: 15 for people, all for programs]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Where a run repeats nothing, take the repetitions of this trace: the same application on the
+    /// same device, recorded with `record --replay` (repeat for several)
+    #[arg(long, value_name = "TRACE")]
+    with: Vec<PathBuf>,
+    /// What the device draws between launches, where the runs do not show it: auto (the idle states
+    /// that `clscope bench idle` kept of the device here), run (the runs alone), watts, or a file of
+    /// device parameters
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
+    floor: FloorArg,
     #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
@@ -72,6 +84,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.to {
         // Said now, and not when all runs are over.
         output::check(path)?;
+    }
+    let energy =
+        EnergyArgs { with: args.with.clone(), floor: args.floor.clone(), ..EnergyArgs::default() };
+    let options = || Options { energy: energy.options(), ..Options::default() };
+    for trace in &args.with {
+        // One that lends nothing is told of now, and not when all runs are over.
+        lenders(trace, &options())?;
     }
     if let Some(amount) = args.record.replay() {
         say(format_args!(
@@ -117,7 +136,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         let after = system::children_cpu();
         let cpu = ((after.0 - before.0).as_secs_f64(), (after.1 - before.1).as_secs_f64());
-        runs.push(measured(&trace, wall.as_secs_f64(), cpu, runs.is_empty())?);
+        runs.push(measured(&trace, options(), wall.as_secs_f64(), cpu, runs.is_empty())?);
         traces.push(trace);
     }
     if let Some((end, _)) = &bad {
@@ -139,7 +158,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         [] | [_] => None,
         _ => Some(Profile::open(&traces)?),
     };
-    let all = all.as_ref().map(|all| all.view(Options::default()).report()).transpose()?;
+    let all = all.as_ref().map(|all| all.view(options()).report()).transpose()?;
     // The report of all traces together is that of the only one.
     let all = all.as_ref().or(runs.first().map(|run| &run.report));
     match repeated(args.record.shown_command(), &runs, all) {
@@ -161,9 +180,15 @@ fn without_extension(name: &OsString) -> PathBuf {
 
 /// What a run took. Of the first one it is said what was changed of the application: the others were
 /// changed alike.
-fn measured(trace: &Path, wall: f64, cpu: (f64, f64), is_first: bool) -> Result<Measured> {
+fn measured(
+    trace: &Path,
+    options: Options,
+    wall: f64,
+    cpu: (f64, f64),
+    is_first: bool,
+) -> Result<Measured> {
     let profile = Profile::open(&[trace.to_owned()])?;
-    let view = profile.view(Options::default());
+    let view = profile.view(options);
     if is_first {
         crate::changed::say_changes(&view);
     }

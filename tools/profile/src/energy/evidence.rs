@@ -5,7 +5,7 @@
 
 use super::activity::{PhysicalDevice, repeated_class};
 use super::replayed::Found;
-use super::result::{Agreement, DeviceEnergy, Group, Repetitions, Replayed};
+use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
@@ -30,8 +30,9 @@ const UNRESTED: f64 = 1.0;
 /// rest. (Face detection, PyOpenCL's arrays and CLBlast on H200s: the run's sum is -2 to 10 W times
 /// its gaps above what repetitions predict.)
 const GAPS: f64 = 6.0;
-/// Share of the busy time from which on it is told that a class was not repeated.
-pub(super) const MATTERS: f64 = 0.02;
+/// Share of the busy time, or of the dynamic energy, from which on it is told that a class was not
+/// repeated.
+const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
 const LENGTH: f64 = 0.01;
 /// Standard error of a repeated transfer, as a share. (The same transfer alone, minutes apart on an
@@ -599,6 +600,15 @@ struct Left {
 pub(super) const NO_TURN: &str = "its turn did not come within the added time";
 pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
 
+/// Whether a class is a part of the device's work worth a figure: by its time, or by what running it
+/// added, as far as that is known.
+pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
+    let busy: f64 = all.iter().map(|c| c.busy_seconds).sum();
+    let added: f64 = all.iter().filter_map(|c| c.dynamic_joules).sum();
+    class.busy_seconds >= MATTERS * busy
+        || class.dynamic_joules.is_some_and(|own| own > 0.0 && own >= MATTERS * added)
+}
+
 /// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
 /// itself.
 pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
@@ -606,11 +616,10 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Fo
         true => NO_TURN,
         false => NOT_LENT,
     };
-    let busy: f64 = out.classes.iter().map(|c| c.busy_seconds).sum();
     for (class, of) in out.classes.iter().zip(0..) {
         let mut shapes = device.shapes.keys().filter(|(class, _)| class.0 == of);
         let tried = shapes.any(|(_, shape)| found.iter().any(|f| f.shape == *shape));
-        if class.busy_seconds >= MATTERS * busy && !tried {
+        if matters(class, &out.classes) && !tried {
             out.replays.push(Replayed {
                 name: class.name.clone(),
                 joules_per_launch: None,

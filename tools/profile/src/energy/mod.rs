@@ -65,7 +65,34 @@ pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
         let words = d.meta.as_ref()?.get("command")?.as_array()?.clone();
         Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
     });
-    energy.devices.iter_mut().for_each(|device| device.next = next(device, command.as_deref()));
+    for device in &mut energy.devices {
+        device.next = next(device, command.as_deref());
+        device.notes.extend(without_joules(device));
+    }
+}
+
+/// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
+fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
+    let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
+    let of_none: Vec<f64> = device
+        .classes
+        .iter()
+        .filter(|c| c.joules_per_launch.is_none() && c.busy_seconds > 0.0)
+        .map(|c| c.busy_seconds / busy)
+        .collect();
+    if device.replays.is_empty() || of_none.is_empty() {
+        return None;
+    }
+    let (what, share) = match of_none.len() {
+        1 => ("1 kernel or transfer".to_owned(), ""),
+        n => (format!("{n} kernels and transfers"), " together"),
+    };
+    Some(format!(
+        "{what} without joules of {} own ran for {} of the device's busy time{share}: what takes less than 0.5 % \
+         is not repeated, and what comes once cannot be",
+        if of_none.len() == 1 { "its" } else { "their" },
+        percent(of_none.iter().sum())
+    ))
 }
 
 /// What tells apart what the run alone does not, and its price. After repetitions: what gives those
@@ -86,10 +113,11 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
             "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
         ));
     }
+    let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
+    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
     if !device.replays.is_empty() {
         return None;
     }
-    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
     let price =
         "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
     if unknown > 0 {
@@ -97,14 +125,20 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
             "clscope record --replay -- {command} tells {unknown} kernels and transfers apart that the run does not: {price}"
         ));
     }
-    let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
-    let is_weak = |c: &&result::Class| {
-        c.identifiability != "well" && c.busy_seconds >= evidence::MATTERS * busy
-    };
+    let is_weak =
+        |c: &&result::Class| c.identifiability != "well" && evidence::matters(c, &device.classes);
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
         format!(
             "clscope record --replay -- {command} makes {weak} weak figures better known: {price}"
         )
     })
+}
+
+/// A share for people.
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent < 0.1 => "less than 0.1 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
 }
