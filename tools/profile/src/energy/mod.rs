@@ -88,8 +88,8 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
         n => (format!("{n} kernels and transfers"), " together"),
     };
     Some(format!(
-        "{what} without joules of {} own ran for {} of the device's busy time{share}: what takes less than 0.5 % \
-         is not repeated, and what comes once cannot be",
+        "{what} without joules of {} own ran for {} of the device's busy time{share}: too little for a turn within the \
+         added time, or it came once, or is of a kind that is not repeated",
         if of_none.len() == 1 { "its" } else { "their" },
         percent(of_none.iter().sum())
     ))
@@ -113,7 +113,6 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
             "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
         ));
     }
-    let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
     let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
     if !device.replays.is_empty() {
         return None;
