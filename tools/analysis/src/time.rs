@@ -23,7 +23,8 @@ impl HostNs {
     /// epoch of 1970 costs no precision.
     #[must_use]
     pub fn seconds_since(self, origin: Self) -> f64 {
-        self.0.wrapping_sub(origin.0) as f64 * 1e-9
+        // Of two times of a damaged trace, too, which may lie further apart than an `i64` counts.
+        (i128::from(self.0) - i128::from(origin.0)) as f64 * 1e-9
     }
 }
 
@@ -63,5 +64,18 @@ impl Span {
 impl fmt::Display for ProcessIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_further_apart_than_292_years_keep_their_order() {
+        let (first, last) = (HostNs(i64::MIN), HostNs(i64::MAX));
+        assert!((last.seconds_since(first) - 2f64.powi(64) * 1e-9).abs() < 1.0);
+        assert!(first.seconds_since(last) < 0.0);
+        assert_eq!(HostNs(1_500_000_000).seconds_since(HostNs(500_000_000)), 1.0);
     }
 }
