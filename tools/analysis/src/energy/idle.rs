@@ -108,8 +108,11 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
     let mut pieces = Vec::new();
     for (from, to) in stretches(activity, &rows) {
         let start = if from.is_finite() { from + settle.0 } else { from };
-        let inside: Vec<(f64, f64)> = rows
-            .rows
+        // The rows are in order of their ends: what a trace has of stretches and of readings must
+        // not multiply.
+        let begin = rows.rows.partition_point(|row| row.to < start);
+        let end = rows.rows.partition_point(|row| row.to <= to).max(begin);
+        let inside: Vec<(f64, f64)> = rows.rows[begin..end]
             .iter()
             .filter(|row| row.from >= start && row.to <= to)
             .map(|row| (row.to, row.mean))
