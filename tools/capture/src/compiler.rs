@@ -176,6 +176,9 @@ fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result
     let mut clang = Command::new(&tools.clang);
     clang.args(["-S", "-x", "cl", "-target", "spir64", "-emit-llvm", "-O2", "-w"]);
     clang.args(["-Xclang", "-finclude-default-header"]);
+    // What the source computes one by one stays so: SPIR-V has no reductions of vectors, and counts
+    // are of the source's own instructions.
+    clang.args(["-fno-vectorize", "-fno-slp-vectorize"]);
     if !standard {
         clang.arg("-cl-std=CL1.2");
     }
@@ -213,6 +216,18 @@ fn without_freeze(text: &str) -> String {
     text.lines().map(|l| line(l).unwrap_or_else(|| format!("{l}\n"))).collect()
 }
 
+/// The first line that names an error, else the first line; with the one behind it, if it ends as if
+/// that belonged to it.
+fn first_message(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let at = lines.iter().position(|line| line.contains("error")).unwrap_or(0);
+    match (lines.get(at), lines.get(at + 1)) {
+        (Some(line), Some(next)) if line.ends_with(':') => format!("{line} {next}"),
+        (Some(line), _) => (*line).to_owned(),
+        (None, _) => "no message".to_owned(),
+    }
+}
+
 /// Runs a tool to its end with something on its standard input. `Err` is its first message.
 fn run(mut tool: Command, on_input: &[u8]) -> Result<(), String> {
     let name = tool.get_program().to_string_lossy().into_owned();
@@ -234,9 +249,7 @@ fn run(mut tool: Command, on_input: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&ended.stderr);
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines.clone().find(|line| line.contains("error")).or_else(|| lines.next());
-    Err(format!("{name}: {}", line.unwrap_or("no message").chars().take(200).collect::<String>()))
+    Err(format!("{name}: {}", first_message(&said).chars().take(200).collect::<String>()))
 }
 
 #[cfg(test)]
@@ -249,6 +262,58 @@ mod tests {
             without_freeze("  %8 = freeze <4 x i32> %7, !dbg !3\n  ret void"),
             "  %8 = select i1 true, <4 x i32> %7, <4 x i32> %7\n  ret void\n"
         );
+    }
+
+    /// Bits of comparisons of sums of neighbours, as a face detection has them: LLVM makes a reduction
+    /// of a vector of them.
+    const PATTERN: &str = "-DSUM(a,b,c,d)=(p[a]-p[b]-p[c]+p[d])
+        kernel void pattern(global const int *p, global const int16 *features, global const int *bits, global int *out, int n)
+        {
+            p += get_global_id(0);
+            int s = 0;
+            for (int i = 0; i < n; i++) {
+                int16 o = features[i];
+                int c = SUM(o.s5, o.s6, o.s9, o.sa);
+                int mask, idx = SUM(o.s0, o.s1, o.s4, o.s5) >= c ? 4 : 0;
+                idx |= SUM(o.s1, o.s2, o.s5, o.s6) >= c ? 2 : 0;
+                idx |= SUM(o.s2, o.s3, o.s6, o.s7) >= c ? 1 : 0;
+                mask = SUM(o.s6, o.s7, o.sa, o.sb) >= c ? 16 : 0;
+                mask |= SUM(o.sa, o.sb, o.se, o.sf) >= c ? 8 : 0;
+                mask |= SUM(o.s9, o.sa, o.sd, o.se) >= c ? 4 : 0;
+                mask |= SUM(o.s8, o.s9, o.sc, o.sd) >= c ? 2 : 0;
+                mask |= SUM(o.s4, o.s5, o.s8, o.s9) >= c ? 1 : 0;
+                s += (bits[idx] & (1 << mask)) ? 1 : 0;
+            }
+            out[get_global_id(0)] = s;
+        }";
+
+    #[test]
+    fn what_a_compiler_would_make_vectors_of_is_translated() {
+        let Ok(tools) = find(&std::env::var_os("PATH").unwrap_or_default()) else {
+            clscope_testing::skip("clang and llvm-spirv of one version are not installed", true);
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let of = |request: &str| translated(request.as_bytes(), folder.path(), "k", &tools);
+        let module = of(PATTERN).unwrap();
+        assert_eq!(module.get(..4), Some(&0x0723_0203u32.to_le_bytes()[..]));
+        let wrong = of("\nkernel void k(").unwrap_err();
+        assert!(wrong.contains("error"), "{wrong}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "files of its own are gone"
+        );
+    }
+
+    #[test]
+    fn a_message_over_two_lines_is_told_whole() {
+        let said = "\nInvalidFunctionCall: Unexpected llvm intrinsic:\n llvm.x [Src: a.cpp]\n";
+        let told = "InvalidFunctionCall: Unexpected llvm intrinsic: llvm.x [Src: a.cpp]";
+        assert_eq!(first_message(said), told);
+        assert_eq!(first_message("warning: a\nk.cl:1: error: b\nc"), "k.cl:1: error: b");
+        assert_eq!(first_message("a\nb"), "a");
+        assert_eq!(first_message(""), "no message");
     }
 
     #[test]
