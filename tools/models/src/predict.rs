@@ -8,7 +8,7 @@ use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
-use crate::roofline::{Bounds, Resource, bounds};
+use crate::roofline::{Bounds, Resource, bounds, likely};
 use crate::waves;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -74,7 +74,10 @@ fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
             latency::occupancy(limits, u64::from(d.lanes?), kernel.local?, kernel.resources)
         })
         .map_or(1, |o| o.groups);
-    waves::waves(kernel.groups()?, u64::from(units) * resident)
+    let (groups, units) = (kernel.groups()?, u64::from(units));
+    // Where all fit at once, what counts is how evenly units share them.
+    let slots = if groups <= units * resident { units } else { units * resident };
+    waves::waves(groups, slots)
 }
 
 /// The kernel as it would be launched.
@@ -169,7 +172,8 @@ pub fn predict(
     let by_bounds = modelled.as_ref().and_then(|(before, after)| {
         // A bound that is but the launch's own cost says nothing of work.
         let says = |b: &Bounds| b.binding().is_some_and(|b| b.resource != Resource::Launch);
-        (says(before) && says(after)).then(|| ratio(before, after)).flatten()
+        let (before, after) = (before.of_work(), after.of_work());
+        (says(&before) && says(&after)).then(|| ratio(&before, &after)).flatten()
     });
     match by_bounds {
         Some((factor, resource)) => {
@@ -195,6 +199,9 @@ pub fn predict(
             missing.extend(kernel.counted().err());
             missing.extend(device.is_none().then(|| Missing::device(&kernel.device)));
         }
+    }
+    if let Some((before, after)) = &modelled {
+        time = with_starting(time, work(measured), (before, after), &of, &mut reasons);
     }
     if let (Some(old), Some(new)) = (in_waves(kernel, device), in_waves(&of, after_device.as_ref()))
         && (old.lost - new.lost).abs() > 1e-3
@@ -236,6 +243,44 @@ pub fn predict(
         reasons,
         missing,
     })
+}
+
+/// Share of the time from which on starting groups is what a launch waits for.
+const STARTING: f64 = 0.8;
+
+/// A predicted time with the time that starting the groups takes: it cannot be shorter. A launch that
+/// took what starting its groups takes tells of its work only that it takes no longer.
+fn with_starting(
+    time: Figure,
+    measured: f64,
+    (before, after): (&Bounds, &Bounds),
+    of: &Kernel,
+    reasons: &mut Vec<String>,
+) -> Figure {
+    let nothing = Figure::exact(0.0, Evidence::Modelled);
+    let start = |b: &Bounds| b.of(Resource::Groups).map_or(nothing, |b| b.ns);
+    let (old, new) = (start(before), start(after));
+    let mut out = time.larger(new);
+    if old.value >= STARTING * measured {
+        let rest = after.of_work();
+        let least = rest.binding().filter(|b| b.resource != Resource::Launch);
+        let least = least.map_or(0.0, |b| b.ns.value).min(time.value);
+        let launch = rest.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
+        let likely = likely(of, &rest).map_or(least, |l| (l.value - launch).max(least));
+        out.value = new.value.max(likely.min(time.value));
+        out.low = new.low.max(least).min(out.value);
+        out.high = out.high.max(out.value);
+    }
+    if (old.value >= STARTING * measured || new.value >= STARTING * out.value)
+        && let Some(groups) = of.groups()
+    {
+        reasons.push(format!(
+            "starting {groups} groups takes {:.1} us, {:.1} us before",
+            new.value * 1e-3,
+            old.value * 1e-3
+        ));
+    }
+    out
 }
 
 /// The floor for the new time, and what is above it by the energy model of both, or by the work.
@@ -373,6 +418,37 @@ mod tests {
         let joules = predict(&kernel, Some(&round()), &change).unwrap().joules.unwrap();
         // Above the floor 0.0198 J, twice; floor 100 W for 202 us.
         assert!((joules.value - (2.0 * 0.0198 + 0.0202)).abs() < 1e-6, "{joules:?}");
+    }
+
+    #[test]
+    fn small_groups_take_the_time_of_starting_them() {
+        let mut device = round();
+        device.put(name::GROUP, Figure::exact(500.0, Evidence::Measured), "ns", "test");
+        let to = |local| Change { local: Some(local), ..Change::default() };
+        let at = |kernel: &Kernel, local| predict(kernel, Some(&device), &to(local)).unwrap().ns;
+        // 1000 groups of 64 start in 50 us; memory takes 100 us. 4000 of 16 start in 200 us.
+        let small = at(&kernel(), 16);
+        assert!((small.value - 202e3).abs() < 1.0 && small.low > 190e3, "{small:?}");
+        assert!((at(&kernel(), 128).value - 102e3).abs() < 1.0);
+        // Of a launch that starting groups kept busy, larger groups show the work that is left.
+        let started = Kernel {
+            local: Some(16),
+            time_ns: Some(Figure::exact(202e3, Evidence::Measured)),
+            ..kernel()
+        };
+        let larger = at(&started, 64);
+        assert!((larger.value - 102e3).abs() < 1.0 && larger.high > 150e3, "{larger:?}");
+    }
+
+    #[test]
+    fn groups_that_all_fit_at_once_have_no_half_empty_wave() {
+        let of = Kernel { items: Some(64 * 31), local: Some(64), ..kernel() };
+        let mut device = round();
+        device.capability = Some((9, 0));
+        // 31 groups of 64 on 10 units, or 62 of 32: 4 and 7 on the fullest, of 3.1 and 6.2.
+        let lost = |kernel: &Kernel| in_waves(kernel, Some(&device)).unwrap().lost;
+        assert!((lost(&of) - (1.0 - 3.1 / 4.0)).abs() < 1e-9);
+        assert!((lost(&Kernel { local: Some(32), ..of }) - (1.0 - 6.2 / 7.0)).abs() < 1e-9);
     }
 
     #[test]

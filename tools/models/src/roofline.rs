@@ -20,6 +20,8 @@ pub const SCHEMA: &str = "clscope-roofline/1";
 pub enum Resource {
     /// What a launch costs without any work.
     Launch,
+    /// Giving compute units one group after another.
+    Groups,
     /// Issuing instructions.
     Issue,
     /// Arithmetic on 16 bits.
@@ -48,6 +50,7 @@ impl Resource {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Launch => "launching",
+            Self::Groups => "starting groups",
             Self::Issue => "instruction issue",
             Self::Fp16 => "FP16 arithmetic",
             Self::Fp32 => "FP32 arithmetic",
@@ -102,6 +105,14 @@ impl Bounds {
         self.bounds.iter().find(|b| b.certain)
     }
 
+    /// All but that of starting groups, which alone depends on how many they are.
+    #[must_use]
+    pub fn of_work(&self) -> Self {
+        let mut out = self.clone();
+        out.bounds.retain(|b| b.resource != Resource::Groups);
+        out
+    }
+
     /// One by its resource.
     #[must_use]
     pub fn of(&self, resource: Resource) -> Option<&Bound> {
@@ -146,6 +157,15 @@ fn arithmetic(
     let time = Figure::counted(of_fma).over(rate);
     let rest = Figure::counted(all - of_fma);
     Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
+}
+
+/// Time of giving compute units their groups, one after another, ns: groups / units times the
+/// measured replacement of a group with nothing to do. Not known where the runtime chose the groups.
+fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let each = kernel.groups()? as f64 / f64::from(device.compute_units.max(1));
+    let replaced = device.get(name::GROUP).ok()?;
+    // The first group of each unit replaces none.
+    (each > 1.0).then(|| replaced.times(each))
 }
 
 /// Time of issuing all instructions, ns.
@@ -235,6 +255,7 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     };
     let used = units_used(kernel, device);
     add(Resource::Launch, device.get(name::LAUNCH).map(Some), true);
+    add(Resource::Groups, Ok(starting(kernel, device)), true);
     if kernel.mix.is_some() || kernel.flop.is_some() {
         for precision in Precision::ALL {
             let time =

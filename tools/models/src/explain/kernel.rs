@@ -230,6 +230,10 @@ fn levers_of(
         (Resource::Cache, _) => {
             "tiles in local memory or registers would ask less of the caches: half the requests halve this bound".to_owned()
         }
+        (Resource::Groups, _) => {
+            let local = of.local.unwrap_or(1);
+            format!("groups of {} items instead of {local} would halve their number, and what starting them takes", 2 * local)
+        }
         (Resource::Fp64, _) => "single precision, where it is enough, takes at most half of this".to_owned(),
         (Resource::Issue, Some(mix)) => {
             let most = mix.classes.iter().max_by_key(|(_, t)| t.warps).map_or("", |(c, _)| c.name());
