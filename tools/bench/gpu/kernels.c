@@ -1,6 +1,7 @@
-// kernels [LAUNCHES=20] [SCALE=1]: kernels of common kinds, each in two sizes, to judge what models predict of them: matrix products,
+// kernels [LAUNCHES=20] [SCALE=1] [GROUP]: kernels of common kinds, each in two sizes, to judge what models predict of them: matrix products,
 // streams, stencils, transposition, reduction, scan, histogram, sparse product, particles, fractals, hashing, sorting steps,
 // in single and double precision. Every kernel is launched LAUNCHES times in a row; sizes grow with SCALE (a CPU wants 0.02).
+// With GROUP, a multiple of 16, only kernels that fit any size of groups are launched, in groups of so many items (16 wide in a plane).
 // Prints the device, and a sum of each result so that nothing is left out. Device: the first GPU, else any.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -95,24 +96,25 @@ static const char *SOURCE =
     "    if ((p > q) == up) { a[i] = q; a[j] = p; } } }\n";
 
 enum { LINE, PLANE };
-// Name, line or plane, items (of a side) of the two sizes, group (of a side).
+// Name, line or plane, items (of a side) of the two sizes, group (of a side), whether groups may be of any size.
 static const struct {
     const char *name;
     int shape;
     double sizes[2];
     size_t group;
+    int any;
 } KERNELS[] = {
-    {"gemm_naive", PLANE, {1024, 2048}, 16},      {"gemm_tiled", PLANE, {1024, 2048}, 16},
-    {"axpy", LINE, {1 << 22, 1 << 26}, 256},      {"axpy_double", LINE, {1 << 22, 1 << 25}, 256},
-    {"triad4", LINE, {1 << 20, 1 << 24}, 256},    {"stencil5", PLANE, {2048, 8192}, 16},
-    {"stencil5_double", PLANE, {2048, 4096}, 16}, {"transpose", PLANE, {2048, 8192}, 16},
-    {"transpose_tiled", PLANE, {2048, 8192}, 16}, {"reduce", LINE, {1 << 19, 1 << 23}, 256},
-    {"scan", LINE, {1 << 22, 1 << 25}, 256},      {"histogram", LINE, {1 << 20, 1 << 23}, 256},
-    {"sparse", LINE, {1 << 18, 1 << 21}, 128},    {"gather", LINE, {1 << 22, 1 << 25}, 256},
-    {"bodies", LINE, {1 << 16, 1 << 18}, 128},    {"mandelbrot", PLANE, {1024, 4096}, 16},
-    {"collatz", LINE, {1 << 20, 1 << 23}, 256},   {"hash", LINE, {1 << 20, 1 << 24}, 256},
-    {"polynomial", LINE, {1 << 20, 1 << 23}, 256}, {"waves", LINE, {1 << 20, 1 << 24}, 256},
-    {"bitonic", LINE, {1 << 22, 1 << 25}, 256},
+    {"gemm_naive", PLANE, {1024, 2048}, 16, 1}, {"gemm_tiled", PLANE, {1024, 2048}, 16, 0},
+    {"axpy", LINE, {1 << 22, 1 << 26}, 256, 1}, {"axpy_double", LINE, {1 << 22, 1 << 25}, 256, 1},
+    {"triad4", LINE, {1 << 20, 1 << 24}, 256, 1}, {"stencil5", PLANE, {2048, 8192}, 16, 1},
+    {"stencil5_double", PLANE, {2048, 4096}, 16, 1}, {"transpose", PLANE, {2048, 8192}, 16, 1},
+    {"transpose_tiled", PLANE, {2048, 8192}, 16, 0}, {"reduce", LINE, {1 << 19, 1 << 23}, 256, 0},
+    {"scan", LINE, {1 << 22, 1 << 25}, 256, 0}, {"histogram", LINE, {1 << 20, 1 << 23}, 256, 0},
+    {"sparse", LINE, {1 << 18, 1 << 21}, 128, 1}, {"gather", LINE, {1 << 22, 1 << 25}, 256, 1},
+    {"bodies", LINE, {1 << 16, 1 << 18}, 128, 1}, {"mandelbrot", PLANE, {1024, 4096}, 16, 1},
+    {"collatz", LINE, {1 << 20, 1 << 23}, 256, 1}, {"hash", LINE, {1 << 20, 1 << 24}, 256, 1},
+    {"polynomial", LINE, {1 << 20, 1 << 23}, 256, 1}, {"waves", LINE, {1 << 20, 1 << 24}, 256, 1},
+    {"bitonic", LINE, {1 << 22, 1 << 25}, 256, 1},
 };
 
 #define CHECK(what, code) \
@@ -125,6 +127,7 @@ int main(int argc, char **argv)
 {
     const int launches = argc > 1 ? atoi(argv[1]) : 20;
     const double scale = argc > 2 ? atof(argv[2]) : 1;
+    const size_t group = argc > 3 ? (size_t)atoi(argv[3]) : 0;
     cl_platform_id platforms[16];
     cl_uint count = 0;
     CHECK("clGetPlatformIDs", clGetPlatformIDs(16, platforms, &count));
@@ -159,6 +162,9 @@ int main(int argc, char **argv)
         CHECK("clEnqueueFillBuffer", clEnqueueFillBuffer(queue, buffers[i], &one, 4, 0, bytes, 0, NULL, NULL));
     }
     for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++) {
+        if (group && !KERNELS[k].any) {
+            continue;
+        }
         cl_kernel kernel = clCreateKernel(program, KERNELS[k].name, &code);
         CHECK(KERNELS[k].name, code);
         const int plane = KERNELS[k].shape == PLANE;
@@ -170,7 +176,8 @@ int main(int argc, char **argv)
                 n *= 2;
             }
             n = n < 256 && !plane ? 256 : n;
-            const size_t global[2] = {n, n}, local[2] = {KERNELS[k].group, KERNELS[k].group};
+            const size_t global[2] = {n, n}, side_of = KERNELS[k].group;
+            const size_t local[2] = {!group ? side_of : plane ? 16 : group, group ? group / 16 : side_of};
             const int side = (int)n;
             for (int i = 0; i < 3; i++) {
                 CHECK("clSetKernelArg", clSetKernelArg(kernel, i, sizeof(cl_mem), &buffers[i]));
