@@ -347,7 +347,7 @@ fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> R
         let mut program = Command::new(command);
         program.args(run);
         let ran = limited(program)?;
-        if let Some(fault) = ran.fault(PATIENCE) {
+        if let Some(fault) = ran.fault(PATIENCE, 0) {
             let kept = keep(&args.course.keep, input, args.course.seed, number)?;
             bail!(
                 "`clscope {}` on input {number} of seed {}: {fault}: {}; kept in {}",

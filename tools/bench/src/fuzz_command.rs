@@ -2,15 +2,16 @@
 //! with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes directories
 //! that are sound in every byte and unreasonable in what they say ([`crate::unreasonable`]). Fails
 //! on a run that ends by a signal, panics, takes more than ten seconds of processor time or more memory
-//! than 500 MB.
+//! than 500 MB; of large inputs (`--large`) the memory may grow with their size.
 //! An input follows from the seed and its number alone, so that one can be made again; a failing one
 //! is kept.
 
 use crate::captured::captured;
 use crate::fuzz::{Course, Files, damaged, made, mend};
 use crate::random::Random;
-use crate::unreasonable;
+use crate::unreasonable::{self, Size};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -25,9 +26,15 @@ pub struct Args {
     /// The command [default: clscope beside this program]
     #[arg(long, value_name = "FILE")]
     pub clscope: Option<PathBuf>,
-    /// Traces to damage as well; small ones
+    /// Traces to damage as well; small ones, but with `--large`
     #[arg(long, value_name = "DIR")]
     pub trace: Vec<PathBuf>,
+    /// Directories of tens of megabytes, and the named traces alone: what grows faster than its input
+    #[arg(long)]
+    pub large: bool,
+    /// Only runs of the command that begin with this word
+    #[arg(long, value_name = "COMMAND")]
+    pub only: Option<String>,
     /// Only this input of the seed, through every command
     #[arg(long, value_name = "NUMBER")]
     pub input: Option<u64>,
@@ -57,6 +64,7 @@ const RUNS: &[&[&str]] = &[
     &["report", "--format", "csv", "TRACE"],
     &["report", "--format", "html", "TRACE"],
     &["report", "--by", "call-site", "TRACE"],
+    &["report", "--by", "ndrange", "--energy-by", "ndrange", "TRACE"],
     &["report", "--gpu-power", "pkg-pp0-dram", "TRACE"],
     &["report", "--energy-window", "0..1", "TRACE"],
     &["report", "--correct-bias", "TRACE"],
@@ -73,13 +81,19 @@ const RUNS: &[&[&str]] = &[
     &["top", "--once", "TRACE"],
     &["top", "--once", "--format", "json", "TRACE"],
     &["mix", "TRACE"],
+    &["mix", "--format", "json", "TRACE"],
     &["explain", "TRACE"],
+    &["explain", "--format", "json", "--by", "ndrange", "--least", "0", "TRACE"],
+    &["roofline", "--energy", "TRACE", "-o", "OUT.svg"],
+    &["what-if", "TRACE", "k*", "--local", "64", "--global", "2x"],
+    &["overhead", "TRACE"],
     &["programs", "TRACE", "--extract", "OUT.sources"],
     &["check", "TRACE"],
     &["check", "--format", "json", "TRACE"],
     // A trace beside itself, as ranks of one host are.
     &["report", "TRACE", "OUT.copy.clscope"],
     &["diff", "TRACE", "OUT.copy.clscope"],
+    &["diff", "--format", "html", "TRACE", "OUT.copy.clscope"],
     // It compiles and runs nothing: what is exported is the description and the memory.
     &["kernel", "CAPTURE", "--export", "c", "-o", "OUT.alone"],
     &["kernel", "CAPTURE", "--export", "pyopencl", "-o", "OUT.alone"],
@@ -106,8 +120,9 @@ impl Ran {
         self.status.code() == Some(101) && self.said.contains("with overflow")
     }
 
-    /// What is wrong with it, if anything is.
-    pub fn fault(&self, patience: Duration) -> Option<String> {
+    /// What is wrong with it, if anything is. It read so many bytes, which may lie in memory eight
+    /// times over beside the limit.
+    pub fn fault(&self, patience: Duration, bytes: u64) -> Option<String> {
         if self.hung {
             return Some(format!("no end within {} s", HANGS.as_secs()));
         }
@@ -121,7 +136,7 @@ impl Ran {
         if !matches!(self.status.code(), Some(0..=3)) || self.said.contains("panicked at") {
             return Some(format!("{}", self.status));
         }
-        (self.memory > MEMORY).then(|| format!("{} MB of memory", self.memory >> 20))
+        (self.memory > MEMORY + 8 * bytes).then(|| format!("{} MB of memory", self.memory >> 20))
     }
 }
 
@@ -187,14 +202,16 @@ pub fn limited(mut command: Command) -> Result<Ran> {
 }
 
 /// One input: files of a trace directory.
-fn input(corpus: &[Files], seed: u64, number: u64) -> (Files, Random) {
+fn input(corpus: &[Files], size: Size, seed: u64, number: u64) -> (Files, Random) {
     let mut random = Random(seed.rotate_left(32) ^ number);
     random.next();
     let mut files = match random.below(8) {
-        0..=3 => corpus[random.below(corpus.len())].clone(),
-        _ => unreasonable::directory(&mut random),
+        0..=3 if !corpus.is_empty() => corpus[random.below(corpus.len())].clone(),
+        _ => unreasonable::directory(&mut random, size),
     };
     if random.below(3) > 0 {
+        let own = [files.clone()];
+        let corpus = if corpus.is_empty() { &own } else { corpus };
         files = damaged(&files, corpus, &mut random);
     } else {
         files.iter_mut().for_each(|(name, bytes)| mend(name, bytes));
@@ -205,11 +222,16 @@ fn input(corpus: &[Files], seed: u64, number: u64) -> (Files, Random) {
 fn write(directory: &Path, files: &Files) -> Result<()> {
     std::fs::create_dir_all(directory)?;
     for (name, bytes) in files {
-        std::fs::write(directory.join(name), bytes)?;
+        let path = directory.join(name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(path, bytes)?;
     }
     Ok(())
 }
 
+/// The files of a folder, those of folders in it by their relative names.
 fn read(directory: &Path) -> Result<Files> {
     let mut files = Files::new();
     let entries = std::fs::read_dir(directory)
@@ -217,6 +239,11 @@ fn read(directory: &Path) -> Result<Files> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            let inner = read(&path)?;
+            files.extend(inner.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+            continue;
+        }
         files.push((name, std::fs::read(&path)?));
     }
     files.sort();
@@ -233,24 +260,35 @@ pub fn run(args: &Args) -> Result<()> {
     let program = program.canonicalize().with_context(|| {
         format!("no command at {}: build it, or name it with --clscope", program.display())
     })?;
-    let mut corpus = made();
+    let size = if args.large { Size::Large } else { Size::Usual };
+    let mut corpus = if args.large { Vec::new() } else { made() };
     for directory in &args.trace {
         corpus.push(read(directory)?);
+    }
+    let wanted = |run: &&&[&str]| args.only.as_deref().is_none_or(|word| run[0] == word);
+    let asked: Vec<&[&str]> = RUNS.iter().filter(wanted).copied().collect();
+    if asked.is_empty() {
+        bail!(
+            "no run of the command begins with {:?}; try report",
+            args.only.as_deref().unwrap_or_default()
+        );
     }
     let scratch = tempfile::tempdir()?;
     let end = Instant::now() + Duration::from_secs(args.course.seconds);
     let numbers = args.input.map_or(1..=u64::MAX, |number| number..=number);
     let (mut inputs, mut runs, mut overflows) = (0u64, 0u64, 0u64);
-    let (mut slowest, mut largest) = (Duration::ZERO, 0u64);
+    let mut slowest: BTreeMap<usize, (Duration, u64)> = BTreeMap::new();
+    let mut largest = 0u64;
     for number in numbers {
         if args.input.is_none() && Instant::now() >= end {
             break;
         }
-        let (files, mut random) = input(&corpus, args.course.seed, number);
+        let (files, mut random) = input(&corpus, size, args.course.seed, number);
         let (trace, out) = (scratch.path().join("t.clscope"), scratch.path().join("out"));
         write(&trace, &files)?;
-        let chosen = random.below(RUNS.len());
-        for (which, arguments) in RUNS.iter().enumerate() {
+        let bytes = if args.large { files.iter().map(|(_, b)| b.len() as u64).sum() } else { 0 };
+        let chosen = random.below(asked.len());
+        for (which, arguments) in asked.iter().enumerate() {
             if args.input.is_none() && which != chosen {
                 continue;
             }
@@ -265,7 +303,7 @@ pub fn run(args: &Args) -> Result<()> {
             command
                 .current_dir(scratch.path())
                 .env("CLSCOPE_CALIBRATION", scratch.path().join("calibration.json"));
-            for argument in *arguments {
+            for argument in arguments.iter() {
                 match *argument {
                     "TRACE" => command.arg(&trace),
                     "CAPTURE" => command.arg(&capture),
@@ -277,12 +315,14 @@ pub fn run(args: &Args) -> Result<()> {
             }
             let ran = limited(command)?;
             runs += 1;
-            (slowest, largest) = (slowest.max(ran.took), largest.max(ran.memory));
+            largest = largest.max(ran.memory);
+            let worst = slowest.entry(which).or_default();
+            *worst = (*worst).max((ran.took, number));
             if args.count_overflows && ran.overflowed() {
                 overflows += 1;
                 continue;
             }
-            if let Some(fault) = ran.fault(Duration::from_secs(args.patience)) {
+            if let Some(fault) = ran.fault(Duration::from_secs(args.patience), bytes) {
                 let kept = args
                     .course
                     .keep
@@ -313,9 +353,18 @@ pub fn run(args: &Args) -> Result<()> {
             0 => String::new(),
             n => format!(" but {n} sums that overflowed"),
         },
-        slowest.as_secs_f64(),
+        slowest.values().max().map_or(0.0, |(took, _)| took.as_secs_f64()),
         largest >> 20
     );
+    if args.large {
+        for (which, (took, number)) in &slowest {
+            println!(
+                "  {:6.2} s, input {number}: {}",
+                took.as_secs_f64(),
+                asked.get(*which).copied().unwrap_or_default().join(" ")
+            );
+        }
+    }
     Ok(())
 }
 
@@ -340,23 +389,23 @@ mod tests {
             ("kill -ABRT $$", Some("ended by signal 6")),
             ("echo \"thread 'x' panicked at y\" >&2; exit 1", Some("exit status: 1")),
         ] {
-            assert_eq!(shell(script).fault(PATIENCE).as_deref(), fault, "{script}");
+            assert_eq!(shell(script).fault(PATIENCE, 0).as_deref(), fault, "{script}");
         }
         let overflow = shell("echo 'attempt to add with overflow' >&2; exit 101");
         assert!(overflow.overflowed() && !shell("exit 101").overflowed());
         let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
-        assert!(slow.fault(PATIENCE).is_some());
+        assert!(slow.fault(PATIENCE, 0).is_some());
         let hung = Ran { hung: true, ..shell("exit 0") };
-        assert!(hung.fault(PATIENCE).is_some());
+        assert!(hung.fault(PATIENCE, 0).is_some());
         let large = Ran { memory: MEMORY + 1, ..shell("exit 0") };
-        assert!(large.fault(PATIENCE).is_some());
+        assert!(large.fault(PATIENCE, 0).is_some());
         assert!(shell("exit 0").memory > 0);
     }
 
     #[test]
     fn an_input_follows_from_its_number() {
         let corpus = made();
-        let of = |seed, number| input(&corpus, seed, number).0;
+        let of = |seed, number| input(&corpus, Size::Usual, seed, number).0;
         assert!(of(3, 5) == of(3, 5));
         assert!((1..20).any(|n| of(3, n) != of(4, n)));
     }
