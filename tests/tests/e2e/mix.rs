@@ -1,8 +1,9 @@
 //! Instructions counted beside the application's launches (`record --mix`): exact against counts made
 //! on the host, results unchanged, refusals told.
 
+use clscope_testing::Limited;
 use clscope_tests::{Finished, Mode, Recorded, Run, Runtime, Stage, artifacts};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -286,4 +287,58 @@ fn a_trace_without_counts_says_how_to_get_them() {
     assert!(text.contains("clscope record --mix"), "{text}");
     let wrong = stage.clscope(["record", "--mix=some", "--", "true"]).run();
     assert!(wrong.stderr.contains("every:N"), "{}", wrong.stderr);
+}
+
+/// What Oclgrind prints of a program that builds the kernels from source.
+fn simulated(stage: &Stage, source: &str) -> PathBuf {
+    let run = std::process::Command::new("oclgrind")
+        .arg("--inst-counts")
+        .arg(artifacts().fixture("mix_truth"))
+        .arg(source)
+        .ended();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let file = stage.join("oclgrind.txt");
+    std::fs::write(&file, &run.stdout).unwrap();
+    file
+}
+
+#[test]
+fn counts_are_those_of_oclgrind() {
+    let Some(intel) = Runtime::intel() else { return };
+    if !clscope_testing::installed("oclgrind") {
+        clscope_testing::skip("oclgrind is not installed", true);
+        return;
+    }
+    let stage = Stage::new(intel);
+    let file = simulated(&stage, &kernels("cl").display().to_string()).display().to_string();
+    let il = kernels("spv").display().to_string();
+    record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
+    let shown = stage.clscope(["mix", "t", "--against", &file, "--format", "json"]).run();
+    let document: Value = serde_json::from_str(&shown.success().stdout).unwrap();
+    let against = &document["against"];
+    assert_eq!((&against["only_counted"], &against["only_simulated"]), (&json!([]), &json!([])));
+    let kernels = against["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), document["kernels"].as_array().unwrap().len());
+    let mut figures = BTreeMap::new();
+    for kernel in kernels {
+        assert_eq!(kernel["not_compared"], Value::Null, "{kernel:#}");
+        for figure in kernel["figures"].as_array().unwrap() {
+            let (name, counted) = (figure["figure"].as_str().unwrap(), &figure["counted"]);
+            let (counted, simulated) =
+                (counted.as_f64().unwrap(), figure["simulated"].as_f64().unwrap());
+            // Two compilers may differ in arithmetic: one takes the first turn of a loop out of it.
+            let most = if name.starts_with("fp ") { 0.01 * simulated } else { 0.0 };
+            assert!((counted - simulated).abs() <= most, "{kernel:#}");
+            *figures.entry(name.to_owned()).or_insert(0) += 1;
+        }
+    }
+    for name in ["global bytes read", "local bytes written", "barriers", "atomics"] {
+        assert!(figures.contains_key(name), "{figures:?}");
+    }
+    assert!(figures.values().sum::<u32>() >= 30, "{figures:?}");
+
+    let text = stage.clscope(["mix", "t", "gemm", "--against", &file]).run().success().stdout;
+    assert!(text.contains("6 of 6 figures agree"), "{text}");
+    let none = stage.clscope(["mix", "t", "--against", &il]).run();
+    assert!(none.stderr.contains("oclgrind --inst-counts"), "{}", none.stderr);
 }

@@ -5,6 +5,7 @@
 
 use clscope_analysis::Trace;
 pub mod document;
+pub mod simulated;
 
 use clscope_analysis::event::Event;
 use clscope_analysis::input::Definitions;

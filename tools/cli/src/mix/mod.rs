@@ -2,14 +2,15 @@
 //! of kernels that were not counted, why. Refuses to estimate.
 #![forbid(unsafe_code)]
 
+mod against;
 mod text;
 
 use crate::args::NameArgs;
 use crate::output::{json, screen};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use clscope_profile::mixes::KernelMix;
 use clscope_profile::mixes::document::Document;
+use clscope_profile::mixes::{KernelMix, simulated};
 use clscope_profile::profile::{Options, Profile};
 use clscope_trace::directory::as_recorded;
 use clscope_trace::pattern;
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 #[command(before_help = "Examples:
   clscope record --mix -- ./app   counts the instructions of each kernel
   clscope mix                     shows them, of the newest trace
-  clscope mix run1 'gemm*'        of some kernels of a trace")]
+  clscope mix run1 'gemm*'        of some kernels of a trace
+  clscope mix --against FILE      beside Oclgrind's (`oclgrind --inst-counts ./app > FILE`)")]
 pub struct Args {
     /// Trace directory [default: the newest of the working directory]
     #[arg(value_name = "TRACE")]
@@ -32,6 +34,10 @@ pub struct Args {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
+    /// Compare with what Oclgrind counted of the same application: what `oclgrind --inst-counts`
+    /// printed
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     #[command(flatten)]
     names: NameArgs,
 }
@@ -84,18 +90,22 @@ pub fn run(args: &Args) -> Result<()> {
         names.dedup();
         bail!("no kernel of the trace is named {name}; there are {}", names.join(", "));
     }
+    let against = args.against.as_deref().map(against::read).transpose()?;
+    let against = against.map(|simulated| simulated::compare(&rows, &simulated));
     match args.format {
         Format::Json => {
             let mut out = json();
             let mut document = Document::of(profile.files().names(), &rows);
             document.display_names = view.display_names();
+            document.against = against;
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
             Ok(out.flush()?)
         }
         Format::Text => {
             let mut out = screen();
-            out.write_all(text::text(&rows).as_bytes())?;
+            let text = against.as_ref().map_or_else(|| text::text(&rows), against::text);
+            out.write_all(text.as_bytes())?;
             Ok(out.flush()?)
         }
     }

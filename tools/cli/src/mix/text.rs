@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const WIDTH: usize = 100;
 
 /// A number with its thousands apart.
-fn number(n: u64) -> String {
+pub fn number(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -1,6 +1,7 @@
 //! The JSON document of `clscope mix`: counted instructions as figures. Refuses to estimate.
 #![forbid(unsafe_code)]
 
+use super::simulated::Comparison;
 use super::{Argument, KernelMix, Loop, Resources};
 use clscope_mix::{Class, Precision, Space};
 use serde::Serialize;
@@ -23,6 +24,10 @@ pub struct Document {
     pub display_names: BTreeMap<String, String>,
     /// Kernels at one geometry on one device, those with the most launches first.
     pub kernels: Vec<Kernel>,
+    /// The same kernels in Oclgrind, where its counts were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub against: Option<Comparison>,
 }
 
 /// A kernel at one geometry on one device. Counts are of all counted launches together.
@@ -150,7 +155,13 @@ impl Document {
     #[must_use]
     pub fn of(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
         let kernels = kernels.iter().map(|k| Kernel::of(k)).collect();
-        Self { schema: SCHEMA.to_owned(), traces, display_names: BTreeMap::new(), kernels }
+        Self {
+            schema: SCHEMA.to_owned(),
+            traces,
+            display_names: BTreeMap::new(),
+            kernels,
+            against: None,
+        }
     }
 }
 

@@ -1,0 +1,83 @@
+//! Counts beside those of Oclgrind: its file, and the text. Refuses to judge which of both is right.
+#![forbid(unsafe_code)]
+
+use super::text::number;
+use crate::output::count;
+use anyhow::{Context, Result};
+use clscope_profile::mixes::simulated::{self, Compared, Comparison, OfKernel, Simulated};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most bytes of such a file: a launch takes about a kilobyte.
+const MOST: u64 = 64 << 20;
+
+/// Reads what Oclgrind printed.
+///
+/// # Errors
+/// If the file cannot be read or holds no counts.
+pub fn read(file: &Path) -> Result<BTreeMap<String, Simulated>> {
+    let attempt = || format!("could not read Oclgrind's counts from {}", file.display());
+    let bytes = clscope_io::input::read(file, MOST).with_context(attempt)?;
+    simulated::read(&String::from_utf8_lossy(&bytes)).with_context(attempt)
+}
+
+/// The comparison as tables, a kernel each.
+pub fn text(of: &Comparison) -> String {
+    let mut out = String::new();
+    for of in &of.kernels {
+        out += &kernel(of);
+    }
+    for (names, whose) in
+        [(&of.only_counted, "of the trace alone"), (&of.only_simulated, "in Oclgrind alone")]
+    {
+        if !names.is_empty() {
+            out += &format!("Kernels {whose}: {}\n", names.join(", "));
+        }
+    }
+    let (agree, all) = of.agreement();
+    out += &match all {
+        0 => "Nothing to compare.\n".to_owned(),
+        _ => format!("{agree} of {} agree.\n", count(all as u64, "figure", "figures")),
+    };
+    out
+}
+
+fn kernel(of: &OfKernel) -> String {
+    let mut out = format!("{}: {}", of.kernel, count(of.launches, "launch", "launches"));
+    if let Some(why) = &of.not_compared {
+        return out + &format!(", not compared: {why}\n");
+    }
+    out += &match of.counted == of.launches {
+        true => ", all counted\n".to_owned(),
+        false => format!(", {} counted: the others are taken to be alike\n", of.counted),
+    };
+    out += &format!("  {:<30}{:>18}{:>18}{:>12}\n", "all launches", "clscope", "Oclgrind", "more");
+    for figure in &of.figures {
+        let counted = match figure.counted.fract() == 0.0 && figure.counted < 9e15 {
+            true => number(figure.counted as u64),
+            false => format!("~{}", number(figure.counted.round() as u64)),
+        };
+        out += &format!(
+            "  {:<30}{counted:>18}{:>18}{:>12}\n",
+            figure.figure,
+            number(figure.simulated),
+            difference(figure)
+        );
+    }
+    if !of.without_bytes.is_empty() {
+        let names = of.without_bytes.join(", ");
+        out += &format!("  Oclgrind counts no bytes of {names}\n");
+    }
+    if of.chosen_groups && !of.figures.iter().all(Compared::agrees) {
+        out += "  Each runtime chose the work-groups: what is done once a group differs\n";
+    }
+    out
+}
+
+fn difference(of: &Compared) -> String {
+    match of.difference() {
+        _ if of.agrees() => "0".to_owned(),
+        Some(share) => format!("{:+.3} %", share * 100.0),
+        None => "-".to_owned(),
+    }
+}
