@@ -208,6 +208,10 @@ fn results(of: &Measured, folder: &Path) -> Result<()> {
             Ok(serde_json::to_writer_pretty(out, part)?)
         })?;
     }
+    write_whole(&folder.join("counted.json"), |out| {
+        let cases = of.results.iter().flat_map(|r| &r.cases);
+        Ok(clscope_microbench::results::write_counted(cases, out)?)
+    })?;
     write(&of.device, &folder.join("device.json"))
 }
 
