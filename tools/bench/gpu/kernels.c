@@ -1,7 +1,8 @@
-// kernels [LAUNCHES=20] [SCALE=1] [GROUP]: kernels of common kinds, each in two sizes, to judge what models predict of them: matrix products,
+// kernels [LAUNCHES=20] [SCALE=1] [GROUP=0] [OPERANDS=random]: kernels of common kinds, each in two sizes, to judge what models predict of them: matrix products,
 // streams, stencils, transposition, reduction, scan, histogram, sparse product, particles, fractals, hashing, sorting steps,
 // in single and double precision. Every kernel is launched LAUNCHES times in a row; sizes grow with SCALE (a CPU wants 0.02).
 // With GROUP, a multiple of 16, only kernels that fit any size of groups are launched, in groups of so many items (16 wide in a plane).
+// Buffers begin with random numbers of [0, 1), or with 0.5 throughout if OPERANDS is `equal`: what operands do to power.
 // Prints the device, and a sum of each result so that nothing is left out. Device: the first GPU, else any.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -27,8 +28,8 @@ static const char *SOURCE =
     "  c[y * n + x] = s; }\n"
     "kernel void axpy(global const float *x, global float *y, global float *z, int n) {\n"
     "  int i = get_global_id(0); y[i] = fma(1.5f, x[i], y[i]); }\n"
-    "kernel void axpy_double(global const double *x, global double *y, global float *z, int n) {\n"
-    "  int i = get_global_id(0); y[i] = fma(1.5, x[i], y[i]); }\n"
+    "kernel void axpy_double(global const double *x, global float *y, global double *z, int n) {\n"
+    "  int i = get_global_id(0); z[i] = fma(1.5, x[i], z[i]); }\n"
     "kernel void triad4(global const float4 *a, global const float4 *b, global float4 *c, int n) {\n"
     "  int i = get_global_id(0); c[i] = fma((float4)(3.0f), b[i], a[i]); }\n"
     "kernel void stencil5(global const float *a, global const float *b, global float *c, int n) {\n"
@@ -128,6 +129,7 @@ int main(int argc, char **argv)
     const int launches = argc > 1 ? atoi(argv[1]) : 20;
     const double scale = argc > 2 ? atof(argv[2]) : 1;
     const size_t group = argc > 3 ? (size_t)atoi(argv[3]) : 0;
+    const int equal = argc > 4 && !strcmp(argv[4], "equal");
     cl_platform_id platforms[16];
     cl_uint count = 0;
     CHECK("clGetPlatformIDs", clGetPlatformIDs(16, platforms, &count));
@@ -155,12 +157,18 @@ int main(int argc, char **argv)
     // As large as the largest kernel needs: 2^26 floats.
     const size_t bytes = (size_t)(4.0 * (1 << 26) * (scale < 1 ? fmax(scale, 0.05) : 1)) & ~(size_t)255;
     cl_mem buffers[3];
+    float *numbers = malloc(bytes);
+    unsigned state = 2463534242u;
+    for (size_t i = 0; i < bytes / sizeof *numbers; i++) {
+        state ^= state << 13, state ^= state >> 17, state ^= state << 5;
+        numbers[i] = equal ? 0.5f : (float)(state >> 8) * 0x1p-24f;
+    }
     for (int i = 0; i < 3; i++) {
         buffers[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &code);
         CHECK("clCreateBuffer", code);
-        float one = 0.5f;
-        CHECK("clEnqueueFillBuffer", clEnqueueFillBuffer(queue, buffers[i], &one, 4, 0, bytes, 0, NULL, NULL));
+        CHECK("clEnqueueWriteBuffer", clEnqueueWriteBuffer(queue, buffers[i], CL_TRUE, 0, bytes, numbers, 0, NULL, NULL));
     }
+    free(numbers);
     for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++) {
         if (group && !KERNELS[k].any) {
             continue;
