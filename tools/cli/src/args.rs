@@ -17,25 +17,35 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What counts as one class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum By {
-    /// The kernel's name
-    #[default]
-    Kernel,
-    /// The kernel and its global size
-    Ndrange,
-    /// The kernel and where in the application it was launched from (`record --call-sites`)
-    CallSite,
-}
+/// Words of an option that stand for the variants of a library's type; libraries know no options.
+macro_rules! choices {
+    ($(#[$about:meta])* $seen:vis enum $name:ident = $of:ty {
+        $($(#[$help:meta])* $variant:ident),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+        $seen enum $name { $($(#[$help])* $variant),* }
 
-impl From<By> for activity::By {
-    fn from(of: By) -> Self {
-        match of {
-            By::Kernel => Self::Kernel,
-            By::Ndrange => Self::Ndrange,
-            By::CallSite => Self::CallSite,
+        impl From<$name> for $of {
+            fn from(of: $name) -> Self {
+                match of { $($name::$variant => Self::$variant),* }
+            }
         }
+    };
+}
+pub(crate) use choices;
+
+choices! {
+    /// What counts as one class.
+    #[derive(Default)]
+    pub enum By = activity::By {
+        /// The kernel's name
+        #[default]
+        Kernel,
+        /// The kernel and its global size
+        Ndrange,
+        /// The kernel and where in the application it was launched from (`record --call-sites`)
+        CallSite,
     }
 }
 
@@ -262,19 +272,20 @@ fn parse_window(text: &str) -> Result<(f64, f64), String> {
         })
 }
 
-/// A family of sensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Family {
-    /// Whatever works: RAPL, hwmon, NVML
-    Auto,
-    /// None
-    Off,
-    /// The processor's energy counters, through powercap, perf or the helper
-    Rapl,
-    /// Sensors of Intel and AMD GPUs
-    Hwmon,
-    /// NVIDIA GPUs
-    Nvml,
+choices! {
+    /// A family of sensors.
+    pub enum Family = sources::Family {
+        /// Whatever works: RAPL, hwmon, NVML
+        Auto,
+        /// None
+        Off,
+        /// The processor's energy counters, through powercap, perf or the helper
+        Rapl,
+        /// Sensors of Intel and AMD GPUs
+        Hwmon,
+        /// NVIDIA GPUs
+        Nvml,
+    }
 }
 
 /// Options about sensors.
@@ -298,15 +309,8 @@ pub struct SensorArgs {
 impl SensorArgs {
     /// As the libraries take them.
     pub fn options(&self) -> sources::Options {
-        let family = |of: &Family| match of {
-            Family::Auto => sources::Family::Auto,
-            Family::Off => sources::Family::Off,
-            Family::Rapl => sources::Family::Rapl,
-            Family::Hwmon => sources::Family::Hwmon,
-            Family::Nvml => sources::Family::Nvml,
-        };
         sources::Options {
-            sensors: self.sensors.iter().map(family).collect(),
+            sensors: self.sensors.iter().map(|of| (*of).into()).collect(),
             gpm: None,
             sysfs_root: self.sysfs_root.clone(),
             replay_sensors: self.replay_sensors.clone(),

@@ -23,6 +23,46 @@ pub fn json() -> Screen<BufWriter<StdoutLock<'static>>> {
     stdout(Form::Json)
 }
 
+/// Shows people what `write` writes.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn show<E>(
+    write: impl FnOnce(&mut Screen<BufWriter<StdoutLock<'static>>>) -> Result<(), E>,
+) -> Result<()>
+where
+    anyhow::Error: From<E>,
+{
+    let mut out = screen();
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Shows people a text.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn show_text(text: &str) -> Result<()> {
+    show(|out| out.write_all(text.as_bytes()))
+}
+
+/// Prints a document as JSON.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn show_json(document: &impl serde::Serialize) -> Result<()> {
+    let mut out = json();
+    serde_json::to_writer_pretty(&mut out, document)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Columns of the terminal that standard output is; without one, as many as there are.
+pub fn terminal_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout())
+        .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
+}
+
 /// Standard output for a file that is piped on: JSON, or bytes as they are.
 pub fn file_to_stdout(is_json: bool) -> Box<dyn Write> {
     if is_json { Box::new(json()) } else { Box::new(BufWriter::new(std::io::stdout().lock())) }
@@ -124,17 +164,6 @@ pub fn write_to(
         Some(path) => write_whole(path, |out| write(out).and_then(|()| Ok(out.flush()?))),
         None if is_json => stdout(&mut json()),
         None => stdout(&mut screen()),
-    }
-}
-
-/// A number with as many digits as people want to read.
-pub fn number(x: f64) -> String {
-    match x.abs() {
-        _ if !x.is_finite() => "?".to_owned(),
-        a if a >= 1000.0 => format!("{x:.0}"),
-        a if a >= 10.0 => format!("{x:.1}"),
-        a if a >= 0.1 || a == 0.0 => format!("{x:.3}"),
-        _ => format!("{x:.3e}"),
     }
 }
 

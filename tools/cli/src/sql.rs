@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use crate::output::{self, count, say};
-use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
 use clscope_export::ExportError;
@@ -15,6 +14,7 @@ use clscope_profile::profile::{Options, Profile};
 use clscope_profile::report::ranks;
 use clscope_query::engine::Answer;
 use clscope_query::{Engine, Form, QueryError, RECIPES, Strict, missing_table, views};
+use clscope_text::table::Table;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -281,7 +281,7 @@ fn text(mut answer: Answer, null: &str, limit: usize) -> Result<()> {
     let mut out = output::screen();
     if let Some(mut table) = table {
         rows.into_iter().for_each(|row| table.row(row));
-        let lines = table.render(crate::report::terminal_width());
+        let lines = table.render(output::terminal_width());
         lines.lines().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     out.flush()?;

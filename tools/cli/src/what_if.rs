@@ -1,15 +1,13 @@
 //! `clscope what-if`: time and joules of a launch that is not the one that was measured. Owns the
-//! options and what is printed; refuses to predict: the models do.
+//! options; refuses to predict: the models do.
 #![forbid(unsafe_code)]
 
 use crate::explain::{FactArgs, Format, is_meant};
 use crate::parameters;
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_io::text::line;
-use clscope_models::Figure;
-use clscope_models::predict::{Change, Prediction, Predictions, SCHEMA, predict};
+use clscope_models::predict::{Change, Predictions, SCHEMA, predict};
 use clscope_profile::profile::Profile;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Options of `clscope what-if`.
@@ -99,51 +97,16 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match args.format {
         Format::Json => {
-            let mut to = crate::output::json();
             let of = Predictions {
                 schema: SCHEMA,
                 display_names: view.display_names(),
                 predictions: out,
             };
-            serde_json::to_writer_pretty(&mut to, &of).context("cannot write the prediction")?;
-            writeln!(to)?;
-            to.flush()?;
+            crate::output::show_json(&of).context("cannot write the prediction")?;
         }
-        Format::Text => {
-            let mut to = crate::output::screen();
-            out.iter().try_for_each(|p| print(p, &mut to))?;
-            to.flush()?;
-        }
-    }
-    Ok(())
-}
-
-fn interval(of: Figure, unit: &str, scale: f64) -> String {
-    let [value, low, high] = [of.value, of.low, of.high].map(|x| x * scale);
-    format!("{value:.4} {unit} ({low:.4} to {high:.4})")
-}
-
-fn print(of: &Prediction, out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{}", line(&of.kernel))?;
-    let (unit, scale) = if of.ns.value < 1e5 { ("us", 1e-3) } else { ("ms", 1e-6) };
-    writeln!(out, "  time    {} measured", interval(of.measured_ns, unit, scale))?;
-    writeln!(
-        out,
-        "          {} predicted, {:.3} times as long",
-        interval(of.ns, unit, scale),
-        of.ns.value / of.measured_ns.value
-    )?;
-    if let Some(joules) = of.measured_joules {
-        writeln!(out, "  joules  {} measured", interval(joules, "mJ", 1e3))?;
-    }
-    if let Some(joules) = of.joules {
-        writeln!(out, "          {} predicted", interval(joules, "mJ", 1e3))?;
-    }
-    for reason in &of.reasons {
-        writeln!(out, "  because {reason}")?;
-    }
-    for missing in &of.missing {
-        writeln!(out, "  not known: {missing}")?;
+        Format::Text => crate::output::show(|to| {
+            out.iter().try_for_each(|p| clscope_text::predict::write(p, to))
+        })?,
     }
     Ok(())
 }

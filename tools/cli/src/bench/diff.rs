@@ -3,11 +3,11 @@
 //! library does.
 #![forbid(unsafe_code)]
 
-use super::diff_render as render;
 use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};
 use clscope_compare::bench::{Diff, MOST_BYTES, Run};
 use clscope_io::input;
+use clscope_text::bench::differences as render;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -4,7 +4,6 @@
 
 mod axes;
 mod diff;
-mod diff_render;
 mod list;
 mod model;
 #[cfg(not(feature = "png"))]
@@ -13,11 +12,10 @@ mod output;
 #[cfg(feature = "png")]
 mod png;
 mod reproduce;
-mod walks;
 #[cfg(not(feature = "png"))]
 use no_png as png;
 
-use crate::output::say;
+use crate::output::{say, show, show_json};
 use anyhow::{Context, Result, bail};
 use axes::Axes;
 use clscope_capture::system;
@@ -27,6 +25,7 @@ use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
 use clscope_microbench::sweep::Axis;
+use clscope_text::bench::results;
 use indicatif::{ProgressBar, ProgressStyle};
 use list::Sizes;
 use std::io::IsTerminal;
@@ -286,7 +285,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return diff::run(of);
     }
     if args.dump_kernel {
-        output::kernels()?;
+        show(results::kernels)?;
         return Ok(ExitCode::SUCCESS);
     }
     if !args.reproduce.is_empty() {
@@ -324,7 +323,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     if args.list_devices {
-        output::devices(&all)?;
+        show(|out| results::devices(out, &all))?;
         return Ok(ExitCode::SUCCESS);
     }
     let device = choose_device(&all, args.device.as_deref())?;
@@ -351,7 +350,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => run::cases(device, &settings, &choice),
     };
     if args.list {
-        output::cases(&device.facts, &chosen)?;
+        show(|out| results::cases(out, &device.facts, &chosen))?;
         return Ok(ExitCode::SUCCESS);
     }
     if chosen.is_empty() {
@@ -367,31 +366,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let results = run::run_cases(device, &settings, &choice, &chosen, &mut progress)
+    let found = run::run_cases(device, &settings, &choice, &chosen, &mut progress)
         .context("cannot use the device")?;
     progress.bar.finish_and_clear();
-    if results.interrupted {
+    if found.interrupted {
         say("interrupted: what was measured until then follows");
     }
     if args.json {
-        output::json(&results)?;
+        show_json(&found).context("cannot write the results")?;
     } else if !args.quiet {
-        output::tables(&results)?;
+        show(|out| results::tables(out, &found))?;
     }
     if let Some(directory) = &args.output {
-        output::write(&results, directory, args.png)?;
+        output::write(&found, directory, args.png)?;
         say(format_args!("results are in {}", directory.display()));
     }
     if args.counters {
-        counted([&results]);
+        counted([&found]);
     }
     let bad =
-        results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();
+        found.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();
     if bad > 0 {
         bail!(
             "{bad} of {} cases gave wrong results or failed; they have no figures",
-            results.cases.len()
+            found.cases.len()
         );
     }
-    Ok(if results.interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    Ok(if found.interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress, choose_device};
-use crate::output::{json, say, screen, write_whole};
+use crate::output::{json, say, show, write_whole};
 use crate::parameters;
 use anyhow::{Context, Result, bail};
 use clscope_io::output::own_directory;
@@ -14,7 +14,7 @@ use clscope_microbench::cl::{Device as Cl, OpenCl, list};
 use clscope_microbench::idle::{self, Watching};
 use clscope_microbench::model::{self, Effort, Measured};
 use clscope_models::Device;
-use clscope_models::idle::States;
+use clscope_text::bench::parameters as text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -160,7 +160,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let path = keep(&measured.device)?;
     if !args.quiet {
         print(&measured.device, args.json)?;
-        accuracy(&measured.energy_errors);
+        if let Some(text) = text::accuracy(&measured.energy_errors) {
+            say(text);
+        }
     }
     say(format_args!("parameters are kept in {}", path.display()));
     if args.model.check {
@@ -215,110 +217,13 @@ fn results(of: &Measured, folder: &Path) -> Result<()> {
     write(&of.device, &folder.join("device.json"))
 }
 
-/// Mean error of the energy model on what was left out of its fit.
-fn accuracy(errors: &[f64]) {
-    if errors.is_empty() {
-        return;
-    }
-    let mut sizes: Vec<f64> = errors.iter().map(|e| e.abs() * 100.0).collect();
-    sizes.sort_by(f64::total_cmp);
-    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
-    let at = |q: f64| sizes[((sizes.len() - 1) as f64 * q).round() as usize];
-    say(format_args!(
-        "energy model on {} kernels, each left out of its fit: mean error {mean:.1} %, median {:.1} %, 90th percentile {:.1} %",
-        sizes.len(),
-        at(0.5),
-        at(0.9)
-    ));
-}
-
-fn states(of: &States, out: &mut impl Write) -> Result<()> {
-    for (n, s) in of.states.iter().enumerate() {
-        let hold =
-            s.hold_s.map_or_else(|| "until watching ended".to_owned(), |t| format!("for {t:.1} s"));
-        let clock = s.clock_mhz.map_or_else(String::new, |c| format!(" at {c:.0} MHz"));
-        writeln!(
-            out,
-            "  state {n}{:19}{:.1} W ({:.1} to {:.1}){clock} {hold}",
-            "", s.watts, s.low, s.high
-        )?;
-    }
-    Ok(())
-}
-
 fn print(device: &Device, as_json: bool) -> Result<()> {
-    if as_json {
-        let mut out = json();
-        out.write_all(device.text().context("cannot write the parameters")?.as_bytes())?;
-        return Ok(out.flush()?);
+    if !as_json {
+        return show(|out| text::parameters(out, device));
     }
-    let mut out = screen();
-    writeln!(
-        out,
-        "{} | {} | driver {} | measured {}{}",
-        device.name,
-        device.platform,
-        device.driver,
-        device.date,
-        if device.quick { " (quick)" } else { "" }
-    )?;
-    writeln!(out, "power: {}", device.power_source)?;
-    for (name, p) in &device.parameters {
-        let (value, low, high) = (short(p.value), short(p.low), short(p.high));
-        writeln!(out, "  {name:26} {value:>9} {:8} ({low} to {high})  {}", p.unit, p.source)?;
-    }
-    for link in &device.links {
-        let parts: Vec<String> = link
-            .segments
-            .iter()
-            .map(|s| {
-                let from = if s.from_bytes > 0.0 {
-                    format!("from {} B: ", s.from_bytes)
-                } else {
-                    String::new()
-                };
-                let us = s.latency_ns * 1e-3;
-                format!("{from}{us:.1} us + size / {:.2} GB/s", s.gigabytes_per_second)
-            })
-            .collect();
-        writeln!(
-            out,
-            "  {:26} {} (errors of {:.0} %)",
-            format!("{} {}", link.memory, link.direction),
-            parts.join("; "),
-            link.misfit * 100.0
-        )?;
-    }
-    if let Some(of) = &device.idle {
-        states(of, &mut out)?;
-    }
-    if let Some(energy) = &device.energy {
-        writeln!(
-            out,
-            "  energy: floor {:.1} W, errors of {:.1} % on kernels that are not in the fit",
-            energy.floor_watts,
-            energy.error * 100.0
-        )?;
-        for (term, unit) in clscope_models::energy::TERMS {
-            if let Some(t) = energy.terms.get(term) {
-                let [j, low, high] = [t.joules, t.low, t.high].map(|x| x * 1e12);
-                writeln!(out, "    {term:24} {j:.3} pJ ({low:.3} to {high:.3}) of {unit}")?;
-            }
-        }
-    }
-    for (name, why) in &device.absent {
-        writeln!(out, "  {name:26} absent: {why}")?;
-    }
+    let mut out = json();
+    out.write_all(device.text().context("cannot write the parameters")?.as_bytes())?;
     Ok(out.flush()?)
-}
-
-fn short(value: f64) -> String {
-    match value.abs() {
-        a if a >= 1e7 => format!("{value:.3e}"),
-        a if a >= 1000.0 => format!("{value:.0}"),
-        a if a >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 /// Runs `bench idle`: watches the device and keeps its states with its other parameters.
@@ -342,10 +247,10 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     let found = idle::watch(&device, watching, &|| progress.stop.load(Ordering::Relaxed));
     let (found, source) = found
         .with_context(|| format!("cannot tell the idle states of {}", line(&device.facts.name)))?;
-    let mut out = screen();
-    writeln!(out, "{} | power: {source}", device.facts.name)?;
-    states(&found, &mut out)?;
-    out.flush()?;
+    show(|out| {
+        writeln!(out, "{} | power: {source}", device.facts.name)?;
+        text::states(out, &found)
+    })?;
     let mut parameters = kept.unwrap_or_else(|| Device {
         power_source: source.clone(),
         ..model::unmeasured(&device.facts, &today())

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress, choose_device, counted, output, png, settings};
-use crate::output::{json, say, write_whole};
+use crate::output::{say, show, show_json, write_whole};
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_microbench::cl::{Device, OpenCl, list as devices};
 use clscope_microbench::plot;
@@ -14,13 +14,12 @@ use clscope_microbench::reproduce::{
 use clscope_microbench::results::{CaseResult, Results};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::sweep::Along;
+use clscope_text::bench::experiments;
 use clscope_trace::pattern;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-mod render;
 
 /// Seconds for `all` where the user names none.
 const BUDGET: f64 = 1200.0;
@@ -227,20 +226,20 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         if args.json {
             bail!("the list of experiments is text: --json is for what was measured");
         }
-        render::list()?;
+        show(experiments::list)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let experiments = named(names)?;
+    let named = named(names)?;
     if args.png {
         png::Renderer::new()?;
     }
-    let alone = experiments.len() == 1;
+    let alone = named.len() == 1;
     let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
     for along in asked {
         let has =
             |e: &&Experiment| e.parts().iter().any(|p| p.along.iter().any(|a| a.0 == along.axis));
-        if !experiments.iter().any(has) {
-            let names: Vec<&str> = experiments.iter().take(4).map(|e| e.name).collect();
+        if !named.iter().any(has) {
+            let names: Vec<&str> = named.iter().take(4).map(|e| e.name).collect();
             bail!(
                 "--sweep {}: no experiment of {} is along this axis; `clscope bench --reproduce list` has the axes of each, and a case by itself takes any of its own",
                 along.axis.name(),
@@ -269,12 +268,12 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         experiments: Vec::new(),
         interrupted: false,
     };
-    for (number, of) in experiments.iter().copied().enumerate() {
+    for (number, of) in named.iter().copied().enumerate() {
         if progress.stop() {
             out.interrupted = true;
             break;
         }
-        let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
+        let left = named[number..].iter().filter(|e| !e.parts().is_empty()).count();
         let report = bench.experiment(of, end, left, &mut progress, alone)?;
         if args.counters && number == 0 {
             // The first tells for all: it is the device's.
@@ -282,7 +281,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         }
         bench.forget();
         if !args.json {
-            progress.bar.suspend(|| render::report(&report, &out.device))?;
+            progress.bar.suspend(|| show(|to| experiments::report(to, &report, &out.device)))?;
         }
         out.experiments.push(report);
         out.interrupted |= progress.stop();
@@ -298,23 +297,20 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
             break;
         }
         let left = short.len() - done;
-        let report = bench.experiment(experiments[number], end, left, &mut progress, alone)?;
+        let report = bench.experiment(named[number], end, left, &mut progress, alone)?;
         bench.forget();
         out.interrupted |= progress.stop();
         if !args.json && report.state != State::CutShort {
-            progress.bar.suspend(|| render::report(&report, &out.device))?;
+            progress.bar.suspend(|| show(|to| experiments::report(to, &report, &out.device)))?;
         }
         out.experiments[number] = report;
         written(&out, args, alone)?;
     }
     progress.bar.finish_and_clear();
     if args.json {
-        let mut to = json();
-        serde_json::to_writer_pretty(&mut to, &out).context("cannot write the results")?;
-        writeln!(to)?;
-        to.flush()?;
+        show_json(&out).context("cannot write the results")?;
     } else if !alone {
-        render::summary(&out, begin.elapsed())?;
+        show(|to| experiments::summary(to, &out, begin.elapsed()))?;
     }
     if let Some(directory) = &args.output {
         say(format_args!("results are in {}", directory.display()));

@@ -3,8 +3,6 @@
 //! to judge: the library does.
 #![forbid(unsafe_code)]
 
-mod text;
-
 use crate::args::NameArgs;
 use crate::output::{self, say};
 use crate::record::{self, Ran, end_alike};
@@ -202,7 +200,7 @@ fn write(mut out: &mut dyn Write, args: &Args, document: &Document) -> Result<()
             serde_json::to_writer_pretty(&mut out, document)?;
             out.write_all(b"\n")?;
         }
-        Format::Text => out.write_all(text::render(document).as_bytes())?,
+        Format::Text => out.write_all(clscope_text::check::render(document).as_bytes())?,
     }
     Ok(())
 }

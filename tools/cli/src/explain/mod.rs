@@ -2,17 +2,16 @@
 //! options and the choice of format; refuses to compute: statements come from the models.
 #![forbid(unsafe_code)]
 
-mod text;
-
 use crate::args::{By, EnergyArgs, NameArgs};
+use crate::output;
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_models::explain::{self, Explained, Explanation, Options};
 use clscope_models::facts::{self, OnDevice};
 use clscope_profile::profile::{self, Profile, View};
+use clscope_text::explain as text;
 use clscope_trace::pattern;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Options of `clscope explain`.
@@ -161,16 +160,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match args.format {
         Format::Json => {
-            let mut out = crate::output::json();
-            serde_json::to_writer_pretty(&mut out, &explanation)
-                .context("could not write the explanation")?;
-            writeln!(out)?;
-            out.flush()?;
+            output::show_json(&explanation).context("could not write the explanation")?;
         }
         Format::Text => {
-            let mut out = crate::output::screen();
-            out.write_all(text::render(&explanation, args.kernel.is_some()).as_bytes())?;
-            out.flush()?;
+            output::show_text(&text::render(&explanation, args.kernel.is_some()))?;
         }
     }
     crate::report::warn(&view.times().issues);

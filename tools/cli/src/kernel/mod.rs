@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod metering;
-mod text;
 pub mod worker;
 
 use crate::args::NameArgs;
@@ -25,7 +24,6 @@ use clscope_launch::supervise::{self, News, Outcome};
 use clscope_launch::{Capture, Wanted};
 use clscope_microbench::cl::Device;
 use clscope_trace::values;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -395,19 +393,11 @@ fn is_bad(document: &Document, fail_over: Option<f64>) -> bool {
 
 fn write(args: &Args, document: &Document) -> Result<()> {
     match args.format {
-        Format::Json => {
-            let mut out = output::json();
-            serde_json::to_writer_pretty(&mut out, document)?;
-            out.write_all(b"\n")?;
-            out.flush()?;
-        }
+        Format::Json => output::show_json(document),
         Format::Text => {
-            let mut out = output::screen();
-            out.write_all(text::render(document, args.names.form(false)).as_bytes())?;
-            out.flush()?;
+            output::show_text(&clscope_text::kernel::render(document, args.names.form(false)))
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

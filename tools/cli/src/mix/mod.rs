@@ -2,20 +2,18 @@
 //! of kernels that were not counted, why. Refuses to estimate.
 #![forbid(unsafe_code)]
 
-mod against;
-mod text;
-
 use crate::args::NameArgs;
-use crate::output::{json, screen};
-use anyhow::{Result, bail};
+use crate::output;
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_profile::mixes::document::Document;
 use clscope_profile::mixes::{KernelMix, simulated};
 use clscope_profile::profile::{Options, Profile};
+use clscope_text as text;
 use clscope_trace::directory::as_recorded;
 use clscope_trace::pattern;
-use std::io::Write;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Options of `clscope mix`.
 #[derive(Debug, clap::Args)]
@@ -65,6 +63,16 @@ fn split(args: &Args) -> (Vec<PathBuf>, Option<String>) {
     }
 }
 
+/// Most bytes of a file of Oclgrind's: a launch takes about a kilobyte.
+const MOST: u64 = 64 << 20;
+
+/// Reads what Oclgrind printed.
+fn read(file: &Path) -> Result<BTreeMap<String, simulated::Simulated>> {
+    let attempt = || format!("could not read Oclgrind's counts from {}", file.display());
+    let bytes = clscope_io::input::read(file, MOST).with_context(attempt)?;
+    simulated::read(&String::from_utf8_lossy(&bytes)).with_context(attempt)
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -90,23 +98,19 @@ pub fn run(args: &Args) -> Result<()> {
         names.dedup();
         bail!("no kernel of the trace is named {name}; there are {}", names.join(", "));
     }
-    let against = args.against.as_deref().map(against::read).transpose()?;
+    let against = args.against.as_deref().map(read).transpose()?;
     let against = against.map(|simulated| simulated::compare(&rows, &simulated));
     match args.format {
         Format::Json => {
-            let mut out = json();
             let mut document = Document::of(profile.files().names(), &rows);
             document.display_names = view.display_names();
             document.against = against;
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            writeln!(out)?;
-            Ok(out.flush()?)
+            output::show_json(&document)
         }
         Format::Text => {
-            let mut out = screen();
-            let text = against.as_ref().map_or_else(|| text::text(&rows), against::text);
-            out.write_all(text.as_bytes())?;
-            Ok(out.flush()?)
+            let text =
+                against.as_ref().map_or_else(|| text::mix::text(&rows), text::simulated::text);
+            output::show_text(&text)
         }
     }
 }

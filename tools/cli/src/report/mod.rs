@@ -3,24 +3,18 @@
 //! figures come from the analysis.
 #![forbid(unsafe_code)]
 
-mod counters;
-pub mod energy;
-mod places;
-pub mod table;
-mod text;
-
-use crate::args::{By, EnergyArgs, NameArgs};
+use crate::args::{By, EnergyArgs, NameArgs, choices};
+use crate::output::terminal_width;
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use clscope_export::{page, rows};
+use clscope_export::page;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 pub use clscope_profile::report::Finding;
-use clscope_profile::report::data::{Commands, Function};
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_profile::report::{Report, correct};
-use clscope_trace::pattern;
+use clscope_text::report::{self, Shown};
 use clscope_trace::settings::RANKS;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -148,133 +142,61 @@ fn page_size(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// Part of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Section {
-    /// Kernels by device time.
-    Kernels,
-    /// Joules per kernel.
-    Energy,
-    /// Hardware counters per kernel.
-    Counters,
-    /// Transfers and other commands.
-    Transfers,
-    /// Command queues.
-    Queues,
-    /// Why devices were idle.
-    Idle,
-    /// What the host waited for.
-    Waits,
-    /// API functions by host time.
-    Functions,
-}
-
-impl From<Section> for rows::Section {
-    fn from(of: Section) -> Self {
-        match of {
-            Section::Kernels => Self::Kernels,
-            Section::Energy => Self::Energy,
-            Section::Counters => Self::Counters,
-            Section::Transfers => Self::Transfers,
-            Section::Queues => Self::Queues,
-            Section::Idle => Self::Idle,
-            Section::Waits => Self::Waits,
-            Section::Functions => Self::Functions,
-        }
+choices! {
+    /// Part of the report.
+    pub enum Section = report::Section {
+        /// Kernels by device time.
+        Kernels,
+        /// Joules per kernel.
+        Energy,
+        /// Hardware counters per kernel.
+        Counters,
+        /// Transfers and other commands.
+        Transfers,
+        /// Command queues.
+        Queues,
+        /// Why devices were idle.
+        Idle,
+        /// What the host waited for.
+        Waits,
+        /// API functions by host time.
+        Functions,
     }
 }
 
-/// Order of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Total time.
-    Total,
-    /// Number of launches or calls.
-    Count,
-    /// Mean time.
-    Mean,
-    /// Longest time.
-    Max,
-    /// Name.
-    Name,
-}
-
-/// What of a report is shown.
-struct Shown {
-    sections: Vec<Section>,
-    most: usize,
-    /// The user asked for a limit.
-    limited: bool,
-    pattern: Option<String>,
-    /// Readable names of kernels: any of a kernel's names is meant.
-    names: Rc<Names>,
-    /// Counters asked for by name.
-    counters: Vec<String>,
-    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a
-    /// file whole.
-    width: usize,
-}
-
-impl Shown {
-    fn of(args: &Args, names: &Rc<Names>) -> Self {
-        let all = || Section::value_variants().to_vec();
-        let sections = match (args.section.is_empty(), args.format) {
-            (false, _) => args.section.clone(),
-            // Ranks and hosts are a section of their own.
-            (true, Format::Csv) if args.by.places().is_some() => Vec::new(),
-            (true, Format::Csv) => vec![Section::Kernels],
-            (true, _) => all(),
-        };
-        Self {
-            sections,
-            most: args.limit.unwrap_or(15),
-            limited: args.limit.is_some(),
-            pattern: args.name.clone(),
-            names: Rc::clone(names),
-            counters: args.counters.clone(),
-            width: terminal_width(),
-        }
-    }
-
-    /// How many of `n` rows are shown.
-    fn limit(&self, n: usize) -> usize {
-        if self.most == 0 { n } else { n.min(self.most) }
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        let is_meant = |p: &str| self.names.any(name, |name| pattern::is_meant(p, name));
-        self.pattern.as_deref().is_none_or(is_meant)
+choices! {
+    /// Order of rows.
+    pub enum Sort = report::Sort {
+        /// Total time.
+        Total,
+        /// Number of launches or calls.
+        Count,
+        /// Mean time.
+        Mean,
+        /// Longest time.
+        Max,
+        /// Name.
+        Name,
     }
 }
 
-pub fn terminal_width() -> usize {
-    terminal_size::terminal_size_of(std::io::stdout())
-        .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
-}
-
-fn sort(report: &mut Report, by: Sort) {
-    fn mean(m: Option<f64>) -> f64 {
-        m.unwrap_or(-1.0)
-    }
-    let commands = |a: &Commands, b: &Commands| match by {
-        Sort::Total => b.total().total_cmp(&a.total()),
-        Sort::Count => b.count.cmp(&a.count),
-        Sort::Mean => b.mean().total_cmp(&a.mean()),
-        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
-        Sort::Name => a.name.cmp(&b.name),
+fn shown(args: &Args, names: &Rc<Names>) -> Shown {
+    let sections = match (args.section.is_empty(), args.format) {
+        (false, _) => args.section.iter().map(|of| (*of).into()).collect(),
+        // Ranks and hosts are a section of their own.
+        (true, Format::Csv) if args.by.places().is_some() => Vec::new(),
+        (true, Format::Csv) => vec![report::Section::Kernels],
+        (true, _) => report::Section::ALL.to_vec(),
     };
-    let functions = |a: &Function, b: &Function| match by {
-        Sort::Total => b.time_ns.total.cmp(&a.time_ns.total),
-        Sort::Count => b.calls.cmp(&a.calls),
-        Sort::Mean => mean(b.time_ns.mean).total_cmp(&mean(a.time_ns.mean)),
-        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
-        Sort::Name => a.name.cmp(&b.name),
-    };
-    // The sorts are stable, and the lists come by total and name.
-    report.kernels.sort_by(commands);
-    report.transfers.sort_by(commands);
-    report.other_commands.sort_by(commands);
-    report.functions.sort_by(functions);
+    Shown {
+        sections,
+        most: args.limit.unwrap_or(15),
+        limited: args.limit.is_some(),
+        pattern: args.name.clone(),
+        names: Rc::clone(names),
+        counters: args.counters.clone(),
+        width: terminal_width(),
+    }
 }
 
 /// Runs the command.
@@ -305,7 +227,7 @@ pub fn run(args: &Args) -> Result<()> {
     if report.duration_ns.is_none() && refuse_unreadable(&report.issues) {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
-    sort(&mut report, args.sort);
+    report::sort(&mut report, args.sort.into());
     report.energy = Some(view.energy()?.clone());
     if let Some(by) = args.by.places() {
         let energy = report.energy.as_ref();
@@ -322,7 +244,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     report.counters = view.counters()?.cloned();
     let sites = view.sites();
-    let shown = Shown::of(args, view.names());
+    let shown = shown(args, view.names());
     if !report.kernels.is_empty() || !report.functions.is_empty() {
         let names =
             report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
@@ -344,7 +266,7 @@ pub fn run(args: &Args) -> Result<()> {
                 false => Vec::new(),
             };
             let options = page::Options { title: args.title.clone(), most, explained };
-            narrow(&mut report, &shown);
+            report::narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)
         }
         format => print(&mut report, &shown, format, out),
@@ -398,29 +320,17 @@ fn print(
     mut out: &mut dyn Write,
 ) -> Result<()> {
     match format {
-        Format::Table => out.write_all(text::render(report, shown).as_bytes())?,
+        Format::Table => out.write_all(report::render(report, shown).as_bytes())?,
         Format::Json => {
-            narrow(report, shown);
+            report::narrow(report, shown);
             serde_json::to_writer_pretty(&mut out, report)?;
             out.write_all(b"\n")?;
         }
-        Format::Csv => csv(report, shown, &mut out)?,
+        Format::Csv => report::csv(report, shown, &mut out)?,
         // It needs more than the report, and is written by the caller.
         Format::Html => {}
     }
     Ok(())
-}
-
-fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<()> {
-    let places = report.places.as_ref().map(|_| rows::Section::Places);
-    let sections = shown.sections.iter().map(|s| (*s).into());
-    let sections: Vec<rows::Section> = places.into_iter().chain(sections).collect();
-    let selection = rows::Selection {
-        sections: &sections,
-        limit: (shown.limited && shown.most > 0).then_some(shown.most),
-        matches: &|name| shown.matches(name),
-    };
-    Ok(rows::write(report, &selection, out)?)
 }
 
 /// Whether a trace of which nothing came out is damaged, which is an error and no empty result;
@@ -431,16 +341,6 @@ pub fn refuse_unreadable(issues: &[Finding]) -> bool {
         warn(issues);
     }
     damaged
-}
-
-/// Applies the user's filters to what JSON gives.
-fn narrow(report: &mut Report, shown: &Shown) {
-    report.kernels.retain(|k| shown.matches(&k.name));
-    report.functions.retain(|f| shown.matches(&f.name));
-    if shown.limited {
-        report.kernels.truncate(shown.limit(report.kernels.len()));
-        report.functions.truncate(shown.limit(report.functions.len()));
-    }
 }
 
 /// Reports on stderr what is wrong, worst first; what many processes share is reported once.
@@ -469,6 +369,3 @@ pub fn warn(issues: &[Finding]) {
         ));
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,8 +2,6 @@
 //! habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a file.
 #![forbid(unsafe_code)]
 
-mod text;
-
 use crate::args::{EnergyArgs, FloorArg};
 use crate::output::{self, say};
 use crate::record::{self, Ran, end_alike};
@@ -208,7 +206,7 @@ fn write(args: &Args, mut figures: Repeated) -> Result<()> {
                 row.name = names.shown(&row.name, form).to_owned();
             }
             figures.next = figures.next.map(|next| names.in_text(&next, form));
-            text::render(&figures, most)
+            clscope_text::stat::render(&figures, most, output::terminal_width())
         }
         Format::Json => {
             figures.display_names = names.display();

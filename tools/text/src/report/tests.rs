@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::*;
-use crate::parameters::ParameterArgs;
 use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
 use clscope_profile::energy::activity::{self, Grouping};
+use clscope_profile::report::correct;
 use clscope_profile::sites::Sites;
 use clscope_trace::Untimed;
 use clscope_trace::record::CommandKind;
@@ -63,26 +63,16 @@ fn report(bytes: &ProcessBytes) -> Report {
     )
 }
 
-fn shown(format: Format) -> Shown {
-    let args = Args {
-        traces: vec![],
-        format,
-        output: None,
-        title: None,
-        max_size: 16 << 20,
-        section: vec![],
-        sort: Sort::Total,
-        limit: None,
-        name: None,
-        counters: vec![],
-        by: Rows::Kernel,
-        names: NameArgs::default(),
-        parameters: ParameterArgs { parameters: None, force: false },
-        correct_bias: false,
-        counter_device: None,
-        energy: Default::default(),
-    };
-    Shown { width: 100, ..Shown::of(&args, &Default::default()) }
+fn shown() -> Shown {
+    Shown {
+        sections: Section::ALL.to_vec(),
+        most: 15,
+        limited: false,
+        pattern: None,
+        names: Rc::default(),
+        counters: Vec::new(),
+        width: 100,
+    }
 }
 
 #[track_caller]
@@ -94,7 +84,7 @@ fn golden(name: &str, text: &str) {
 #[test]
 fn the_text_is_as_committed_and_fits_100_columns() {
     let report = report(&sample());
-    let text = text::render(&report, &shown(Format::Table));
+    let text = text::render(&report, &shown());
     golden("report.txt", &text);
     assert!(text.lines().all(|l| l.chars().count() <= 100));
     let findings: Vec<String> = report
@@ -108,9 +98,7 @@ fn the_text_is_as_committed_and_fits_100_columns() {
 #[test]
 fn csv_is_as_committed() {
     let mut out = Vec::new();
-    let mut all = shown(Format::Csv);
-    all.sections = Section::value_variants().to_vec();
-    csv(&report(&sample()), &all, &mut out).unwrap();
+    csv(&report(&sample()), &shown(), &mut out).unwrap();
     golden("report.csv", std::str::from_utf8(&out).unwrap());
 }
 
@@ -146,7 +134,7 @@ fn rows_are_sorted_and_filtered_as_asked() {
     let only = Shown {
         sections: vec![Section::Kernels, Section::Functions],
         pattern: Some("mat*".into()),
-        ..shown(Format::Table)
+        ..shown()
     };
     let text = text::render(&r, &only);
     assert!(text.contains("matmul") && !text.contains("reduce") && !text.contains("clFinish"));
@@ -155,11 +143,11 @@ fn rows_are_sorted_and_filtered_as_asked() {
 #[test]
 fn what_is_missing_is_said_above_the_figures() {
     let whole = sampled();
-    let text = text::render(&report(&whole), &shown(Format::Table));
+    let text = text::render(&report(&whole), &shown());
     assert!(text.contains("counts are exact") && !text.contains("records are missing"), "{text}");
     let mut cut = whole;
     cut.segment.truncate(cut.segment.len() - 100);
-    let text = text::render(&report(&cut), &shown(Format::Table));
+    let text = text::render(&report(&cut), &shown());
     assert!(
         !text.contains("counts are exact")
             && text.contains("records are missing: counts and totals are of what is there"),
@@ -177,7 +165,7 @@ fn what_was_not_timed_took_no_0_ns() {
         .untimed(20_000, 1, Untimed::QueueReleased)
         .untimed(20_000, 2, Untimed::QueueReleased);
     p.exit(50_000, 0);
-    let text = text::render(&report(&p.build()), &shown(Format::Table));
+    let text = text::render(&report(&p.build()), &shown());
     for wanted in
         ["Kernels by device time: 1 launch, none timed\n", "Transfers: 4.00KiB, none timed\n"]
     {
@@ -200,7 +188,7 @@ fn an_empty_trace_says_why_it_has_no_spans() {
     assert!(
         r.issues.iter().any(|i| i.code == "no-device-spans" && i.text.contains("no OpenCL call"))
     );
-    let text = text::render(&r, &shown(Format::Table));
+    let text = text::render(&r, &shown());
     assert!(text.starts_with("clscope report of app.clscope\n  command"), "{text}");
 }
 
@@ -249,7 +237,7 @@ fn sampled() -> ProcessBytes {
 #[test]
 fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
     let report = report(&sampled());
-    let text = text::render(&report, &shown(Format::Table));
+    let text = text::render(&report, &shown());
     golden("sampled.txt", &text);
     let json = serde_json::to_value(&report).unwrap();
     let matmul = &json["kernels"][0];
@@ -323,9 +311,9 @@ fn samples_of_a_cpu_are_warned_of() {
     let device = &report.devices[0];
     assert!(device.busy_ns.is_none() && device.busy_estimate_ns.is_none(), "{device:?}");
     assert!(device.busy_absent.as_ref().is_some_and(|why| why.contains("out-of-order")));
-    let shown_text = text::render(&report, &shown(Format::Table));
+    let shown_text = text::render(&report, &shown());
     assert!(shown_text.contains("busy time is not known: an out-of-order queue"), "{shown_text}");
-    assert!(text::render(&report, &shown(Format::Table)).contains("few of them decide"));
+    assert!(text::render(&report, &shown()).contains("few of them decide"));
 }
 
 #[test]
@@ -352,7 +340,7 @@ fn the_bias_is_taken_off_every_figure_of_kernels_when_asked() {
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     let whole = less.totals.kernel_estimate_ns.as_ref().unwrap().value;
     assert!((whole - less.kernels.iter().map(|k| k.total()).sum::<f64>()).abs() <= 1.0);
-    let text = text::render(&less, &shown(Format::Table));
+    let text = text::render(&less, &shown());
     assert!(
         text.contains("span bias 1.90us +-100ns was taken off")
             && !text.contains("without the span bias"),
@@ -409,9 +397,9 @@ fn waits_name_what_ran_meanwhile() {
         near(long.ns, 20_000) && near(short.ns, 5_000) && near(wait.nothing_ns.unwrap(), 55_000),
         "{wait:?}"
     );
-    let text = text::render(&r, &shown(Format::Table));
+    let text = text::render(&r, &shown());
     assert!(text.contains("clFinish: matmul 25.0%, reduce 6.2%, nothing timed 68.8%"), "{text}");
     let mut rows = Vec::new();
-    csv(&r, &Shown { sections: vec![Section::Waits], ..shown(Format::Csv) }, &mut rows).unwrap();
+    csv(&r, &Shown { sections: vec![Section::Waits], ..shown() }, &mut rows).unwrap();
     assert!(String::from_utf8(rows).unwrap().contains("waits,clFinish,2,80000,matmul,"));
 }

@@ -2,15 +2,15 @@
 //! terminal's state, which it gives back however it ends; refuses to compute figures.
 #![forbid(unsafe_code)]
 
-use super::Args;
-use super::draw::{Look, Picture, draw};
-use super::state::{Action, Choices, History, sorted};
-use super::target::Target;
-use super::whole::Asked;
-use crate::args::EnergyArgs;
-use anyhow::{Context, Result};
+use crate::Options;
+use crate::draw::{Look, Picture, draw};
+use crate::error::{Attempt, TopError};
+use crate::state::{Action, Choices, History, sorted};
+use crate::target::Target;
+use crate::whole::Asked;
 use clscope_capture::control::ControlCommand;
 use clscope_capture::system::interrupt_flag;
+use clscope_io::text::{chain, count};
 use clscope_live::document::Document;
 use clscope_live::follow::Follower;
 use ratatui::DefaultTerminal;
@@ -32,13 +32,13 @@ const NAMES: u32 = 1_000;
 ///
 /// # Errors
 /// If the trace or the terminal fails. The terminal is as it was before.
-pub fn show(target: &mut Target, args: &Args) -> Result<()> {
-    let ended = interrupt_flag().context("cannot take note of signals")?;
+pub fn show(target: &mut Target, options: &Options<'_>) -> Result<(), TopError> {
+    let ended = interrupt_flag().attempt("cannot take note of signals")?;
     // Errors of a wrong name are told before the screen is taken.
     let follower = target.follower()?;
-    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let result = Screen::new(args).run(&mut terminal, target, follower, ended);
-    ratatui::try_restore().context("cannot give the terminal back")?;
+    let mut terminal = ratatui::try_init().attempt("cannot draw on this terminal")?;
+    let result = Screen::new(options).run(&mut terminal, target, follower, ended);
+    ratatui::try_restore().attempt("cannot give the terminal back")?;
     result
 }
 
@@ -68,10 +68,8 @@ fn look() -> Look {
     Look { colour, unicode: locale.contains("utf-8") || locale.contains("utf8") }
 }
 
-struct Screen {
-    interval: Duration,
-    /// How joules are attributed.
-    energy: EnergyArgs,
+struct Screen<'a> {
+    options: &'a Options<'a>,
     choices: Choices,
     history: History,
     /// The newest document, and the one shown, which differ on a frozen screen.
@@ -84,12 +82,11 @@ struct Screen {
     changed: bool,
 }
 
-impl Screen {
-    fn new(args: &Args) -> Self {
+impl<'a> Screen<'a> {
+    fn new(options: &'a Options<'a>) -> Self {
         Self {
-            interval: args.interval,
-            energy: args.energy.clone(),
-            choices: Choices::new(args.sort),
+            options,
+            choices: Choices::new(options.sort),
             history: History::default(),
             newest: None,
             frozen: None,
@@ -106,11 +103,11 @@ impl Screen {
         target: &mut Target,
         mut follower: Option<Follower>,
         ended: &AtomicBool,
-    ) -> Result<()> {
+    ) -> Result<(), TopError> {
         let mut next = Instant::now();
         loop {
             if Instant::now() >= next {
-                next = Instant::now() + self.interval;
+                next = Instant::now() + self.options.interval;
                 if follower.is_none() {
                     follower = target.follower()?;
                 }
@@ -124,8 +121,8 @@ impl Screen {
             }
             // Not at once: without time to wait keys are not looked for.
             let wait = next.saturating_duration_since(Instant::now()).clamp(BLINK, LOOK);
-            if event::poll(wait).context("cannot read keys")?
-                && self.take(event::read().context("cannot read keys")?, target) == Action::Leave
+            if event::poll(wait).attempt("cannot read keys")?
+                && self.take(event::read().attempt("cannot read keys")?, target) == Action::Leave
             {
                 return Ok(());
             }
@@ -135,11 +132,12 @@ impl Screen {
         }
     }
 
-    fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<()> {
+    fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<(), TopError> {
         let mut document = follower.poll(&|stem| target.state(stem))?;
         if self.asked.is_none() && document.lacks_the_whole() {
             self.asked = Some(
-                Asked::of(&target.path, self.energy.options()).context("cannot start a thread")?,
+                Asked::of(&target.path, self.options.energy.clone())
+                    .attempt("cannot start a thread")?,
             );
         }
         if let Some(asked) = &mut self.asked {
@@ -151,7 +149,7 @@ impl Screen {
         Ok(())
     }
 
-    fn draw(&mut self, terminal: &mut DefaultTerminal, target: &Target) -> Result<()> {
+    fn draw(&mut self, terminal: &mut DefaultTerminal, target: &Target) -> Result<(), TopError> {
         if self.choices.frozen && self.frozen.is_none() {
             self.frozen.clone_from(&self.newest);
         } else if !self.choices.frozen {
@@ -175,7 +173,7 @@ impl Screen {
             look: look(),
             message: &self.message,
         };
-        terminal.draw(|frame| draw(frame, &picture)).context("cannot draw")?;
+        terminal.draw(|frame| draw(frame, &picture)).attempt("cannot draw")?;
         Ok(())
     }
 
@@ -208,11 +206,10 @@ impl Screen {
         });
         match toggled {
             Ok((0, _)) => "no process runs: there is nothing to record".to_owned(),
-            Ok((n, word)) => format!(
-                "recording {word} in {}",
-                crate::output::count(n as u64, "process", "processes")
-            ),
-            Err(error) => format!("{error:#}"),
+            Ok((n, word)) => {
+                format!("recording {word} in {}", count(n as u64, "process", "processes"))
+            }
+            Err(error) => chain(&error),
         }
     }
 
@@ -225,12 +222,13 @@ impl Screen {
             self.message = format!("{NAMES} pages of this trace are here: move some away");
             return;
         };
-        let started = crate::own_path().and_then(|own| {
+        let own = (self.options.program)().map_err(TopError::Program);
+        let started = own.and_then(|own| {
             let mut report = Command::new(own);
             report.arg("report").arg(trace).args(["--format", "html", "-o"]).arg(&name);
-            report.args(self.energy.arguments());
+            report.args(&self.options.energy_arguments);
             report.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            report.spawn().context("cannot start `clscope report`")
+            report.spawn().attempt("cannot start `clscope report`")
         });
         let name = name.to_string_lossy().into_owned();
         match started {
@@ -238,19 +236,19 @@ impl Screen {
                 self.message = format!("writing {name}");
                 self.writing = Some((child, name));
             }
-            Err(error) => self.message = format!("{error:#}"),
+            Err(error) => self.message = chain(&error),
         }
     }
 
-    fn written(&mut self) -> Result<()> {
+    fn written(&mut self) -> Result<(), TopError> {
         let Some((child, _)) = &mut self.writing else { return Ok(()) };
-        if child.try_wait().context("cannot ask for `clscope report`")?.is_none() {
+        if child.try_wait().attempt("cannot ask for `clscope report`")?.is_none() {
             return Ok(());
         }
         self.changed = true;
         if let Some((child, name)) = self.writing.take() {
             let output =
-                child.wait_with_output().context("cannot read what `clscope report` said")?;
+                child.wait_with_output().attempt("cannot read what `clscope report` said")?;
             self.message = match output.status.success() {
                 true => format!("wrote {name}"),
                 false => format!(

@@ -1,11 +1,10 @@
 //! What running a capture gave, as text for people. Refuses to choose what is measured.
 #![forbid(unsafe_code)]
 
-use crate::output::{count, number};
-use crate::report::table::{bytes, time};
-use crate::top::state::joules;
+use crate::figure::{joules, number};
+use crate::table::{bytes, time};
 use clscope_compare::verdict;
-use clscope_io::text::Page;
+use clscope_io::text::{Page, count};
 use clscope_launch::application::AsThere;
 use clscope_launch::document::{
     Changed, Document, MemoryResult, Results, Tried, Tuned, Verdict, Version,

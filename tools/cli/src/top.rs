@@ -3,34 +3,31 @@
 //! read a trace: `clscope_live` does, without the application noticing.
 #![forbid(unsafe_code)]
 
-mod draw;
-mod print;
-mod screen;
-pub mod state;
-mod target;
-mod whole;
-
-use crate::args::EnergyArgs;
+use crate::args::{EnergyArgs, choices};
+use crate::output::{say, show_json, show_text};
 use anyhow::{Result, bail};
+use clscope_top::target::Target;
+use clscope_top::{Options, once, show, text};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use target::Target;
 
-/// What kernels are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Sort {
-    /// Device time
-    #[default]
-    Time,
-    /// Joules
-    Energy,
-    /// Launches
-    Count,
-    /// Name
-    Name,
+choices! {
+    /// What kernels are sorted by.
+    #[derive(Default)]
+    enum Sort = clscope_top::Sort {
+        /// Device time
+        #[default]
+        Time,
+        /// Joules
+        Energy,
+        /// Launches
+        Count,
+        /// Name
+        Name,
+    }
 }
 
 /// How `--once` writes.
@@ -99,17 +96,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.once {
         check_terminal()?;
     }
+    let program = || crate::own_path().map_err(|error| format!("{error:#}"));
+    let options = Options {
+        interval: args.interval,
+        sort: args.sort.into(),
+        energy: args.energy.options(),
+        energy_arguments: args.energy.arguments(),
+        program: &program,
+    };
     let mut target = if args.app.is_empty() {
         Target::find(args.target.as_deref())?
     } else {
-        Target::start(&args.app, args.output.as_deref(), args.once)?
+        Target::start(&args.app, args.output.as_deref(), args.once, &program)?
     };
     if args.once {
-        print::once(&mut target, args)?;
+        let changed = |text: &str| say(format_args!("the run was changed: {text}"));
+        let document = once(&mut target, &options, &changed)?;
+        match args.format {
+            Format::Json => show_json(&document)?,
+            Format::Table => {
+                let width = terminal_size::terminal_size().map_or(100, |(w, _)| usize::from(w.0));
+                show_text(&text(&document, width))?;
+            }
+        }
     } else {
-        screen::show(&mut target, args)?;
+        show(&mut target, &options)?;
     }
-    target.end()
+    let code = target.end(&|text| say(text), &mut std::io::stdout().lock())?;
+    Ok(ExitCode::from(code))
 }
 
 fn check_terminal() -> Result<()> {

@@ -1,19 +1,23 @@
-//! What `clscope top` looks at: a trace directory, of all its processes or of one, and the
+//! What is looked at: a trace directory, of all its processes or of one, and the
 //! application where it was started here. Refuses to read records.
 #![forbid(unsafe_code)]
 
-use crate::output::say;
-use anyhow::{Context, Result, bail};
+use crate::Program;
+use crate::error::{Attempt, TopError};
 use clscope_capture::control::{self, ControlCommand, State};
 use clscope_live::error::LiveError;
 use clscope_live::follow::Follower;
 use clscope_profile::trace_files::newest;
 use clscope_trace::directory::{as_recorded, with_ending};
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
+
+/// What is attempted with a file that the application is to print into.
+const SHARE: &str = "cannot hand on a file for what the application prints";
 
 /// What is looked at.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ impl Target {
     ///
     /// # Errors
     /// If there is none.
-    pub fn find(named: Option<&Path>) -> Result<Self> {
+    pub fn find(named: Option<&Path>) -> Result<Self, TopError> {
         let Some(named) = named else {
             return Ok(Self { path: newest(Path::new("."))?, only: Vec::new(), app: None });
         };
@@ -48,7 +52,7 @@ impl Target {
         let rings = control::rings_of(pid)?;
         // Of several recordings, the newest.
         let ring = rings.iter().max_by_key(|r| r.metadata().and_then(|m| m.modified()).ok());
-        let path = ring.and_then(|ring| ring.parent()).context("a ring file lies nowhere")?;
+        let path = ring.and_then(|ring| ring.parent()).ok_or(TopError::Nowhere)?;
         let stems = rings.iter().filter(|r| r.parent() == Some(path)).filter_map(|r| r.file_stem());
         let only = stems.map(|s| s.to_string_lossy().into_owned()).collect();
         Ok(Self { path: path.to_owned(), only, app: None })
@@ -59,12 +63,16 @@ impl Target {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(app: &[OsString], output: Option<&OsStr>, once: bool) -> Result<Self> {
+    pub fn start(
+        app: &[OsString],
+        output: Option<&OsStr>,
+        once: bool,
+        program: Program<'_>,
+    ) -> Result<Self, TopError> {
         let name = match output {
-            Some(name) if name.to_string_lossy().contains('%') => bail!(
-                "-o {}: placeholders (%h, %p, %q) are for `clscope record`; name the trace plainly",
-                name.display()
-            ),
+            Some(name) if name.to_string_lossy().contains('%') => {
+                return Err(TopError::Placeholder { name: name.display().to_string() });
+            }
             Some(name) => PathBuf::from(name),
             None => {
                 let program = app.first().map(Path::new).and_then(Path::file_name);
@@ -74,18 +82,21 @@ impl Target {
             }
         };
         let path = with_ending(&name);
-        let mut record = Command::new(crate::own_path()?);
+        let mut record = Command::new(program().map_err(TopError::Program)?);
         record.arg("record").arg("--output").arg(&path).arg("--").args(app);
         let mut printed = None;
         if once {
-            record.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            record.stdout(stderr.attempt(SHARE)?);
         } else {
             let file = tempfile::tempfile()
-                .context("cannot make a file for what the application prints")?;
-            record.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+                .attempt("cannot make a file for what the application prints")?;
+            let [stdout, stderr] =
+                [file.try_clone().attempt(SHARE)?, file.try_clone().attempt(SHARE)?];
+            record.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
             printed = Some(file);
         }
-        let record = record.spawn().context("cannot start `clscope record`")?;
+        let record = record.spawn().attempt("cannot start `clscope record`")?;
         Ok(Self { path, only: Vec::new(), app: Some(App { record, printed }) })
     }
 
@@ -93,14 +104,12 @@ impl Target {
     ///
     /// # Errors
     /// If it will never hold one.
-    pub fn follower(&mut self) -> Result<Option<Follower>> {
+    pub fn follower(&mut self) -> Result<Option<Follower>, TopError> {
         let waits = self.is_running()?;
         match Follower::open(&self.path, self.only.clone()) {
             Ok(follower) => Ok(Some(follower)),
             Err(LiveError::Empty { .. } | LiveError::List { .. }) if waits => Ok(None),
-            Err(error) if self.app.is_some() => Err(error).context(
-                "the application made no OpenCL call, or the recorder was not loaded; see `clscope doctor`",
-            ),
+            Err(error) if self.app.is_some() => Err(TopError::NotRecorded(error)),
             Err(error) => Err(error.into()),
         }
     }
@@ -109,10 +118,10 @@ impl Target {
     ///
     /// # Errors
     /// If the system does not say.
-    pub fn is_running(&mut self) -> Result<bool> {
+    pub fn is_running(&mut self) -> Result<bool, TopError> {
         match &mut self.app {
             Some(app) => {
-                Ok(app.record.try_wait().context("cannot ask for the application")?.is_none())
+                Ok(app.record.try_wait().attempt("cannot ask for the application")?.is_none())
             }
             None => Ok(false),
         }
@@ -122,9 +131,9 @@ impl Target {
     ///
     /// # Errors
     /// If the system does not say how it ended.
-    pub fn wait(&mut self) -> Result<()> {
+    pub fn wait(&mut self) -> Result<(), TopError> {
         if let Some(app) = &mut self.app {
-            app.record.wait().context("cannot wait for the application")?;
+            app.record.wait().attempt("cannot wait for the application")?;
         }
         Ok(())
     }
@@ -139,7 +148,7 @@ impl Target {
     ///
     /// # Errors
     /// If their files cannot be read.
-    pub fn is_recording(&self) -> Result<bool> {
+    pub fn is_recording(&self) -> Result<bool, TopError> {
         for ring in self.rings()? {
             if control::apply(&ring, ControlCommand::Status)? == State::Recording {
                 return Ok(true);
@@ -149,7 +158,7 @@ impl Target {
     }
 
     /// Ring files of the processes that are looked at.
-    fn rings(&self) -> Result<Vec<PathBuf>> {
+    fn rings(&self) -> Result<Vec<PathBuf>, TopError> {
         let mut rings = control::rings_in(&self.path)?;
         rings.retain(|ring| {
             let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned());
@@ -162,7 +171,7 @@ impl Target {
     ///
     /// # Errors
     /// If their files cannot be written to.
-    pub fn record(&self, command: ControlCommand) -> Result<usize> {
+    pub fn record(&self, command: ControlCommand) -> Result<usize, TopError> {
         if self.only.is_empty() {
             control::tell_later_ones(&self.path, command)?;
         }
@@ -173,24 +182,23 @@ impl Target {
         Ok(alive)
     }
 
-    /// Waits for the application that was started here, prints what it printed, and gives its exit
-    /// code.
+    /// Waits for the application that was started here, gives what it printed to `out`, and returns
+    /// its exit code.
     ///
     /// # Errors
     /// If the system does not say how it ended.
-    pub fn end(mut self) -> Result<ExitCode> {
+    pub fn end(mut self, tell: &dyn Fn(&str), out: &mut dyn Write) -> Result<u8, TopError> {
         if self.is_running()? {
-            say("the application still runs: Ctrl-C ends it");
+            tell("the application still runs: Ctrl-C ends it");
         }
-        let Some(mut app) = self.app else { return Ok(ExitCode::SUCCESS) };
-        let status = app.record.wait().context("cannot wait for the application")?;
+        let Some(mut app) = self.app else { return Ok(0) };
+        let status = app.record.wait().attempt("cannot wait for the application")?;
         if let Some(mut printed) = app.printed {
             use std::io::Seek;
-            printed.rewind().context("cannot read what the application printed")?;
-            std::io::copy(&mut printed, &mut std::io::stdout().lock())
-                .context("cannot show what the application printed")?;
+            printed.rewind().attempt("cannot read what the application printed")?;
+            std::io::copy(&mut printed, out).attempt("cannot show what the application printed")?;
         }
         let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-        Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+        Ok(u8::try_from(code).unwrap_or(1))
     }
 }

@@ -1,11 +1,10 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 #![forbid(unsafe_code)]
 
-use super::table::{Table, bytes, percent, time, time_or_dash};
 use super::{Section, Shown};
-use crate::output::count;
+use crate::table::{Table, bytes, percent, time, time_or_dash};
 use clscope_io::shorten;
-use clscope_io::text::Page;
+use clscope_io::text::{Page, count};
 use clscope_profile::captures::Captures;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
@@ -13,6 +12,7 @@ use clscope_trace::directory::CAPTURES;
 use std::fmt::Write;
 
 /// The report's text.
+#[must_use]
 pub fn render(report: &Report, shown: &Shown) -> String {
     let mut out = heading(report, shown.width);
     if let Some(places) = &report.places {

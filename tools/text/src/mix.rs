@@ -1,8 +1,9 @@
 //! Counted instructions as text. Refuses to choose which kernels are shown.
 #![forbid(unsafe_code)]
 
-use crate::output::count;
-use crate::report::table::{Table, bytes};
+use crate::figure::thousands;
+use crate::table::{Table, bytes};
+use clscope_io::text::count;
 use clscope_mix::Precision;
 use clscope_profile::mixes::KernelMix;
 use std::fmt::Write as _;
@@ -10,22 +11,13 @@ use std::fmt::Write as _;
 /// Columns of the table of classes.
 const WIDTH: usize = 100;
 
-/// A number with its thousands apart.
-pub fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A mean, with a digit behind the point where it is no whole number.
 fn mean(value: f64) -> String {
-    if value.fract() == 0.0 && value < 9e15 { number(value as u64) } else { format!("{value:.1}") }
+    if value.fract() == 0.0 && value < 9e15 {
+        thousands(value as u64)
+    } else {
+        format!("{value:.1}")
+    }
 }
 
 fn sizes(of: &[u64]) -> String {
@@ -94,7 +86,12 @@ fn executed(out: &mut String, row: &KernelMix) {
         }
     );
     if let Some((least, most)) = row.spread.filter(|(least, most)| least != most) {
-        put!(out, "  launches     differ: from {} to {} instructions", number(least), number(most));
+        put!(
+            out,
+            "  launches     differ: from {} to {} instructions",
+            thousands(least),
+            thousands(most)
+        );
     }
     if let Some(warps) = all.warps {
         let busy = row.lanes_busy().map(|b| format!(", {:.1} % of lanes busy", b * 100.0));
@@ -177,11 +174,7 @@ mod tests {
     use clscope_mix::{Class, Tally};
 
     #[test]
-    fn numbers_are_read_in_threes() {
-        let numbers = [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")];
-        for (n, text) in numbers {
-            assert_eq!(number(n), text);
-        }
+    fn means_of_whole_numbers_have_no_point() {
         assert_eq!((mean(2.0), mean(2.5)), ("2".to_owned(), "2.5".to_owned()));
     }
 

@@ -2,10 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::Shown;
-use super::energy::si;
-use super::table::{Table, percent, time};
-use crate::output::count;
-use clscope_io::text::Page;
+use crate::figure::si;
+use crate::table::{Table, percent, time};
+use clscope_io::text::{Page, count};
 use clscope_profile::report::places::{Place, PlaceBy, Places};
 use std::fmt::Write;
 

@@ -1,25 +1,9 @@
-//! Counts beside those of Oclgrind: its file, and the text. Refuses to judge which of both is right.
+//! Counts beside those of Oclgrind as text. Refuses to judge which of both is right.
 #![forbid(unsafe_code)]
 
-use super::text::number;
-use crate::output::count;
-use anyhow::{Context, Result};
-use clscope_profile::mixes::simulated::{self, Compared, Comparison, OfKernel, Simulated};
-use std::collections::BTreeMap;
-use std::path::Path;
-
-/// Most bytes of such a file: a launch takes about a kilobyte.
-const MOST: u64 = 64 << 20;
-
-/// Reads what Oclgrind printed.
-///
-/// # Errors
-/// If the file cannot be read or holds no counts.
-pub fn read(file: &Path) -> Result<BTreeMap<String, Simulated>> {
-    let attempt = || format!("could not read Oclgrind's counts from {}", file.display());
-    let bytes = clscope_io::input::read(file, MOST).with_context(attempt)?;
-    simulated::read(&String::from_utf8_lossy(&bytes)).with_context(attempt)
-}
+use crate::figure::thousands;
+use clscope_io::text::count;
+use clscope_profile::mixes::simulated::{Compared, Comparison, OfKernel};
 
 /// The comparison as tables, a kernel each.
 pub fn text(of: &Comparison) -> String {
@@ -54,13 +38,13 @@ fn kernel(of: &OfKernel) -> String {
     out += &format!("  {:<30}{:>18}{:>18}{:>12}\n", "all launches", "clscope", "Oclgrind", "more");
     for figure in &of.figures {
         let counted = match figure.counted.fract() == 0.0 && figure.counted < 9e15 {
-            true => number(figure.counted as u64),
-            false => format!("~{}", number(figure.counted.round() as u64)),
+            true => thousands(figure.counted as u64),
+            false => format!("~{}", thousands(figure.counted.round() as u64)),
         };
         out += &format!(
             "  {:<30}{counted:>18}{:>18}{:>12}\n",
             figure.figure,
-            number(figure.simulated),
+            thousands(figure.simulated),
             difference(figure)
         );
     }

@@ -2,7 +2,7 @@
 //! come from files, and are escaped for each. Refuses to judge.
 #![forbid(unsafe_code)]
 
-use super::output::number;
+use crate::figure::number;
 use clscope_compare::bench::{Diff, Direction, Origin, Row};
 use clscope_compare::verdict::Verdict;
 use clscope_export::differences::{aligned, change_of, markdown_cell};

@@ -2,11 +2,12 @@
 //! Without colour (`NO_COLOR`) bold and reverse are left.
 #![forbid(unsafe_code)]
 
-use super::state::{Choices, History, Rows, View, joules, rows, short};
-use crate::report::table::{bytes, percent, time};
+use crate::state::{Choices, History, Rows, View, rows};
 use clscope_io::shorten::middle;
 use clscope_io::text::line;
 use clscope_live::document::{Document, Meter};
+use clscope_text::figure::{joules, short};
+use clscope_text::table::{bytes, percent, time};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -281,7 +282,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::Sort;
+    use crate::state::Sort;
     use clscope_live::follow::Follower;
     use clscope_testing::golden;
     use ratatui::Terminal;

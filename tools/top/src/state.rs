@@ -2,14 +2,26 @@
 //! refuses to draw and to read.
 #![forbid(unsafe_code)]
 
-use super::Sort;
-use crate::report::energy::{dash, plus_minus};
-use crate::report::table::{Table, bytes, percent, time, time_or_dash};
 use clscope_io::text::line;
 use clscope_live::document::Document;
 use clscope_profile::interval::Interval;
+use clscope_text::figure::{dash, joules, plus_minus, short};
+use clscope_text::table::{Table, bytes, percent, time, time_or_dash};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
+
+/// What kernels are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Device time.
+    Time,
+    /// Joules.
+    Energy,
+    /// Launches.
+    Count,
+    /// Name.
+    Name,
+}
 
 /// Readings that sparklines go back.
 const HISTORY: usize = 60;
@@ -177,32 +189,6 @@ fn rate(per_second: Option<f64>) -> String {
     per_second.map_or_else(|| "-".to_owned(), short)
 }
 
-/// A count with a unit, three significant digits.
-pub fn short(value: f64) -> String {
-    let (value, unit) = match value {
-        v if v < 999.5 => (v, ""),
-        v if v < 999.5e3 => (v / 1e3, "k"),
-        v if v < 999.5e6 => (v / 1e6, "M"),
-        v => (v / 1e9, "G"),
-    };
-    match value {
-        v if unit.is_empty() && v.fract() == 0.0 => format!("{v:.0}"),
-        v if v < 9.995 => format!("{v:.2}{unit}"),
-        v if v < 99.95 => format!("{v:.1}{unit}"),
-        v => format!("{v:.0}{unit}"),
-    }
-}
-
-/// Joules with a unit, three significant digits.
-pub fn joules(value: f64) -> String {
-    match value.abs() {
-        v if v >= 999.5 || v == 0.0 => format!("{}J", short(value)),
-        v if v >= 0.9995 => format!("{}J", short(value)),
-        v if v >= 0.9995e-3 => format!("{}mJ", short(value * 1e3)),
-        _ => format!("{}uJ", short(value * 1e6)),
-    }
-}
-
 fn estimated(interval: Option<Interval>, show: impl Fn(f64) -> String) -> String {
     match interval {
         Some(i) => format!("{}{}", if i.estimated { "~" } else { "" }, show(i.value)),
@@ -239,9 +225,9 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                     cells.extend((!is_over).then(|| rate(k.launches_per_second)));
                     // As the report calls it: there is no figure of it alone.
                     let of_sum = k.joules_known.filter(|known| *known == "only-as-sum");
-                    let of = |joules: Option<Interval>, sum: &str| match joules {
+                    let of = |found: Option<Interval>, sum: &str| match found {
                         None if of_sum.is_some() => sum.to_owned(),
-                        joules => estimated(joules.map(measured), self::joules),
+                        alone => estimated(alone.map(measured), joules),
                     };
                     cells.extend([
                         time_or_dash(k.mean_ns),

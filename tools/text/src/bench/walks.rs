@@ -2,7 +2,8 @@
 //! each that a suite makes by itself. Owns their layout; refuses to compute figures.
 #![forbid(unsafe_code)]
 
-use super::output::{number, shown};
+use super::results::shown;
+use crate::figure::number;
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::sweep::{self, Walk, value_at};
 use std::io::{self, Write};

@@ -1,10 +1,9 @@
 //! Findings as text for people. Refuses to choose which are shown.
 #![forbid(unsafe_code)]
 
-use crate::output::count;
-use crate::report::table::time;
+use crate::table::time;
 use clscope_check::{Document, Finding, Rule, Severity};
-use clscope_io::text::Page;
+use clscope_io::text::{Page, count};
 use std::fmt::Write as _;
 
 /// Writing to a page cannot fail.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Shown;
-use super::table::{Table, percent, time};
+use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
 use clscope_profile::counters::result::{Class, Column, Counters, Source};
 use clscope_profile::interval::Interval;

@@ -3,38 +3,11 @@
 #![forbid(unsafe_code)]
 
 use super::Shown;
-use super::table::{Table, percent, time};
+use crate::figure::{dash, plus_minus, si};
+use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
-use clscope_profile::interval::Interval;
 use std::fmt::Write;
-
-/// Three significant digits with an SI prefix.
-pub fn si(value: f64, unit: &str) -> String {
-    let (scaled, prefix) = match value.abs() {
-        0.0 => (0.0, ""),
-        x if x < 1e-6 => (value * 1e9, "n"),
-        x if x < 1e-3 => (value * 1e6, "u"),
-        x if x < 1.0 => (value * 1e3, "m"),
-        x if x < 1e4 => (value, ""),
-        _ => (value * 1e-3, "k"),
-    };
-    let text = match scaled.abs() {
-        x if x < 9.995 => format!("{scaled:.2}"),
-        x if x < 99.95 => format!("{scaled:.1}"),
-        _ => format!("{scaled:.0}"),
-    };
-    format!("{text}{prefix}{unit}")
-}
-
-/// A half-width as a share of its value.
-pub fn plus_minus(of: &Interval) -> String {
-    if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
-}
-
-pub fn dash(of: Option<String>) -> String {
-    of.unwrap_or_else(|| "-".to_owned())
-}
 
 /// The section.
 pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {

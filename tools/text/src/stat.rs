@@ -1,9 +1,8 @@
 //! Owns the figures of several runs as text for people.
 #![forbid(unsafe_code)]
 
-use crate::report::energy::{dash, si};
-use crate::report::table::{Table, time};
-use crate::report::terminal_width;
+use crate::figure::{dash, si};
+use crate::table::{Table, time};
 use clscope_compare::repeat::{Repeated, Spread};
 use clscope_io::text::Page;
 use std::fmt::Write;
@@ -18,8 +17,8 @@ fn plus_minus(of: &Spread) -> String {
     }
 }
 
-/// All figures; at most so many rows of kernels and transfers.
-pub fn render(of: &Repeated, most: usize) -> String {
+/// All figures; at most so many rows of kernels and transfers, in so many columns.
+pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     let mut out = Page::default();
     let runs = if of.runs == 1 { "one run".to_owned() } else { format!("{} runs", of.runs) };
     let _ = writeln!(out, "\n{}: {runs}\n", of.command.join(" "));
@@ -41,7 +40,7 @@ pub fn render(of: &Repeated, most: usize) -> String {
         row(Some(&energy.joules), &|j| si(j, "J"), &what);
         row(Some(&energy.mean_watts), &|w| si(w, "W"), "  of it, mean power");
     }
-    out.push_str(&table.render(terminal_width()));
+    out.push_str(&table.render(width));
     if let Some(why) = &of.no_energy {
         let _ = writeln!(out, "\nEnergy: absent: {why}");
     }
@@ -84,7 +83,7 @@ pub fn render(of: &Repeated, most: usize) -> String {
                 name,
             ]);
         }
-        out.push_str(&table.render(terminal_width()));
+        out.push_str(&table.render(width));
         if of.rows.len() > most {
             let _ = writeln!(out, "  and {} more: --limit 0", of.rows.len() - most);
         }

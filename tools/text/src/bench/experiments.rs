@@ -1,20 +1,17 @@
 //! Experiments of the documents for people: the list, curves as sparklines, numbers side by side.
 #![forbid(unsafe_code)]
 
-use super::super::output::number;
-use super::super::walks::{aligned, sparkline};
-use crate::output::screen;
-use anyhow::Result;
+use super::walks::{aligned, sparkline};
+use crate::figure::number;
 use clscope_microbench::reproduce::{self, DOCUMENTS, How, Number, On, Report, Reported, State};
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// All experiments: name, what it shows, the commands behind it or why there are none.
 ///
 /// # Errors
-/// Where standard output cannot be written.
-pub fn list() -> Result<()> {
-    let mut out = screen();
+/// Where it cannot be written.
+pub fn list(out: &mut impl Write) -> io::Result<()> {
     for document in &DOCUMENTS {
         writeln!(out, "{}: {}", document.key, document.title)?;
         for e in reproduce::all().filter(|e| e.document() == document) {
@@ -35,8 +32,7 @@ pub fn list() -> Result<()> {
     writeln!(
         out,
         "U: compute units of the device. Measured again by `clscope bench --reproduce NAME`."
-    )?;
-    Ok(out.flush()?)
+    )
 }
 
 /// A number of a document as it is printed there; quotients of two with four digits.
@@ -77,9 +73,8 @@ fn value(of: &Number, reason: Option<&str>) -> String {
 /// One experiment.
 ///
 /// # Errors
-/// Where standard output cannot be written.
-pub fn report(of: &Report, on: &On) -> Result<()> {
-    let mut out = screen();
+/// Where it cannot be written.
+pub fn report(out: &mut impl Write, of: &Report, on: &On) -> io::Result<()> {
     writeln!(out, "\n{}: {}", of.name, of.shows)?;
     writeln!(out, "  {}, section {}", of.document, of.section)?;
     for command in &of.commands {
@@ -109,9 +104,9 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
                 sparkline(&values),
             ]);
         }
-        aligned(&mut out, &rows)?;
+        aligned(out, &rows)?;
     }
-    models(&mut out, of)?;
+    models(out, of)?;
     if of.numbers.is_empty() {
         if of.state == State::Measured {
             writeln!(out, "  the document has a picture alone, without numbers")?;
@@ -131,16 +126,16 @@ pub fn report(of: &Report, on: &On) -> Result<()> {
             let begin = [of.what.to_owned(), of.unit.to_owned()].into_iter();
             rows.push(begin.chain(printed).chain([here(of, &shared)]).collect());
         }
-        aligned(&mut out, &rows)?;
+        aligned(out, &rows)?;
         for (number, reason) in shared.iter().enumerate() {
             writeln!(out, "  ({}) {reason}", number + 1)?;
         }
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// The table of worst quotients.
-fn models(out: &mut impl Write, of: &Report) -> Result<()> {
+fn models(out: &mut impl Write, of: &Report) -> io::Result<()> {
     if of.models.is_empty() {
         return Ok(());
     }
@@ -168,9 +163,8 @@ fn models(out: &mut impl Write, of: &Report) -> Result<()> {
 /// How many experiments came to what.
 ///
 /// # Errors
-/// Where standard output cannot be written.
-pub fn summary(of: &Reported, took: Duration) -> Result<()> {
-    let mut out = screen();
+/// Where it cannot be written.
+pub fn summary(out: &mut impl Write, of: &Reported, took: Duration) -> io::Result<()> {
     writeln!(
         out,
         "\nexperiments of the documents in {:.0} s on {}:",
@@ -190,5 +184,5 @@ pub fn summary(of: &Reported, took: Duration) -> Result<()> {
             writeln!(out, "  {} {}: {}", names.len(), state.words(), names.join(", "))?;
         }
     }
-    Ok(out.flush()?)
+    Ok(())
 }

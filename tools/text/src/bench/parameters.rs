@@ -1,0 +1,115 @@
+//! Parameters of a device, as measured for the models, for people. Refuses to compute them.
+#![forbid(unsafe_code)]
+
+use clscope_models::Device;
+use clscope_models::idle::States;
+use std::io::{self, Write};
+
+/// Mean error of the energy model on what was left out of its fit.
+#[must_use]
+pub fn accuracy(errors: &[f64]) -> Option<String> {
+    if errors.is_empty() {
+        return None;
+    }
+    let mut sizes: Vec<f64> = errors.iter().map(|e| e.abs() * 100.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let at = |q: f64| sizes[((sizes.len() - 1) as f64 * q).round() as usize];
+    Some(format!(
+        "energy model on {} kernels, each left out of its fit: mean error {mean:.1} %, median {:.1} %, 90th percentile {:.1} %",
+        sizes.len(),
+        at(0.5),
+        at(0.9)
+    ))
+}
+
+/// Idle states, a line each.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn states(out: &mut impl Write, of: &States) -> io::Result<()> {
+    for (n, s) in of.states.iter().enumerate() {
+        let hold =
+            s.hold_s.map_or_else(|| "until watching ended".to_owned(), |t| format!("for {t:.1} s"));
+        let clock = s.clock_mhz.map_or_else(String::new, |c| format!(" at {c:.0} MHz"));
+        writeln!(
+            out,
+            "  state {n}{:19}{:.1} W ({:.1} to {:.1}){clock} {hold}",
+            "", s.watts, s.low, s.high
+        )?;
+    }
+    Ok(())
+}
+
+/// All of a device's parameters.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} | {} | driver {} | measured {}{}",
+        device.name,
+        device.platform,
+        device.driver,
+        device.date,
+        if device.quick { " (quick)" } else { "" }
+    )?;
+    writeln!(out, "power: {}", device.power_source)?;
+    for (name, p) in &device.parameters {
+        let (value, low, high) = (short(p.value), short(p.low), short(p.high));
+        writeln!(out, "  {name:26} {value:>9} {:8} ({low} to {high})  {}", p.unit, p.source)?;
+    }
+    for link in &device.links {
+        let parts: Vec<String> = link
+            .segments
+            .iter()
+            .map(|s| {
+                let from = if s.from_bytes > 0.0 {
+                    format!("from {} B: ", s.from_bytes)
+                } else {
+                    String::new()
+                };
+                let us = s.latency_ns * 1e-3;
+                format!("{from}{us:.1} us + size / {:.2} GB/s", s.gigabytes_per_second)
+            })
+            .collect();
+        writeln!(
+            out,
+            "  {:26} {} (errors of {:.0} %)",
+            format!("{} {}", link.memory, link.direction),
+            parts.join("; "),
+            link.misfit * 100.0
+        )?;
+    }
+    if let Some(of) = &device.idle {
+        states(out, of)?;
+    }
+    if let Some(energy) = &device.energy {
+        writeln!(
+            out,
+            "  energy: floor {:.1} W, errors of {:.1} % on kernels that are not in the fit",
+            energy.floor_watts,
+            energy.error * 100.0
+        )?;
+        for (term, unit) in clscope_models::energy::TERMS {
+            if let Some(t) = energy.terms.get(term) {
+                let [j, low, high] = [t.joules, t.low, t.high].map(|x| x * 1e12);
+                writeln!(out, "    {term:24} {j:.3} pJ ({low:.3} to {high:.3}) of {unit}")?;
+            }
+        }
+    }
+    for (name, why) in &device.absent {
+        writeln!(out, "  {name:26} absent: {why}")?;
+    }
+    Ok(())
+}
+
+fn short(value: f64) -> String {
+    match value.abs() {
+        a if a >= 1e7 => format!("{value:.3e}"),
+        a if a >= 1000.0 => format!("{value:.0}"),
+        a if a >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}

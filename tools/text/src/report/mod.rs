@@ -1,0 +1,171 @@
+//! The report for people, and what of it is shown. Owns the order of rows, filters and limits;
+//! refuses to compute: figures come with the report.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod energy;
+mod places;
+mod text;
+
+use clscope_export::{ExportError, rows};
+use clscope_profile::names::Names;
+use clscope_profile::report::Report;
+use clscope_profile::report::data::{Commands, Function};
+use clscope_trace::pattern;
+use std::io::Write;
+use std::rc::Rc;
+pub use text::render;
+
+/// Part of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// Kernels by device time.
+    Kernels,
+    /// Joules per kernel.
+    Energy,
+    /// Hardware counters per kernel.
+    Counters,
+    /// Transfers and other commands.
+    Transfers,
+    /// Command queues.
+    Queues,
+    /// Why devices were idle.
+    Idle,
+    /// What the host waited for.
+    Waits,
+    /// API functions by host time.
+    Functions,
+}
+
+impl Section {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 8] = [
+        Self::Kernels,
+        Self::Energy,
+        Self::Counters,
+        Self::Transfers,
+        Self::Queues,
+        Self::Idle,
+        Self::Waits,
+        Self::Functions,
+    ];
+}
+
+impl From<Section> for rows::Section {
+    fn from(of: Section) -> Self {
+        match of {
+            Section::Kernels => Self::Kernels,
+            Section::Energy => Self::Energy,
+            Section::Counters => Self::Counters,
+            Section::Transfers => Self::Transfers,
+            Section::Queues => Self::Queues,
+            Section::Idle => Self::Idle,
+            Section::Waits => Self::Waits,
+            Section::Functions => Self::Functions,
+        }
+    }
+}
+
+/// Order of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Total time.
+    Total,
+    /// Number of launches or calls.
+    Count,
+    /// Mean time.
+    Mean,
+    /// Longest time.
+    Max,
+    /// Name.
+    Name,
+}
+
+/// What of a report is shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Its sections, in their order.
+    pub sections: Vec<Section>,
+    /// Rows of a section; 0 for all.
+    pub most: usize,
+    /// The user asked for that number.
+    pub limited: bool,
+    /// Pattern of the names of kernels and functions.
+    pub pattern: Option<String>,
+    /// Readable names of kernels: any of a kernel's names is meant.
+    pub names: Rc<Names>,
+    /// Counters asked for by name.
+    pub counters: Vec<String>,
+    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a
+    /// file whole.
+    pub width: usize,
+}
+
+impl Shown {
+    /// How many of `n` rows are shown.
+    pub(crate) fn limit(&self, n: usize) -> usize {
+        if self.most == 0 { n } else { n.min(self.most) }
+    }
+
+    /// Whether a kernel or function of this name is shown.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let is_meant = |p: &str| self.names.any(name, |name| pattern::is_meant(p, name));
+        self.pattern.as_deref().is_none_or(is_meant)
+    }
+}
+
+/// Puts the rows of every section in an order.
+pub fn sort(report: &mut Report, by: Sort) {
+    fn mean(m: Option<f64>) -> f64 {
+        m.unwrap_or(-1.0)
+    }
+    let commands = |a: &Commands, b: &Commands| match by {
+        Sort::Total => b.total().total_cmp(&a.total()),
+        Sort::Count => b.count.cmp(&a.count),
+        Sort::Mean => b.mean().total_cmp(&a.mean()),
+        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
+        Sort::Name => a.name.cmp(&b.name),
+    };
+    let functions = |a: &Function, b: &Function| match by {
+        Sort::Total => b.time_ns.total.cmp(&a.time_ns.total),
+        Sort::Count => b.calls.cmp(&a.calls),
+        Sort::Mean => mean(b.time_ns.mean).total_cmp(&mean(a.time_ns.mean)),
+        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
+        Sort::Name => a.name.cmp(&b.name),
+    };
+    // The sorts are stable, and the lists come by total and name.
+    report.kernels.sort_by(commands);
+    report.transfers.sort_by(commands);
+    report.other_commands.sort_by(commands);
+    report.functions.sort_by(functions);
+}
+
+/// Applies the user's filters to what JSON and a page give.
+pub fn narrow(report: &mut Report, shown: &Shown) {
+    report.kernels.retain(|k| shown.matches(&k.name));
+    report.functions.retain(|f| shown.matches(&f.name));
+    if shown.limited {
+        report.kernels.truncate(shown.limit(report.kernels.len()));
+        report.functions.truncate(shown.limit(report.functions.len()));
+    }
+}
+
+/// Writes what is shown as CSV.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<(), ExportError> {
+    let places = report.places.as_ref().map(|_| rows::Section::Places);
+    let sections = shown.sections.iter().map(|s| (*s).into());
+    let sections: Vec<rows::Section> = places.into_iter().chain(sections).collect();
+    let selection = rows::Selection {
+        sections: &sections,
+        limit: (shown.limited && shown.most > 0).then_some(shown.most),
+        matches: &|name| shown.matches(name),
+    };
+    rows::write(report, &selection, out)
+}
+
+#[cfg(test)]
+mod tests;
