@@ -6,7 +6,9 @@ use crate::parameters;
 use clap::ValueEnum as _;
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
+use clscope_io::text::chain;
 use clscope_models::device::Device;
+use clscope_models::kept;
 use clscope_oa::flex::Programmed;
 use clscope_profile::energy::attribute::KnownFloor;
 use clscope_profile::energy::{activity, attribute};
@@ -194,7 +196,9 @@ impl FloorArg {
             Self::Auto => {
                 let floor =
                     |of: &Device| floor_of(of, format!("clscope bench idle of {}", of.date));
-                parameters::kept().iter().filter_map(floor).collect()
+                parameters::cache("models").map_or_else(Vec::new, |folder| {
+                    kept::all(&folder).iter().filter_map(floor).collect()
+                })
             }
             Self::Run => Vec::new(),
             Self::Known(floor) => vec![floor.clone()],
@@ -236,8 +240,9 @@ impl FromStr for FloorArg {
             "auto" => Ok(Self::Auto),
             "run" => Ok(Self::Run),
             path => {
-                let device = parameters::read(Path::new(path)).map_err(|e| {
-                    format!("expected auto, run, watts or a file of device parameters: {e:#}")
+                let device = kept::read(Path::new(path)).map_err(|e| {
+                    let e = chain(&e);
+                    format!("expected auto, run, watts or a file of device parameters: {e}")
                 })?;
                 let floor = floor_of(&device, path.to_owned());
                 floor.map(|floor| Self::Known(KnownFloor { asked: true, ..floor })).ok_or_else(

@@ -1,13 +1,12 @@
-//! Files of device parameters: where `clscope bench model` keeps them, and which is of a device.
-//! Owns the place and the choice; refuses another device's or driver's file unless the user insists,
-//! and to follow a link out of the cache.
+//! Options about files of device parameters, and where they are kept for the user. Refuses to read
+//! them: [`clscope_models::kept`] does.
 #![forbid(unsafe_code)]
 
 use crate::output::say;
-use anyhow::{Context, Result, anyhow};
-use clscope_io::input;
-use clscope_models::device::{Device, MOST_BYTES, Refused};
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use clscope_models::device::Device;
+use clscope_models::kept;
+use std::path::PathBuf;
 
 /// Options about the file.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,35 +34,6 @@ pub fn path(name: &str, platform: &str) -> Option<PathBuf> {
     Some(cache("models")?.join(Device::file_name(name, platform)))
 }
 
-/// Most files of parameters that are looked through.
-const MOST_KEPT: usize = 64;
-
-/// The parameters of all devices that were measured here. What is no such file is left out: no one
-/// asked for it by name.
-pub fn kept() -> Vec<Device> {
-    let Some(entries) = cache("models").and_then(|place| std::fs::read_dir(place).ok()) else {
-        return Vec::new();
-    };
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .take(MOST_KEPT)
-        .collect();
-    files.sort();
-    let read = |path: PathBuf| Device::read(&input::read_inside(&path, MOST_BYTES).ok()?).ok();
-    files.into_iter().filter_map(read).collect()
-}
-
-/// Reads a file that the user named.
-///
-/// # Errors
-/// If it cannot be read, or is no such file.
-pub fn read(path: &Path) -> Result<Device> {
-    let what = || format!("cannot read the device parameters in {}", path.display());
-    let bytes = input::read(path, MOST_BYTES).with_context(what)?;
-    Device::read(&bytes).with_context(what)
-}
-
 impl ParameterArgs {
     /// The parameters of a device, if there are any.
     ///
@@ -72,33 +42,10 @@ impl ParameterArgs {
     /// that is unusable is no error: it is told, and left out.
     pub fn of(&self, name: &str, platform: &str, driver: &str) -> Result<Option<Device>> {
         if let Some(path) = &self.parameters {
-            let device = read(path)?;
-            return match device.check(name, driver) {
-                Err(why) if !self.force => {
-                    Err(anyhow!(why)).with_context(|| format!("cannot use {}", path.display()))
-                }
-                _ => Ok(Some(device)),
-            };
+            return Ok(Some(kept::read_of(path, name, driver, self.force)?));
         }
-        let Some(path) = path(name, platform).filter(|p| p.exists()) else { return Ok(None) };
-        let found = input::read_inside(&path, MOST_BYTES)
-            .map_err(anyhow::Error::from)
-            .and_then(|bytes| Ok(Device::read(&bytes)?));
-        match found {
-            // `bench idle` alone keeps a file without parameters.
-            Ok(device) if device.parameters.is_empty() => Ok(None),
-            Ok(device) => match device.check(name, driver) {
-                Ok(()) => Ok(Some(device)),
-                Err(Refused::Driver { .. }) if self.force => Ok(Some(device)),
-                Err(why) => {
-                    say(format_args!("warning: not using {}: {why}", path.display()));
-                    Ok(None)
-                }
-            },
-            Err(why) => {
-                say(format_args!("warning: cannot use {}: {why:#}", path.display()));
-                Ok(None)
-            }
-        }
+        let tell = |text: &str| say(text);
+        let kept = |path: PathBuf| kept::kept(&path, name, driver, self.force, &tell);
+        Ok(path(name, platform).and_then(kept))
     }
 }

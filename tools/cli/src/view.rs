@@ -1,24 +1,15 @@
 //! `clscope view`: the report's page, or the timeline for Perfetto's viewer, served to a browser on
-//! this machine. Owns a server that knows one file: it listens on 127.0.0.1, and gives the file to
-//! who knows its unguessable path, since other users of the machine reach the port as well. The
-//! data leaves the machine by no way. Refuses every other path, method and host name.
+//! this machine. Refuses to serve: [`clscope_export::serve`] does.
 #![forbid(unsafe_code)]
 
 use crate::output::say;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use clscope_export::serve::{Served, Server};
 use clscope_export::{page, perfetto, power};
 use clscope_profile::profile::{Options, Profile};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-/// Most bytes of a request: what browsers send is shorter.
-const REQUEST: u64 = 16 << 10;
-/// A browser that asks for nothing must not keep others waiting.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The only port from which Perfetto's hosted viewer may fetch a trace over plain HTTP.
 const PERFETTO_PORT: u16 = 9001;
 const PERFETTO: &str = "https://ui.perfetto.dev";
@@ -62,16 +53,6 @@ enum Show {
     Perfetto,
 }
 
-/// What is served.
-struct Served {
-    path: String,
-    content_type: &'static str,
-    body: Vec<u8>,
-    /// The origin of another site that may read it.
-    reader: Option<String>,
-    port: u16,
-}
-
 /// Serves until it is interrupted.
 ///
 /// # Errors
@@ -82,23 +63,14 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let body = body(args)?;
     let port = args.port.unwrap_or(if args.show == Show::Perfetto { PERFETTO_PORT } else { 0 });
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
-        format!("cannot listen on 127.0.0.1:{port}; choose another with --port")
-    })?;
-    let port = listener.local_addr().context("cannot tell the port")?.port();
     let (name, content_type) = match args.show {
         Show::Html => ("report.html", "text/html; charset=utf-8"),
         Show::Perfetto => ("trace", "application/octet-stream"),
     };
     let ui = args.ui.trim_end_matches('/');
-    let served = Served {
-        path: format!("/{}/{name}", secret()?),
-        content_type,
-        body,
-        reader: (args.show == Show::Perfetto).then(|| ui.to_owned()),
-        port,
-    };
-    let local = format!("http://127.0.0.1:{port}{}", served.path);
+    let reader = (args.show == Show::Perfetto).then(|| ui.to_owned());
+    let server = Server::new(port, Served { name, content_type, body, reader })?;
+    let local = server.address();
     let address = match args.show {
         Show::Html => local,
         Show::Perfetto => format!("{ui}/#!/?url={local}"),
@@ -108,10 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
         say("no browser could be started: open the address above yourself");
     }
     say("serving until you press Ctrl-C");
-    // A connection that broke off is no reason to end.
-    for stream in listener.incoming().flatten() {
-        let _ = answer(stream, &served);
-    }
+    server.serve();
     Ok(())
 }
 
@@ -153,61 +122,9 @@ fn body(args: &Args) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// 128 random bits.
-fn secret() -> Result<String> {
-    let mut bits = [0; 16];
-    File::open("/dev/urandom")
-        .and_then(|mut f| f.read_exact(&mut bits))
-        .context("cannot read /dev/urandom for a path that nobody guesses")?;
-    Ok(clscope_trace::ids::hex(&bits))
-}
-
 /// Whether a browser was started.
 fn opened(address: &str) -> bool {
     let mut start = Command::new("xdg-open");
     start.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     start.status().is_ok_and(|status| status.success())
-}
-
-/// Answers one request.
-fn answer(mut stream: TcpStream, served: &Served) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new((&stream).take(REQUEST)).lines();
-    let request = lines.next().transpose()?.unwrap_or_default();
-    let mut host = None;
-    for line in lines {
-        let line = line?;
-        if line.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("host")
-        {
-            host = Some(value.trim().to_owned());
-        }
-    }
-    let mut words = request.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    // Another name for this address would be some site's that wants the file.
-    let names = [format!("127.0.0.1:{}", served.port), format!("localhost:{}", served.port)];
-    let known = host.is_some_and(|h| names.contains(&h)) && path == served.path;
-    let (status, body): (&str, &[u8]) = match (known, method) {
-        (true, "GET") => ("200 OK", &served.body),
-        (true, "HEAD") => ("200 OK", b""),
-        (true, _) => ("405 Method Not Allowed", b""),
-        (false, _) => ("404 Not Found", b""),
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n",
-        served.content_type,
-        if status.starts_with("200") { served.body.len() } else { 0 },
-    )?;
-    if let Some(reader) = served.reader.as_ref().filter(|_| known) {
-        write!(stream, "Access-Control-Allow-Origin: {reader}\r\n")?;
-    }
-    stream.write_all(b"\r\n")?;
-    stream.write_all(body)?;
-    stream.flush()
 }

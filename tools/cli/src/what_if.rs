@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::explain::{FactArgs, Format, is_meant};
-use crate::parameters;
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_io::text::line;
+use clscope_models::kept;
 use clscope_models::predict::{Change, Predictions, SCHEMA, predict};
 use clscope_profile::profile::Profile;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     let view = profile.view(args.facts.options(args.format == Format::Json));
     crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
-    let other = args.on.as_deref().map(parameters::read).transpose()?;
+    let other = args.on.as_deref().map(kept::read).transpose()?;
     let change = Change {
         local: args.local,
         scale: args.global,

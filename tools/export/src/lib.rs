@@ -19,6 +19,7 @@ mod proto;
 mod repeated;
 pub mod roofline;
 pub mod rows;
+pub mod serve;
 pub mod stacks;
 mod values;
 

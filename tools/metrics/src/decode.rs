@@ -73,6 +73,9 @@ pub enum DecodeError {
     /// It cannot be read, or its intervals cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The output does not take its last lines.
+    #[error("could not write the output")]
+    Write(#[source] io::Error),
     /// It begins with something else.
     #[error(
         "does not begin with an OA record: if it holds bare reports (xe, a dump of the buffer), add --raw and name the --generation"

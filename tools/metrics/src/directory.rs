@@ -2,8 +2,10 @@
 //! install theirs; refuses to search anywhere else, and to read anything that is not named
 //! `oa-*.xml`.
 
+use crate::builtin;
 use crate::set::MetricSet;
 use crate::xml::{self, XmlError};
+use clscope_oa::Generation;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -102,6 +104,25 @@ pub fn read(path: &Path) -> Result<Library, DirectoryError> {
 #[must_use]
 pub fn installed() -> Option<PathBuf> {
     INSTALLED.iter().map(PathBuf::from).find(|p| p.is_dir())
+}
+
+/// All sets there are: built in, and of a directory or file, else of what is installed. What is wrong
+/// with single files is told.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn sets(
+    named: Option<&Path>,
+    tell: impl Fn(&dyn std::fmt::Display),
+) -> Result<Vec<MetricSet>, DirectoryError> {
+    let generations = [Generation::Gen9, Generation::Gen12, Generation::Xe, Generation::Xe2];
+    let mut sets: Vec<MetricSet> = generations.into_iter().filter_map(builtin::core).collect();
+    if let Some(path) = named.map(Path::to_owned).or_else(installed) {
+        let library = read(&path)?;
+        library.problems.iter().for_each(|problem| tell(problem));
+        sets.extend(library.sets);
+    }
+    Ok(sets)
 }
 
 impl Library {

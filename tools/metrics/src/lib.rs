@@ -12,6 +12,7 @@
 //! | [`variables`] | what equations call `$EuCoresTotalCount` and so on, with where each value comes from |
 //! | [`set`] | sets, their evaluation, the registers they need |
 //! | [`xml`], [`directory`] | sets from XML, and the files that hold them |
+//! | [`decode`], [`intervals`] | recorded streams, decoded; their intervals as lines |
 //! | [`builtin`] | sets of what the A counters give |
 //! | [`derived`] | FLOP per cycle, instructions per cycle, peaks |
 
@@ -21,6 +22,7 @@ pub mod builtin;
 pub mod decode;
 pub mod derived;
 pub mod directory;
+pub mod intervals;
 pub mod rpn;
 pub mod set;
 pub mod variables;

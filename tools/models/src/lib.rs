@@ -3,12 +3,13 @@
 //! that is computed has an interval and says on what evidence it rests; what cannot be computed is an
 //! error that names the missing input and how to get it.
 //!
-//! Refuses to measure (`clscope-microbench` does), to print and to open files.
+//! Refuses to measure (`clscope-microbench` does), to print, and to open files, but for [`kept`].
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`figure`] | a number with its interval and its evidence; what is missing |
 //! | [`device`] | parameters of a device: what `clscope bench model` measures and keeps |
+//! | [`kept`] | the files of these parameters |
 //! | [`kernel`] | what is known of a kernel's launches |
 //! | [`roofline`] | bounds of throughput, and the roofline of a trace |
 //! | [`latency`] | latency hiding: occupancy, latency bounds, contention |
@@ -32,6 +33,7 @@ pub mod figure;
 mod golden;
 pub mod hockney;
 pub mod idle;
+pub mod kept;
 pub mod kernel;
 pub mod latency;
 pub mod predict;

@@ -6,9 +6,10 @@
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_io::input;
+use clscope_io::output::{Access, create_new};
 use clscope_trace::directory::{PROGRAMS, is_program_file, program_file};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of one that are read: more than a recorder keeps.
@@ -119,4 +120,78 @@ fn kept(files: &TraceFiles, hash: &str, language: &str) -> Option<PathBuf> {
         .iter()
         .map(|d| d.path.join(PROGRAMS).join(&name))
         .find(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
+}
+
+/// A file name that says what is in it, of harmless characters alone.
+fn file_name(code: &Code) -> String {
+    let kernel = code.kernels.first().map_or("program", String::as_str);
+    let kernel: String = kernel
+        .chars()
+        .take(40)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
+        .collect();
+    let hash: String = code.hash.chars().take(12).collect();
+    format!("{kernel}-{hash}.{}", code.language)
+}
+
+/// Why programs were not written out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtractError {
+    /// The system refused.
+    #[error("{attempt}")]
+    System {
+        /// What was attempted, on what, and the next step.
+        attempt: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is none.
+    #[error("the trace keeps no program; record without --no-programs")]
+    None,
+}
+
+/// Writes programs into a folder, over nothing that is there, and says how many. What the trace does
+/// not keep is told of.
+///
+/// # Errors
+/// If one cannot be read or written, or there is none.
+pub fn extract(programs: &[Code], folder: &Path, tell: &dyn Fn(&str)) -> Result<u64, ExtractError> {
+    let attempt = |what: String| |source| ExtractError::System { attempt: what, source };
+    let shown = folder.display();
+    std::fs::create_dir_all(folder).map_err(attempt(format!("cannot make the folder {shown}")))?;
+    let mut written = 0;
+    for code in programs {
+        let (hash, language) = (&code.hash, &code.language);
+        if code.path.is_none() {
+            tell(&format!("{hash}.{language} is left out: {}", code.missing));
+            continue;
+        }
+        let bytes =
+            code.read().map_err(attempt(format!("cannot read {hash}.{language} of the trace")))?;
+        let path = folder.join(file_name(code));
+        let shown = path.display();
+        let mut file = create_new(&path, Access::Umask)
+            .map_err(attempt(format!("cannot write {shown}; choose another folder")))?;
+        file.write_all(&bytes).map_err(attempt(format!("cannot write {shown}")))?;
+        written += 1;
+    }
+    if written == 0 { Err(ExtractError::None) } else { Ok(written) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kernels_lead_nowhere_else() {
+        let code = Code {
+            hash: "0123456789abcdef0123456789abcdef".to_owned(),
+            language: "cl".to_owned(),
+            kernels: [String::from("../../etc/x\u{1b}[31m")].into(),
+            ..Code::default()
+        };
+        assert_eq!(file_name(&code), "______etc_x__31m-0123456789ab.cl");
+        assert_eq!(file_name(&Code::default()), "program-.");
+    }
 }

@@ -10,11 +10,15 @@
 
 pub mod bench;
 pub mod check;
+pub mod doctor;
 pub mod explain;
 pub mod figure;
 pub mod kernel;
 pub mod mix;
+pub mod oa;
+pub mod overhead;
 pub mod predict;
+pub mod programs;
 pub mod report;
 pub mod simulated;
 pub mod stat;

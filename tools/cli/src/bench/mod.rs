@@ -281,6 +281,8 @@ fn settings(args: &Args) -> Settings {
 /// # Errors
 /// Where no device can be opened, an argument names nothing, or results cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    // The signal would leave the half of a file.
+    system::fail_beyond_file_size();
     if let Some(Of::Diff(of)) = &args.of {
         return diff::run(of);
     }

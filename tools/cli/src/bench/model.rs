@@ -7,13 +7,12 @@ use super::{Args, Progress, choose_device};
 use crate::output::{json, say, show, write_whole};
 use crate::parameters;
 use anyhow::{Context, Result, bail};
-use clscope_io::output::own_directory;
 use clscope_io::text::line;
 use clscope_microbench::check;
 use clscope_microbench::cl::{Device as Cl, OpenCl, list};
 use clscope_microbench::idle::{self, Watching};
 use clscope_microbench::model::{self, Effort, Measured};
-use clscope_models::Device;
+use clscope_models::{Device, kept};
 use clscope_text::bench::parameters as text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,26 +62,11 @@ impl ModelArgs {
 const NO_HOME: &str =
     "there is no place to keep device parameters: set HOME or XDG_CACHE_HOME to a directory";
 
-/// Makes the directory that a file is kept in; it must be the user's own, and no link.
-fn make_folder(path: &Path) -> Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
-    let made = || {
-        std::fs::create_dir_all(folder)?;
-        own_directory(folder)
-    };
-    made().with_context(|| format!("cannot make the directory {}", folder.display()))
-}
-
 fn keep(device: &Device) -> Result<PathBuf> {
     let path = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
-    make_folder(&path)?;
-    write(device, &path)?;
+    kept::make_folder(&path)?;
+    kept::write(device, &path)?;
     Ok(path)
-}
-
-fn write(device: &Device, path: &Path) -> Result<()> {
-    let text = device.text().context("cannot write the device's parameters")?;
-    write_whole(path, |out| Ok(out.write_all(text.as_bytes())?))
 }
 
 /// The device that is meant, and the parameters that are kept of it.
@@ -91,7 +75,7 @@ fn kept(args: &Args) -> Result<(Cl, PathBuf, Option<Device>)> {
     let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     let device = choose_device(&all, args.device.as_deref())?.clone();
     let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
-    let kept = path.exists().then(|| parameters::read(&path)).transpose()?;
+    let kept = path.exists().then(|| kept::read(&path)).transpose()?;
     Ok((device, path, kept))
 }
 
@@ -110,7 +94,7 @@ fn nothing_kept(device: &Cl, path: &Path) -> anyhow::Error {
 /// written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(file) = &args.model.import {
-        let device = parameters::read(file)?;
+        let device = kept::read(file)?;
         let path = keep(&device)?;
         say(format_args!("parameters of {} are kept in {}", device.name, path.display()));
         return Ok(ExitCode::SUCCESS);
@@ -120,7 +104,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let Some(kept) = kept else { return Err(nothing_kept(&device, &path)) };
         match &args.model.export {
             Some(file) => {
-                write(&kept, file)?;
+                kept::write(&kept, file)?;
                 say(format_args!("parameters of {} are in {}", kept.name, file.display()));
             }
             None => print(&kept, args.json)?,
@@ -137,7 +121,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         anyhow::Ok((device, path, None))
     })?;
     // A measurement takes minutes; what cannot be kept is said before it.
-    make_folder(&path)?;
+    kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
     let effort = Effort {
@@ -214,7 +198,7 @@ fn results(of: &Measured, folder: &Path) -> Result<()> {
         let cases = of.results.iter().flat_map(|r| &r.cases);
         Ok(clscope_microbench::results::write_counted(cases, out)?)
     })?;
-    write(&of.device, &folder.join("device.json"))
+    Ok(kept::write(&of.device, &folder.join("device.json"))?)
 }
 
 fn print(device: &Device, as_json: bool) -> Result<()> {

@@ -6,6 +6,8 @@ use super::*;
 use clap::Parser;
 use clscope_oa::testing::{Writer, record, switch_id, timer_id};
 use clscope_oa::topology::synthesised_i915;
+use serde_json::{Value, json};
+use std::path::Path;
 
 #[derive(Debug, Parser)]
 struct Cli {
