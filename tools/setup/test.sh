@@ -63,7 +63,7 @@ else
     timeout --signal=INT --kill-after=10 4500 "$CARGO" test --workspace --no-fail-fast "$@"
 fi
 # What the default build leaves out.
-"$CARGO" test --quiet -p clscope-cli --features png bench::png
+"$CARGO" test --quiet -p clscope-microbench --features png png::
 # What is lock-free in the recorder, in every order of memory and threads.
 "$CARGO" test --quiet -p clscope --lib --features loom loom_tests
 # Outside the workspace.

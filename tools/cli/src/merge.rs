@@ -2,8 +2,9 @@
 //! [`clscope_profile::merge`] does.
 #![forbid(unsafe_code)]
 
-use crate::output::{count, say, shown_path};
+use crate::output::{count, say};
 use anyhow::Result;
+use clscope_capture::directory::shown_path;
 use std::path::PathBuf;
 
 /// Options of `clscope merge`.

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
-pub use clscope_capture::directory::shown_path;
 use clscope_io::output::{Access, Whole};
 use clscope_io::text::{Form, Screen, line};
 use std::fmt::Display;

@@ -1,21 +1,19 @@
 //! `clscope sql`: a question in SQL about traces. Owns its options, the tables that are written for
-//! one question, and how answers are shown. Refuses to know SQL: DuckDB does.
+//! one question, and the layout of answers. Refuses to know SQL: DuckDB does.
 #![forbid(unsafe_code)]
 
 use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
 use clscope_export::ExportError;
-use clscope_export::parquet::schema::TABLES;
-use clscope_export::parquet::{is_folder, known_schema, read};
-use clscope_io::text::cell;
+use clscope_export::parquet::{is_folder, known_schema};
 use clscope_profile::names::Form as NamesForm;
 use clscope_profile::profile::{Options, Profile};
-use clscope_profile::report::ranks;
+use clscope_query::answer::{self, AnswerError};
 use clscope_query::engine::Answer;
-use clscope_query::{Engine, Form, QueryError, RECIPES, Strict, missing_table, views};
+use clscope_query::{Engine, Form, RECIPES, explained, hints, views};
 use clscope_text::table::Table;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,7 +91,9 @@ pub fn run(args: &Args) -> Result<()> {
         Shown::Text | Shown::Csv => Form::Csv { null: null.clone() },
     };
     let interrupted = interrupt_flag().context("cannot take note of signals")?;
-    hints(tables.folder(), &query)?;
+    for hint in hints(tables.folder(), &query)? {
+        say(format_args!("note: {hint}"));
+    }
     let answer = engine.ask(&views(tables.folder()), &query, &form)?;
     let end = answer.ender();
     // It ends with this process.
@@ -105,12 +105,16 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let shown = match args.format {
         Shown::Text => text(answer, &null, args.limit),
-        Shown::Csv => csv_of(answer, &null),
-        Shown::Json => json_of(answer),
+        Shown::Csv => answer::csv(answer, &null, &mut output::screen()).map_err(Into::into),
+        Shown::Json => answer::json(answer, &mut output::json()).map_err(Into::into),
     };
     // Whoever read it has enough. The tables still go.
     let is_closed = |error: &anyhow::Error| {
-        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let below = || error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let io = match error.downcast_ref() {
+            Some(AnswerError::Io(io)) => Some(io),
+            _ => below(),
+        };
         io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
     };
     if interrupted.load(Ordering::Relaxed) {
@@ -118,70 +122,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match shown {
         Err(error) if is_closed(&error) => Ok(()),
-        Err(error) => Err(explained(error, tables.folder(), &query)),
+        Err(error) => match error.downcast() {
+            Ok(AnswerError::Query(error)) => Err(explained(error, tables.folder(), &query).into()),
+            Ok(error) => Err(error.into()),
+            Err(error) => Err(error),
+        },
         shown => shown,
-    }
-}
-
-/// Whether a query has a word, by itself.
-fn mentions(query: &str, word: &str) -> bool {
-    let mut words = query.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.any(|of| of.eq_ignore_ascii_case(word))
-}
-
-/// Why a table that was written may have no row.
-fn why_empty(table: &str) -> &'static str {
-    match table {
-        "power" => {
-            "no sensor was read while the application ran (`clscope doctor` says which work)"
-        }
-        "energy" => "joules need a sensor of a device's power (`clscope doctor` says which work)",
-        "counters" => "`clscope record --counters LIST` records hardware counters",
-        "sites" => "`clscope record --call-sites` records where calls come from",
-        "waits" => "no command had a wait list",
-        "commands" => "the application enqueued no command",
-        _ => "the trace has nothing of it",
-    }
-}
-
-/// What must be known of the tables to read the answer rightly.
-fn hints(folder: &Path, query: &str) -> Result<()> {
-    for table in TABLES.iter().filter(|table| mentions(query, table.name)) {
-        if read::is_empty(folder, table)? {
-            let (name, why) = (table.name, why_empty(table.name));
-            say(format_args!("note: the table {name} has no row: {why}"));
-        }
-    }
-    if mentions(query, "rank") {
-        for doubt in ranks::doubts(read::ranks(folder)?, "the answer is of the others") {
-            say(format_args!("note: {doubt}"));
-        }
-    }
-    Ok(())
-}
-
-/// The error, with what to do about a table that the folder does not have.
-fn explained(error: anyhow::Error, folder: &Path, query: &str) -> anyhow::Error {
-    let Some(QueryError::Refused(why)) = error.downcast_ref() else { return error };
-    let missing = missing_table(why).map(str::to_owned);
-    let known = missing.filter(|name| TABLES.iter().any(|table| table.name == *name));
-    match known {
-        Some(name) => anyhow::anyhow!(
-            "the folder {} has no table {name}: `clscope export parquet --tables {name} -o {0} TRACE` adds it",
-            folder.display()
-        ),
-        None if missing_table(why).is_some() => {
-            let names = TABLES.map(|table| table.name).join(", ");
-            error.context(format!("there is no such table; there are {names}"))
-        }
-        None => {
-            let line = query.lines().next().unwrap_or_default();
-            let short: String = line.chars().take(80).collect();
-            let more = if short.len() < query.len() { " ..." } else { "" };
-            error.context(format!(
-                "cannot answer {short}{more} (`clscope sql 'DESCRIBE commands'` shows the columns of a table)"
-            ))
-        }
     }
 }
 
@@ -258,67 +204,20 @@ impl Tables {
     }
 }
 
-fn text(mut answer: Answer, null: &str, limit: usize) -> Result<()> {
-    let mut table = None;
-    let (mut rows, mut more) = (Vec::new(), 0u64);
-    {
-        let mut all = csv::ReaderBuilder::new().flexible(true).from_reader(answer.rows());
-        let titles = all.headers()?.clone();
-        for row in all.records() {
-            let row = row?;
-            if limit > 0 && rows.len() >= limit {
-                more += 1;
-                continue;
-            }
-            let shown = |field: &str| if field == null { "-".to_owned() } else { field.to_owned() };
-            rows.push(row.iter().map(shown).collect::<Vec<String>>());
-        }
-        if !titles.is_empty() {
-            table = Some(Table::new(&titles.iter().collect::<Vec<_>>()));
-        }
-    }
-    answer.finish()?;
-    let mut out = output::screen();
-    if let Some(mut table) = table {
-        rows.into_iter().for_each(|row| table.row(row));
+fn text(answer: Answer, null: &str, limit: usize) -> Result<()> {
+    let found = answer::rows(answer, null, limit)?;
+    if !found.titles.is_empty() {
+        let titles: Vec<&str> = found.titles.iter().map(String::as_str).collect();
+        let mut table = Table::new(&titles);
+        found.rows.into_iter().for_each(|row| table.row(row));
         let lines = table.render(output::terminal_width());
-        lines.lines().try_for_each(|line| writeln!(out, "{line}"))?;
+        output::show(|out| lines.lines().try_for_each(|line| writeln!(out, "{line}")))?;
     }
-    out.flush()?;
-    if more > 0 {
-        say(format_args!("and {}: --limit 0 shows all", count(more, "more row", "more rows")));
+    if found.more > 0 {
+        say(format_args!(
+            "and {}: --limit 0 shows all",
+            count(found.more, "more row", "more rows")
+        ));
     }
     Ok(())
-}
-
-fn csv_of(mut answer: Answer, null: &str) -> Result<()> {
-    let mut out = csv::Writer::from_writer(output::screen());
-    {
-        let mut all =
-            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(answer.rows());
-        for row in all.records() {
-            let row = row?;
-            let shown =
-                |field: &str| if field == null { String::new() } else { cell(field).into_owned() };
-            out.write_record(row.iter().map(shown))?;
-        }
-    }
-    out.flush()?;
-    Ok(answer.finish()?)
-}
-
-fn json_of(mut answer: Answer) -> Result<()> {
-    let mut out = output::json();
-    {
-        let mut rows = BufReader::new(answer.rows());
-        let (mut strict, mut line, mut shown) = (Strict::default(), Vec::new(), Vec::new());
-        while rows.read_until(b'\n', &mut line)? > 0 {
-            strict.add(&line, &mut shown);
-            out.write_all(&shown)?;
-            line.clear();
-            shown.clear();
-        }
-    }
-    out.flush()?;
-    Ok(answer.finish()?)
 }

@@ -323,6 +323,16 @@ impl Document {
     pub fn results(&self) -> &Results {
         self.changed.as_ref().map_or(&self.base.results, |changed| &changed.version.results)
     }
+
+    /// Whether results differ, or the other version is surely slower, by more than is allowed.
+    #[must_use]
+    pub fn is_bad(&self, fail_over: Option<f64>) -> bool {
+        let slower = fail_over.zip(self.changed.as_ref()).is_some_and(|(limit, changed)| {
+            changed.time_verdict == verdict::Verdict::More
+                && changed.time_change.is_some_and(|change| change.value > limit)
+        });
+        slower || self.results().verdict == Verdict::Differs
+    }
 }
 
 /// Contents of a run's memories, in the order of the capture.

@@ -8,7 +8,7 @@
 //! | [`read`](mod@read) | opening a capture with checks; captures of a trace |
 //! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
-//! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`measure`], [`energy`], [`metering`] | time of many launches; joules of a launch; what is said meanwhile |
 //! | [`application`], [`imitate`] | how launches like it ran in the application; repeated as they stood |
 //! | [`there`] | the application's own launch beside those that were run alone |
 //! | [`mix`](mod@mix) | what a launch executes, counted |
@@ -23,12 +23,14 @@
 pub mod application;
 pub mod capture;
 pub mod compare;
+mod device;
 pub mod document;
 pub mod element;
 pub mod energy;
 pub mod export;
 pub mod imitate;
 pub mod measure;
+pub mod metering;
 pub mod mix;
 mod order;
 pub mod progress;
@@ -40,6 +42,7 @@ pub mod there;
 pub mod tune;
 pub mod worker;
 
+pub use device::device_for;
 pub use document::Document;
 pub use read::{Capture, CaptureError};
 pub use run::{RunError, Wanted, run};

@@ -17,7 +17,8 @@
 //! | [`check`] | what the parameters predict of further kernels, against their measured times |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
-//! | [`results`], [`plot`] | the schema; plots and the page |
+//! | [`results`], [`plot`], [`files`] | the schema; plots and the page; where they are written |
+//! | [`png`] | plots as pixels |
 #![forbid(unsafe_code)]
 
 pub use clscope_opencl as cl;
@@ -25,6 +26,7 @@ pub use clscope_opencl as cl;
 pub mod bench;
 pub mod change;
 pub mod check;
+pub mod files;
 pub mod fit;
 #[cfg(test)]
 mod golden;
@@ -34,6 +36,8 @@ pub mod job;
 pub mod model;
 pub mod peak;
 pub mod plot;
+#[cfg_attr(not(feature = "png"), path = "no_png.rs")]
+pub mod png;
 pub mod power;
 pub mod reproduce;
 pub mod results;

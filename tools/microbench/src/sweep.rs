@@ -3,8 +3,10 @@
 //! and becomes another case at a value of one ([`Swept`]).
 #![forbid(unsafe_code)]
 
+mod notation;
 mod walk;
 
+pub use notation::{Axes, NotationError, Sizes};
 pub(crate) use walk::{ENOUGH, Need, Peaks, conclude, cusp, needed};
 pub use walk::{Walk, shown, value_at, walks};
 

@@ -205,6 +205,40 @@ impl Query<'_> {
     }
 }
 
+/// No device is meant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// There is none.
+    #[error("no OpenCL device here; `clscope doctor` says why")]
+    NoDevice,
+    /// None has the name or number.
+    #[error("no device is called {wanted}; `clscope bench --list-devices` names {there}")]
+    Unknown {
+        /// What was asked for.
+        wanted: String,
+        /// How many there are.
+        there: usize,
+    },
+}
+
+/// The device that a number or a part of a name means; without one the first GPU, else the first.
+///
+/// # Errors
+/// If there is none.
+pub fn choose<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device, ChoiceError> {
+    let Some(wanted) = wanted else {
+        // A run takes minutes: the GPU is what people mean, where there is one.
+        let gpu = all.iter().find(|d| d.facts.kind == DeviceKind::Gpu);
+        return gpu.or(all.first()).ok_or(ChoiceError::NoDevice);
+    };
+    let found = match wanted.parse::<usize>() {
+        Ok(number) => all.get(number),
+        Err(_) => all.iter().find(|d| d.facts.name.to_lowercase().contains(&wanted.to_lowercase())),
+    };
+    found.ok_or_else(|| ChoiceError::Unknown { wanted: wanted.to_owned(), there: all.len() })
+}
+
 /// Every device of every platform, in the loader's order.
 ///
 /// # Errors

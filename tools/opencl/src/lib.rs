@@ -13,7 +13,7 @@ mod session;
 pub mod survey;
 mod svm;
 
-pub use device::{Device, DeviceFacts, DeviceKind, Limits, list};
+pub use device::{ChoiceError, Device, DeviceFacts, DeviceKind, Limits, choose, list};
 pub use error::ClError;
 pub use kernels::{ArgumentInfo, Range};
 pub use memory::{Image, Sampler, Shape, View};

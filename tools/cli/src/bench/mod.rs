@@ -1,33 +1,24 @@
-//! `clscope bench`: the microbenchmarks. Owns the command line, the progress bar and what is
-//! printed and written; refuses to measure: that is `clscope-microbench`.
+//! `clscope bench`: the microbenchmarks. Owns the command line and the progress bar; refuses to
+//! measure and to write files: that is `clscope-microbench`.
 #![forbid(unsafe_code)]
 
-mod axes;
 mod diff;
-mod list;
 mod model;
-#[cfg(not(feature = "png"))]
-mod no_png;
-mod output;
-#[cfg(feature = "png")]
-mod png;
 mod reproduce;
-#[cfg(not(feature = "png"))]
-use no_png as png;
 
 use crate::output::{say, show, show_json};
 use anyhow::{Context, Result, bail};
-use axes::Axes;
 use clscope_capture::system;
 use clscope_microbench::bench::Settings;
-use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list as devices};
+use clscope_microbench::cl::{OpenCl, choose, list as devices};
+use clscope_microbench::files;
+use clscope_microbench::png::Renderer;
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
-use clscope_microbench::sweep::Axis;
+use clscope_microbench::sweep::{Axes, Axis, Sizes};
 use clscope_text::bench::results;
 use indicatif::{ProgressBar, ProgressStyle};
-use list::Sizes;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -160,25 +151,6 @@ pub struct Args {
 enum Of {
     /// What changed between results: two devices, drivers or days
     Diff(diff::DiffArgs),
-}
-
-/// The device that a number or a part of a name means; without one the first GPU, else the first.
-///
-/// # Errors
-/// If there is none.
-pub fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device> {
-    const NONE: &str = "no OpenCL device here; `clscope doctor` says why";
-    let Some(wanted) = wanted else {
-        // A run takes minutes: the GPU is what people mean, where there is one.
-        return all.iter().find(|d| d.facts.kind == DeviceKind::Gpu).or(all.first()).context(NONE);
-    };
-    let found = match wanted.parse::<usize>() {
-        Ok(number) => all.get(number),
-        Err(_) => all.iter().find(|d| d.facts.name.to_lowercase().contains(&wanted.to_lowercase())),
-    };
-    found.with_context(|| {
-        format!("no device is called {wanted}; `clscope bench --list-devices` names {}", all.len())
-    })
 }
 
 impl Progress {
@@ -319,7 +291,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     several(args)?;
     if args.png {
         // A measurement may take minutes; what cannot be drawn is said before it.
-        png::Renderer::new()?;
+        Renderer::new()?;
     }
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =
@@ -328,7 +300,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         show(|out| results::devices(out, &all))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let device = choose_device(&all, args.device.as_deref())?;
+    let device = choose(&all, args.device.as_deref())?;
     let settings = settings(args);
     let choice = Choice {
         suites,
@@ -362,8 +334,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     if let Some(directory) = &args.output {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        files::make(directory)?;
     }
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;
@@ -380,7 +351,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         show(|out| results::tables(out, &found))?;
     }
     if let Some(directory) = &args.output {
-        output::write(&found, directory, args.png)?;
+        files::results(&found, directory, args.png)?;
         say(format_args!("results are in {}", directory.display()));
     }
     if args.counters {

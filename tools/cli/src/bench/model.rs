@@ -3,15 +3,15 @@
 //! `clscope-microbench`.
 #![forbid(unsafe_code)]
 
-use super::{Args, Progress, choose_device};
-use crate::output::{json, say, show, write_whole};
+use super::{Args, Progress};
+use crate::output::{json, say, show};
 use crate::parameters;
 use anyhow::{Context, Result, bail};
 use clscope_io::text::line;
-use clscope_microbench::check;
-use clscope_microbench::cl::{Device as Cl, OpenCl, list};
+use clscope_microbench::cl::{Device as Cl, OpenCl, choose, list};
 use clscope_microbench::idle::{self, Watching};
-use clscope_microbench::model::{self, Effort, Measured};
+use clscope_microbench::model::{self, Effort};
+use clscope_microbench::{check, files};
 use clscope_models::{Device, kept};
 use clscope_text::bench::parameters as text;
 use std::io::Write;
@@ -73,7 +73,7 @@ fn keep(device: &Device) -> Result<PathBuf> {
 fn kept(args: &Args) -> Result<(Cl, PathBuf, Option<Device>)> {
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
-    let device = choose_device(&all, args.device.as_deref())?.clone();
+    let device = choose(&all, args.device.as_deref())?.clone();
     let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
     let kept = path.exists().then(|| kept::read(&path)).transpose()?;
     Ok((device, path, kept))
@@ -116,7 +116,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         say(format_args!("warning: {error:#}"));
         let opencl = OpenCl::open(args.opencl.as_deref())?;
         let all = list(&opencl).context("cannot list OpenCL devices")?;
-        let device = choose_device(&all, args.device.as_deref())?.clone();
+        let device = choose(&all, args.device.as_deref())?.clone();
         let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
         anyhow::Ok((device, path, None))
     })?;
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         model::measure(&device, &effort, &mut progress).context("cannot use the device")?;
     progress.bar.finish_and_clear();
     if let Some(folder) = &args.output {
-        results(&measured, folder)?;
+        files::measured(&measured, folder)?;
     }
     if measured.results.iter().any(|r| r.interrupted) {
         say(format_args!("interrupted: {} stays as it was", path.display()));
@@ -168,7 +168,7 @@ fn check(args: &Args, device: &Cl, parameters: &Device, effort: &Effort) -> Resu
         check::check(device, parameters, effort, &mut progress).context("cannot use the device")?;
     progress.bar.finish_and_clear();
     if let Some(folder) = &args.output {
-        write_whole(&folder.join("check.csv"), |out| Ok(check::write_csv(&rows, out)?))?;
+        files::checked(&rows, folder)?;
     }
     match check::Summary::of(&rows) {
         Some(s) => say(format_args!(
@@ -183,22 +183,6 @@ fn check(args: &Args, device: &Cl, parameters: &Device, effort: &Effort) -> Resu
         }
     }
     Ok(())
-}
-
-/// What was measured, part by part, and the file itself.
-fn results(of: &Measured, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
-    for (n, part) in of.results.iter().enumerate() {
-        write_whole(&folder.join(format!("results-{}.json", n + 1)), |out| {
-            Ok(serde_json::to_writer_pretty(out, part)?)
-        })?;
-    }
-    write_whole(&folder.join("counted.json"), |out| {
-        let cases = of.results.iter().flat_map(|r| &r.cases);
-        Ok(clscope_microbench::results::write_counted(cases, out)?)
-    })?;
-    Ok(kept::write(&of.device, &folder.join("device.json"))?)
 }
 
 fn print(device: &Device, as_json: bool) -> Result<()> {

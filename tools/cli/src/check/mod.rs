@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let recording = record::Args::checked(base, &args.command)?;
     let (trace, end, held) = match record::record(&recording)? {
         Ran::Ended { trace, end, held, .. } => (trace, end, held),
-        Ran::NotRunnable(code) => return Ok(code),
+        Ran::NotRunnable(code) => return Ok(ExitCode::from(code)),
     };
     if let End::Signal(number, _) = end {
         say(format_args!("the application was ended by {}", system::signal_name(number)));

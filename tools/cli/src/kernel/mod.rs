@@ -3,26 +3,22 @@
 //! to judge: `clscope-launch` does, in a process of its own.
 #![forbid(unsafe_code)]
 
-mod metering;
 pub mod worker;
 
 use crate::args::NameArgs;
-use crate::bench::choose_device;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clscope_capture::system;
-use clscope_compare::verdict;
 use clscope_io::input;
-use clscope_launch::document::{Document, Verdict};
+use clscope_launch::document::Document;
 use clscope_launch::element::Element;
 use clscope_launch::export;
 use clscope_launch::measure::Effort;
 use clscope_launch::progress::Ended;
-use clscope_launch::run::{TOLERANCE, is_of};
-use clscope_launch::stage::{Form, Recipe};
+use clscope_launch::run::TOLERANCE;
+use clscope_launch::stage::{self, Form, Recipe};
 use clscope_launch::supervise::{self, News, Outcome};
 use clscope_launch::{Capture, Wanted};
-use clscope_microbench::cl::Device;
 use clscope_trace::values;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -208,17 +204,6 @@ fn typed(text: &str) -> Result<(u32, Element), String> {
     })
 }
 
-/// Sizes for as many dimensions as the launch has: those that are not given are 1.
-fn over(dimensions: u32, of: &[usize], what: &str) -> Result<Vec<usize>> {
-    let dimensions = dimensions as usize;
-    if of.len() > dimensions && of.iter().skip(dimensions).any(|n| *n != 1) {
-        bail!("{what} has {} sizes, the launch has {dimensions} dimensions", of.len());
-    }
-    let mut out = of.to_vec();
-    out.resize(dimensions, 1);
-    Ok(out)
-}
-
 impl VersionArgs {
     fn is_given(&self) -> bool {
         self.local.is_some()
@@ -242,11 +227,12 @@ impl VersionArgs {
                 Some((path.display().to_string(), text))
             }
         };
-        let global = self.global.as_ref().map(|Sizes(all)| over(dimensions, all, "--global"));
+        let over = |all: &Vec<usize>, option| stage::over(dimensions, all, option);
+        let global = self.global.as_ref().map(|Sizes(all)| over(all, "--global"));
         let local = self
             .local
             .as_ref()
-            .map(|Local(all)| all.as_ref().map(|all| over(dimensions, all, "--local")).transpose());
+            .map(|Local(all)| all.as_ref().map(|all| over(all, "--local")).transpose());
         Ok(Some(Recipe {
             form,
             source,
@@ -254,23 +240,6 @@ impl VersionArgs {
             global: global.transpose()?,
             local: local.transpose()?,
         }))
-    }
-}
-
-fn device_for<'a>(
-    all: &'a [Device],
-    capture: &Capture,
-    wanted: Option<&str>,
-) -> Result<&'a Device> {
-    let same = || all.iter().find(|device| is_of(&capture.launch, &device.facts));
-    // Another version of the driver is nearer than another device.
-    let near = || {
-        let of = &capture.launch;
-        all.iter().find(|d| d.facts.name == of.device.name && d.facts.platform == of.platform.name)
-    };
-    match wanted {
-        None => same().or_else(near).map_or_else(|| choose_device(all, None), Ok),
-        wanted => choose_device(all, wanted),
     }
 }
 
@@ -382,15 +351,6 @@ fn export(capture: &Capture, language: Language, to: Option<&Path>) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether results differ, or the other version is surely slower, by more than is allowed.
-fn is_bad(document: &Document, fail_over: Option<f64>) -> bool {
-    let slower = fail_over.zip(document.changed.as_ref()).is_some_and(|(limit, changed)| {
-        changed.time_verdict == verdict::Verdict::More
-            && changed.time_change.is_some_and(|change| change.value > limit)
-    });
-    slower || document.results().verdict == Verdict::Differs
-}
-
 fn write(args: &Args, document: &Document) -> Result<()> {
     match args.format {
         Format::Json => output::show_json(document),
@@ -416,8 +376,5 @@ mod tests {
         for wrong in ["float", "2=", "x=float", "2=struct s", "=float"] {
             assert!(typed(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(over(2, &[64], "--local").unwrap(), [64, 1]);
-        assert_eq!(over(1, &[64, 1], "--local").unwrap(), [64]);
-        assert!(over(1, &[64, 2], "--local").is_err());
     }
 }

@@ -2,15 +2,16 @@
 //! without the command that started it.
 #![forbid(unsafe_code)]
 
-use super::{Args, DIFFERS, ENDED, metering::Metering};
+use super::{Args, DIFFERS, ENDED};
 use crate::output::say;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system;
+use clscope_launch::metering::Metering;
 use clscope_launch::progress::Ended;
 use clscope_launch::run::{RunError, Watch};
 use clscope_launch::stage::StageError;
 use clscope_launch::worker::{Link, Said};
-use clscope_launch::{Capture, run as run_capture};
+use clscope_launch::{Capture, device_for, run as run_capture};
 use clscope_microbench::cl::{ClError, OpenCl, list as devices};
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -43,9 +44,10 @@ fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
-    let device = super::device_for(&all, &capture, args.device.as_deref())?;
+    let device = device_for(&all, &capture.launch, args.device.as_deref())?;
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
-    let metering = Metering::new(std::io::stderr().is_terminal());
+    let say_so = |text: &str| say(text);
+    let metering = Metering::new(std::io::stderr().is_terminal(), &say_so);
     let told = Cell::new(Instant::now());
     let watch = Watch {
         progress: &|at| tell(&Said::At(at.clone())),
@@ -81,7 +83,7 @@ fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
         );
     }
     super::write(args, &document)?;
-    let is_bad = super::is_bad(&document, args.version.fail_over);
+    let is_bad = document.is_bad(args.version.fail_over);
     let has_ended = !document.ended.is_empty() || !document.results().overruns.is_empty();
     Ok(match (has_ended, is_bad) {
         (true, _) => ENDED,

@@ -3,16 +3,17 @@
 #![forbid(unsafe_code)]
 
 use super::change;
-use crate::args::{CounterArgs, SensorArgs};
-use crate::output::say;
+use crate::args::{CounterArgs, SensorArgs, choices};
+use crate::output::{own_line, say};
 use anyhow::Result;
 use clscope_capture::environment;
 use clscope_capture::ranks::Ranks;
+use clscope_doctor::Surroundings;
 use clscope_io::output::Access;
+use clscope_record::{Plan, Voice};
 use clscope_trace::{settings, values};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 /// Device-timing method.
@@ -33,24 +34,15 @@ pub enum DeviceTiming {
     Off,
 }
 
-/// A way into the application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Way {
-    /// LD_PRELOAD: applications linked to OpenCL, bundled loaders
-    Preload,
-    /// OPENCL_LAYERS: whatever goes through a loader that knows layers
-    Layer,
-    /// LD_AUDIT: look-ups in loaders that know no layers
-    Audit,
-}
-
-impl From<Way> for environment::Way {
-    fn from(of: Way) -> Self {
-        match of {
-            Way::Preload => Self::Preload,
-            Way::Layer => Self::Layer,
-            Way::Audit => Self::Audit,
-        }
+choices! {
+    /// A way into the application.
+    pub enum Way = environment::Way {
+        /// LD_PRELOAD: applications linked to OpenCL, bundled loaders
+        Preload,
+        /// OPENCL_LAYERS: whatever goes through a loader that knows layers
+        Layer,
+        /// LD_AUDIT: look-ups in loaders that know no layers
+        Audit,
     }
 }
 
@@ -73,120 +65,120 @@ pub struct Args {
     /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an
     /// environment variable [default: APP-DATE-TIME.clscope]
     #[arg(short, long, value_name = "NAME")]
-    pub(super) output: Option<OsString>,
+    output: Option<OsString>,
     /// Replace the trace that is in the directory
     #[arg(short, long)]
-    pub(super) force: bool,
+    force: bool,
     /// How device times are taken [default: auto]
     #[arg(long, value_name = "METHOD", value_enum)]
-    pub(super) device_timing: Option<DeviceTiming>,
+    device_timing: Option<DeviceTiming>,
     /// Share of the application's own time, in percent, that sampled device timing may cost
     /// [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
-    pub(super) budget: Option<String>,
+    budget: Option<String>,
     /// Ways in which the recorder is brought in, comma-separated [default: all that work]
     #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
-    pub(super) inject: Vec<Way>,
+    inject: Vec<Way>,
     /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
     #[arg(long, value_name = "NAMES", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub(super) kernels: Option<String>,
+    kernels: Option<String>,
     /// Record only host calls of these API groups (comma-separated): argument, build,
     /// command-buffer, enqueue, object, other, query, refcount, wait
     #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
-    pub(super) groups: Option<String>,
+    groups: Option<String>,
     /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    pub(super) max_size: Option<String>,
+    max_size: Option<String>,
     /// Record only these MPI ranks: 0,13 or every:8 (0, 8, 16, ...). The others run APP as if this
     /// command were not there
     #[arg(long, value_name = "RANKS")]
-    pub(super) ranks: Option<Ranks>,
+    ranks: Option<Ranks>,
     /// Record nothing until `clscope ctl TRACE start`
     #[arg(long)]
-    pub(super) start_paused: bool,
+    start_paused: bool,
     /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE
     /// start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
-    pub(super) duration: Option<Duration>,
+    duration: Option<Duration>,
     /// Joules and counters of every kernel and transfer direction, also where the application always
     /// runs them in the same proportions: repeat launches and transfers, at random moments of the
     /// run, buffers restored, in batches that sensors can follow. AMOUNT is the time that may be
     /// added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each kernel
     /// and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
     #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
-    pub(super) replay: Option<String>,
+    replay: Option<String>,
     /// Record with each enqueue where in the application it was called from: FRAMES return
     /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
     /// 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then
     /// gives each place a row of kernels and joules
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub(super) call_sites: Option<u8>,
+    call_sites: Option<u8>,
     /// Let others read the trace, as far as the umask does; else it is yours alone (directory 0700,
     /// files 0600)
     #[arg(long)]
-    pub(super) shared: bool,
+    shared: bool,
     /// Leave APP's arguments out of the trace: they may hold passwords
     #[arg(long)]
-    pub(super) no_arguments: bool,
+    no_arguments: bool,
     /// Leave sources and binaries of APP's programs out of the trace
     #[arg(long)]
-    pub(super) no_programs: bool,
+    no_programs: bool,
     /// Count the instructions of kernels, for `clscope mix`: of the first launch of each kernel,
     /// geometry and local sizes, or of every Nth (every:N). A copy of the program that counts runs
     /// beside APP's launch, buffers restored; what APP launches stays as it is
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
-    pub(super) mix: Option<String>,
+    mix: Option<String>,
     /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in the
     /// trace's folder captures: program, arguments, and what its buffers and images hold before and
     /// after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and is
     /// waited for; `clscope kernel` runs it again
     #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
-    pub(super) capture: Vec<String>,
+    capture: Vec<String>,
     /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit, requires = "capture")]
-    pub(super) capture_limit: Option<String>,
+    capture_limit: Option<String>,
     #[command(flatten)]
-    pub(super) change: change::Args,
+    change: change::Args,
     /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
     /// and the places of calls that make something or fail. Implies --call-sites=4
     #[arg(long)]
-    pub(super) check: bool,
+    check: bool,
     /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
     /// how many, total, shortest, longest, first and last
     #[arg(long)]
-    pub(super) every_call: bool,
+    every_call: bool,
     /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
     /// queue, up to once a second; they halve the bound within which device times are placed on the
     /// host's clock
     #[arg(long)]
-    pub(super) no_clock_markers: bool,
+    no_clock_markers: bool,
     /// Read sensors, --counters (oa, perf) and the GPU's clock in the application before and after
     /// each command, and wait for the command: for long kernels
     #[arg(long)]
-    pub(super) snapshot: bool,
+    snapshot: bool,
     /// Wait at most this long for processes that outlive APP and still record
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
-    pub(super) wait: Duration,
+    wait: Duration,
     #[command(flatten)]
-    pub(super) sensors: SensorArgs,
+    sensors: SensorArgs,
     #[command(flatten)]
-    pub(super) counters: CounterArgs,
+    counters: CounterArgs,
     /// Read sensors this long before APP starts and after it has ended, to measure power at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
-    pub(super) idle_window: Duration,
+    idle_window: Duration,
     /// How GPU power is computed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
     /// [default: auto]
     #[arg(long, value_name = "FORMULA")]
-    pub(super) gpu_power: Option<clscope_sensors::gpu_power::Choice>,
+    gpu_power: Option<clscope_sensors::gpu_power::Choice>,
     /// Print no messages, unless something fails
     #[arg(short, long)]
-    pub(super) quiet: bool,
+    quiet: bool,
     /// Report also which ways were not used
     #[arg(short, long, conflicts_with = "quiet")]
-    pub(super) verbose: bool,
+    verbose: bool,
     /// The application and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
-    pub(super) command: Vec<OsString>,
+    command: Vec<OsString>,
 }
 
 /// The recorder keeps eight segments, each of which takes the largest block: it could not keep to
@@ -293,20 +285,6 @@ impl Args {
         self.ranks.is_some()
     }
 
-    /// What options that are for joules came to where no energy or power was read.
-    pub fn options_without_energy(&self) -> impl Iterator<Item = String> {
-        let why = match self.sensors.options().is_off() {
-            true => "--sensors off",
-            false => "no sensor of energy or power could be read; `clscope doctor` says why",
-        };
-        let replay = self.replay.as_ref().map(|_| ("--replay", "no joules of what it repeated"));
-        let formula = self.gpu_power.as_ref().map(|_| ("--gpu-power", "nothing it applies to"));
-        [replay, formula]
-            .into_iter()
-            .flatten()
-            .map(move |(option, what)| format!("warning: {option} has {what}: {why}"))
-    }
-
     /// What `--replay` adds to the application's time.
     pub fn replay(&self) -> Option<values::Replay> {
         self.replay.as_deref().and_then(|amount| amount.parse().ok())
@@ -318,11 +296,11 @@ impl Args {
         told.map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
-    /// The recorder's variables, in exactly the terms of the table of settings.
-    pub(super) fn settings(&self, trace: &Path) -> BTreeMap<&'static str, OsString> {
+    /// The recorder's variables, in exactly the terms of the table of settings, but for the trace's
+    /// place.
+    fn settings(&self) -> BTreeMap<&'static str, OsString> {
         use clap::ValueEnum;
-        let mut set: BTreeMap<&'static str, OsString> =
-            BTreeMap::from([(settings::TRACE, trace.as_os_str().to_owned())]);
+        let mut set: BTreeMap<&'static str, OsString> = BTreeMap::new();
         if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
             set.insert(settings::DEVICE_TIMING, method.get_name().into());
         }
@@ -380,20 +358,34 @@ impl Args {
         set
     }
 
-    /// Who may read what is made.
-    pub(super) fn access(&self) -> Access {
-        if self.shared { Access::Umask } else { Access::Private }
+    /// As the library takes them.
+    pub(super) fn plan<'a>(&'a self, here: Surroundings<'a>) -> Plan<'a> {
+        Plan {
+            command: &self.command,
+            shown_command: self.shown_command(),
+            output: self.output.as_deref(),
+            force: self.force,
+            access: if self.shared { Access::Umask } else { Access::Private },
+            settings: self.settings(),
+            ways: self.inject.iter().map(|way| (*way).into()).collect(),
+            ranks: self.ranks.as_ref(),
+            counters: self.counters.options(),
+            sensors: self.sensors.options(),
+            snapshot: self.snapshot,
+            gpu_power: self.gpu_power,
+            replay: self.replay(),
+            idle_window: self.idle_window,
+            duration: self.duration,
+            wait: self.wait,
+            verbose: self.verbose,
+            voice: Voice { say: |text| say(text), own_line, quiet: self.quiet },
+            here,
+        }
     }
 
     /// How many words of the command line are recorded.
-    pub(super) fn words(&self) -> usize {
+    fn words(&self) -> usize {
         if self.no_arguments { 1 } else { usize::MAX }
-    }
-
-    pub(super) fn tell(&self, text: impl std::fmt::Display) {
-        if !self.quiet {
-            say(text);
-        }
     }
 }
 

@@ -71,11 +71,6 @@ fn local(text: &str) -> Result<String, String> {
 }
 
 impl Args {
-    /// Whether anything is to be changed.
-    pub fn any(&self) -> bool {
-        !self.replace.is_empty() || self.append_options.is_some() || !self.local.is_empty()
-    }
-
     /// As the recorder's settings.
     pub fn settings(&self, set: &mut BTreeMap<&'static str, OsString>) {
         for (name, list) in [(settings::REPLACE, &self.replace), (settings::LOCAL, &self.local)] {

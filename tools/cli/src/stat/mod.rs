@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let before = system::children_cpu();
         let (trace, end, wall, held) = match record::record(&args.record.for_one_run(output))? {
             Ran::Ended { trace, end, wall, held } => (trace, end, wall, held),
-            Ran::NotRunnable(code) => return Ok(code),
+            Ran::NotRunnable(code) => return Ok(ExitCode::from(code)),
         };
         if end != End::Code(0) {
             bad = Some((end, held));

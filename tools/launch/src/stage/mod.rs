@@ -20,6 +20,7 @@ pub use caches::Caches;
 pub use guard::Overrun;
 pub use places::shape;
 use places::{Move, Place, moved, place};
+pub use sizes::{TooMany, over};
 
 /// Which form of a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -125,9 +125,40 @@ fn unending(range: &Range, of: &DeviceFacts, address_bits: Option<u32>) -> Optio
     })
 }
 
+/// Sizes that do not fit a launch.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} has {sizes} sizes, the launch has {dimensions} dimensions")]
+pub struct TooMany {
+    /// What was given.
+    what: &'static str,
+    sizes: usize,
+    dimensions: usize,
+}
+
+/// Sizes for as many dimensions as the launch has: those that are not given are 1.
+///
+/// # Errors
+/// If there are more, and not 1. `what` names them then.
+pub fn over(dimensions: u32, of: &[usize], what: &'static str) -> Result<Vec<usize>, TooMany> {
+    let dimensions = dimensions as usize;
+    if of.len() > dimensions && of.iter().skip(dimensions).any(|n| *n != 1) {
+        return Err(TooMany { what, sizes: of.len(), dimensions });
+    }
+    let mut out = of.to_vec();
+    out.resize(dimensions, 1);
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_the_dimensions_of_the_launch() {
+        assert_eq!(over(2, &[64], "--local").unwrap(), [64, 1]);
+        assert_eq!(over(1, &[64, 1], "--local").unwrap(), [64]);
+        assert!(over(1, &[64, 2], "--local").is_err());
+    }
 
     #[test]
     fn launches_that_no_device_ends_are_refused() {

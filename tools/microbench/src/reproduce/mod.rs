@@ -14,6 +14,7 @@ mod measure;
 mod models;
 mod piispanen;
 mod report;
+mod session;
 mod volkov;
 mod volkov_kernels;
 mod volkov_models;
@@ -22,6 +23,7 @@ pub use command::Ran;
 pub use measure::{cases, settings};
 pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
+pub use session::{News, SessionError, Wanted, along, measure, named};
 
 use crate::job::Scalar;
 use crate::sweep::Axis;

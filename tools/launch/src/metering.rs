@@ -1,8 +1,7 @@
-//! What `clscope kernel` says while it measures joules, which may take minutes: before it begins how
-//! long it takes at most, and on a terminal a line every few seconds.
+//! What is said while joules are measured, which may take minutes: before it begins how long it takes
+//! at most, and where somebody looks on a line every few seconds.
 #![forbid(unsafe_code)]
 
-use crate::output::say;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -10,24 +9,27 @@ use std::time::{Duration, Instant};
 const PACE: Duration = Duration::from_secs(5);
 
 /// Joules that are being measured, or not yet.
-pub struct Metering {
+pub struct Metering<'a> {
     /// Whether somebody looks on.
     is_watched: bool,
+    /// Takes what is said.
+    tell: &'a dyn Fn(&str),
     /// Since when, how long at most, and when a line was last written.
     begun: Cell<Option<(Instant, Duration, Instant)>>,
 }
 
-impl Metering {
+impl<'a> Metering<'a> {
     /// Not begun.
-    pub const fn new(is_watched: bool) -> Self {
-        Self { is_watched, begun: Cell::new(None) }
+    #[must_use]
+    pub fn new(is_watched: bool, tell: &'a dyn Fn(&str)) -> Self {
+        Self { is_watched, tell, begun: Cell::new(None) }
     }
 
     /// It begins, and takes at most so many nanoseconds.
     pub fn begins(&self, longest_ns: u64) {
         let (now, longest) = (Instant::now(), Duration::from_nanos(longest_ns));
         self.begun.set(Some((now, longest, now)));
-        say(announced(longest));
+        (self.tell)(&announced(longest));
     }
 
     /// It goes on: called often.
@@ -37,7 +39,7 @@ impl Metering {
         };
         if last.elapsed() >= PACE {
             self.begun.set(Some((begun, longest, Instant::now())));
-            say(done(begun.elapsed(), longest));
+            (self.tell)(&done(begun.elapsed(), longest));
         }
     }
 }
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn nothing_goes_on_before_it_begins() {
-        let of = Metering::new(true);
+        let of = Metering::new(true, &|_| ());
         of.goes_on();
         assert!(of.begun.get().is_none());
         of.begins(1);

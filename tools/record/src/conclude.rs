@@ -1,8 +1,8 @@
 //! The end of a recording: waits for its last process, and says what was recorded, or why nothing was.
 #![forbid(unsafe_code)]
 
-use super::{Args, summary};
-use crate::output::{own_line, shown_path};
+use crate::{Plan, summary};
+use clscope_capture::directory::shown_path;
 use clscope_capture::launch::End;
 use clscope_capture::meta::Meta;
 use clscope_capture::program::Program;
@@ -18,8 +18,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Waits, for a while, until the last process of the trace has ended, and looks at what there is.
-pub(super) fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> Contents {
-    let deadline = Instant::now() + args.wait;
+pub(super) fn settle(trace: &Path, plan: &Plan<'_>, held: &Held, meta: &mut Meta) -> Contents {
+    let deadline = Instant::now() + plan.wait;
     let mut told = false;
     let mut found = contents(trace);
     loop {
@@ -28,7 +28,7 @@ pub(super) fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) ->
         if running.is_empty() || left.is_zero() {
             if !running.is_empty() {
                 let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                args.tell(format_args!(
+                plan.tell(format_args!(
                     "still recording: process {list}; the trace grows until it ends"
                 ));
             } else if told {
@@ -39,9 +39,9 @@ pub(super) fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) ->
         }
         if !told {
             told = true;
-            args.tell(format_args!(
+            plan.tell(format_args!(
                 "waiting up to {} s for {} more processes (Ctrl-C stops waiting)",
-                args.wait.as_secs_f64(),
+                plan.wait.as_secs_f64(),
                 running.len()
             ));
         }
@@ -58,18 +58,18 @@ pub(super) fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) ->
 
 /// Says what was recorded.
 pub(super) fn conclude(
-    args: &Args,
+    plan: &Plan<'_>,
     trace: &Path,
     contents: &Contents,
     program: &Program,
     end: End,
 ) {
-    if !args.quiet {
-        own_line();
+    if !plan.voice.quiet {
+        (plan.voice.own_line)();
     }
     if let End::Signal(signal, dumped) = end {
         let core = if dumped { ", core dumped" } else { "" };
-        args.tell(format_args!(
+        plan.tell(format_args!(
             "{} was ended by {}{core}",
             program.path.display(),
             system::signal_name(signal)
@@ -78,69 +78,69 @@ pub(super) fn conclude(
     for (text, times) in contents.warnings.values().take(5) {
         let times =
             if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
-        args.tell(format_args!("warning: {text}{times}"));
+        plan.tell(format_args!("warning: {text}{times}"));
     }
-    contents.unreadable.iter().take(5).for_each(|text| args.tell(format_args!("warning: {text}")));
+    contents.unreadable.iter().take(5).for_each(|text| plan.tell(format_args!("warning: {text}")));
     if contents.dropped > 0 {
-        args.tell(format_args!(
+        plan.tell(format_args!(
             "warning: {} records were dropped; `clscope report` gives the reason",
             contents.dropped
         ));
     }
-    if args.change.any() && contents.processes > 0 {
-        tell_changes(args, trace);
+    if plan.changes() && contents.processes > 0 {
+        tell_changes(plan, trace);
     }
     let shown = shown_path(trace);
     if contents.processes == 0 {
-        args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(args, program)));
+        plan.tell(format_args!("no OpenCL call was seen: {}", why_nothing(plan, program)));
         return;
     }
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
-        args.tell("no device command was seen: the application enqueued none");
+        plan.tell("no device command was seen: the application enqueued none");
     }
-    if args.replay.is_some() && contents.commands > 0 {
-        summary::repeated(&contents.repeated).iter().for_each(|text| args.tell(text));
+    if plan.replay.is_some() && contents.commands > 0 {
+        summary::repeated(&contents.repeated).iter().for_each(|text| plan.tell(text));
     }
     // Of a process that goes on the trace itself tells, when it has ended.
     if !contents.captures.captured.is_empty()
         && running::still_running(trace, &contents.unended).is_empty()
         && let Err(why) = application::write_all(trace)
     {
-        args.tell(format_args!(
+        plan.tell(format_args!(
             "how launches like the captured ones ran is not beside them: {why}"
         ));
     }
     let (captures, next) = summary::captures(&contents.captures, trace);
-    captures.iter().for_each(|text| args.tell(text));
+    captures.iter().for_each(|text| plan.tell(text));
     let next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
-    args.tell(format_args!(
+    plan.tell(format_args!(
         "{} in {shown}; next: clscope report {shown}{next}",
         summary::line(contents)
     ));
 }
 
 /// What became of what was to be changed of the application.
-fn tell_changes(args: &Args, trace: &Path) {
+fn tell_changes(plan: &Plan<'_>, trace: &Path) {
     match Profile::open(&[trace.to_owned()]) {
         Ok(profile) => {
             let view = profile.view(Options { form: Form::Short, ..Options::default() });
             let changes = changes::recorded_changes(view.trace());
             let lines = changes.iter().flat_map(changes::Changes::lines);
-            lines.for_each(|text| args.tell(format_args!("changed: {text}")));
+            lines.for_each(|text| plan.tell(format_args!("changed: {text}")));
         }
-        Err(error) => args.tell(format_args!("what was changed is not known: {error}")),
+        Err(error) => plan.tell(format_args!("what was changed is not known: {error}")),
     }
 }
 
 /// Why no process of the trace made an OpenCL call, as far as is known.
-fn why_nothing(args: &Args, program: &Program) -> String {
+fn why_nothing(plan: &Plan<'_>, program: &Program) -> String {
     if let Some(obstacle) = program.obstacles.first() {
         return format!("{} (reason: {})", obstacle.text, obstacle.code);
     }
-    if std::env::var_os(settings::ENABLE).is_some_and(|v| v == "0") {
+    if (plan.here.variable)(settings::ENABLE).is_some_and(|v| v == "0") {
         return format!("{}=0 is set: unset it", settings::ENABLE);
     }
-    if !args.inject.is_empty() {
+    if !plan.ways.is_empty() {
         return "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it".to_owned();
     }
     let image = program.image.display();

@@ -1,7 +1,8 @@
 //! Owns the one line about what was recorded, and those about captured launches. Refuses to count: [`clscope_profile::contents`] does.
 #![forbid(unsafe_code)]
 
-use crate::output::{count, shown_path};
+use clscope_capture::directory::shown_path;
+use clscope_io::text::count;
 use clscope_launch::Capture;
 use clscope_launch::capture::{CACHES, Program};
 use clscope_profile::captures::Captures;

@@ -1,11 +1,57 @@
-//! The axes of a sweep on the command line. Owns their notation; refuses to know which case has
-//! which axis.
+//! Sizes and axes as text: lists, ranges, and the axes of a sweep with their values. Owns their
+//! notation; refuses empty and endless lists, and to know which case has which axis.
 #![forbid(unsafe_code)]
 
-use super::list::Sizes;
-use clscope_microbench::job::Scalar;
-use clscope_microbench::sweep::{Along, Axis, Value};
+use super::{Along, Axis, Value};
+use crate::job::Scalar;
 use std::str::FromStr;
+
+/// A text is no notation of sizes or axes; it says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotationError(String);
+
+/// Sizes in the order given: `8`, `1,2,4`, `1..4` (1 to 3), `1..=4`, `1-4`, each range with `:STEP`
+/// behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(pub Vec<usize>);
+
+/// A range with more members than this is a slip of the pen.
+const MOST: usize = 100_000;
+
+impl FromStr for Sizes {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Sizes, NotationError> {
+        let mut sizes = Vec::new();
+        for part in text.split(',') {
+            let number = |t: &str| {
+                t.trim()
+                    .parse::<usize>()
+                    .map_err(|_| NotationError(format!("`{t}` in `{text}` is no number")))
+            };
+            let (range, step) =
+                part.split_once(':').map_or(Ok((part, 1)), |(r, s)| number(s).map(|s| (r, s)))?;
+            let bounds =
+                match (range.split_once("..="), range.split_once(".."), range.split_once('-')) {
+                    (Some((a, b)), _, _) | (None, None, Some((a, b))) => (number(a)?, number(b)?),
+                    (None, Some((a, b)), _) => (number(a)?, number(b)?.saturating_sub(1)),
+                    _ => number(range).map(|n| (n, n))?,
+                };
+            if bounds.0 == 0
+                || step == 0
+                || bounds.1 < bounds.0
+                || (bounds.1 - bounds.0) / step >= MOST
+            {
+                return Err(NotationError(format!(
+                    "`{part}` holds no sizes: they begin at 1 and ranges go upwards"
+                )));
+            }
+            sizes.extend((bounds.0..=bounds.1).step_by(step));
+        }
+        Ok(Sizes(sizes))
+    }
+}
 
 /// Axes in the order given, each with its values behind `=` where they are not the usual ones:
 /// `blocks`, `width,precision`, `blocks=1..=8,16,width=1,4`. What follows a comma is an axis, or a
@@ -13,12 +59,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes(pub Vec<Along>);
 
-fn values(axis: Axis, text: &str) -> Result<Vec<Value>, String> {
+fn values(axis: Axis, text: &str) -> Result<Vec<Value>, NotationError> {
     let text = text.trim();
     if axis == Axis::Precision {
         let scalar = Scalar::ALL.into_iter().find(|s| s.name() == text);
-        let scalar =
-            scalar.ok_or_else(|| format!("`{text}` is none of float, double, half and int"))?;
+        let scalar = scalar.ok_or_else(|| {
+            NotationError(format!("`{text}` is none of float, double, half and int"))
+        })?;
         return Ok(vec![Value::Type(scalar)]);
     }
     // The one axis on which nothing is a place: no additions at all.
@@ -29,9 +76,9 @@ fn values(axis: Axis, text: &str) -> Result<Vec<Value>, String> {
 }
 
 impl FromStr for Axes {
-    type Err = String;
+    type Err = NotationError;
 
-    fn from_str(text: &str) -> Result<Axes, String> {
+    fn from_str(text: &str) -> Result<Axes, NotationError> {
         let mut out: Vec<Along> = Vec::new();
         for part in text.split(',') {
             let (name, list) = match part.split_once('=') {
@@ -50,18 +97,18 @@ impl FromStr for Axes {
                 }
                 (None, _) => {
                     let names: Vec<&str> = Axis::ALL.iter().map(|a| a.name()).collect();
-                    return Err(format!(
+                    return Err(NotationError(format!(
                         "`{}` is no axis; the axes are {}",
                         name.trim(),
                         names.join(", ")
-                    ));
+                    )));
                 }
             }
         }
         match out.as_slice() {
             [_] => Ok(Axes(out)),
             [a, b] if a.axis != b.axis => Ok(Axes(out)),
-            _ => Err("one axis, or two that differ, are swept at a time".to_owned()),
+            _ => Err(NotationError("one axis, or two that differ, are swept at a time".to_owned())),
         }
     }
 }
@@ -71,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notations_by_table() {
+    fn axes_by_table() {
         let along = |axis, numbers: &[usize]| Along {
             axis,
             values: numbers.iter().map(|&n| Value::Number(n)).collect(),
@@ -103,6 +150,22 @@ mod tests {
             "3",
         ] {
             assert!(text.parse::<Axes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_by_table() {
+        for (text, want) in [
+            ("8", vec![8]),
+            ("1,2,4", vec![1, 2, 4]),
+            ("1..4", vec![1, 2, 3]),
+            ("1..=4,16", vec![1, 2, 3, 4, 16]),
+            ("2-8:3", vec![2, 5, 8]),
+        ] {
+            assert_eq!(text.parse(), Ok(Sizes(want)), "{text}");
+        }
+        for text in ["", "0", "a", "4..2", "1..9:0", "1..", "1..99999999", "-3", "3..3"] {
+            assert!(text.parse::<Sizes>().is_err(), "{text}");
         }
     }
 }

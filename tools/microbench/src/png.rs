@@ -2,7 +2,6 @@
 //! words misleads.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 use std::sync::Arc;
@@ -14,6 +13,31 @@ const SCALE: f32 = 2.0;
 const FAMILIES: [&str; 6] =
     ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica", "Ubuntu"];
 
+/// Plots have no pixels.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PngError {
+    /// There are no fonts.
+    #[error(
+        "--png needs a font and this system has none; install one such as fonts-dejavu-core, or use the SVG files"
+    )]
+    NoFont,
+    /// It is no SVG.
+    #[error("the SVG cannot be read")]
+    Svg(#[source] resvg::usvg::Error),
+    /// It is too large.
+    #[error("no room for {width} x {height} pixels")]
+    NoRoom {
+        /// Pixels from left to right.
+        width: u32,
+        /// Pixels from top to bottom.
+        height: u32,
+    },
+    /// It has no form as PNG.
+    #[error("the PNG cannot be encoded: {0}")]
+    Encoded(String),
+}
+
 /// Draws SVG as PNG.
 pub struct Renderer {
     options: Options<'static>,
@@ -24,13 +48,13 @@ impl Renderer {
     ///
     /// # Errors
     /// Where the system has none.
-    pub fn new() -> Result<Renderer> {
+    pub fn new() -> Result<Renderer, PngError> {
         let mut fonts = fontdb::Database::new();
         fonts.load_system_fonts();
         Renderer::with(fonts)
     }
 
-    fn with(mut fonts: fontdb::Database) -> Result<Renderer> {
+    fn with(mut fonts: fontdb::Database) -> Result<Renderer, PngError> {
         let has = |name: &&str| {
             fonts.faces().any(|face| face.families.iter().any(|family| family.0 == **name))
         };
@@ -38,9 +62,7 @@ impl Renderer {
         let Some(family) =
             FAMILIES.iter().find(|name| has(name)).map(|name| (*name).to_owned()).or_else(first)
         else {
-            bail!(
-                "--png needs a font and this system has none; install one such as fonts-dejavu-core, or use the SVG files"
-            );
+            return Err(PngError::NoFont);
         };
         fonts.set_sans_serif_family(family);
         Ok(Renderer { options: Options { fontdb: Arc::new(fonts), ..Options::default() } })
@@ -50,14 +72,13 @@ impl Renderer {
     ///
     /// # Errors
     /// Where the SVG cannot be read, or is too large for memory.
-    pub fn png(&self, svg: &str) -> Result<Vec<u8>> {
-        let tree = Tree::from_str(svg, &self.options).context("the SVG cannot be read")?;
+    pub fn png(&self, svg: &str) -> Result<Vec<u8>, PngError> {
+        let tree = Tree::from_str(svg, &self.options).map_err(PngError::Svg)?;
         let side = |length: f32| (length * SCALE).ceil() as u32;
         let (width, height) = (side(tree.size().width()), side(tree.size().height()));
-        let mut pixels = Pixmap::new(width, height)
-            .with_context(|| format!("no room for {width} x {height} pixels"))?;
+        let mut pixels = Pixmap::new(width, height).ok_or(PngError::NoRoom { width, height })?;
         resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
-        pixels.encode_png().context("the PNG cannot be encoded")
+        pixels.encode_png().map_err(|error| PngError::Encoded(error.to_string()))
     }
 }
 

@@ -1,8 +1,14 @@
 //! Stands where this build cannot draw pixels. Refuses every plot, with the way to a build that can.
 #![forbid(unsafe_code)]
 
-use anyhow::{Result, bail};
 use std::convert::Infallible;
+
+/// This build draws no pixels.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--png: this clscope was built without the drawing of pixels; build it with `cargo build --release -p clscope-cli --features png`, or use the SVG files"
+)]
+pub struct PngError;
 
 /// Cannot be made.
 pub struct Renderer(Infallible);
@@ -12,17 +18,15 @@ impl Renderer {
     ///
     /// # Errors
     /// Always: with the command that builds the feature.
-    pub fn new() -> Result<Renderer> {
-        bail!(
-            "--png: this clscope was built without the drawing of pixels; build it with `cargo build --release -p clscope-cli --features png`, or use the SVG files"
-        );
+    pub fn new() -> Result<Renderer, PngError> {
+        Err(PngError)
     }
 
     /// Is never called: there is no renderer.
     ///
     /// # Errors
     /// None.
-    pub fn png(&self, _: &str) -> Result<Vec<u8>> {
+    pub fn png(&self, _: &str) -> Result<Vec<u8>, PngError> {
         match self.0 {}
     }
 }

@@ -1,0 +1,179 @@
+//! The files of a run: JSON, CSV, plots and the page that holds them, each whole or not at all. Owns
+//! their names; refuses to compute figures.
+#![forbid(unsafe_code)]
+
+use crate::check;
+use crate::model::Measured;
+use crate::plot::{self, Plot, PlotError, page, plots};
+use crate::png::{PngError, Renderer};
+use crate::reproduce::{self, Report, Reported};
+use crate::results::{Results, write_csv};
+use clscope_io::output::{Access, Whole};
+use clscope_models::kept::{self, FileError};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Files could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A directory cannot be made.
+    #[error("cannot make the directory {}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file cannot be made.
+    #[error("cannot write {}; choose another place", path.display())]
+    Made {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}", path.display())]
+    Written {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A plot cannot be drawn.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// A plot has no pixels.
+    #[error("cannot draw the plot {plot} as PNG")]
+    Pixels {
+        /// Its name.
+        plot: String,
+        /// Why.
+        source: PngError,
+    },
+    /// There is nothing to draw pixels with.
+    #[error(transparent)]
+    Png(#[from] PngError),
+    /// The file of parameters cannot be written.
+    #[error(transparent)]
+    Parameters(#[from] FileError),
+}
+
+/// Makes the directory that files go into.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make(directory: &Path) -> Result<(), WriteError> {
+    std::fs::create_dir_all(directory)
+        .map_err(|source| WriteError::Directory { path: directory.to_owned(), source })
+}
+
+fn whole<E>(path: &Path, write: impl FnOnce(&mut Whole) -> Result<(), E>) -> Result<(), WriteError>
+where
+    Box<dyn std::error::Error + Send + Sync>: From<E>,
+{
+    let mut out = Whole::create(path, Access::Umask)
+        .map_err(|source| WriteError::Made { path: path.to_owned(), source })?;
+    let failed = |source| WriteError::Written { path: path.to_owned(), source };
+    write(&mut out).map_err(|error| failed(error.into()))?;
+    out.finish().map_err(|error| failed(error.into()))
+}
+
+fn json(path: &Path, of: &impl Serialize) -> Result<(), WriteError> {
+    whole(path, |out| serde_json::to_writer_pretty(out, of))
+}
+
+/// Writes JSON, CSV, every plot as SVG, where wanted as PNG too, and the page that holds them.
+///
+/// # Errors
+/// Where a file cannot be written or a plot cannot be drawn.
+pub fn results(results: &Results, directory: &Path, png: bool) -> Result<(), WriteError> {
+    let plots = plots(results)?;
+    results_with(results, &plots, &page(results, &plots), directory, png)
+}
+
+fn results_with(
+    results: &Results,
+    plots: &[Plot],
+    page: &str,
+    directory: &Path,
+    png: bool,
+) -> Result<(), WriteError> {
+    json(&directory.join("results.json"), results)?;
+    whole(&directory.join("results.csv"), |out| write_csv(results, out))?;
+    let renderer = png.then(Renderer::new).transpose()?;
+    for plot in plots {
+        let path = directory.join(&plot.name);
+        if let Some(renderer) = &renderer {
+            let pixels = renderer
+                .png(&plot.svg)
+                .map_err(|source| WriteError::Pixels { plot: plot.name.clone(), source })?;
+            whole(&path.with_extension("png"), |out| out.write_all(&pixels))?;
+        }
+        whole(&path.with_extension("svg"), |out| out.write_all(plot.svg.as_bytes()))?;
+    }
+    whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))
+}
+
+/// Where the files of an experiment are: in a folder of its own, unless it is the only one.
+fn folder(directory: &Path, name: &str, alone: bool) -> PathBuf {
+    if alone { directory.to_owned() } else { directory.join(name.replace('/', "-")) }
+}
+
+/// Writes the files of an experiment.
+///
+/// # Errors
+/// As of [`results()`].
+pub fn experiment(
+    report: &Report,
+    parts: &[&Results],
+    directory: &Path,
+    alone: bool,
+    png: bool,
+) -> Result<(), WriteError> {
+    let Some(results) = reproduce::together(report, parts) else { return Ok(()) };
+    let directory = folder(directory, report.name, alone);
+    make(&directory)?;
+    let plots: Vec<Plot> = plot::reproduced(report, &results.device)?.into_iter().collect();
+    let page = plot::experiment(report, &results, &plots);
+    results_with(&results, &plots, &page, &directory, png)
+}
+
+/// Writes what became of experiments, and, where there are several, the page that leads to theirs.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn reported(of: &Reported, directory: &Path, alone: bool) -> Result<(), WriteError> {
+    json(&directory.join("reproduced.json"), of)?;
+    if alone {
+        return Ok(());
+    }
+    let link = |report: &Report| {
+        let page = folder(Path::new(""), report.name, false).join("index.html");
+        let there = directory.join(&page).is_file() && report.seconds.is_some();
+        there.then(|| page.display().to_string())
+    };
+    whole(&directory.join("index.html"), |out| out.write_all(plot::index(of, link).as_bytes()))
+}
+
+/// Writes what parameters come from, part by part, and their own file.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn measured(of: &Measured, directory: &Path) -> Result<(), WriteError> {
+    make(directory)?;
+    for (n, part) in of.results.iter().enumerate() {
+        json(&directory.join(format!("results-{}.json", n + 1)), part)?;
+    }
+    Ok(kept::write(&of.device, &directory.join("device.json"))?)
+}
+
+/// Writes what the parameters predict of further kernels.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn checked(rows: &[check::Row], directory: &Path) -> Result<(), WriteError> {
+    whole(&directory.join("check.csv"), |out| check::write_csv(rows, out))
+}

@@ -1,0 +1,328 @@
+//! Experiments, measured one by one within a budget; one that fails keeps none of the others from
+//! running. Owns their order, what is shared between them, and each one's share of the time; refuses
+//! to know what they measure.
+#![forbid(unsafe_code)]
+
+use super::{Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all, cases, find};
+use crate::bench::Settings;
+use crate::cl::{ClError, Device};
+use crate::files::{self, WriteError};
+use crate::results::{CaseResult, Results};
+use crate::run::{self, Choice, Watch};
+use crate::sweep::{Along, SweepError};
+use clscope_io::text::chain;
+use clscope_trace::pattern;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Seconds for several where the user names none.
+const BUDGET: f64 = 1200.0;
+/// An experiment may take so many times its even share of the time that is left.
+const SHARE: f64 = 4.0;
+
+/// What is wanted of all of them.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// What the user says of launches.
+    pub settings: &'a Settings,
+    /// The axes whose values the user chose.
+    pub asked: &'a [Along],
+    /// Read no sensors of power.
+    pub no_sensors: bool,
+    /// Seconds for all together.
+    pub budget: Option<f64>,
+    /// Directory of files.
+    pub output: Option<&'a Path>,
+    /// Plots as PNG, too.
+    pub png: bool,
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// An experiment begins.
+    Begins(&'static str),
+    /// The first one's parts are known; so is whether the device has counters.
+    First(Vec<&'a Results>),
+    /// One has come to an end that is told.
+    Report(&'a Report, &'a On),
+}
+
+/// Why experiments are not measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// A name means none.
+    #[error("no experiment is called {name}{near}; `clscope bench --reproduce list` names all")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those whose names are nearest, in words.
+        near: String,
+    },
+    /// No experiment has an axis.
+    #[error(
+        "--sweep {axis}: no experiment of {names} is along this axis; `clscope bench --reproduce list` has the axes of each, and a case by itself takes any of its own"
+    )]
+    Axis {
+        /// The axis.
+        axis: &'static str,
+        /// The first experiments.
+        names: String,
+    },
+    /// Files cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// What happens cannot be told.
+    #[error(transparent)]
+    Told(#[from] io::Error),
+}
+
+/// Why the parts of an experiment cannot be measured: its report says so.
+#[derive(Debug, thiserror::Error)]
+enum PartError {
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    #[error("cannot use the device")]
+    Cl(#[from] ClError),
+}
+
+/// The experiments of names, each once, in the order of the documents.
+///
+/// # Errors
+/// Where a name means none.
+pub fn named(names: &[String]) -> Result<Vec<&'static Experiment>, SessionError> {
+    for name in names {
+        if !all().any(|e| means(name, e)) {
+            return Err(unknown(name));
+        }
+    }
+    Ok(all().filter(|e| names.iter().any(|name| means(name, e))).collect())
+}
+
+/// Whether a name, or a pattern with `*` and `?`, means an experiment.
+fn means(name: &str, of: &Experiment) -> bool {
+    name == "all"
+        || pattern::matches(name, of.name)
+        || find(name).is_some_and(|found| found.name == of.name)
+}
+
+/// The error of a name that means nothing: with those whose names are nearest.
+fn unknown(name: &str) -> SessionError {
+    let mut near: Vec<(f64, &str)> = all()
+        .map(|e| (strsim::jaro_winkler(name, e.name), e.name))
+        .filter(|(like, _)| *like > 0.6)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let near: Vec<&str> = near.into_iter().take(4).map(|n| n.1).collect();
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("; the nearest are {}", near.join(", ")),
+    };
+    SessionError::Unknown { name: name.to_owned(), near }
+}
+
+/// Whether each axis is one of an experiment.
+///
+/// # Errors
+/// Where one is of none.
+pub fn along(experiments: &[&'static Experiment], asked: &[Along]) -> Result<(), SessionError> {
+    for along in asked {
+        let has =
+            |e: &&Experiment| e.parts().iter().any(|p| p.along.iter().any(|a| a.0 == along.axis));
+        if !experiments.iter().any(has) {
+            let names: Vec<&str> = experiments.iter().take(4).map(|e| e.name).collect();
+            let (axis, names) = (along.axis.name(), names.join(", "));
+            return Err(SessionError::Axis { axis, names });
+        }
+    }
+    Ok(())
+}
+
+/// A watch that ends a run at a moment, too.
+struct Until<'a> {
+    inner: &'a mut dyn Watch,
+    end: Option<Instant>,
+}
+
+impl Watch for Until<'_> {
+    fn begin(&mut self, id: &str, done: usize, total: usize) {
+        self.inner.begin(id, done, total);
+    }
+    fn end(&mut self, result: &CaseResult) {
+        self.inner.end(result);
+    }
+    fn stop(&self) -> bool {
+        self.inner.stop() || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// What runs.
+struct Session<'a> {
+    wanted: Wanted<'a>,
+    tell: &'a mut dyn FnMut(News<'_>) -> io::Result<()>,
+    /// Parts that ended: experiments share them.
+    known: Vec<Known>,
+    /// There is one experiment alone.
+    alone: bool,
+}
+
+/// A part that ran.
+struct Known {
+    part: Part,
+    /// The command that runs the same.
+    command: String,
+    results: Results,
+}
+
+impl Session<'_> {
+    /// Measures the parts of an experiment that are not known yet; gives the index of each in
+    /// `known`.
+    fn measure(&mut self, of: &Experiment, watch: &mut Until<'_>) -> Result<Vec<usize>, PartError> {
+        let Wanted { device, asked, .. } = self.wanted;
+        let mut out = Vec::new();
+        for part in of.parts() {
+            if let Some(known) = self.known.iter().position(|k| k.part == *part) {
+                out.push(known);
+                continue;
+            }
+            let settings = super::settings(part, self.wanted.settings);
+            let chosen = cases(part, device, &settings, asked)?;
+            let ran = Ran {
+                device: &device.facts,
+                asked,
+                settings: &settings,
+                cases: chosen.iter().flat_map(|(_, cases)| cases).collect(),
+            };
+            let command = part.command_of(&ran);
+            let choice = Choice {
+                suites: chosen.iter().map(|(suite, _)| suite.name.to_owned()).collect(),
+                cases: part.cases.iter().map(|c| (*c).to_owned()).collect(),
+                no_sensors: self.wanted.no_sensors,
+                peak: None,
+            };
+            let results = run::run_cases(device, &settings, &choice, &chosen, watch)?;
+            let whole = !results.interrupted;
+            self.known.push(Known { part: *part, command, results });
+            out.push(self.known.len() - 1);
+            if !whole {
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    /// An experiment with its files, within its share of the time until `end`: of so many that are
+    /// left, this one included.
+    fn experiment(
+        &mut self,
+        of: &'static Experiment,
+        end: Option<Instant>,
+        left: usize,
+        watch: &mut dyn Watch,
+    ) -> Result<Report, SessionError> {
+        let now = Instant::now();
+        if let How::Cannot(why) = of.how {
+            return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
+        }
+        if end.is_some_and(|end| now >= end) {
+            let why =
+                "the budget was spent before it began: name it alone, or give a larger --budget";
+            return Ok(Report::without(of, State::CutShort, why.to_owned()));
+        }
+        let share = end.map(|end| now + (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0)));
+        (self.tell)(News::Begins(of.name))?;
+        let mut watch = Until { inner: watch, end: share };
+        let parts = match self.measure(of, &mut watch) {
+            Ok(parts) => parts,
+            Err(why) => return Ok(Report::without(of, State::Failed, chain(&why))),
+        };
+        let known: Vec<&Known> = parts.iter().map(|n| &self.known[*n]).collect();
+        let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
+        let seconds = Some(now.elapsed().as_secs_f64());
+        let commands = known.iter().map(|k| k.command.clone()).collect();
+        let report = Report { seconds, commands, ..Report::of(of, &parts) };
+        if let Some(directory) = self.wanted.output {
+            files::experiment(&report, &parts, directory, self.alone, self.wanted.png)?;
+        }
+        Ok(report)
+    }
+
+    /// Forgets what was ended early: another experiment may have time for it.
+    fn forget(&mut self) {
+        self.known.retain(|known| !known.results.interrupted);
+    }
+
+    /// Writes what is known so far, where files are asked for.
+    fn written(&self, of: &Reported) -> Result<(), WriteError> {
+        match self.wanted.output {
+            Some(directory) => files::reported(of, directory, self.alone),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Measures experiments. Those that were cut short are begun once more with what the others left of
+/// the time.
+///
+/// # Errors
+/// If a file cannot be written, or what happens cannot be told. An experiment that fails is none.
+pub fn measure(
+    experiments: &[&'static Experiment],
+    wanted: Wanted<'_>,
+    watch: &mut dyn Watch,
+    tell: &mut dyn FnMut(News<'_>) -> io::Result<()>,
+) -> Result<Reported, SessionError> {
+    let begin = Instant::now();
+    let alone = experiments.len() == 1;
+    let budget = wanted.budget.or((!alone).then_some(BUDGET));
+    let end = budget.map(|s| begin + Duration::from_secs_f64(s));
+    let mut session = Session { wanted, tell, known: Vec::new(), alone };
+    let mut out = Reported {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        device: On::of(&wanted.device.facts),
+        experiments: Vec::new(),
+        interrupted: false,
+    };
+    for (number, of) in experiments.iter().copied().enumerate() {
+        if watch.stop() {
+            out.interrupted = true;
+            break;
+        }
+        let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
+        let report = session.experiment(of, end, left, watch)?;
+        if number == 0 {
+            let first = session.known.iter().map(|known| &known.results).collect();
+            (session.tell)(News::First(first))?;
+        }
+        session.forget();
+        (session.tell)(News::Report(&report, &out.device))?;
+        out.experiments.push(report);
+        out.interrupted |= watch.stop();
+        session.written(&out)?;
+    }
+    // What the others left of the time goes to those that were cut short, once.
+    let short: Vec<usize> = (0..out.experiments.len())
+        .filter(|n| out.experiments[*n].state == State::CutShort)
+        .collect();
+    for (done, number) in short.iter().copied().enumerate() {
+        let over = end.is_none_or(|end| Instant::now() >= end);
+        if alone || over || out.interrupted {
+            break;
+        }
+        let left = short.len() - done;
+        let report = session.experiment(experiments[number], end, left, watch)?;
+        session.forget();
+        out.interrupted |= watch.stop();
+        if report.state != State::CutShort {
+            (session.tell)(News::Report(&report, &out.device))?;
+        }
+        out.experiments[number] = report;
+        session.written(&out)?;
+    }
+    Ok(out)
+}

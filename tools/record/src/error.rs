@@ -1,0 +1,27 @@
+//! Why an application is not recorded.
+#![forbid(unsafe_code)]
+
+use clscope_capture::error::CaptureError;
+use clscope_capture::library::LibraryError;
+use clscope_capture::ranks::NoRank;
+
+/// Nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// There is no application.
+    #[error("name the application: clscope record -- APP")]
+    NoApplication,
+    /// What is wanted cannot be had.
+    #[error("{0}")]
+    Refused(String),
+    /// Ranks are chosen, and this process has none.
+    #[error(transparent)]
+    Rank(#[from] NoRank),
+    /// The recorder cannot be brought in.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A step failed.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+}

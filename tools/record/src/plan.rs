@@ -1,0 +1,99 @@
+//! What is wanted of a recording. Owns how it is said; refuses to know options.
+#![forbid(unsafe_code)]
+
+use clscope_capture::Tell;
+use clscope_capture::counters::choice;
+use clscope_capture::environment::Way;
+use clscope_capture::ranks::Ranks;
+use clscope_capture::sources;
+use clscope_doctor::Surroundings;
+use clscope_io::output::Access;
+use clscope_sensors::gpu_power::Choice;
+use clscope_trace::{settings, values};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// How people are told.
+#[derive(Debug, Clone, Copy)]
+pub struct Voice {
+    /// Takes a message.
+    pub say: Tell,
+    /// Moves on to a line of its own, where the application may have ended in the middle of one.
+    pub own_line: fn(),
+    /// Say only what fails.
+    pub quiet: bool,
+}
+
+/// What is wanted.
+pub struct Plan<'a> {
+    /// The application and its arguments.
+    pub command: &'a [OsString],
+    /// The same, as far as they may be told.
+    pub shown_command: Vec<String>,
+    /// Name of the trace directory.
+    pub output: Option<&'a OsStr>,
+    /// Replace the trace that is there.
+    pub force: bool,
+    /// Who may read what is made.
+    pub access: Access,
+    /// The recorder's settings, but for the trace's place.
+    pub settings: BTreeMap<&'static str, OsString>,
+    /// Ways into the application; all that work where none is named.
+    pub ways: Vec<Way>,
+    /// The only ranks that are recorded.
+    pub ranks: Option<&'a Ranks>,
+    /// Counters that are read.
+    pub counters: choice::Options,
+    /// Sensors that are read.
+    pub sensors: sources::Options,
+    /// The application reads them around its commands.
+    pub snapshot: bool,
+    /// How GPU power is computed.
+    pub gpu_power: Option<Choice>,
+    /// What repetitions add to the application's time.
+    pub replay: Option<values::Replay>,
+    /// Sensors are read so long before and after.
+    pub idle_window: Duration,
+    /// Recording stops after this.
+    pub duration: Option<Duration>,
+    /// How long processes are waited for that outlive the application.
+    pub wait: Duration,
+    /// Tell also which ways were not used.
+    pub verbose: bool,
+    /// How people are told.
+    pub voice: Voice,
+    /// This program and its environment.
+    pub here: Surroundings<'a>,
+}
+
+impl Plan<'_> {
+    /// A message that is no failure.
+    pub(crate) fn tell(&self, text: impl Display) {
+        if !self.voice.quiet {
+            (self.voice.say)(&text);
+        }
+    }
+
+    /// Whether anything of the application is to be changed.
+    pub(crate) fn changes(&self) -> bool {
+        [settings::REPLACE, settings::LOCAL, settings::APPEND_OPTIONS]
+            .iter()
+            .any(|name| self.settings.contains_key(name))
+    }
+
+    /// What options that are for joules came to where no energy or power was read.
+    pub(crate) fn options_without_energy(&self) -> impl Iterator<Item = String> {
+        let why = match self.sensors.is_off() {
+            true => "--sensors off",
+            false => "no sensor of energy or power could be read; `clscope doctor` says why",
+        };
+        let replay = self.replay.map(|_| ("--replay", "no joules of what it repeated"));
+        let formula = self.gpu_power.map(|_| ("--gpu-power", "nothing it applies to"));
+        [replay, formula]
+            .into_iter()
+            .flatten()
+            .map(move |(option, what)| format!("warning: {option} has {what}: {why}"))
+    }
+}
