@@ -48,6 +48,7 @@ const REPLACE: When = When::Settings(&["CLSCOPE_REPLACE"]);
 const CODE: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE"]);
 const SOURCE: When = When::Settings(&["CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
 const BUILDS: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
+const REPEATED: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX"]);
 const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
@@ -78,17 +79,20 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clGetMemObjectInfo BESIDE => "Asks for size and flags of a buffer that a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
+    clGetMemObjectInfo BESIDE => "Asks for size and flags of what a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
     clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters; for a copy of what the host may not read.";
     clReleaseMemObject BESIDE => "Gives them back.";
     clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer; copies what the host may not read.";
     clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions. With CLSCOPE_CAPTURE reads all of each buffer before and after the launch.";
-    clGetImageInfo CAPTURE => "Asks for format and size of an image that the captured kernel reaches.";
+    clGetImageInfo BESIDE => "Asks for the size of an image that a kernel may write; with CLSCOPE_CAPTURE for format and size of all that it reaches.";
     clGetSamplerInfo CAPTURE => "Asks for the modes of a sampler among its arguments.";
     clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_REPLACE"]) => "Asks for names and types of its arguments; compares those of a kernel that is to run in its place.";
     clEnqueueReadImage CAPTURE => "Reads such an image before and after the launch.";
-    clEnqueueCopyImageToBuffer CAPTURE => "Copies one that the host may not read.";
-    clEnqueueSVMMemcpy CAPTURE => "Reads shared virtual memory that it reaches, before and after the launch.";
+    clEnqueueCopyImageToBuffer BESIDE => "Saves an image that a kernel may write, and what two repeated launches left in it; with CLSCOPE_CAPTURE copies one that the host may not read.";
+    clEnqueueCopyBufferToImage REPEATED => "Restores such an image.";
+    clSVMAlloc REPEATED => "Makes room for a copy of shared virtual memory that a kernel may write.";
+    clSVMFree REPEATED => "Gives it back.";
+    clEnqueueSVMMemcpy BESIDE => "Saves, restores and compares such memory; with CLSCOPE_CAPTURE reads all that the kernel reaches, before and after the launch.";
     clEnqueueWriteBuffer MIX => "Sets counters of instructions to 0.";
     clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels are to run; one of the application's source, to learn the types of arguments or whether it builds with appended options.";
     clCreateProgramWithBinary CODE => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log. A program of a file's binary.";
@@ -98,8 +102,8 @@ own_calls! {
     clCreateKernel CODE => "A kernel of such a copy or program.";
     clReleaseKernel CODE => "Gives it back.";
     clSetKernelArg CODE => "Gives it the arguments of the application's kernel.";
-    clSetKernelArgSVMPointer REPLACE => "As clSetKernelArg.";
-    clSetKernelExecInfo REPLACE => "As clSetKernelArg.";
+    clSetKernelArgSVMPointer CODE => "As clSetKernelArg.";
+    clSetKernelExecInfo CODE => "As clSetKernelArg.";
     clCloneKernel REPLACE => "Clones it where the application clones its own.";
     clEnqueueNDRangeKernel MIX => "Launches it, on a queue of the recorder's.";
     clFlush REPLAY => "Starts repeated commands, which are the application's own launches and transfers on a queue of the recorder's.";

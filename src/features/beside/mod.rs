@@ -1,5 +1,5 @@
 //! Running something beside the application's own command, so that the application finds everything
-//! as if nothing had run: what a command is, waiting for what runs before it, which buffers a kernel
+//! as if nothing had run: what a command is, waiting for what runs before it, which memory a kernel
 //! may write, and one thread at a time. Owns the time that this takes, which is none of the call's;
 //! refuses to choose what is run and when: features that repeat, count or replace launches do.
 //!
@@ -9,17 +9,17 @@
 
 mod aside;
 pub mod program;
+mod written;
 
 pub use aside::{Aside, Calls, Saved, said, slot_of};
+pub use written::{Place, Writable, written};
 
-use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::facts::arguments::{self, Argument, Kernel, Memory, ask};
+use crate::facts::arguments;
 use crate::facts::user_events;
 use crate::os::fork_safe::Flag;
 use crate::os::threads;
 use crate::recording;
-use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -188,52 +188,6 @@ impl Sizes {
         let head = arguments::word(arguments::SEED, self.global.len() as u64);
         all.fold(head, |sum, size| arguments::word(sum, *size))
     }
-}
-
-/// Buffers that the kernel may write; `Err` says what it may write that cannot be saved.
-pub fn written(slot: usize, handle: H, kernel: &Kernel) -> Result<Vec<(H, usize)>, String> {
-    let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
-        .ok_or("its number of arguments is not known")?;
-    let mut out: Vec<(H, usize)> = Vec::new();
-    for index in (0..count).chain([arguments::BESIDE]) {
-        let object = match kernel.arguments.get(&index) {
-            None if index == arguments::BESIDE => continue,
-            None => return Err(format!("argument {index} was set before recording began")),
-            Some(Argument::Shared(_)) if index == arguments::BESIDE => {
-                return Err("it may use shared virtual memory (clSetKernelExecInfo)".to_owned());
-            }
-            Some(Argument::Shared(_)) => {
-                return Err(format!("argument {index} points to shared virtual memory"));
-            }
-            Some(Argument::Value(_) | Argument::Local(_)) => continue,
-            Some(Argument::Object(object)) => *object,
-        };
-        let memory = arguments::memory(object);
-        let flags = || ask::<u64>(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_FLAGS);
-        match memory {
-            Some(Memory::Sampler) => {}
-            Some(Memory::Buffer | Memory::Image)
-                if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
-            Some(Memory::Buffer) => {
-                let size: usize =
-                    ask(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_SIZE)
-                        .ok_or("a buffer's size is not known")?;
-                if !out.iter().any(|(known, _)| *known == object) {
-                    out.push((object, size));
-                }
-            }
-            Some(Memory::Image) => {
-                return Err(format!("argument {index} is an image that it may write"));
-            }
-            Some(Memory::Pipe) => return Err(format!("argument {index} is a pipe")),
-            None => {
-                return Err(format!(
-                    "argument {index} is an object of a kind that cannot be saved"
-                ));
-            }
-        }
-    }
-    Ok(out)
 }
 
 /// Waits for all that this thread has enqueued, and for the command's wait list.

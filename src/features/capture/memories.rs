@@ -7,7 +7,7 @@ use super::recent;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::facts::arguments::{self, Argument, Kernel, Memory as Kind, Shared, ask};
-use crate::facts::info;
+use crate::facts::{images, info};
 use crate::runtime::functions as api;
 use clscope_trace::ids::hex;
 use serde_json::{Value, json};
@@ -229,35 +229,16 @@ impl Reach {
     fn image(&mut self, slot: usize, object: H) -> Result<Value, String> {
         let about = api::clGetMemObjectInfo.behind(slot);
         let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
-        let kind: u32 = ask(about, object, cl::CL_MEM_TYPE).ok_or("has an unknown type")?;
         let of = api::clGetImageInfo.behind(slot);
+        let extent = images::extent(slot, object)?;
+        let (region, element, texels) = (extent.region, extent.element, extent.bytes());
         let size = |name| ask::<usize>(of, object, name).unwrap_or(0);
+        let number = |name| ask::<u32>(of, object, name).unwrap_or(0);
         let format = info::bytes(of, object, cl::CL_IMAGE_FORMAT).unwrap_or_default();
         let word = |at: usize| {
             format.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes)
         };
         let (order, data) = word(0).zip(word(4)).ok_or("has an unknown format")?;
-        let element = size(cl::CL_IMAGE_ELEMENT_SIZE);
-        let (width, height, depth) =
-            (size(cl::CL_IMAGE_WIDTH), size(cl::CL_IMAGE_HEIGHT), size(cl::CL_IMAGE_DEPTH));
-        let array = size(cl::CL_IMAGE_ARRAY_SIZE);
-        let mips: u32 = ask(of, object, cl::CL_IMAGE_NUM_MIP_LEVELS).unwrap_or(0);
-        let samples: u32 = ask(of, object, cl::CL_IMAGE_NUM_SAMPLES).unwrap_or(0);
-        if mips > 1 || samples > 1 {
-            return Err("is an image of several levels or samples".to_owned());
-        }
-        let region = match kind {
-            cl::CL_MEM_OBJECT_IMAGE1D | cl::CL_MEM_OBJECT_IMAGE1D_BUFFER => [width, 1, 1],
-            cl::CL_MEM_OBJECT_IMAGE1D_ARRAY => [width, array, 1],
-            cl::CL_MEM_OBJECT_IMAGE2D => [width, height, 1],
-            cl::CL_MEM_OBJECT_IMAGE2D_ARRAY => [width, height, array],
-            cl::CL_MEM_OBJECT_IMAGE3D => [width, height, depth],
-            _ => return Err("is an image of an unknown type".to_owned()),
-        };
-        if element == 0 || region.contains(&0) {
-            return Err("is an image of unknown size".to_owned());
-        }
-        let texels = region.iter().fold(element as u64, |all, n| all.saturating_mul(*n as u64));
         let source = Source::Image(object, region, element);
         let id = match self.known(source) {
             Some(known) => known,
@@ -276,15 +257,15 @@ impl Reach {
                     _ => return Err("is a view of an object that is not known".to_owned()),
                 };
                 let mut image = json!({
-                    "type": name_of(kind),
-                    "width": width,
-                    "height": height,
-                    "depth": depth,
-                    "array": array,
+                    "type": name_of(extent.kind),
+                    "width": size(cl::CL_IMAGE_WIDTH),
+                    "height": size(cl::CL_IMAGE_HEIGHT),
+                    "depth": size(cl::CL_IMAGE_DEPTH),
+                    "array": size(cl::CL_IMAGE_ARRAY_SIZE),
                     "row_pitch": size(cl::CL_IMAGE_ROW_PITCH),
                     "slice_pitch": size(cl::CL_IMAGE_SLICE_PITCH),
-                    "mips": mips,
-                    "samples": samples,
+                    "mips": number(cl::CL_IMAGE_NUM_MIP_LEVELS),
+                    "samples": number(cl::CL_IMAGE_NUM_SAMPLES),
                     "order": name_of(order),
                     "data": name_of(data),
                     "element": element,

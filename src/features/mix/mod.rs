@@ -154,12 +154,12 @@ fn count(
     out.arguments = told(slot, kernel);
     let mut aside = Aside::new(slot, calls, command.queue)?;
     out.device = objects::id(aside.device);
-    let buffers = beside::written(slot, handle, kernel)?;
+    let memory = beside::written(slot, handle, kernel)?;
     let shadow = shadow::shadow_of(slot, handle, &aside)?;
     let name = info::text(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_FUNCTION_NAME);
     shadow.tell_resources(&name, objects::id(handle), objects::id(aside.device));
     beside::settle(slot, &calls, command)?;
-    out.saved = aside.save(&buffers)?;
+    out.saved = aside.save(&memory)?;
     let counts = launched(slot, &aside, &shadow, &name, kernel, sizes, out);
     // Whatever happened, the application's launch finds the buffers as they were.
     let back = aside.put_back();
@@ -231,7 +231,7 @@ fn launched(
             Argument::Value(bytes) => copy.set(*index, bytes),
             Argument::Local(size) => copy.set_local(*index, *size),
             Argument::Object(object) => copy.set_object(*index, *object),
-            Argument::Shared(_) => continue,
+            Argument::Shared(shared) => copy.set_shared(slot, *index, shared),
         };
         said(&format!("setting argument {index} of the copy that counts"), code)?;
     }

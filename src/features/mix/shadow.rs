@@ -7,9 +7,9 @@ use super::super::beside::program;
 use super::super::beside::{Aside, Sizes, said, slot_of};
 use super::verbose;
 use crate::abi::constants as cl;
-use crate::abi::entry::H;
+use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
-use crate::facts::arguments::ask;
+use crate::facts::arguments::{Shared, ask};
 use crate::facts::programs::{binary, build_text};
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
@@ -344,6 +344,30 @@ impl Copy {
 
     pub fn set_object(&self, index: u32, object: H) -> i32 {
         self.set(index, &object.word().to_ne_bytes())
+    }
+
+    /// Sets an argument to an address of shared virtual memory, or says what it reaches beside its
+    /// arguments.
+    pub fn set_shared(&self, slot: usize, index: u32, shared: &Shared) -> i32 {
+        match shared {
+            Shared::Svm(address) => {
+                let Some(set) = api::clSetKernelArgSVMPointer.behind(slot) else {
+                    return cl::CL_INVALID_OPERATION;
+                };
+                // SAFETY: a kernel of ours, and what the application set the argument to.
+                unsafe { set(self.kernel, index, *address as P) }
+            }
+            Shared::Listed(addresses) => {
+                let Some(set) = api::clSetKernelExecInfo.behind(slot) else {
+                    return cl::CL_INVALID_OPERATION;
+                };
+                let (name, size) =
+                    (cl::CL_KERNEL_EXEC_INFO_SVM_PTRS, size_of_val(addresses.as_slice()));
+                // SAFETY: a kernel of ours, and as many addresses as are said.
+                unsafe { set(self.kernel, name, size, addresses.as_ptr().cast_mut().cast()) }
+            }
+            Shared::Other => cl::CL_INVALID_VALUE,
+        }
     }
 
     /// Launches it, with an event where wanted.

@@ -1,5 +1,5 @@
 //! Owns `CLSCOPE_REPLAY`: launches and transfers are repeated before the application's own, in
-//! batches long enough for a sensor, at moments that `schedule` chooses, with the buffers that a
+//! batches long enough for a sensor, at moments that `schedule` chooses, with the memory that a
 //! kernel may write saved before and restored after (`stage`), so that the application's command
 //! finds everything as if nothing had run. Refuses launches of which it cannot know what they write
 //! (`known`), with the reason in the trace; refuses to read sensors.
@@ -105,7 +105,7 @@ fn repeat(
     out: &mut Replay,
 ) -> Result<(), String> {
     let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
-    let buffers = match &kernel {
+    let memory = match &kernel {
         Some((handle, of)) => beside::written(slot, *handle, of)?,
         None => Vec::new(),
     };
@@ -114,7 +114,7 @@ fn repeat(
     *settled = recording::now().wrapping_sub(waited);
     all_done?;
     let mut stage = Stage::new(slot, calls, command.queue, command.run)?;
-    let saved = stage.save(&buffers);
+    let saved = stage.save(&memory);
     out.saved = saved.inspect_err(|_| out.trials = std::mem::take(&mut stage.trials))?;
     let result = batches_of(&mut stage, turn, begun.wrapping_add(*settled), out);
     // Whatever happened, the application's command finds the buffers as they were.

@@ -1,4 +1,4 @@
-//! Owns one repetition: a queue of our own, the buffers that a kernel may write, saved before and
+//! Owns one repetition: a queue of our own, the memory that a kernel may write, saved before and
 //! restored after, and batches long enough for a sensor with nothing between what is repeated.
 //! Refuses to choose what is repeated and when.
 //!
@@ -7,7 +7,8 @@
 //! first did is written without regard to what was there. Batches of restorations alone tell what
 //! restoring takes.
 
-use super::super::beside::{Aside, Calls, Enqueue, Saved, said};
+use super::super::beside::{Aside, Calls, Enqueue, Place, Saved, Writable, said};
+use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::os::threads;
 use crate::recording;
@@ -77,11 +78,11 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Saves buffers: how many bytes.
-    pub fn save(&mut self, buffers: &[(H, usize)]) -> Result<u64, String> {
-        self.needs = vec![Need { restored: true, settled: false }; buffers.len()];
+    /// Saves memory: how many bytes.
+    pub fn save(&mut self, memory: &[Writable]) -> Result<u64, String> {
+        self.needs = vec![Need { restored: true, settled: false }; memory.len()];
         let begin = recording::now();
-        let saved = self.aside.save(buffers);
+        let saved = self.aside.save(memory);
         self.tried(begin, true);
         saved
     }
@@ -125,37 +126,52 @@ impl<'a> Stage<'a> {
     }
 
     fn sum(&self, of: &Saved, words: &mut [u64]) -> Option<u64> {
-        let mut sum = 0u64;
-        for (offset, length) in pieces(of.bytes) {
+        let readable = self.aside.readable(of).ok()?;
+        let read = |offset, length, words: &mut [u64]| match (readable, of.of.place) {
+            (Some((buffer, _)), _) => {
+                let to = words.as_mut_ptr().cast();
+                // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
+                // nothing is written after it.
+                unsafe {
+                    (self.aside.calls.read)(
+                        self.aside.queue,
+                        buffer,
+                        1,
+                        offset,
+                        length,
+                        to,
+                        0,
+                        null(),
+                        null_mut(),
+                    )
+                }
+            }
+            (None, Place::Svm(address)) => self.aside.read_svm(address + offset, words, length),
+            (None, _) => cl::CL_INVALID_VALUE,
+        };
+        let mut sum = Some(0u64);
+        for (offset, length) in pieces(of.of.bytes) {
             // What a last, shorter piece leaves of the one before is part of neither launch's
             // alone: zeros.
             if let Some(last) = words.get_mut(length / 8) {
                 *last = 0;
             }
-            let to = words.as_mut_ptr().cast();
-            // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
-            // nothing is written after it.
-            let code = unsafe {
-                (self.aside.calls.read)(
-                    self.aside.queue,
-                    of.buffer,
-                    1,
-                    offset,
-                    length,
-                    to,
-                    0,
-                    null(),
-                    null_mut(),
-                )
-            };
-            if code != 0 {
-                return None;
+            if read(offset, length, words) != 0 {
+                sum = None;
+                break;
             }
-            for word in words.iter().take(length.div_ceil(8)) {
-                sum = (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-            }
+            let words = words.iter().take(length.div_ceil(8));
+            sum = sum.map(|sum| {
+                words.fold(sum, |sum, word| {
+                    (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+                })
+            });
         }
-        Some(sum)
+        if let Some((room, true)) = readable {
+            // SAFETY: made for this, released once; a blocking read has waited for its copy.
+            unsafe { (self.aside.calls.release_memory)(room) };
+        }
+        sum
     }
 
     fn once(&mut self) -> Result<(), String> {
@@ -194,7 +210,7 @@ impl<'a> Stage<'a> {
             let (a, b, c) = (before.get(i), first.get(i), second.get(i));
             // What is only read, or written without regard to what was there, is left alone; but
             // where another buffer changes each time, a small one may be what that goes by.
-            need.restored = b != c || (a != b && saved.bytes <= SMALL && first != second);
+            need.restored = b != c || (a != b && saved.of.bytes <= SMALL && first != second);
             need.settled = a != b && !need.restored;
         }
         Ok(())
@@ -254,7 +270,8 @@ impl<'a> Stage<'a> {
     /// time in the end.
     pub fn per_restoration(&self, alone: u64, restoring: u64) -> u64 {
         let mut all = self.needs.iter().zip(&self.aside.saved);
-        if all.any(|(need, s)| need.restored && (need.settled || s.bytes <= SMALL)) || alone == 0 {
+        if all.any(|(need, s)| need.restored && (need.settled || s.of.bytes <= SMALL)) || alone == 0
+        {
             return 1;
         }
         let wanted = restoring as f64 / (RESTORING * alone as f64);

@@ -303,6 +303,29 @@ fn simulated(stage: &Stage, source: &str) -> PathBuf {
 }
 
 #[test]
+fn launches_on_images_and_shared_memory_are_counted_and_leave_them_as_they_were() {
+    let Some(intel) = Runtime::intel() else { return };
+    if !clscope_testing::installed("llvm-spirv-15") {
+        clscope_testing::skip("llvm-spirv is not installed", true);
+        return;
+    }
+    let stage = Stage::new(intel);
+    let bare = stage.app(Mode::Bare, "b", "in_place").run().success().stdout;
+    let app = artifacts().fixture("in_place").display().to_string();
+    let words = ["record", "-q", "--sensors", "off", "--mix=every:1", "-o", "t", "--", &*app];
+    assert_eq!(stage.clscope(words).run().success().stdout, bare);
+    let document = mix(&stage, "t");
+    let rows = document["kernels"].as_array().unwrap();
+    for name in ["plane", "layers", "twice", "shared", "beside"] {
+        let row = rows.iter().find(|row| row["kernel"] == name).unwrap();
+        let skipped = bare.contains(&format!("{name} left out"));
+        assert!(skipped || row["counted"] == 3, "{row:#}");
+    }
+    let fine = rows.iter().find(|row| row["kernel"] == "fine");
+    assert!(fine.is_none_or(|row| row["counted"] == 0), "{fine:?}");
+}
+
+#[test]
 fn counts_are_those_of_oclgrind() {
     let Some(intel) = Runtime::intel() else { return };
     if !clscope_testing::installed("oclgrind") {
