@@ -79,6 +79,8 @@ pub fn open(
             Box::new(state) as _
         });
         add(SourceKind::Nvml, "state", state.map_err(Into::into));
+        let limit = status::Polled::limit(Arc::clone(api), device);
+        add(SourceKind::Nvml, "power limit", limit.map(|s| Box::new(s) as _).map_err(Into::into));
         if let Some(metrics) = &wanted.gpm {
             let metrics = if metrics.is_empty() { &gpm::METRICS[..] } else { metrics };
             let gpm = gpm::Gpm::with_metrics(Arc::clone(api), device, metrics);

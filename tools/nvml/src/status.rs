@@ -32,7 +32,12 @@ pub enum Item {
     Temperature,
     /// Clocks event reasons.
     Reasons,
+    /// The power limit in force: no figure of a kernel may exceed it.
+    PowerLimit,
 }
+
+/// Name of the series of the power limit in force.
+pub const LIMIT: &str = "power-limit";
 
 impl Item {
     fn domain(self, device: &DeviceInfo) -> Domain {
@@ -52,6 +57,7 @@ impl Item {
             Item::MemoryClock => ("memory-clock", Quantity::Clock, None),
             Item::Temperature => ("temperature", Quantity::Temperature, None),
             Item::Reasons => ("clock-reasons", Quantity::Flags, None),
+            Item::PowerLimit => (LIMIT, Quantity::Power { window_ns: None }, None),
         };
         Domain { plane, device: Some(key(device)), ..Domain::new(name, quantity) }
     }
@@ -80,6 +86,10 @@ impl Item {
             }
             Item::Temperature => Value::Millicelsius(i64::from(api.temperature_c(index)?) * 1000),
             Item::Reasons => Value::Bits(api.clock_reasons(index)?),
+            Item::PowerLimit => {
+                let milliwatts = u64::from(api.power_limit_mw(index)?);
+                Value::Power(Microwatts(milliwatts * 1000))
+            }
         })
     }
 }
@@ -162,6 +172,15 @@ impl Polled {
     pub fn instant(api: Arc<dyn Api>, device: &DeviceInfo) -> Result<Polled, NvmlError> {
         let pace = Pace { fastest_ns: 5_000_000, slowest_ns: 1_000_000_000, adaptive: true };
         Polled::open(api, device, "instant", &[Item::InstantPower], pace).map(|(polled, _)| polled)
+    }
+
+    /// The power limit, every second: people change it, hardly ever.
+    ///
+    /// # Errors
+    /// Where the device has none.
+    pub fn limit(api: Arc<dyn Api>, device: &DeviceInfo) -> Result<Polled, NvmlError> {
+        let pace = Pace { fastest_ns: 1_000_000_000, slowest_ns: 10_000_000_000, adaptive: false };
+        Polled::open(api, device, "limit", &[Item::PowerLimit], pace).map(|(polled, _)| polled)
     }
 
     /// Clocks, temperature, reasons, memory and module power, every 200 ms.

@@ -87,6 +87,7 @@ impl Api for Fake {
         Ok(4)
     }
     fn power_limit_mw(&self, _: Index) -> Result<u32, NvmlError> {
+        self.check("limit")?;
         Ok(700_000)
     }
     fn utilisation(&self, _: Index) -> Result<Utilisation, NvmlError> {
@@ -455,14 +456,23 @@ fn what_does_not_answer_is_a_finding() {
     let names: Vec<&str> = sources.iter().map(|s| s.name()).collect();
     assert_eq!(
         names,
-        ["nvml:ring:0", "nvml:energy:0", "nvml:instant:0", "nvml:state:0", "nvml:gpm:0"]
+        [
+            "nvml:ring:0",
+            "nvml:energy:0",
+            "nvml:instant:0",
+            "nvml:state:0",
+            "nvml:limit:0",
+            "nvml:gpm:0"
+        ]
     );
     let refused: Vec<_> = findings.iter().filter(|f| f.state != State::Opened).collect();
     assert_eq!(refused.len(), 1, "the module sensor this board has not: {refused:?}");
     assert!(refused[0].name.contains("ModulePower"));
 
-    let fake: Arc<dyn Api> =
-        Arc::new(Fake { lacks: vec!["ring", "gpm", "field", "temperature"], ..Fake::default() });
+    let fake: Arc<dyn Api> = Arc::new(Fake {
+        lacks: vec!["ring", "gpm", "field", "temperature", "limit"],
+        ..Fake::default()
+    });
     let (sources, findings) =
         clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
     assert_eq!(sources.len(), 2);
@@ -470,7 +480,7 @@ fn what_does_not_answer_is_a_finding() {
     assert_eq!(sources[0].pace().fastest_ns, 100 * MS);
     let state: Vec<_> = sources[1].domains().iter().map(|d| d.name.as_str()).collect();
     assert_eq!(state, ["sm-clock", "memory-clock", "clock-reasons"]);
-    assert_eq!(findings.iter().filter(|f| matches!(f.state, State::Refused(_))).count(), 6);
+    assert_eq!(findings.iter().filter(|f| matches!(f.state, State::Refused(_))).count(), 7);
 }
 
 #[test]
@@ -487,6 +497,17 @@ fn state_is_read_in_its_units() {
         Value::Power(clscope_sensors::Microwatts(40_500_000)),
     ];
     assert_eq!(got, want);
+}
+
+#[test]
+fn the_limit_of_power_is_a_series() {
+    let fake = Arc::new(Fake::default());
+    let mut limit = Polled::limit(Arc::clone(&fake) as _, &device()).unwrap();
+    let mut got = Vec::new();
+    limit.read(&mut Clocks(fake), &mut |r| got.push(r.value)).unwrap();
+    assert_eq!(got, [Value::Power(clscope_sensors::Microwatts(700_000_000))]);
+    assert_eq!(limit.domains()[0].name, clscope_nvml::status::LIMIT);
+    assert_eq!(limit.domains()[0].plane, None, "it is no power of the device");
 }
 
 #[test]

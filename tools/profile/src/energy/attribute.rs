@@ -335,6 +335,7 @@ fn measure(
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
+            rows::within_limit(&mut out, power.limit);
             rows::bound(&mut out);
             rows::missing(&mut out, options);
             operations(&mut out, options);
@@ -555,5 +556,34 @@ mod tests {
                 assert!(wide.low < narrow.low && wide.high > narrow.high, "{narrow:?} {wide:?}");
             }
         }
+    }
+
+    #[test]
+    fn figures_above_the_limit_of_the_device_are_not_known() {
+        let (device, mut power) = repeated();
+        let trace = Trace::open(Vec::new());
+        let mut of = |limit: Option<f64>| {
+            power.limit = limit;
+            measure(&trace, &device, &power, &Readings::default(), &[], &Options::default())
+        };
+        let free = of(None);
+        let joules = free.classes[0].joules.unwrap().value;
+        let watts = free.classes[0].watts.unwrap();
+        assert!((watts.value - 200.0).abs() < 5.0, "{watts:?}");
+        // The limit holds means: a tenth more is possible for a while.
+        for limit in [200.0, 190.0] {
+            let within = of(Some(limit));
+            assert_eq!(within.classes[0].watts, Some(watts), "{limit}");
+            assert!(!within.notes.iter().any(|n| n.contains("limited")), "{:?}", within.notes);
+        }
+        let above = of(Some(150.0));
+        let class = &above.classes[0];
+        assert_eq!((class.joules, class.watts, class.identifiability), (None, None, "not-at-all"));
+        assert!(above.notes.iter().any(|n| n.contains("limited to (150 W)")), "{:?}", above.notes);
+        let rest = above.unattributed_joules.unwrap() - free.unattributed_joules.unwrap();
+        assert!((rest / joules - 1.0).abs() < 1e-9, "its energy is in no row");
+        // Where the interval reaches below, the figure stays and is doubted.
+        let edge = of(Some((watts.value + watts.low) / 2.0 / rows::ABOVE_LIMIT));
+        assert_eq!((edge.classes[0].watts, edge.classes[0].identifiability), (Some(watts), "weak"));
     }
 }

@@ -46,6 +46,8 @@ pub struct Power {
     pub period: f64,
     /// Time after the end of a load for which readings still show it, seconds.
     pub settle: f64,
+    /// The largest limit of its power that was in force, watts, where the driver tells it.
+    pub limit: Option<f64>,
 }
 
 /// Why the power of a device is not known.
@@ -252,6 +254,7 @@ pub fn power_of(
             response,
             period,
             settle,
+            limit: None,
         });
     }
     let alone =
@@ -330,7 +333,24 @@ pub fn power_of(
         response,
         period,
         settle,
+        limit: limit(device, readings, alone),
     })
+}
+
+/// Name of a series that tells the limit of a device's power.
+const LIMIT: &str = "power-limit";
+
+/// The largest limit of a device's power that was in force, watts.
+fn limit(device: &PhysicalDevice, readings: &Readings, alone: bool) -> Option<f64> {
+    let of_device = |s: &&Sensor| {
+        s.host == device.host
+            && s.series.name == LIMIT
+            && s.series.quantity == Quantity::Power
+            && own(device, s, alone).is_some()
+    };
+    let sensors = readings.sensors.iter().filter(of_device);
+    let watts = sensors.flat_map(|s| s.points.iter().map(|point| point.1));
+    watts.filter(|watts| *watts > 0.0).max_by(f64::total_cmp)
 }
 
 /// The driver's samples first, then instant power, then counters, then averages.
@@ -409,6 +429,7 @@ impl Power {
             response,
             period,
             settle,
+            limit: None,
         }
     }
 }
@@ -479,6 +500,29 @@ mod tests {
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
         assert!(power_of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+    }
+
+    #[test]
+    fn the_limit_of_a_card_is_its_own() {
+        let limit = |pci: &str, watts: f64| {
+            let mut sensor = samples(pci, "NVIDIA H200");
+            (sensor.series.source, sensor.series.name) = ("nvml:limit:0".into(), LIMIT.into());
+            sensor.series.plane = String::new();
+            sensor.points = vec![(HostNs(0), watts), (HostNs(1), watts - 100.0)];
+            sensor
+        };
+        let mut gpu = PhysicalDevice::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
+        gpu.pci = Some("0000:06:00.0".into());
+        let of = |sensors: Vec<Sensor>| {
+            let all = readings(sensors);
+            let power = power_of(&gpu, std::slice::from_ref(&gpu), &all, Choice::Auto, None);
+            power.unwrap().limit
+        };
+        let own = || samples("0000:06:00.0", "NVIDIA H200");
+        assert_eq!(of(vec![own(), limit("0000:06:00.0", 700.0)]), Some(700.0));
+        assert_eq!(of(vec![own(), limit("0000:07:00.0", 700.0)]), None);
+        assert_eq!(of(vec![own(), limit("0000:06:00.0", 0.0)]), None, "0 is no limit");
+        assert_eq!(of(vec![own()]), None);
     }
 
     #[test]

@@ -264,6 +264,40 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
     ));
 }
 
+/// What a kernel may draw above the limit that its device's power is held to: the limit holds means
+/// over some tens of milliseconds.
+pub(super) const ABOVE_LIMIT: f64 = 1.1;
+
+/// Figures that no device can draw are not known: their energy is nobody's. Of those whose interval
+/// reaches down to what it can, that is said.
+pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>) {
+    let Some(most) = limit.map(|watts| watts * ABOVE_LIMIT) else { return };
+    for class in &mut out.classes {
+        let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
+        let name = &class.name;
+        if watts.low <= most {
+            class.identifiability = "weak";
+            out.notes.push(format!(
+                "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): only what the interval holds below is possible",
+                watts.value,
+                most / ABOVE_LIMIT
+            ));
+            continue;
+        }
+        out.notes.push(format!(
+            "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): its energy is not known",
+            watts.value,
+            most / ABOVE_LIMIT
+        ));
+        let joules = class.joules.map_or(0.0, |joules| joules.value);
+        out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
+        (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
+        (class.dynamic_joules, class.idle_joules) = (None, None);
+        (class.energy_delay, class.gflop_per_joule, class.method) = (None, None, None);
+        class.identifiability = "not-at-all";
+    }
+}
+
 /// What running added is no figure where it is less than what is known of the whole: it is told by
 /// its upper end.
 pub(super) fn bound(out: &mut DeviceEnergy) {
