@@ -97,25 +97,27 @@ static const char *SOURCE =
     "    if ((p > q) == up) { a[i] = q; a[j] = p; } } }\n";
 
 enum { LINE, PLANE };
-// Name, line or plane, items (of a side) of the two sizes, group (of a side), whether groups may be of any size.
+// Name, line or plane, items (of a side) of the two sizes, group (of a side), whether groups may be of any size, bytes that an
+// item has of each buffer: a kernel gets no more than it uses, as those of applications.
 static const struct {
     const char *name;
     int shape;
     double sizes[2];
     size_t group;
     int any;
+    int each[3];
 } KERNELS[] = {
-    {"gemm_naive", PLANE, {1024, 2048}, 16, 1}, {"gemm_tiled", PLANE, {1024, 2048}, 16, 0},
-    {"axpy", LINE, {1 << 22, 1 << 26}, 256, 1}, {"axpy_double", LINE, {1 << 22, 1 << 25}, 256, 1},
-    {"triad4", LINE, {1 << 20, 1 << 24}, 256, 1}, {"stencil5", PLANE, {2048, 8192}, 16, 1},
-    {"stencil5_double", PLANE, {2048, 4096}, 16, 1}, {"transpose", PLANE, {2048, 8192}, 16, 1},
-    {"transpose_tiled", PLANE, {2048, 8192}, 16, 0}, {"reduce", LINE, {1 << 19, 1 << 23}, 256, 0},
-    {"scan", LINE, {1 << 22, 1 << 25}, 256, 0}, {"histogram", LINE, {1 << 20, 1 << 23}, 256, 0},
-    {"sparse", LINE, {1 << 18, 1 << 21}, 128, 1}, {"gather", LINE, {1 << 22, 1 << 25}, 256, 1},
-    {"bodies", LINE, {1 << 16, 1 << 18}, 128, 1}, {"mandelbrot", PLANE, {1024, 4096}, 16, 1},
-    {"collatz", LINE, {1 << 20, 1 << 23}, 256, 1}, {"hash", LINE, {1 << 20, 1 << 24}, 256, 1},
-    {"polynomial", LINE, {1 << 20, 1 << 23}, 256, 1}, {"waves", LINE, {1 << 20, 1 << 24}, 256, 1},
-    {"bitonic", LINE, {1 << 22, 1 << 25}, 256, 1},
+    {"gemm_naive", PLANE, {1024, 2048}, 16, 1, {4, 4, 4}}, {"gemm_tiled", PLANE, {1024, 2048}, 16, 0, {4, 4, 4}},
+    {"axpy", LINE, {1 << 22, 1 << 26}, 256, 1, {4, 4, 0}}, {"axpy_double", LINE, {1 << 22, 1 << 25}, 256, 1, {8, 0, 8}},
+    {"triad4", LINE, {1 << 20, 1 << 24}, 256, 1, {16, 16, 16}}, {"stencil5", PLANE, {2048, 8192}, 16, 1, {4, 0, 4}},
+    {"stencil5_double", PLANE, {2048, 4096}, 16, 1, {8, 0, 8}}, {"transpose", PLANE, {2048, 8192}, 16, 1, {4, 0, 4}},
+    {"transpose_tiled", PLANE, {2048, 8192}, 16, 0, {4, 0, 4}}, {"reduce", LINE, {1 << 19, 1 << 23}, 256, 0, {32, 0, 4}},
+    {"scan", LINE, {1 << 22, 1 << 25}, 256, 0, {4, 0, 4}}, {"histogram", LINE, {1 << 20, 1 << 23}, 256, 0, {0, 0, 0}},
+    {"sparse", LINE, {1 << 18, 1 << 21}, 128, 1, {64, 4, 4}}, {"gather", LINE, {1 << 22, 1 << 25}, 256, 1, {4, 0, 4}},
+    {"bodies", LINE, {1 << 16, 1 << 18}, 128, 1, {16, 0, 16}}, {"mandelbrot", PLANE, {1024, 4096}, 16, 1, {0, 0, 4}},
+    {"collatz", LINE, {1 << 20, 1 << 23}, 256, 1, {0, 0, 4}}, {"hash", LINE, {1 << 20, 1 << 24}, 256, 1, {0, 0, 4}},
+    {"polynomial", LINE, {1 << 20, 1 << 23}, 256, 1, {0, 0, 8}}, {"waves", LINE, {1 << 20, 1 << 24}, 256, 1, {0, 0, 4}},
+    {"bitonic", LINE, {1 << 22, 1 << 25}, 256, 1, {4, 0, 0}},
 };
 
 #define CHECK(what, code) \
@@ -187,8 +189,13 @@ int main(int argc, char **argv)
             const size_t global[2] = {n, n}, side_of = KERNELS[k].group;
             const size_t local[2] = {!group ? side_of : plane ? 16 : group, group ? group / 16 : side_of};
             const int side = (int)n;
+            cl_mem parts[3];
             for (int i = 0; i < 3; i++) {
-                CHECK("clSetKernelArg", clSetKernelArg(kernel, i, sizeof(cl_mem), &buffers[i]));
+                const size_t used = n * (plane ? n : 1) * (size_t)KERNELS[k].each[i];
+                const cl_buffer_region region = {0, used < 4096 ? 4096 : used < bytes ? used : bytes};
+                parts[i] = clCreateSubBuffer(buffers[i], CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+                CHECK("clCreateSubBuffer", code);
+                CHECK("clSetKernelArg", clSetKernelArg(kernel, i, sizeof(cl_mem), &parts[i]));
             }
             CHECK("clSetKernelArg", clSetKernelArg(kernel, 3, sizeof side, &side));
             for (int i = 0; i < launches; i++) {
@@ -196,6 +203,9 @@ int main(int argc, char **argv)
                     clEnqueueNDRangeKernel(queue, kernel, plane ? 2 : 1, NULL, global, local, 0, NULL, NULL));
             }
             CHECK("clFinish", clFinish(queue));
+            for (int i = 0; i < 3; i++) {
+                clReleaseMemObject(parts[i]);
+            }
         }
         float some[64];
         double sum = 0;

@@ -121,7 +121,7 @@ fn row(case: &CaseResult, parameters: &Device) -> Option<Row> {
     Some(Row {
         case: case.id.clone(),
         measured_ns: mean.value,
-        predicted: likely(&kernel, &of)?,
+        predicted: likely(&kernel, parameters, &of)?,
         bounds: of.bounds,
         items: (items, timing.group_size as u64),
         instructions: (total.threads, total.warps),

@@ -8,15 +8,16 @@ use crate::idle::{self, Watching};
 use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
 use crate::stats::Estimate;
-use crate::suite::levels;
+use crate::suite::{blend, levels};
 use clscope_mix::{Precision, Space};
 use clscope_models::device::{Device, Parameter, SCHEMA, name};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
+use clscope_models::kernel::Traffic;
 use clscope_models::{Evidence, Figure};
 
 /// What of it is run with power watched.
-const METERED: [&str; 20] = [
+const METERED: [&str; 21] = [
     "flop/private/float/fma/",
     "flop/private/float/add/scalar",
     "flop/private/float/mul/scalar",
@@ -37,7 +38,12 @@ const METERED: [&str; 20] = [
     "memory/local_conflict2/",
     "levels/",
     "classes/",
+    "blend/",
 ];
+
+/// What a quick run takes of the suites that it leaves out: what gives ceilings.
+const QUICK: [&str; 4] =
+    ["classes/float/special", "blend/rotate", "blend/atomic", "blend/local_atomic"];
 
 /// What is run without: latencies, transfers.
 const UNMETERED: [&str; 7] = [
@@ -93,13 +99,14 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let mut cases: Vec<String> = patterns(&METERED);
     if effort.quick {
         // Joules need every class; ceilings do not.
-        cases
-            .retain(|c| !["vect2", "random", "classes/", "conflict"].iter().any(|p| c.contains(p)));
-        cases.push("classes/float/special".to_owned());
+        cases.retain(|c| {
+            !["vect2", "random", "classes/", "conflict", "blend/"].iter().any(|p| c.contains(p))
+        });
+        cases.extend(QUICK.map(str::to_owned));
     }
     let suites = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let with = Choice {
-        suites: suites(&["flop", "memory", "levels", "classes"]),
+        suites: suites(&["flop", "memory", "levels", "classes", "blend"]),
         cases,
         no_sensors: effort.no_sensors,
         peak: None,
@@ -221,6 +228,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         .filter_map(|begin| cases.most(begin, "bandwidth"))
         .max_by(|a, b| a.1.value.total_cmp(&b.1.value));
     put(name::DRAM, best, "GB/s", out);
+    put(name::DRAM_COPY, cases.most("memory/copy/", "bandwidth"), "GB/s", out);
     put(name::LOCAL, cases.most("memory/local/", "bandwidth"), "GB/s", out);
     for (precision, scalar) in
         [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")]
@@ -232,12 +240,19 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     }
     put(name::INTEGER, cases.most("flop/private/int/add/", "rate"), "Gop/s", out);
     put(name::SPECIAL, cases.most("classes/float/special", "rate"), "Gop/s", out);
+    for (key, case) in [
+        (name::LOGIC, "blend/rotate"),
+        (name::ATOMIC, "blend/atomic"),
+        (name::LOCAL_ATOMIC, "blend/local_atomic"),
+    ] {
+        put(key, cases.most(case, "operations"), "Gop/s", out);
+    }
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
     put(name::CLOCK, clock, "MHz", out);
-    // The same case gives the ceiling and what the counter reads at it.
-    let counted = best
-        .and_then(|(case, _)| Some((case, case.figure("counter/gpm/dram-bandwidth")?.estimate)));
-    put(name::DRAM_COUNTER, counted, "%", out);
+    if let Some((ceiling, (case, counted))) = best.zip(dram_counter(cases)) {
+        let at_ceiling = counted.times(ceiling.1.value);
+        out.put(name::DRAM_COUNTER, measured(at_ceiling), "%", &case.id);
+    }
     let all: Vec<CaseResult> = cases.0.iter().map(|c| (*c).clone()).collect();
     let found = levels::plateaus(&levels::sweep(&all));
     let source = "levels/working_set";
@@ -282,6 +297,26 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     if let Some(slot) = issue_slot(cases, out) {
         out.put(name::ISSUE, slot, "ns", "the shortest of flop and classes");
     }
+}
+
+/// What the counter of memory bandwidth reads for each GB/s: of the case whose reading moved least, among
+/// those that ran as fast while they were watched as while they were timed.
+fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Estimate)> {
+    let all = ["memory/copy", "memory/read", "memory/write"];
+    let all = all.iter().flat_map(|begin| cases.figures(begin, "bandwidth"));
+    let counted = all.filter(|(case, _)| !held_back(case)).filter_map(|(case, bandwidth)| {
+        let percent = case.figure("counter/gpm/dram-bandwidth")?.estimate;
+        let timed = case.timing.as_ref()?.time_ns.mean.value;
+        let watched = case.figure("steady_time").map_or(timed, |f| f.estimate.value);
+        // Bytes a second in the window that the counter saw.
+        Some((case, percent.times(watched / timed / bandwidth.value)))
+    });
+    counted.min_by(|a, b| (a.1.half() / a.1.value).total_cmp(&(b.1.half() / b.1.value)))
+}
+
+/// Whether clocks were lowered while its power was watched.
+fn held_back(case: &CaseResult) -> bool {
+    case.notes.iter().any(|note| note.starts_with("held back"))
 }
 
 /// Nanoseconds of one warp instruction on one compute unit, where most of them are issued: the
@@ -353,25 +388,24 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
     let observations: Vec<Observation> = cases
         .0
         .iter()
-        .filter(|c| !crate::suite::is_floor(&c.id))
+        .filter(|c| !crate::suite::is_floor(&c.id) && !held_back(c) && !blend::is_still(&c.id))
         .filter_map(|case| {
             let (mix, timing) = (&case.counted.as_ref()?.mix, case.timing.as_ref()?);
             let watts = case.figure("power")?.estimate.value;
-            // Clocks in the window of power may differ from those of the short launches.
-            let faster = match (case.figure("steady_rate"), case.figure("rate")) {
-                (Some(steady), Some(rate)) => steady.estimate.value / rate.estimate.value,
-                _ => 1.0,
-            };
-            let seconds = timing.time_ns.mean.value * 1e-9 / faster;
+            // Clocks and gaps in the window of power may differ from those of the short launches.
+            let seconds = case.figure("steady_time")?.estimate.value * 1e-9;
             let busy = units.min(timing.groups as f64);
             let percent = case.figure("counter/gpm/dram-bandwidth").map(|f| f.estimate.value);
-            let moved = match (per_percent, percent) {
+            let asked = mix.bytes(Space::Global) as f64;
+            let (through_last, through_memory) = levels(case);
+            let memory = match (per_percent, percent) {
                 (Some(scale), Some(percent)) => scale * percent * 1e9 * seconds,
-                _ => streamed(case) * mix.bytes(Space::Global) as f64,
+                _ => through_memory * asked,
             };
+            let traffic = Traffic { last: through_last * asked, memory };
             Some(Observation {
                 group: group(case),
-                amounts: energy::amounts(mix, seconds, busy, moved),
+                amounts: energy::amounts(mix, seconds, busy, traffic),
                 joules: ((watts - floor) * seconds).max(0.0),
                 floor_joules: floor * seconds,
             })
@@ -389,16 +423,30 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
     energy::leave_one_out(&observations)
 }
 
-/// Share of the bytes asked for that memory moves, where no counter tells: all where a case goes through
-/// buffers that no cache holds, none where it stays in one place.
-fn streamed(case: &CaseResult) -> f64 {
+/// Shares of the bytes asked for that go through the last cache, and through memory where no counter
+/// tells: by the working set where it is known, else all where a case goes through buffers that no
+/// cache holds.
+fn levels(case: &CaseResult) -> (f64, f64) {
+    let beyond = |limit: f64, bytes: f64| f64::from(u8::from(bytes > limit));
+    if let Some(bytes) = case.number("bytes").filter(|_| case.suite != "memory") {
+        return (beyond(NEAREST, bytes), beyond(LAST, bytes));
+    }
     let through = case.id.starts_with("memory/") && !case.id.starts_with("memory/local")
         || case.id == "classes/memory/global";
-    f64::from(u8::from(through))
+    let share = f64::from(u8::from(through));
+    (share, share)
 }
+
+/// Working sets beyond these bytes go past the nearest cache of a compute unit, and past the last one,
+/// on all devices with power sensors that are known; those of the suites lie far from both.
+const NEAREST: f64 = 256.0 * 1024.0;
+const LAST: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// Cases of one kind are left out together.
 fn group(case: &CaseResult) -> String {
+    if case.suite == blend::SUITE.name {
+        return case.id.clone();
+    }
     case.id.rsplit_once('/').map_or_else(|| case.id.clone(), |(begin, _)| begin.to_owned())
 }
 

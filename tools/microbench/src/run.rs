@@ -395,6 +395,12 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
             case.figures.push(Figure::new("rate_per_cycle", unit, per_cycle));
         }
         let Some(&window) = p.windows.first() else { continue };
+        // Of a launch, gaps between batches included: what power times it is joules of.
+        if let (Some(rate), true) = (window.launches_per_ns(), case.timing.is_some()) {
+            let doubt = rate.recip() / window.launches.max(1) as f64;
+            let time = Estimate::symmetric(rate.recip(), doubt);
+            case.figures.push(Figure::new("steady_time", "ns", time));
+        }
         for (name, unit, mean) in power.counters(window) {
             case.figures.push(Figure::new(format!("counter/{name}"), unit, mean));
         }

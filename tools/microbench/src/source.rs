@@ -26,11 +26,13 @@ pub enum Source {
     Occupancy,
     /// kernels/clock.cl.
     Clock,
+    /// kernels/blend.cl.
+    Blend,
 }
 
 impl Source {
     /// All.
-    pub const ALL: [Source; 7] = [
+    pub const ALL: [Source; 8] = [
         Source::Flop,
         Source::Memory,
         Source::Classes,
@@ -38,6 +40,7 @@ impl Source {
         Source::Structure,
         Source::Occupancy,
         Source::Clock,
+        Source::Blend,
     ];
 
     /// Its name.
@@ -51,6 +54,7 @@ impl Source {
             Source::Structure => "structure.cl",
             Source::Occupancy => "occupancy.cl",
             Source::Clock => "clock.cl",
+            Source::Blend => "blend.cl",
         }
     }
 
@@ -66,6 +70,7 @@ impl Source {
             Source::Structure => include_str!("../kernels/structure.cl"),
             Source::Occupancy => include_str!("../kernels/occupancy.cl"),
             Source::Clock => include_str!("../kernels/clock.cl"),
+            Source::Blend => include_str!("../kernels/blend.cl"),
         };
         format!("{COMMON}\n#line 1\n{own}")
     }

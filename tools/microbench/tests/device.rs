@@ -113,7 +113,7 @@ fn memory_and_transfers_agree_with_the_host() {
 
 #[test]
 fn power_and_classes_agree_with_the_host() {
-    check(&["power", "classes"], &tiny());
+    check(&["power", "classes", "blend"], &tiny());
 }
 
 #[test]

@@ -31,6 +31,14 @@ pub mod name {
     pub const SPECIAL: &str = "rate.special";
     /// 32-bit integer arithmetic.
     pub const INTEGER: &str = "rate.int";
+    /// Bitwise operations and shifts, half of each.
+    pub const LOGIC: &str = "rate.logic";
+    /// Copying through memory: reads and writes side by side.
+    pub const DRAM_COPY: &str = "bandwidth.dram.copy";
+    /// Atomics on local memory, each of its own word.
+    pub const LOCAL_ATOMIC: &str = "rate.atomic.local";
+    /// Atomics on global memory that the last cache holds, each of its own word.
+    pub const ATOMIC: &str = "rate.atomic.global";
     /// A dependent addition.
     pub const LATENCY_ADD: &str = "latency.add";
     /// A dependent special function.

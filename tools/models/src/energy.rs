@@ -7,6 +7,7 @@
 //! 6.9) whenever T is the sum of all cycles over the clock.
 
 use crate::figure::{Evidence, Figure};
+use crate::kernel::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Mix, Space};
 use nalgebra::{DMatrix, DVector};
@@ -14,20 +15,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 14] = [
+pub const TERMS: [(&str, &str); 18] = [
     ("active", "unit seconds"),
     ("issue", "warp instructions"),
     ("integer", "operations"),
+    ("logic", "operations"),
     ("integer division", "operations"),
     ("fp16", "operations"),
     ("fp32", "operations"),
     ("fp64", "operations"),
     ("division", "operations"),
+    ("fp64 division", "operations"),
     ("special", "operations"),
     ("local memory", "bytes"),
     ("caches", "bytes"),
+    ("last cache", "bytes"),
     ("memory", "bytes"),
     ("atomics", "operations"),
+    ("local atomics", "operations"),
     ("other", "instructions"),
 ];
 
@@ -36,42 +41,39 @@ const N: usize = TERMS.len();
 /// How much of each term there is, in the units of [`TERMS`].
 pub type Amounts = [f64; N];
 
-/// The amounts of a launch. `busy_units` is how many compute units are at work, `seconds` how long;
-/// `dram_bytes` is what memory moved beyond the caches.
+/// The place of a class among [`TERMS`], and whether its bytes are what counts.
+fn term(class: Class) -> (usize, bool) {
+    match (class.family(), class) {
+        (_, Class::AtomicGlobal) => (15, false),
+        (_, Class::AtomicLocal) => (16, false),
+        (Family::OnChipMemory, _) if class.memory() == Some(Space::Local) => (11, true),
+        (Family::OffChipMemory, _) => (12, true),
+        (Family::IntegerArithmetic, _) => (2, false),
+        (Family::IntegerLogic | Family::IntegerComparison, _) => (3, false),
+        (Family::IntegerDivision, _) => (4, false),
+        (_, Class::HalfArith | Class::HalfFma | Class::HalfOther) => (5, false),
+        (Family::FloatArithmetic | Family::FloatComparison, _) => (6, false),
+        (Family::DoubleArithmetic, _) => (7, false),
+        (Family::FloatDivision, _) => (8, false),
+        (Family::DoubleDivision, _) => (9, false),
+        (Family::Special, _) => (10, false),
+        _ => (17, false),
+    }
+}
+
+/// The amounts of a launch. `busy_units` is how many compute units are at work, `seconds` how long.
 #[must_use]
-pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, dram_bytes: f64) -> Amounts {
+pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Amounts {
     let mut of = [0.0; N];
     of[0] = seconds * busy_units;
     for (class, tally) in &mix.classes {
         let threads = tally.threads as f64;
         // Without warps each work-item issues its own.
         of[1] += tally.warps.map_or(threads, |w| w as f64);
-        let bytes = tally.bytes as f64;
-        match (class.family(), class) {
-            (_, Class::AtomicGlobal | Class::AtomicLocal) => of[12] += threads,
-            (Family::OnChipMemory, _) => {
-                if class.memory() == Some(Space::Local) {
-                    of[9] += bytes;
-                } else {
-                    of[13] += threads;
-                }
-            }
-            (Family::OffChipMemory, _) => of[10] += bytes,
-            (Family::IntegerArithmetic | Family::IntegerLogic | Family::IntegerComparison, _) => {
-                of[2] += threads
-            }
-            (Family::IntegerDivision, _) => of[3] += threads,
-            (Family::FloatArithmetic, Class::HalfArith | Class::HalfFma | Class::HalfOther) => {
-                of[4] += threads;
-            }
-            (Family::FloatArithmetic | Family::FloatComparison, _) => of[5] += threads,
-            (Family::DoubleArithmetic, _) => of[6] += threads,
-            (Family::FloatDivision | Family::DoubleDivision, _) => of[7] += threads,
-            (Family::Special, _) => of[8] += threads,
-            _ => of[13] += threads,
-        }
+        let (at, bytes) = term(*class);
+        of[at] += if bytes { tally.bytes as f64 } else { threads };
     }
-    of[11] = dram_bytes;
+    (of[13], of[14]) = (traffic.last, traffic.memory);
     of
 }
 
@@ -319,11 +321,12 @@ mod tests {
             (Class::SingleDiv, 6, 6, 0),
             (Class::Branch, 7, 0, 0),
         ]);
-        let of = amounts(&mix, 2.0, 10.0, 77.0);
+        let of = amounts(&mix, 2.0, 10.0, Traffic { last: 99.0, memory: 77.0 });
         let named = |name: &str| of[TERMS.iter().position(|t| t.0 == name).unwrap()];
         assert_eq!((named("active"), named("fp32"), named("caches")), (20.0, 64.0, 128.0));
         assert_eq!((named("local memory"), named("memory"), named("atomics")), (256.0, 77.0, 5.0));
         assert_eq!((named("division"), named("other"), named("issue")), (6.0, 7.0, 7.0));
+        assert_eq!((named("last cache"), named("logic")), (99.0, 0.0));
     }
 
     /// Power x time of the access-rate form is the sum of counts x MaxPower / rate, if the time is

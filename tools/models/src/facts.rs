@@ -103,6 +103,9 @@ struct Shapes {
     seen: BTreeMap<Size, u64>,
 }
 
+/// The counter of memory bandwidth, as columns of counters name it.
+const DRAM_SHARE: &str = "dram-bandwidth";
+
 /// Sizes of a kernel that are kept apart; more are one.
 const MOST_SIZES: usize = 4096;
 
@@ -133,7 +136,7 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
             let Some(on) = out.get_mut(&source.device) else { continue };
             for class in source.classes.iter().filter(|c| c.kind == "kernel") {
                 let found = on.kernels.iter_mut().find(|k| k.name == class.name);
-                let share = class.values.get("gpm/dram-bandwidth").and_then(|v| v.mean);
+                let share = class.values.get(DRAM_SHARE).and_then(|v| v.mean);
                 if let (Some(kernel), Some(share)) = (found, share) {
                     kernel.dram_share = Some(Figure::measured(share).times(0.01));
                 }

@@ -1,5 +1,6 @@
-//! Transfers as latency + size / bandwidth (Hockney 1994), in two segments where drivers change their
-//! protocol at some size. Owns the fit and its misfit; refuses to fit fewer than three sizes.
+//! Transfers as latency + size / bandwidth (Hockney 1994), in up to four segments where drivers change
+//! their protocol at some size, and caches hold what is copied up to another. Owns the fit and its
+//! misfit; refuses to fit fewer than three sizes.
 
 use crate::device::Parameter;
 use crate::figure::{Evidence, Figure};
@@ -28,7 +29,7 @@ pub struct Link {
     pub direction: String,
     /// `pageable`, `pinned` or `mapped`.
     pub memory: String,
-    /// One or two, by size.
+    /// One to four, by size.
     pub segments: Vec<Segment>,
     /// Root mean square of the relative errors of the sizes that were fitted.
     pub misfit: f64,
@@ -47,7 +48,7 @@ impl Link {
                 && s.gigabytes_per_second > 0.0
                 && s.from_bytes >= 0.0
         };
-        (1..=2).contains(&self.segments.len())
+        (1..=MOST_SEGMENTS).contains(&self.segments.len())
             && self.segments.iter().all(sound)
             && self.misfit.is_finite()
             && self.misfit >= 0.0
@@ -103,40 +104,76 @@ fn line(points: &[(f64, f64)]) -> Option<(Segment, f64)> {
     })
 }
 
-/// Fits (bytes, ns): one line, or two where they explain the times clearly better. Gives the segments
-/// and the misfit; `None` for fewer than three different sizes, or times that do not grow.
+/// Most segments of a link.
+const MOST_SEGMENTS: usize = 4;
+
+/// Sizes of a segment at least: two make any line.
+const LEAST_SIZES: usize = 3;
+
+/// Fits (bytes, ns): one line, or up to four where each more explains the times clearly better. Gives the
+/// segments and the misfit; `None` for fewer than three different sizes, or times that do not grow.
 #[must_use]
 pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
     let mut points: Vec<(f64, f64)> =
         points.iter().copied().filter(|(x, y)| *x >= 0.0 && *y > 0.0 && y.is_finite()).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut sizes: Vec<f64> = points.iter().map(|p| p.0).collect();
-    sizes.dedup();
-    if sizes.len() < 3 {
+    // Where each size begins among the points, and their end.
+    let mut begins: Vec<usize> =
+        (0..points.len()).filter(|i| *i == 0 || points[*i].0 > points[*i - 1].0).collect();
+    // Traces may hold thousands of sizes: knees are looked for among some of them.
+    while begins.len() > MOST_KNEES {
+        let mut odd = false;
+        begins.retain(|_| {
+            odd = !odd;
+            odd
+        });
+    }
+    let sizes = begins.len();
+    if sizes < LEAST_SIZES {
         return None;
     }
+    begins.push(points.len());
     let n = points.len() as f64;
     let (one, squares) = line(&points)?;
-    let whole = |squares: f64| (squares / n).sqrt();
-    let mut best: Option<(Vec<Segment>, f64)> = None;
-    // Three sizes on either side at least: two make any line.
-    for knee in sizes.iter().skip(3).take(sizes.len().saturating_sub(5)) {
-        let at = points.partition_point(|p| p.0 < *knee);
-        let (Some(small), Some(large)) = (line(&points[..at]), line(&points[at..])) else {
-            continue;
-        };
-        let sum = small.1 + large.1;
-        if best.as_ref().is_none_or(|(_, least)| sum < *least) {
-            let large = Segment { from_bytes: *knee, ..large.0 };
-            best = Some((vec![small.0, large], sum));
+    let piece = |from: usize, to: usize| line(&points[begins[from]..begins[to]]);
+    // The best segments of the first sizes, by how many segments and how many sizes.
+    let mut best: Vec<Vec<Option<(f64, Vec<Segment>)>>> = vec![vec![None; sizes + 1]];
+    for to in LEAST_SIZES..=sizes {
+        best[0][to] = piece(0, to).map(|(segment, squares)| (squares, vec![segment]));
+    }
+    for count in 1..MOST_SEGMENTS {
+        let mut row = vec![None; sizes + 1];
+        for to in LEAST_SIZES * (count + 1)..=sizes {
+            for knee in LEAST_SIZES * count..=to - LEAST_SIZES {
+                let Some((before, segments)) = &best[count - 1][knee] else { continue };
+                if row[to].as_ref().is_some_and(|(least, _): &(f64, _)| before >= least) {
+                    continue;
+                }
+                let Some((segment, squares)) = piece(knee, to) else { continue };
+                let sum = before + squares;
+                if row[to].as_ref().is_none_or(|(least, _)| sum < *least) {
+                    let next = Segment { from_bytes: points[begins[knee]].0, ..segment };
+                    row[to] = Some((sum, [segments.as_slice(), &[next]].concat()));
+                }
+            }
+        }
+        best.push(row);
+    }
+    let mut chosen = (squares, vec![one]);
+    for row in &best[1..] {
+        // Three more parameters: by chance they take a part of the squares that this asks more than.
+        if let Some((sum, segments)) = &row[sizes]
+            && *sum < 0.5 * chosen.0
+            && (chosen.0 / n).sqrt() > 0.02
+        {
+            chosen = (*sum, segments.clone());
         }
     }
-    // Three more parameters: by chance they take a part of the squares that this asks more than.
-    match best {
-        Some((two, sum)) if sum < 0.5 * squares && whole(squares) > 0.02 => Some((two, whole(sum))),
-        _ => Some((vec![one], whole(squares))),
-    }
+    Some((chosen.1, (chosen.0 / n).sqrt()))
 }
+
+/// Most sizes at which a segment may begin.
+const MOST_KNEES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -177,6 +214,26 @@ mod tests {
         let link = link(segments, misfit);
         assert!(link.is_sound());
         assert!((link.latency_ns() - 2e3).abs() < 1.0 && (link.bandwidth() - 50.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn each_change_of_protocol_is_found() {
+        let cost = |x: f64| match x {
+            x if x < 4096.0 => 15e3,
+            x if x < 1e6 => 20e3 + x / 17.0,
+            x if x < 4e7 => 10e3 + x / 14.2,
+            x => x / 7.6,
+        };
+        let points: Vec<(f64, f64)> =
+            (0..29).map(|e| f64::from(1 << e)).map(|x| (x, cost(x) + x * 1e-6)).collect();
+        let (segments, misfit) = fit(&points).unwrap();
+        assert_eq!(segments.len(), 4, "{segments:?}");
+        assert!(misfit < 1e-3, "{misfit}");
+        // Between two sizes of the fit.
+        let link = link(segments, misfit);
+        for x in [777.0, 99_999.0, 7e6, 2e8] {
+            assert!((link.time_ns(x).value / cost(x) - 1.0).abs() < 0.01, "{x}");
+        }
     }
 
     #[test]

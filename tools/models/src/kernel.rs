@@ -151,6 +151,33 @@ impl Kernel {
         }
     }
 
+    /// What of the requested bytes goes beyond the nearest cache, and beyond the last one: counted where
+    /// counters saw memory, else by what caches are likely to serve. An item that asks for little
+    /// streams: all of it goes through the last cache, once over each buffer through memory unless the
+    /// last cache keeps it from launch to launch. One that asks for much reads again what others read: the
+    /// nearest cache is taken to serve all but the first time. `None` where no bytes are known.
+    #[must_use]
+    pub fn traffic(&self, device: &Device) -> Option<Traffic> {
+        let requested = self.requested().ok()?.value;
+        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
+            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
+            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
+        });
+        let streams = self.items.is_none_or(|n| requested <= STREAMED * n as f64);
+        let touched = match (self.footprint, streams) {
+            (Some(bytes), _) => bytes.min(requested),
+            (None, true) => requested,
+            // Two matrices in, one out.
+            (None, false) => (3.0 * stored as f64).min(requested),
+        };
+        let kept = device.get(name::L2_BYTES).map_or(0.0, |c| c.value);
+        // The last cache keeps half of its size for certain, and three quarters at most.
+        let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
+        let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);
+        let last = if streams { requested } else { touched };
+        Some(Traffic { last: last.max(memory.min(requested)), memory })
+    }
+
     /// Bytes through local memory.
     ///
     /// # Errors
@@ -186,6 +213,21 @@ impl Kernel {
         out.sort_by(|a, b| b.1.total_cmp(&a.1));
         out
     }
+}
+
+/// Bytes that an item asks for, up to which it is taken to read each once.
+pub const STREAMED: f64 = 256.0;
+
+/// Share of the last cache that surely holds what launches before left.
+const KEPT: f64 = 0.5;
+
+/// Bytes of a launch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Traffic {
+    /// Through the last cache.
+    pub last: f64,
+    /// Through memory.
+    pub memory: f64,
 }
 
 /// A mix of which each count is a multiple.
@@ -237,5 +279,35 @@ pub(crate) mod tests {
         assert_eq!(kernel.requested().unwrap().value, 400.0);
         assert_eq!(kernel.local_traffic().unwrap().value, 40.0);
         assert_eq!(kernel.shares()[0].0, Class::DoubleFma);
+    }
+
+    #[test]
+    fn caches_serve_what_is_asked_for_again_and_what_they_keep() {
+        let mut device = crate::device::tests::round();
+        device.put(name::L2_BYTES, Figure::exact(1e6, Evidence::Measured), "B", "test");
+        let of = |items: u64, loaded: u64, footprint: Option<f64>| Kernel {
+            items: Some(items),
+            mix: Some(mix(&[
+                (Class::LoadGlobal, loaded / 4, 0, loaded),
+                (Class::StoreGlobal, items, 0, 4 * items),
+            ])),
+            footprint,
+            ..Kernel::default()
+        };
+        let traffic = |k: &Kernel| {
+            let t = k.traffic(&device).unwrap();
+            (t.last, t.memory)
+        };
+        // A copy of 4 MB, and one that the last cache keeps.
+        assert_eq!(traffic(&of(1_000_000, 4_000_000, Some(8e6))), (8e6, 8e6));
+        assert_eq!(traffic(&of(50_000, 200_000, Some(4e5))), (4e5, 0.0));
+        // A product: 1000 loads an item of 12 MB in all.
+        let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
+        assert_eq!(traffic(&product), (1.2e7, 1.2e7));
+        assert_eq!(traffic(&Kernel { footprint: None, ..product.clone() }), (1.2e7, 1.2e7));
+        // Counters know better.
+        let counted = Figure::exact(3e7, Evidence::Measured);
+        assert_eq!(traffic(&Kernel { dram_bytes: Some(counted), ..product }), (3e7, 3e7));
+        assert_eq!(Kernel::default().traffic(&device), None);
     }
 }

@@ -130,10 +130,12 @@ pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
     of.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Time of one pass through a block by a warp that runs alone, in steady state: an instruction is issued
-/// `issue` after the one before at the earliest, and when what it reads is ready, which is `latency` of
-/// its class after the instruction that wrote it was issued (section 3.7). The block is gone through
-/// twice, so that what a loop carries round is waited for.
+/// Time of one pass through a block by a warp that runs alone, in steady state (section 3.7): an
+/// instruction is issued when what it reads is ready, which is `latency` of its class after the
+/// instruction that wrote it, and one every `issue`. What is read here is an intermediate language, whose
+/// compiler moves loads up to where their addresses are known: within a block the order of the text
+/// binds nothing but barriers. The block is gone through twice, so that what a loop carries round is
+/// waited for.
 #[must_use]
 pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
     let mut ready: HashMap<u32, f64> = HashMap::new();
@@ -142,13 +144,22 @@ pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
         if round == 1 {
             first = now;
         }
+        // Since the block or the last barrier began: when that was, and how many were issued.
+        let (mut open, mut issued) = (now, 0.0);
         for instruction in &block.instructions {
-            let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
-            let begin = inputs.copied().fold(now, f64::max);
-            for register in &instruction.writes {
-                ready.insert(*register, begin + latency(instruction.class));
+            let takes = latency(instruction.class);
+            if instruction.class == Class::Barrier {
+                (open, issued) = (now + takes, 0.0);
+                now = open;
+                continue;
             }
-            now = begin + issue;
+            let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
+            let begin = inputs.copied().fold(open, f64::max);
+            for register in &instruction.writes {
+                ready.insert(*register, begin + takes);
+            }
+            issued += 1.0;
+            now = now.max(begin + issue).max(open + issued * issue);
         }
     }
     now - first

@@ -24,6 +24,10 @@ pub enum Resource {
     Groups,
     /// Issuing instructions.
     Issue,
+    /// Arithmetic and logic on integers.
+    Integer,
+    /// Atomics.
+    Atomics,
     /// Arithmetic on 16 bits.
     Fp16,
     /// Arithmetic on 32 bits.
@@ -36,6 +40,8 @@ pub enum Resource {
     LocalMemory,
     /// The nearest cache, by bytes that were asked for.
     Cache,
+    /// The last cache, by what the nearest one is likely to pass on.
+    LastCache,
     /// Memory, by bytes that counters saw.
     Memory,
     /// Memory, if caches served nothing.
@@ -52,12 +58,15 @@ impl Resource {
             Self::Launch => "launching",
             Self::Groups => "starting groups",
             Self::Issue => "instruction issue",
+            Self::Integer => "integer arithmetic",
+            Self::Atomics => "atomics",
             Self::Fp16 => "FP16 arithmetic",
             Self::Fp32 => "FP32 arithmetic",
             Self::Fp64 => "FP64 arithmetic",
             Self::Special => "special functions",
             Self::LocalMemory => "local memory",
             Self::Cache => "the nearest cache",
+            Self::LastCache => "the last cache",
             Self::Memory => "memory",
             Self::MemoryIfMissed => "memory if caches served nothing",
             Self::Latency => "latency",
@@ -103,14 +112,6 @@ impl Bounds {
     #[must_use]
     pub fn binding(&self) -> Option<&Bound> {
         self.bounds.iter().find(|b| b.certain)
-    }
-
-    /// All but that of starting groups, which alone depends on how many they are.
-    #[must_use]
-    pub fn of_work(&self) -> Self {
-        let mut out = self.clone();
-        out.bounds.retain(|b| b.resource != Resource::Groups);
-        out
     }
 
     /// One by its resource.
@@ -175,6 +176,37 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(device.get(name::ISSUE).ok()?.times(warps / units))
 }
 
+/// Time of arithmetic and logic on integers, ns: shifts and bitwise operations have units of their own,
+/// and additions share theirs with what else there is. Compilers merge several of them, and fold
+/// addresses into accesses: no launch needs as long for certain.
+fn integers(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let mix = kernel.mix.as_ref()?;
+    // Work of a unit follows warps, whose lanes may rest.
+    let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
+    let of = |wanted: &[Class]| -> f64 {
+        let ours = mix.classes.iter().filter(|(c, _)| wanted.contains(c));
+        ours.map(|(_, t)| t.warps.map_or(t.threads as f64, |w| w as f64 * lanes)).sum()
+    };
+    let logic = of(&[Class::IntLogic, Class::IntCompare]);
+    let all = logic + of(&[Class::IntArith, Class::IntMul]);
+    let time = Figure::counted(all as u64).over(device.get(name::INTEGER).ok()?);
+    let of_logic = device.get(name::LOGIC).ok().map(|r| Figure::counted(logic as u64).over(r));
+    Some(of_logic.map_or(time, |t| t.larger(time)))
+}
+
+/// Time of atomics, ns, if each had a word of its own.
+fn atomics(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let mix = kernel.mix.as_ref()?;
+    let of = |class, key| {
+        let count = mix.classes.get(&class)?.threads;
+        Some(Figure::counted(count).over(device.get(key).ok()?))
+    };
+    match (of(Class::AtomicLocal, name::LOCAL_ATOMIC), of(Class::AtomicGlobal, name::ATOMIC)) {
+        (Some(a), Some(b)) => Some(a.larger(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// How long an instruction's result takes, ns, by where the kernel's data fit.
 fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
     let add = device.get(name::LATENCY_ADD).ok()?;
@@ -184,7 +216,11 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
         matches!((kernel.footprint, bytes), (Some(f), Ok(c)) if f <= c)
     };
     let each = |bytes: f64| kernel.items.map(|items| bytes / items.max(1) as f64);
-    let again = kernel.requested().ok().and_then(|b| each(b.value)).is_some_and(|b| b > STREAMED);
+    let again = kernel
+        .requested()
+        .ok()
+        .and_then(|b| each(b.value))
+        .is_some_and(|b| b > crate::kernel::STREAMED);
     Some(match class.memory() {
         // Nobody waits for a store.
         _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
@@ -280,6 +316,10 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
                 true,
             );
         }
+        let of_integers = integers(kernel, device).map(|t| t.times(1.0 / used));
+        add(Resource::Integer, Ok(of_integers), false);
+        // Compilers join atomics of a warp.
+        add(Resource::Atomics, Ok(atomics(kernel, device).map(|t| t.times(1.0 / used))), false);
         // Compilers merge instructions of the language that is counted.
         add(Resource::Issue, Ok(issue(kernel, device).map(|t| t.times(1.0 / used))), false);
         let local = Figure::counted(mix.bytes(Space::Local));
@@ -293,6 +333,10 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     {
         let cache = device.get(name::L1).or_else(|_| device.get(name::L2));
         add(Resource::Cache, cache.map(|r| Some(bytes.over(r).times(1.0 / used))), true);
+        if let (Some(traffic), Ok(rate)) = (kernel.traffic(device), device.get(name::L2)) {
+            let bytes = Figure::exact(traffic.last, Evidence::Modelled);
+            add(Resource::LastCache, Ok(Some(bytes.over(rate))), false);
+        }
         if kernel.dram_bytes.is_none() {
             add(
                 Resource::MemoryIfMissed,
@@ -315,34 +359,45 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     out
 }
 
-/// Bytes that an item asks for, up to which it is taken to read each once: beyond, caches are taken to
-/// serve what is asked for again.
-const STREAMED: f64 = 256.0;
-
 /// Share of instructions that wait for the one before, where the code's dependences are not known.
 const DEPENDENT: f64 = 0.5;
 
-/// The time that a launch is likely to take: the longest of the certain bounds, of memory that moves
-/// each byte of the buffers once, and of waiting where half of the instructions depend on the one before; and
-/// what launching costs. The interval goes from the certain bounds to all conditional ones together.
+/// How far resources overlap: their times add up as the sides of a box of so many dimensions add to its
+/// diagonal. Without bound it would be the longest alone; 1 would be their sum.
+const OVERLAP: f64 = 2.5;
+
+/// Time of what memory is likely to move, ns, if half of it is written.
 #[must_use]
-pub fn likely(kernel: &Kernel, of: &Bounds) -> Option<Figure> {
+pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
+    let bytes = kernel.traffic(device)?.memory;
+    let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
+    (bytes > 0.0).then_some(bytes / rate.value)
+}
+
+/// The time that a launch is likely to take: what each resource needs, partly at the same time; of
+/// memory what it is likely to move; and what launching costs. The interval goes from the certain
+/// bounds to all that is conditional, one after the other.
+#[must_use]
+pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let binding = of.binding()?;
+    kernel.requested().ok()?;
     let launch = of.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
     let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
     let each = |r: Resource| of.of(r).map_or(0.0, |b| b.ns.value);
-    let (missed, waits) = (each(Resource::MemoryIfMissed), each(Resource::Latency));
-    let requested = kernel.requested().ok()?.value;
-    let memory = match kernel.footprint {
-        // What was read once is taken to be found again, if it fits the cache or was read in tiles.
-        Some(bytes) if requested > 0.0 => missed * (bytes / requested).min(1.0),
-        Some(_) => 0.0,
-        None if requested / kernel.items? as f64 <= STREAMED => missed,
-        None => 0.0,
-    };
+    let memory = moving(kernel, device).unwrap_or(0.0).max(each(Resource::Memory));
     let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
-    let value = certain.max(memory).max(dependent * waits).max(each(Resource::Issue));
-    let high = value.max(missed).max(waits);
+    let needs = of.bounds.iter().map(|b| match b.resource {
+        // Groups start beside all else.
+        Resource::Launch | Resource::Groups | Resource::Memory | Resource::MemoryIfMissed => 0.0,
+        Resource::Latency => dependent * b.ns.value,
+        _ => b.ns.value,
+    });
+    let needs: Vec<f64> = needs.chain([memory]).filter(|t| *t > 0.0).collect();
+    let most = needs.iter().copied().fold(1e-300, f64::max);
+    let diagonal: f64 = needs.iter().map(|t| (t / most).powf(OVERLAP)).sum();
+    let value = (most * diagonal.powf(OVERLAP.recip())).max(certain);
+    let sum: f64 = needs.iter().sum();
+    let high = sum.max(each(Resource::MemoryIfMissed)).max(value);
     Some(Figure::new(value + launch, certain.max(launch), high + launch, Evidence::Modelled))
 }
 

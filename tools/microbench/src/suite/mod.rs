@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod blend;
 pub mod classes;
 pub mod clock;
 mod couples;
@@ -165,7 +166,7 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 10] = [
+pub const SUITES: [Suite; 11] = [
     flop::SUITE,
     memory::SUITE,
     levels::SUITE,
@@ -176,6 +177,7 @@ pub const SUITES: [Suite; 10] = [
     structure::SUITE,
     occupancy::SUITE,
     clock::SUITE,
+    blend::SUITE,
 ];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.

@@ -231,7 +231,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (step, last) = match (settings.tiny, settings.full) {
         (true, _) => (6, 18),
         (_, true) => (1, 30),
-        _ => (3, 27),
+        _ => (1, 28),
     };
     let most = device.largest_buffer.min(device.global_bytes / 8);
     let mut cases = Vec::new();

@@ -7,7 +7,7 @@ use crate::device::{Device, name};
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
-use crate::roofline::{Bounds, Resource, bounds, likely};
+use crate::roofline::{Bounds, Resource, bounds, likely, moving};
 use crate::waves;
 use clscope_mix::{Class, Precision, Space};
 
@@ -40,7 +40,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     does(of, &mut out);
     let model = device.map(|d| bounds(of, d));
     match (&model, of.time_ns) {
-        (Some(model), Some(took)) => verdict(of, model, took, &mut out),
+        (Some(model), Some(took)) => verdict(of, (device, model), took, &mut out),
         (_, None) => out.missing.push(Missing::new(
             "its launches were not timed",
             "`clscope record` with device timing on",
@@ -115,8 +115,13 @@ fn does(of: &Kernel, out: &mut Explanatory) {
     }
 }
 
-fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
-    out.modelled_time_ns = likely(of, model);
+fn verdict(
+    of: &Kernel,
+    (device, model): (Option<&Device>, &Bounds),
+    took: Figure,
+    out: &mut Explanatory,
+) {
+    out.modelled_time_ns = device.and_then(|d| likely(of, d, model));
     let list: Vec<String> = model
         .bounds
         .iter()
@@ -134,11 +139,44 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
     let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
     let Some(binding) = model.binding() else { return };
     let reached = binding.ns.value / worked;
-    let missed = model.of(Resource::MemoryIfMissed).map(|b| b.ns.value / worked);
-    let issued = model.of(Resource::Issue).map(|b| b.ns.value / worked);
+    // Of memory what it is likely to move: all that was asked for is too much where caches serve.
+    let moved = device.filter(|_| of.dram_bytes.is_none()).and_then(|d| moving(of, d));
+    let share = |r: Resource| model.of(r).map(|b| (r, b.ns.value / worked));
+    let conditional = [
+        moved.map(|ns| (Resource::MemoryIfMissed, ns / worked)),
+        share(Resource::Integer),
+        share(Resource::Issue),
+        share(Resource::LastCache),
+        share(Resource::Atomics),
+    ];
+    let conditional = conditional
+        .into_iter()
+        .flatten()
+        .filter(|(_, s)| *s >= BOUND && *s > reached)
+        .max_by(|a, b| a.1.total_cmp(&b.1));
     let wait = model.of(Resource::Latency).map(|b| b.ns.value / worked);
-    let (limit, reached, text) = match binding.resource {
-        resource if reached >= BOUND => {
+    let (limit, reached, text) = match (binding.resource, conditional) {
+        (_, Some((Resource::MemoryIfMissed, share))) => {
+            let text = format!(
+                "as slow as memory that moves each buffer once: {} of that; what memory moved is not known",
+                percent(share.min(1.0))
+            );
+            (Some(Resource::MemoryIfMissed), Some(share), text)
+        }
+        (_, Some((resource, share))) => {
+            let condition = match resource {
+                Resource::LastCache => "if the nearest cache serves what neighbours share",
+                Resource::Atomics => "if each has a word of its own",
+                _ => "if the compiler merged nothing",
+            };
+            let text = format!(
+                "bound by {}: {} of the time, {condition}",
+                resource.name(),
+                percent(share.min(1.0))
+            );
+            (Some(resource), Some(share), text)
+        }
+        (resource, _) if reached >= BOUND => {
             let rest = if reached > 1.02 {
                 // A bound is a bound: the ceiling, or the count, does not fit this launch.
                 ": above it, so the ceiling was measured too low or the clock was lower then"
@@ -152,23 +190,7 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
             );
             (Some(resource), Some(reached), text)
         }
-        _ if missed.is_some_and(|m| m >= BOUND) => {
-            let share = missed.unwrap_or(0.0);
-            let text = format!(
-                "as slow as memory would be if caches served little: {} of that; what memory moved is not known",
-                percent(share.min(1.0))
-            );
-            (Some(Resource::MemoryIfMissed), Some(share), text)
-        }
-        _ if issued.is_some_and(|i| i >= BOUND) => {
-            let share = issued.unwrap_or(0.0);
-            let text = format!(
-                "bound by instruction issue: {} of the time, if nothing was merged by the compiler",
-                percent(share.min(1.0))
-            );
-            (Some(Resource::Issue), Some(share), text)
-        }
-        _ if wait.is_some_and(|w| w >= 0.5) => {
+        (..) if wait.is_some_and(|w| w >= 0.5) => {
             let text = format!(
                 "waits: no ceiling is near ({} is closest, at {}), and dependent instructions take up to {} with the warps that fit",
                 binding.resource.name(),
@@ -177,11 +199,11 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
             );
             (Some(Resource::Latency), None, text)
         }
-        Resource::Launch => {
+        (Resource::Launch, _) => {
             let text = "what limits it is not known: only what a launch costs bounds it".to_owned();
             (None, None, text)
         }
-        resource => {
+        (resource, _) => {
             let text = format!(
                 "no ceiling explains its time: {} is closest, at {}; conflicts, cache misses or dependences can",
                 resource.name(),
@@ -227,7 +249,7 @@ fn levers_of(
         (Resource::Memory | Resource::MemoryIfMissed, _) => {
             "half the bytes (narrower types, results kept on the device, kernels joined) would halve this bound".to_owned()
         }
-        (Resource::Cache, _) => {
+        (Resource::Cache | Resource::LastCache, _) => {
             "tiles in local memory or registers would ask less of the caches: half the requests halve this bound".to_owned()
         }
         (Resource::Groups, _) => {
@@ -235,7 +257,7 @@ fn levers_of(
             format!("groups of {} items instead of {local} would halve their number, and what starting them takes", 2 * local)
         }
         (Resource::Fp64, _) => "single precision, where it is enough, takes at most half of this".to_owned(),
-        (Resource::Issue, Some(mix)) => {
+        (Resource::Issue | Resource::Integer, Some(mix)) => {
             let most = mix.classes.iter().max_by_key(|(_, t)| t.warps).map_or("", |(c, _)| c.name());
             format!("fewer instructions: {most} is the largest part of what is issued")
         }
@@ -426,8 +448,8 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     if let (Some((device, model)), Some(mix), Some(seconds)) = (model, &of.mix, seconds) {
         let units = f64::from(device.compute_units);
         let busy = of.groups().map_or(units, |g| units.min(g as f64));
-        let moved = of.dram_bytes.map_or(0.0, |b| b.value);
-        let amounts = energy::amounts(mix, seconds, busy, moved);
+        let traffic = of.traffic(device).unwrap_or_default();
+        let amounts = energy::amounts(mix, seconds, busy, traffic);
         let (figure, parts) = model.joules(&amounts, seconds);
         (out.modelled_joules, out.joule_parts) = (Some(figure), parts);
         for term in model.unknown(&amounts) {

@@ -82,12 +82,12 @@ fn what_is_absent_is_named_and_the_rest_is_said() {
 fn the_likely_time_lies_between_the_certain_bounds_and_all_of_them() {
     let (kernel, device) = sgemm();
     let of = bounds(&kernel, &device);
-    let time = likely(&kernel, &of).unwrap();
-    // Local memory for 2.08 ms and 2 us of launching; the loads of a tile are read once.
-    assert!((time.value - 2.078e6).abs() < 5e3, "{time:?}");
+    let time = likely(&kernel, &device, &of).unwrap();
+    // Local memory for 2.08 ms, partly beside all else; it took 2.65.
+    assert!(time.value > 2.078e6 && time.value < 2.65e6, "{time:?}");
     assert!(time.low >= 2.07e6 && time.low <= time.value && time.value <= time.high, "{time:?}");
     let nothing = Kernel { mix: None, ..kernel };
-    assert_eq!(likely(&nothing, &bounds(&nothing, &device)), None);
+    assert_eq!(likely(&nothing, &device, &bounds(&nothing, &device)), None);
 }
 
 #[test]

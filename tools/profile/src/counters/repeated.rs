@@ -1,5 +1,6 @@
 //! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside others
-//! and only a common mean is known, its mean is that of the batches in which it ran alone. Refuses
+//! and only a common mean is known, or the run knows it far less well, its mean is that of the batches
+//! in which it ran alone. Refuses
 //! batches between whose launches buffers were restored: the restoring is in their counts.
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,10 @@ use std::collections::BTreeMap;
 /// Between two launches of a batch the device rests; a mean over the batch is less than the kernel's
 /// by that share. Beyond this one, the rest would be most of the figure.
 const MOST_GAPS: f64 = 3.0;
+
+/// The run's own interval gives way to a repetition's that is so many times narrower, below one unit of
+/// the counter being as good as none.
+const WIDER: f64 = 3.0;
 
 /// Gives each of the application's classes one row: values that the run does not tell apart come
 /// from repetitions, whose own rows go.
@@ -31,8 +36,14 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
             let name = format!("{} (repeated)", class.name);
             let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name));
             let Some((alone, stretch)) = alone else { return row };
-            for (name, value) in row.values.iter_mut().filter(|(_, v)| v.mean.is_none()) {
+            for (name, value) in &mut row.values {
                 let Some(of) = alone.values.get(name).and_then(|v| v.mean) else { continue };
+                if value
+                    .mean
+                    .is_some_and(|own| own.high - own.low <= WIDER * (of.high - of.low).max(1.0))
+                {
+                    continue;
+                }
                 let column = out.columns.iter().find(|c| c.name == *name);
                 let (rest, full) = column.map_or((0.0, f64::INFINITY), |c| {
                     let full = if c.unit == "%" { 100.0 } else { f64::INFINITY };
