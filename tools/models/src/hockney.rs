@@ -104,6 +104,12 @@ fn line(points: &[(f64, f64)]) -> Option<(Segment, f64)> {
     })
 }
 
+/// Segments, and the sum of their squared errors.
+type Pieces = (f64, Vec<Segment>);
+
+/// By how many sizes they are of.
+type Row = Vec<Option<Pieces>>;
+
 /// Most segments of a link.
 const MOST_SEGMENTS: usize = 4;
 
@@ -137,26 +143,27 @@ pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
     let (one, squares) = line(&points)?;
     let piece = |from: usize, to: usize| line(&points[begins[from]..begins[to]]);
     // The best segments of the first sizes, by how many segments and how many sizes.
-    let mut best: Vec<Vec<Option<(f64, Vec<Segment>)>>> = vec![vec![None; sizes + 1]];
-    for to in LEAST_SIZES..=sizes {
-        best[0][to] = piece(0, to).map(|(segment, squares)| (squares, vec![segment]));
-    }
+    let ends = |least: usize| (0..=sizes).map(move |to| Some(to).filter(|to| *to >= least));
+    let first = |to: usize| piece(0, to).map(|(segment, squares)| (squares, vec![segment]));
+    let mut best: Vec<Row> = vec![ends(LEAST_SIZES).map(|to| first(to?)).collect()];
     for count in 1..MOST_SEGMENTS {
-        let mut row = vec![None; sizes + 1];
-        for to in LEAST_SIZES * (count + 1)..=sizes {
+        let before = &best[count - 1];
+        let with_last = |to: usize| {
+            let mut least: Option<Pieces> = None;
             for knee in LEAST_SIZES * count..=to - LEAST_SIZES {
-                let Some((before, segments)) = &best[count - 1][knee] else { continue };
-                if row[to].as_ref().is_some_and(|(least, _): &(f64, _)| before >= least) {
+                let Some((squares, segments)) = &before[knee] else { continue };
+                if least.as_ref().is_some_and(|(sum, _)| squares >= sum) {
                     continue;
                 }
-                let Some((segment, squares)) = piece(knee, to) else { continue };
-                let sum = before + squares;
-                if row[to].as_ref().is_none_or(|(least, _)| sum < *least) {
+                let Some((segment, more)) = piece(knee, to) else { continue };
+                if least.as_ref().is_none_or(|(sum, _)| squares + more < *sum) {
                     let next = Segment { from_bytes: points[begins[knee]].0, ..segment };
-                    row[to] = Some((sum, [segments.as_slice(), &[next]].concat()));
+                    least = Some((squares + more, [segments.as_slice(), &[next]].concat()));
                 }
             }
-        }
+            least
+        };
+        let row = ends(LEAST_SIZES * (count + 1)).map(|to| with_last(to?)).collect();
         best.push(row);
     }
     let mut chosen = (squares, vec![one]);
