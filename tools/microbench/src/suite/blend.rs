@@ -161,7 +161,7 @@ impl Variant {
                 u = [(x, y), (y, z), (z, w), (w, x)].map(|(a, b)| a.rotate_left(7) ^ b);
             }
             for _ in 0..self.of("INT_DIVISIONS") {
-                u = u.map(|u| u ^ (u ^ 0x9E37_79B9) / (u >> 16 | 1));
+                u = u.map(|u| u ^ ((u ^ 0x9E37_79B9) / (u >> 16 | 1)));
             }
             for _ in 0..self.of("LOCALS") {
                 sum ^= word(place);
