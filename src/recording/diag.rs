@@ -3,21 +3,50 @@
 use crate::os::fork_safe::ForkSafe;
 use crate::os::undisturbed::undisturbed;
 use crate::recording;
-use crate::settings::config;
+use crate::settings::config::{self, Quiet};
 use clscope_trace::defs::Warning;
+use clscope_trace::settings::SAID_AT_ONCE;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Codes told so far: bounded, so that a fault that repeats cannot fill memory. With the text where
 /// it was told before there was a trace to hold it.
 static TOLD: ForkSafe<Vec<(&'static str, Option<String>)>> = ForkSafe::new();
 
+/// No trace is made of this process: what waits for one is said.
+static NO_TRACE: AtomicBool = AtomicBool::new(false);
+
 /// Says something to the user once per `code`: what happened, on what, and the next step.
 pub fn warn(code: &'static str, text: &str) {
-    tell(code, text, !config::get().quiet);
+    let aloud = match config::get().quiet {
+        Quiet::Silent => Aloud::Never,
+        Quiet::Later if !SAID_AT_ONCE.contains(&code) && !NO_TRACE.load(Ordering::Relaxed) => {
+            Aloud::Lost
+        }
+        Quiet::Later | Quiet::No => Aloud::Always,
+    };
+    tell(code, text, aloud);
+}
+
+/// Says why this process has no trace, and what the trace was to say later.
+pub fn no_trace(text: &str) {
+    if !NO_TRACE.swap(true, Ordering::Relaxed) && config::get().quiet == Quiet::Later {
+        early().iter().for_each(|(_, text)| print(text));
+    }
+    warn("no-trace", text);
 }
 
 /// Writes a message to the trace only, once per `code`: reports show it.
 pub fn note(code: &'static str, text: &str) {
-    tell(code, text, false);
+    tell(code, text, Aloud::Never);
+}
+
+/// Whether a message is printed.
+#[derive(Clone, Copy)]
+enum Aloud {
+    Always,
+    /// Where the trace cannot hold it.
+    Lost,
+    Never,
 }
 
 /// Most lines of a message that definitions hold in full.
@@ -35,24 +64,31 @@ pub fn say(text: &str) {
         }
         new
     });
-    if new == Some(true) && !config::get().quiet {
+    if new == Some(true) && config::get().quiet != Quiet::Silent {
         text.lines().take(MOST_LINES).for_each(print);
     }
 }
 
 /// Puts what was told before the trace began into it.
 pub fn begin() {
-    let early: Option<Vec<_>> = TOLD.with(|told| {
+    early().iter().for_each(|(code, text)| {
+        defined(code, text);
+    });
+}
+
+/// What was told before there was a trace, once.
+fn early() -> Vec<(&'static str, String)> {
+    let early = TOLD.with(|told| {
         told.iter_mut().filter_map(|(code, text)| Some((*code, text.take()?))).collect()
     });
-    early.unwrap_or_default().iter().for_each(|(code, text)| define(code, text));
+    early.unwrap_or_default()
 }
 
-fn define(code: &str, text: &str) {
-    recording::define(&Warning { code: code.to_owned(), text: text.to_owned() }.into());
+fn defined(code: &str, text: &str) -> bool {
+    recording::defined(&Warning { code: code.to_owned(), text: text.to_owned() }.into())
 }
 
-fn tell(code: &'static str, text: &str, aloud: bool) {
+fn tell(code: &'static str, text: &str, aloud: Aloud) {
     let early = recording::current().is_none();
     let new = TOLD.with(|told| {
         let new = !told.iter().any(|(known, _)| *known == code) && told.len() <= 64;
@@ -64,9 +100,12 @@ fn tell(code: &'static str, text: &str, aloud: bool) {
     if new != Some(true) {
         return;
     }
-    define(code, text);
-    if aloud {
-        print(text);
+    // What is early waits for a trace.
+    let kept = defined(code, text) || early;
+    match aloud {
+        Aloud::Always => print(text),
+        Aloud::Lost if !kept => print(text),
+        Aloud::Lost | Aloud::Never => {}
     }
 }
 

@@ -220,18 +220,17 @@ impl Files {
         self.defs_end.let_go();
     }
 
-    /// Appends a definition.
-    pub fn define(&self, def: &Def) {
+    /// Appends a definition. Whether it is in the trace.
+    pub fn define(&self, def: &Def) -> bool {
         let mut bytes = Vec::with_capacity(256);
         defs::encode(def, &mut bytes);
         // A torn definition would end the file for readers: after a failure nothing more is
         // appended.
         if self.defs_failed.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
-        if let Err(error) = self.append(&bytes)
-            && !self.defs_failed.swap(true, Ordering::Relaxed)
-        {
+        let Err(error) = self.append(&bytes) else { return true };
+        if !self.defs_failed.swap(true, Ordering::Relaxed) {
             diag::warn(
                 "disk-full",
                 &format!(
@@ -240,6 +239,7 @@ impl Files {
                 ),
             );
         }
+        false
     }
 
     /// The word through which recording is paused.

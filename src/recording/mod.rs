@@ -133,9 +133,12 @@ pub fn ticks_of(nanoseconds: u64) -> u64 {
 
 /// Appends a definition. Definitions are few, and never dropped while the disk takes them.
 pub fn define(def: &Def) {
-    if let Some(recording) = current() {
-        recording.files.define(def);
-    }
+    let _is_kept = defined(def);
+}
+
+/// As [`define`]: whether it is in the trace.
+pub fn defined(def: &Def) -> bool {
+    current().is_some_and(|recording| recording.files.define(def))
 }
 
 /// Reads the clocks together if it is time: soon after the beginning, so that a short run has a

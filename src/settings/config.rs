@@ -8,6 +8,17 @@ use once_cell::race::OnceBox;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// Which of the recorder's messages go to stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quiet {
+    /// All.
+    No,
+    /// What whoever started the application cannot say once it has ended.
+    Later,
+    /// None.
+    Silent,
+}
+
 /// The settings in force.
 #[derive(Debug)]
 pub struct Config {
@@ -16,7 +27,7 @@ pub struct Config {
     pub device_timing: DeviceTiming,
     pub start_paused: bool,
     pub max_size: Option<u64>,
-    pub quiet: bool,
+    pub quiet: Quiet,
     /// Share of the application's time that sampled timing may cost.
     pub budget: f64,
     pub kernels: Vec<String>,
@@ -120,7 +131,12 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     };
     let enable = flag(s::ENABLE, true);
     let start_paused = flag(s::START_PAUSED, false);
-    let quiet = flag(s::QUIET, false);
+    let later = text(s::QUIET).as_deref() == Some(s::QUIET_LATER);
+    let quiet = match later {
+        true => Quiet::Later,
+        false if flag(s::QUIET, false) => Quiet::Silent,
+        false => Quiet::No,
+    };
     let snapshot = flag(s::SNAPSHOT, false);
     let check = flag(s::CHECK, false);
     let clock_markers = flag(s::CLOCK_MARKERS, true);
@@ -293,7 +309,9 @@ mod tests {
     fn nothing_set_is_what_the_table_says() {
         let config = with(&[]);
         assert!(config.enable && config.clock_markers && config.sensors && config.collapse);
-        assert!(!config.start_paused && !config.quiet && !config.snapshot && !config.check);
+        assert!(
+            !config.start_paused && config.quiet == Quiet::No && !config.snapshot && !config.check
+        );
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
         assert!(config.programs && config.mix.is_none());
@@ -348,7 +366,7 @@ mod tests {
         assert!(config.captures.is_empty() && config.capture_limit == 1 << 30);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 1));
-        assert!(!config.quiet && config.sensors && config.counters.is_empty());
+        assert!(config.quiet == Quiet::No && config.sensors && config.counters.is_empty());
         for name in [
             s::DEVICE_TIMING,
             s::MAX_SIZE,
@@ -390,5 +408,14 @@ mod tests {
     fn snapshots_wait_for_each_command_so_none_is_left_out() {
         let config = with(&[(s::SNAPSHOT, "1")]);
         assert_eq!(config.device_timing, DeviceTiming::Event);
+    }
+
+    #[test]
+    fn messages_are_said_at_once_later_or_never() {
+        for (value, quiet) in [("0", Quiet::No), ("1", Quiet::Silent), ("later", Quiet::Later)] {
+            let config = with(&[(s::QUIET, value)]);
+            assert_eq!(config.quiet, quiet);
+            assert!(config.complaints.is_empty(), "{:?}", config.complaints);
+        }
     }
 }

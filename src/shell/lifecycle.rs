@@ -48,7 +48,7 @@ fn start() -> bool {
     let recording = match Recording::begin(settings, layer) {
         Ok(recording) => recording,
         Err(error) => {
-            diag::warn("no-trace", &format!("recording is off, the application runs on: {error}"));
+            diag::no_trace(&format!("recording is off, the application runs on: {error}"));
             return false;
         }
     };

@@ -97,6 +97,55 @@ fn what_a_full_disk_did_not_take_is_counted() {
     );
 }
 
+/// Under `record` a warning comes once, however many processes have it: at the end, where it is not
+/// written over. What somebody can still act upon comes at once, and what the trace cannot hold.
+#[test]
+fn a_warning_of_the_recorder_is_said_once() {
+    let app = artifacts().fixture("linked");
+    let record = |stage: &Stage, inject: &str, script: &str, quiet: Option<&str>| {
+        stage.forget("t");
+        let script = script.replace("APP", &app.display().to_string());
+        let mut run = stage.clscope(["record", "-o", "t", "--inject", inject, "--", "sh", "-c"]);
+        run = run.arg(script).env("CLSCOPE_BUDGET", "0");
+        if let Some(quiet) = quiet {
+            run = run.env("CLSCOPE_QUIET", quiet);
+        }
+        run.run().success().stderr
+    };
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        for inject in ["preload", "layer", "preload,audit"] {
+            let script = "APP 3 && APP 3 && echo over >&2";
+            let said = record(&stage, inject, script, None);
+            let (during, after) = said.split_once("over\n").unwrap_or_else(|| panic!("{said}"));
+            assert!(!during.contains("clscope: "), "{runtime:?} {inject}: {said}");
+            assert_eq!(after.matches("CLSCOPE_BUDGET=0").count(), 1, "{inject}: {said}");
+            assert!(after.contains("(2 processes or times)"), "{inject}: {said}");
+            // Who asks for it has it at once from each as well.
+            let said = record(&stage, inject, script, Some("0"));
+            assert_eq!(said.matches("CLSCOPE_BUDGET=0").count(), 3, "{inject}: {said}");
+        }
+        // No trace, so nothing that could be said later.
+        let said =
+            record(&stage, "preload", "rm -r t.clscope && echo >t.clscope && exec APP 3", None);
+        assert_eq!(said.matches("recording is off").count(), 1, "{runtime:?}: {said}");
+        std::fs::remove_file(stage.trace("t")).unwrap();
+    }
+    let stage = Stage::new(Runtime::FakeLoader);
+    let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=2m") else { return };
+    let app = artifacts().fixture("threads");
+    let script = format!("'{}' cheap 2 400000 && echo over >&2", app.display());
+    let with = stage
+        .clscope(["record", "--sensors", "off", "-o", "disk/t", "--", "sh", "-c", &script])
+        .run()
+        .success();
+    drop(disk);
+    let (during, after) = with.stderr.split_once("over\n").unwrap_or_else(|| panic!("{with:?}"));
+    assert_eq!(during.matches("records are being dropped").count(), 1, "{}", with.stderr);
+    assert!(!after.contains("are being dropped"), "{}", with.stderr);
+    assert!(after.contains(" records were dropped"), "the loss is counted: {}", with.stderr);
+}
+
 #[test]
 fn a_disk_that_the_application_fills_is_no_trap() {
     let stage = Stage::new(Runtime::Pocl);

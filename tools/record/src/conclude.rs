@@ -75,7 +75,8 @@ pub(super) fn conclude(
             system::signal_name(signal)
         ));
     }
-    for (text, times) in contents.warnings.values().take(5) {
+    let later = |(code, _): &(&String, _)| !settings::SAID_AT_ONCE.contains(&code.as_str());
+    for (_, (text, times)) in contents.warnings.iter().filter(later).take(5) {
         let times =
             if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
         plan.tell(format_args!("warning: {text}{times}"));

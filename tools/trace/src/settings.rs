@@ -87,6 +87,15 @@ pub const API_GROUPS: [&str; 9] = [
     "wait",
 ];
 
+/// Value of [`QUIET`]: warnings that the trace holds are said by who has started the application, when
+/// it has ended. An application writes over what comes in its midst, and each of many processes would
+/// say the same.
+pub const QUIET_LATER: &str = "later";
+
+/// Codes of warnings that come in the middle of a run whatever [`QUIET_LATER`] says: records are being
+/// lost, and who reads it at once can still do something. They are not repeated at the end.
+pub const SAID_AT_ONCE: [&str; 3] = ["disk-full", "no-memory", "no-ring"];
+
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -121,9 +130,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: QUIET,
-        values: "0 | 1",
+        values: "0 | 1 | later",
         default: "0",
-        help: "1 keeps the recorder's own messages off stderr; they are in the trace all the same",
+        help: "1 keeps the recorder's own messages off stderr; they are in the trace all the same. later prints only what the trace cannot hold, and losses while they can still be stopped; clscope record sets it, and says the rest once the application has ended",
     },
     Setting {
         name: KERNELS,

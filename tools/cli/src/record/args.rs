@@ -354,6 +354,8 @@ impl Args {
         }
         if self.quiet {
             set.insert(settings::QUIET, "1".into());
+        } else if std::env::var_os(settings::QUIET).is_none() {
+            set.insert(settings::QUIET, settings::QUIET_LATER.into());
         }
         set
     }
