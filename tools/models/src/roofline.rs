@@ -10,6 +10,10 @@ use clscope_mix::{Class, Family, Precision, Space};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod likely;
+
+pub use likely::{likely, moving};
+
 /// Name and version of the roofline's schema.
 pub const SCHEMA: &str = "clscope-roofline/1";
 
@@ -211,26 +215,21 @@ fn atomics(kernel: &Kernel, device: &Device) -> Option<Figure> {
 fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
     let add = device.get(name::LATENCY_ADD).ok()?;
     let of = |n: &str| device.get(n).unwrap_or(add);
-    let fits = |capacity: &str| {
-        let bytes = device.get(capacity).map(|c| c.value);
-        matches!((kernel.footprint, bytes), (Some(f), Ok(c)) if f <= c)
-    };
-    let each = |bytes: f64| kernel.items.map(|items| bytes / items.max(1) as f64);
-    let again = kernel
-        .requested()
-        .ok()
-        .and_then(|b| each(b.value))
-        .is_some_and(|b| b > crate::kernel::STREAMED);
+    // Of what is asked for, the shares that go past the nearest cache, and past the last one.
+    let requested = kernel.requested().map_or(0.0, |b| b.value).max(1.0);
+    let traffic = kernel.traffic(device).unwrap_or_default();
+    let last = (traffic.last / requested).clamp(0.0, 1.0);
+    let memory = (traffic.memory / requested).clamp(0.0, last);
     Some(match class.memory() {
         // Nobody waits for a store.
         _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
         Some(Space::Local) => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
-        // The nearest cache and local memory are one memory on many devices; the last cache lies
-        // about half way. What is asked for again is taken to be found in the nearest.
-        Some(_) if fits(name::L1_BYTES) || again => of(name::LATENCY_LOCAL),
-        Some(_) if fits(name::L2_BYTES) => of(name::LATENCY_MEMORY).times(0.5),
-        Some(_) => of(name::LATENCY_MEMORY),
+        // The nearest cache and local memory are one memory on many devices; the last cache lies about
+        // half way to memory.
+        Some(_) => of(name::LATENCY_LOCAL)
+            .times(1.0 - last)
+            .plus(of(name::LATENCY_MEMORY).times(0.5 * (last + memory))),
         None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
         None => add,
     })
@@ -357,48 +356,6 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     out.missing = missing.into_iter().collect();
     out.occupancy = occupancy;
     out
-}
-
-/// Share of instructions that wait for the one before, where the code's dependences are not known.
-const DEPENDENT: f64 = 0.5;
-
-/// How far resources overlap: their times add up as the sides of a box of so many dimensions add to its
-/// diagonal. Without bound it would be the longest alone; 1 would be their sum.
-const OVERLAP: f64 = 2.5;
-
-/// Time of what memory is likely to move, ns, if half of it is written.
-#[must_use]
-pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
-    let bytes = kernel.traffic(device)?.memory;
-    let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
-    (bytes > 0.0).then_some(bytes / rate.value)
-}
-
-/// The time that a launch is likely to take: what each resource needs, partly at the same time; of
-/// memory what it is likely to move; and what launching costs. The interval goes from the certain
-/// bounds to all that is conditional, one after the other.
-#[must_use]
-pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
-    let binding = of.binding()?;
-    kernel.requested().ok()?;
-    let launch = of.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
-    let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
-    let each = |r: Resource| of.of(r).map_or(0.0, |b| b.ns.value);
-    let memory = moving(kernel, device).unwrap_or(0.0).max(each(Resource::Memory));
-    let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
-    let needs = of.bounds.iter().map(|b| match b.resource {
-        // Groups start beside all else.
-        Resource::Launch | Resource::Groups | Resource::Memory | Resource::MemoryIfMissed => 0.0,
-        Resource::Latency => dependent * b.ns.value,
-        _ => b.ns.value,
-    });
-    let needs: Vec<f64> = needs.chain([memory]).filter(|t| *t > 0.0).collect();
-    let most = needs.iter().copied().fold(1e-300, f64::max);
-    let diagonal: f64 = needs.iter().map(|t| (t / most).powf(OVERLAP)).sum();
-    let value = (most * diagonal.powf(OVERLAP.recip())).max(certain);
-    let sum: f64 = needs.iter().sum();
-    let high = sum.max(each(Resource::MemoryIfMissed)).max(value);
-    Some(Figure::new(value + launch, certain.max(launch), high + launch, Evidence::Modelled))
 }
 
 /// A ceiling.
