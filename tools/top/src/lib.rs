@@ -1,5 +1,5 @@
 //! The screen of `clscope top`: what a running application does, as of now. Owns what is looked at
-//! ([`target`]), what keys do ([`state`]), the drawing ([`draw()`]) and the terminal while the screen
+//! ([`target`]), what keys do (`state`), the drawing (`draw`) and the terminal while the screen
 //! stands. Refuses to read records and to compute figures: `clscope-live` does, without the
 //! application noticing; and to know options of a command line.
 #![forbid(unsafe_code)]
