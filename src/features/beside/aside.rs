@@ -78,16 +78,23 @@ pub fn said(what: &str, code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{what} failed with {}", ErrorCode(code))) }
 }
 
-/// Memory that a kernel may write, and what it held.
+/// Memory that a kernel may write, and where what it held is kept.
 pub struct Saved {
     pub of: Writable,
-    held: Held,
+    held: Place,
 }
 
-/// Where what it held is kept.
-enum Held {
-    Buffer(H),
-    Svm(usize),
+/// A buffer of our own, given back when it is dropped.
+pub struct Room<'a> {
+    calls: &'a Calls,
+    pub buffer: H,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by us, released once.
+        unsafe { (self.calls.release_memory)(self.buffer) };
+    }
 }
 
 /// What exists while something is run beside the application's command.
@@ -108,12 +115,12 @@ impl Drop for Aside {
         unsafe {
             (self.calls.finish)(self.queue);
             for saved in &self.saved {
-                match (&saved.held, self.calls.svm) {
-                    (Held::Buffer(copy), _) => {
-                        (self.calls.release_memory)(*copy);
+                match (saved.held, self.calls.svm) {
+                    (Place::Svm(copy), Some(svm)) => (svm.free)(self.context, copy as P),
+                    (Place::Buffer(copy), _) => {
+                        (self.calls.release_memory)(copy);
                     }
-                    (Held::Svm(copy), Some(svm)) => (svm.free)(self.context, *copy as P),
-                    (Held::Svm(_), None) => {}
+                    (Place::Svm(_), None) | (Place::Image(..), _) => {}
                 }
             }
             (self.calls.release_queue)(self.queue);
@@ -160,16 +167,21 @@ impl Aside {
         Ok(made)
     }
 
+    /// As [`room`](Self::room), given back when it is dropped.
+    pub fn short_room(&self, bytes: usize) -> Result<Room<'_>, String> {
+        Ok(Room { calls: &self.calls, buffer: self.room(bytes)? })
+    }
+
     /// Room for what such memory holds.
-    fn held(&self, of: Writable) -> Result<Held, String> {
-        let Place::Svm(_) = of.place else { return Ok(Held::Buffer(self.room(of.bytes)?)) };
+    fn held(&self, of: Writable) -> Result<Place, String> {
+        let Place::Svm(_) = of.place else { return Ok(Place::Buffer(self.room(of.bytes)?)) };
         let svm = self.calls.svm.ok_or("the runtime lacks functions of shared virtual memory")?;
         // SAFETY: a live context.
         let made = unsafe { (svm.alloc)(self.context, cl::CL_MEM_READ_WRITE, of.bytes, 0) };
         if made.is_null() {
             return Err(format!("making room for {} bytes of shared memory failed", of.bytes));
         }
-        Ok(Held::Svm(made as usize))
+        Ok(Place::Svm(made as usize))
     }
 
     /// Saves memory: how many bytes.
@@ -179,79 +191,66 @@ impl Aside {
             return Err(format!("{whole} bytes that it may write are too many to save"));
         }
         for &of in memory {
-            let saved = Saved { of, held: self.held(of)? };
-            let code = self.copy_out(&saved);
-            self.saved.push(saved);
-            said(
-                match of.place {
-                    Place::Buffer(_) => "saving a buffer",
-                    Place::Image(..) => "saving an image",
-                    Place::Svm(_) => "saving shared virtual memory",
-                },
-                code,
-            )?;
+            let held = self.held(of)?;
+            self.saved.push(Saved { of, held });
+            let what = match of.place {
+                Place::Buffer(_) => "saving a buffer",
+                Place::Image(..) => "saving an image",
+                Place::Svm(_) => "saving shared virtual memory",
+            };
+            said(what, self.copy(of.place, held, of.bytes, None))?;
         }
         self.finish()?;
         Ok(whole)
     }
 
-    /// Enqueues the copy of what memory holds.
-    fn copy_out(&self, saved: &Saved) -> i32 {
-        let bytes = saved.of.bytes;
-        match (saved.of.place, &saved.held) {
-            // SAFETY: live buffers of that size.
-            (Place::Buffer(buffer), Held::Buffer(copy)) => unsafe {
-                (self.calls.copy)(self.queue, buffer, *copy, 0, 0, bytes, 0, null(), null_mut())
-            },
-            (Place::Image(image, region), Held::Buffer(copy)) => {
-                self.image_to_buffer(image, region, *copy)
-            }
-            (Place::Svm(address), Held::Svm(copy)) => self.copy_svm(*copy, address, bytes, None),
-            _ => cl::CL_INVALID_VALUE,
-        }
-    }
-
-    fn image_to_buffer(&self, image: H, region: [usize; 3], to: H) -> i32 {
-        let Some(copy) = self.calls.image_to_buffer else { return cl::CL_INVALID_OPERATION };
-        let (origin, none) = ([0usize; 3], null_mut());
-        // SAFETY: a live image with such a region, and a buffer with room for its texels.
-        unsafe { copy(self.queue, image, to, origin.as_ptr(), region.as_ptr(), 0, 0, null(), none) }
-    }
-
-    fn copy_svm(&self, to: usize, from: usize, bytes: usize, event: Option<&mut H>) -> i32 {
-        let Some(svm) = self.calls.svm else { return cl::CL_INVALID_OPERATION };
-        let (to, from) = (to as P, from as P);
-        // SAFETY: two live allocations of that size; the event's slot is borrowed for this call, or
-        // NULL.
-        unsafe { (svm.copy)(self.queue, 0, to, from, bytes, 0, null(), slot_of(event)) }
-    }
-
-    /// A buffer that holds what memory holds now, and whether it is the caller's to give back: the
-    /// memory itself where it is a buffer. `None` for what is no object.
-    pub fn readable(&self, saved: &Saved) -> Result<Option<(H, bool)>, String> {
-        match saved.of.place {
-            Place::Buffer(buffer) => Ok(Some((buffer, false))),
-            Place::Image(image, region) => {
-                let room = self.room(saved.of.bytes)?;
-                let code = self.image_to_buffer(image, region, room);
-                if let Err(why) = said("copying an image", code) {
-                    // SAFETY: made by us, released once.
-                    unsafe { (self.calls.release_memory)(room) };
-                    return Err(why);
+    /// Enqueues a copy of all of one place to another of so many bytes, with its event where wanted.
+    /// Between an image and a buffer texels lie without padding.
+    pub fn copy(&self, from: Place, to: Place, bytes: usize, event: Option<&mut H>) -> i32 {
+        let Calls { copy, image_to_buffer, buffer_to_image, svm, .. } = self.calls;
+        let (queue, origin, none, event) = (self.queue, [0usize; 3], null(), slot_of(event));
+        let origin = origin.as_ptr();
+        // SAFETY: live memory of that size, an image of such a region; the event's slot is borrowed
+        // for this call, or NULL.
+        unsafe {
+            match (from, to) {
+                (Place::Buffer(from), Place::Buffer(to)) => {
+                    copy(queue, from, to, 0, 0, bytes, 0, none, event)
                 }
-                Ok(Some((room, true)))
+                (Place::Image(from, region), Place::Buffer(to)) => {
+                    let Some(copy) = image_to_buffer else { return cl::CL_INVALID_OPERATION };
+                    copy(queue, from, to, origin, region.as_ptr(), 0, 0, none, event)
+                }
+                (Place::Buffer(from), Place::Image(to, region)) => {
+                    let Some(copy) = buffer_to_image else { return cl::CL_INVALID_OPERATION };
+                    copy(queue, from, to, 0, origin, region.as_ptr(), 0, none, event)
+                }
+                (Place::Svm(from), Place::Svm(to)) => {
+                    let Some(svm) = svm else { return cl::CL_INVALID_OPERATION };
+                    (svm.copy)(queue, 0, to as P, from as P, bytes, 0, none, event)
+                }
+                _ => cl::CL_INVALID_VALUE,
             }
-            Place::Svm(_) => Ok(None),
         }
     }
 
-    /// Reads a part of shared virtual memory, and waits for it.
-    pub fn read_svm(&self, address: usize, to: &mut [u64], bytes: usize) -> i32 {
-        let Some(svm) = self.calls.svm else { return cl::CL_INVALID_OPERATION };
-        let (room, from) = (to.as_mut_ptr().cast(), address as P);
+    /// Reads a part of a place that is no image, and waits for it. The part fits into the words.
+    pub fn read(&self, from: Place, offset: usize, bytes: usize, to: &mut [u64]) -> i32 {
         let bytes = bytes.min(size_of_val(to));
-        // SAFETY: a live allocation with that part and room for it; a blocking call.
-        unsafe { (svm.copy)(self.queue, 1, room, from, bytes, 0, null(), null_mut()) }
+        let (queue, to) = (self.queue, to.as_mut_ptr().cast());
+        // SAFETY: live memory with that part and room for it; a blocking call, so that nothing is
+        // written after it.
+        unsafe {
+            match (from, self.calls.svm) {
+                (Place::Buffer(from), _) => {
+                    (self.calls.read)(queue, from, 1, offset, bytes, to, 0, null(), null_mut())
+                }
+                (Place::Svm(address), Some(svm)) => {
+                    (svm.copy)(queue, 1, to, (address + offset) as P, bytes, 0, null(), null_mut())
+                }
+                (Place::Svm(_), None) | (Place::Image(..), _) => cl::CL_INVALID_OPERATION,
+            }
+        }
     }
 
     pub fn finish(&self) -> Result<(), String> {
@@ -274,50 +273,12 @@ impl Aside {
         let last = (0..self.saved.len()).rev().find(|at| which(*at));
         for (at, saved) in self.saved.iter().enumerate().filter(|(at, _)| which(*at)) {
             let event = if Some(at) == last { event.take() } else { None };
-            let code = self.copy_back(saved, event);
+            let code = self.copy(saved.held, saved.of.place, saved.of.bytes, event);
             if code != 0 {
                 return code;
             }
         }
         0
-    }
-
-    /// Enqueues the copy of what was saved to where it was.
-    fn copy_back(&self, saved: &Saved, event: Option<&mut H>) -> i32 {
-        let bytes = saved.of.bytes;
-        match (saved.of.place, &saved.held) {
-            (Place::Buffer(buffer), Held::Buffer(copy)) => {
-                let event = slot_of(event);
-                // SAFETY: live buffers of that size; the event's slot is borrowed for this call, or
-                // NULL.
-                unsafe {
-                    (self.calls.copy)(self.queue, *copy, buffer, 0, 0, bytes, 0, null(), event)
-                }
-            }
-            (Place::Image(image, region), Held::Buffer(copy)) => {
-                let Some(back) = self.calls.buffer_to_image else {
-                    return cl::CL_INVALID_OPERATION;
-                };
-                let (origin, event) = ([0usize; 3], slot_of(event));
-                // SAFETY: a live image with such a region, and a buffer that holds its texels; the
-                // event's slot as above.
-                unsafe {
-                    back(
-                        self.queue,
-                        *copy,
-                        image,
-                        0,
-                        origin.as_ptr(),
-                        region.as_ptr(),
-                        0,
-                        null(),
-                        event,
-                    )
-                }
-            }
-            (Place::Svm(address), Held::Svm(copy)) => self.copy_svm(address, *copy, bytes, event),
-            _ => cl::CL_INVALID_VALUE,
-        }
     }
 
     /// Device time of a complete command, in ns.

@@ -11,7 +11,7 @@ mod aside;
 pub mod program;
 mod written;
 
-pub use aside::{Aside, Calls, Saved, said, slot_of};
+pub use aside::{Aside, Calls, Room, Saved, said, slot_of};
 pub use written::{Place, Writable, written};
 
 use crate::abi::entry::H;

@@ -40,28 +40,25 @@ pub fn written(slot: usize, handle: H, kernel: &Kernel) -> Result<Vec<Writable>,
     let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
         .ok_or("its number of arguments is not known")?;
     let mut out: Vec<Writable> = Vec::new();
-    let mut add = |found: Writable| {
-        if !out.iter().any(|known| known.place.word() == found.place.word()) {
-            out.push(found);
-        }
-    };
-    for index in 0..count {
-        match kernel.arguments.get(&index) {
-            None => return Err(format!("argument {index} was set before recording began")),
-            Some(Argument::Value(_) | Argument::Local(_)) => {}
-            Some(Argument::Shared(shared)) => {
-                let named = |why| format!("argument {index} {why}");
-                all_shared(shared).map_err(named)?.into_iter().for_each(&mut add);
-            }
+    for index in (0..count).chain([arguments::BESIDE]) {
+        let found = match kernel.arguments.get(&index) {
+            None if index == arguments::BESIDE => continue,
+            None => Err("was set before recording began".to_owned()),
+            Some(Argument::Value(_) | Argument::Local(_)) => continue,
+            Some(Argument::Shared(shared)) => all_shared(shared),
             Some(Argument::Object(object)) => {
-                let named = |why| format!("argument {index} {why}");
-                memory(slot, *object).map_err(named)?.into_iter().for_each(&mut add);
+                memory(slot, *object).map(|found| found.into_iter().collect())
+            }
+        };
+        let found = found.map_err(|why| match index {
+            arguments::BESIDE => format!("memory of clSetKernelExecInfo {why}"),
+            _ => format!("argument {index} {why}"),
+        })?;
+        for of in found {
+            if !out.iter().any(|known| known.place.word() == of.place.word()) {
+                out.push(of);
             }
         }
-    }
-    if let Some(Argument::Shared(shared)) = kernel.arguments.get(&arguments::BESIDE) {
-        let named = |why| format!("memory of clSetKernelExecInfo {why}");
-        all_shared(shared).map_err(named)?.into_iter().for_each(&mut add);
     }
     Ok(out)
 }

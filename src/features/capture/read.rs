@@ -2,7 +2,7 @@
 //! that the host may not read is copied into a buffer of our own first. Refuses to choose what is
 //! read.
 
-use super::super::beside::{Aside, said};
+use super::super::beside::{Aside, Place, Room, said};
 use super::memories::{Memory, Source};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
@@ -14,16 +14,6 @@ use std::ptr::{null, null_mut};
 const PIECE: usize = 8 << 20;
 /// The host may not read such memory.
 const HOST_CANNOT: u64 = cl::CL_MEM_HOST_WRITE_ONLY | cl::CL_MEM_HOST_NO_ACCESS;
-
-/// A buffer of our own.
-struct Room<'a>(&'a Aside, H);
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by us, released once.
-        unsafe { (self.0.calls.release_memory)(self.1) };
-    }
-}
 
 /// Reads memory into a file: the hash of its bytes.
 ///
@@ -44,47 +34,15 @@ pub fn read(
     let hidden = memory.flags & HOST_CANNOT != 0;
     match memory.source {
         Source::Buffer(buffer) if hidden => {
-            let room = Room(aside, aside.room(memory.bytes as usize)?);
-            // SAFETY: live buffers of that size.
-            said("copying what the host may not read", unsafe {
-                (aside.calls.copy)(
-                    aside.queue,
-                    buffer,
-                    room.1,
-                    0,
-                    0,
-                    memory.bytes as usize,
-                    0,
-                    null(),
-                    null_mut(),
-                )
-            })?;
-            buffer_pieces(aside, room.1, memory.bytes, &mut piece, &mut file)?;
+            let room = copied(aside, Place::Buffer(buffer), memory.bytes)?;
+            buffer_pieces(aside, room.buffer, memory.bytes, &mut piece, &mut file)?;
         }
         Source::Buffer(buffer) => {
             buffer_pieces(aside, buffer, memory.bytes, &mut piece, &mut file)?;
         }
         Source::Image(image, region, _) if hidden => {
-            let copy = api::clEnqueueCopyImageToBuffer
-                .behind(slot)
-                .ok_or("the runtime lacks clEnqueueCopyImageToBuffer")?;
-            let room = Room(aside, aside.room(memory.bytes as usize)?);
-            let origin = [0usize; 3];
-            // SAFETY: a live image with such a region, and a buffer with room for its texels.
-            said("copying what the host may not read", unsafe {
-                copy(
-                    aside.queue,
-                    image,
-                    room.1,
-                    origin.as_ptr(),
-                    region.as_ptr(),
-                    0,
-                    0,
-                    null(),
-                    null_mut(),
-                )
-            })?;
-            buffer_pieces(aside, room.1, memory.bytes, &mut piece, &mut file)?;
+            let room = copied(aside, Place::Image(image, region), memory.bytes)?;
+            buffer_pieces(aside, room.buffer, memory.bytes, &mut piece, &mut file)?;
         }
         Source::Image(image, region, element) => {
             image_pieces(slot, aside, (image, region, element), &mut piece, &mut file)?;
@@ -94,6 +52,14 @@ pub fn read(
         }
     }
     to.end(file)
+}
+
+/// A copy of what the host may not read.
+fn copied(aside: &Aside, place: Place, bytes: u64) -> Result<Room<'_>, String> {
+    let room = aside.short_room(bytes as usize)?;
+    let code = aside.copy(place, Place::Buffer(room.buffer), bytes as usize, None);
+    said("copying what the host may not read", code)?;
+    Ok(room)
 }
 
 /// Cuts `bytes` into pieces: `run` fills one that begins there.

@@ -8,12 +8,10 @@
 //! restoring takes.
 
 use super::super::beside::{Aside, Calls, Enqueue, Place, Saved, Writable, said};
-use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::os::threads;
 use crate::recording;
 use clscope_trace::defs::ReplayBatch;
-use std::ptr::{null, null_mut};
 
 /// What is to be done about a saved buffer.
 #[derive(Clone, Copy)]
@@ -126,52 +124,31 @@ impl<'a> Stage<'a> {
     }
 
     fn sum(&self, of: &Saved, words: &mut [u64]) -> Option<u64> {
-        let readable = self.aside.readable(of).ok()?;
-        let read = |offset, length, words: &mut [u64]| match (readable, of.of.place) {
-            (Some((buffer, _)), _) => {
-                let to = words.as_mut_ptr().cast();
-                // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
-                // nothing is written after it.
-                unsafe {
-                    (self.aside.calls.read)(
-                        self.aside.queue,
-                        buffer,
-                        1,
-                        offset,
-                        length,
-                        to,
-                        0,
-                        null(),
-                        null_mut(),
-                    )
-                }
-            }
-            (None, Place::Svm(address)) => self.aside.read_svm(address + offset, words, length),
-            (None, _) => cl::CL_INVALID_VALUE,
+        let Writable { place, bytes } = of.of;
+        // What an image holds is read from a copy without padding.
+        let room = match place {
+            Place::Image(..) => Some(self.aside.short_room(bytes).ok()?),
+            Place::Buffer(_) | Place::Svm(_) => None,
         };
-        let mut sum = Some(0u64);
-        for (offset, length) in pieces(of.of.bytes) {
+        let from = room.as_ref().map_or(place, |room| Place::Buffer(room.buffer));
+        if room.is_some() && self.aside.copy(place, from, bytes, None) != 0 {
+            return None;
+        }
+        let mut sum = 0u64;
+        for (offset, length) in pieces(bytes) {
             // What a last, shorter piece leaves of the one before is part of neither launch's
             // alone: zeros.
             if let Some(last) = words.get_mut(length / 8) {
                 *last = 0;
             }
-            if read(offset, length, words) != 0 {
-                sum = None;
-                break;
+            if self.aside.read(from, offset, length, words) != 0 {
+                return None;
             }
-            let words = words.iter().take(length.div_ceil(8));
-            sum = sum.map(|sum| {
-                words.fold(sum, |sum, word| {
-                    (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
-                })
-            });
+            for word in words.iter().take(length.div_ceil(8)) {
+                sum = (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+            }
         }
-        if let Some((room, true)) = readable {
-            // SAFETY: made for this, released once; a blocking read has waited for its copy.
-            unsafe { (self.aside.calls.release_memory)(room) };
-        }
-        sum
+        Some(sum)
     }
 
     fn once(&mut self) -> Result<(), String> {

@@ -289,6 +289,16 @@ fn a_trace_without_counts_says_how_to_get_them() {
     assert!(wrong.stderr.contains("every:N"), "{}", wrong.stderr);
 }
 
+/// A stage with Intel's runtime, for a test that needs a program as well.
+fn intel_beside(program: &str) -> Option<Stage> {
+    let intel = Runtime::intel()?;
+    if !clscope_testing::installed(program) {
+        clscope_testing::skip(&format!("{program} is not installed"), true);
+        return None;
+    }
+    Some(Stage::new(intel))
+}
+
 /// What Oclgrind prints of a program that builds the kernels from source.
 fn simulated(stage: &Stage, source: &str) -> PathBuf {
     let run = std::process::Command::new("oclgrind")
@@ -304,12 +314,7 @@ fn simulated(stage: &Stage, source: &str) -> PathBuf {
 
 #[test]
 fn launches_on_images_and_shared_memory_are_counted_and_leave_them_as_they_were() {
-    let Some(intel) = Runtime::intel() else { return };
-    if !clscope_testing::installed("llvm-spirv-15") {
-        clscope_testing::skip("llvm-spirv is not installed", true);
-        return;
-    }
-    let stage = Stage::new(intel);
+    let Some(stage) = intel_beside("llvm-spirv-15") else { return };
     let bare = stage.app(Mode::Bare, "b", "in_place").run().success().stdout;
     let app = artifacts().fixture("in_place").display().to_string();
     let words = ["record", "-q", "--sensors", "off", "--mix=every:1", "-o", "t", "--", &*app];
@@ -327,12 +332,7 @@ fn launches_on_images_and_shared_memory_are_counted_and_leave_them_as_they_were(
 
 #[test]
 fn counts_are_those_of_oclgrind() {
-    let Some(intel) = Runtime::intel() else { return };
-    if !clscope_testing::installed("oclgrind") {
-        clscope_testing::skip("oclgrind is not installed", true);
-        return;
-    }
-    let stage = Stage::new(intel);
+    let Some(stage) = intel_beside("oclgrind") else { return };
     let file = simulated(&stage, &kernels("cl").display().to_string()).display().to_string();
     let il = kernels("spv").display().to_string();
     record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();

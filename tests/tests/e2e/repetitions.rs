@@ -129,6 +129,15 @@ fn images_and_shared_memory_are_restored_and_what_cannot_be_is_refused() {
             let apart = apart.filter(|line| !line.starts_with("fine")).count();
             assert_eq!(saved.len(), apart, "{inject}: {replays:#?}");
         }
+        // The report says so as well, once there are joules.
+        let spans = spans(&stage);
+        let (first, last) = (spans[0].0 - 1e9, spans[spans.len() - 1].1 + 1e9);
+        std::fs::write(stage.join("readings"), flat(first, last, 10.0)).unwrap();
+        let readings = stage.join("readings").display().to_string();
+        let words = ["report", "t", "--section", "energy", "--readings", &readings];
+        let text = stage.clscope(words).run().success().stdout;
+        let refused = "not repeated: fine: argument 0 points to fine-grained shared";
+        assert_eq!(text.contains(refused), !bare.contains("fine left out"), "{text}");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::api::{Api, ClockDomain, DeviceInfo, Field, Scope};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{
-    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+    Domain, POWER_LIMIT, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
 };
 use clscope_sensors::{Clock, EnergyUnit, Microwatts, SensorError};
 use std::sync::Arc;
@@ -36,9 +36,6 @@ pub enum Item {
     PowerLimit,
 }
 
-/// Name of the series of the power limit in force.
-pub const LIMIT: &str = "power-limit";
-
 impl Item {
     fn domain(self, device: &DeviceInfo) -> Domain {
         let average = Quantity::Power { window_ns: Some(1_000_000_000) };
@@ -57,7 +54,7 @@ impl Item {
             Item::MemoryClock => ("memory-clock", Quantity::Clock, None),
             Item::Temperature => ("temperature", Quantity::Temperature, None),
             Item::Reasons => ("clock-reasons", Quantity::Flags, None),
-            Item::PowerLimit => (LIMIT, Quantity::Power { window_ns: None }, None),
+            Item::PowerLimit => (POWER_LIMIT, Quantity::Power { window_ns: None }, None),
         };
         Domain { plane, device: Some(key(device)), ..Domain::new(name, quantity) }
     }

@@ -506,7 +506,7 @@ fn the_limit_of_power_is_a_series() {
     let mut got = Vec::new();
     limit.read(&mut Clocks(fake), &mut |r| got.push(r.value)).unwrap();
     assert_eq!(got, [Value::Power(clscope_sensors::Microwatts(700_000_000))]);
-    assert_eq!(limit.domains()[0].name, clscope_nvml::status::LIMIT);
+    assert_eq!(limit.domains()[0].name, clscope_sensors::source::POWER_LIMIT);
     assert_eq!(limit.domains()[0].plane, None, "it is no power of the device");
 }
 

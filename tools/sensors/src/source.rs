@@ -139,6 +139,9 @@ pub struct DeviceKey {
     pub name: Option<String>,
 }
 
+/// Name of the series that tells to what a device's power is limited.
+pub const POWER_LIMIT: &str = "power-limit";
+
 /// One series a source can give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {

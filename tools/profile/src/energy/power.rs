@@ -13,6 +13,7 @@ use clscope_sensors::SourceKind;
 use clscope_sensors::gpu_power::{
     Choice, Containment, ContainmentTest, Formula, GpuPlace, NoFormula, Planes, select,
 };
+use clscope_sensors::source::POWER_LIMIT;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::sensors::Quantity;
 
@@ -337,14 +338,11 @@ pub fn power_of(
     })
 }
 
-/// Name of a series that tells the limit of a device's power.
-const LIMIT: &str = "power-limit";
-
 /// The largest limit of a device's power that was in force, watts.
 fn limit(device: &PhysicalDevice, readings: &Readings, alone: bool) -> Option<f64> {
     let of_device = |s: &&Sensor| {
         s.host == device.host
-            && s.series.name == LIMIT
+            && s.series.name == POWER_LIMIT
             && s.series.quantity == Quantity::Power
             && own(device, s, alone).is_some()
     };
@@ -506,7 +504,8 @@ mod tests {
     fn the_limit_of_a_card_is_its_own() {
         let limit = |pci: &str, watts: f64| {
             let mut sensor = samples(pci, "NVIDIA H200");
-            (sensor.series.source, sensor.series.name) = ("nvml:limit:0".into(), LIMIT.into());
+            (sensor.series.source, sensor.series.name) =
+                ("nvml:limit:0".into(), POWER_LIMIT.into());
             sensor.series.plane = String::new();
             sensor.points = vec![(HostNs(0), watts), (HostNs(1), watts - 100.0)];
             sensor

@@ -271,7 +271,8 @@ pub(super) const ABOVE_LIMIT: f64 = 1.1;
 /// Figures that no device can draw are not known: their energy is nobody's. Of those whose interval
 /// reaches down to what it can, that is said.
 pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>) {
-    let Some(most) = limit.map(|watts| watts * ABOVE_LIMIT) else { return };
+    let Some(limit) = limit else { return };
+    let most = limit * ABOVE_LIMIT;
     for class in &mut out.classes {
         let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
         let name = &class.name;
@@ -279,15 +280,13 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>) {
             class.identifiability = "weak";
             out.notes.push(format!(
                 "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): only what the interval holds below is possible",
-                watts.value,
-                most / ABOVE_LIMIT
+                watts.value, limit
             ));
             continue;
         }
         out.notes.push(format!(
             "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): its energy is not known",
-            watts.value,
-            most / ABOVE_LIMIT
+            watts.value, limit
         ));
         let joules = class.joules.map_or(0.0, |joules| joules.value);
         out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
