@@ -211,8 +211,8 @@ fn floor_of(device: &Device, source: String) -> Option<KnownFloor> {
     let first = device.idle.as_ref()?.states.first()?;
     Some(KnownFloor {
         device: Some(device.name.clone()),
-        watts: first.watts,
-        half: (first.high - first.low) / 2.0,
+        watts: first.watts.value,
+        half: first.watts.half(),
         source,
         asked: false,
     })

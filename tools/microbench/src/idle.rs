@@ -11,6 +11,7 @@ use crate::results::{self, CaseResult, Figure, Point};
 use crate::stats::{self, Estimate};
 use crate::suite::{self, flop};
 use clscope_models::idle::{State, States};
+use clscope_profile::interval::Interval;
 
 /// How it is watched.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +126,7 @@ pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
         Estimate::symmetric(found.states.len() as f64, 0.0),
     ));
     for (n, state) in (1..).zip(&found.states) {
-        let watts = Estimate { value: state.watts, low: state.low, high: state.high };
+        let watts = Estimate::from(state.watts);
         case.figures.push(Figure::new(format!("state_{n}_power"), "W", watts));
         // It begins and ends somewhere in a piece.
         let hold = state.hold_s.map(|s| Estimate::symmetric(s, PIECE_NS as f64 * 1e-9));
@@ -166,9 +167,11 @@ fn states(series: &[Series], watched_s: f64) -> Option<States> {
             let holds: Option<Vec<f64>> = alike.iter().map(|s| s[n].hold_s).collect();
             let clocks: Option<Vec<f64>> = alike.iter().map(|s| s[n].clock_mhz).collect();
             State {
-                watts: of(|s| s.watts).sum::<f64>() / count,
-                low: of(|s| s.low).fold(f64::INFINITY, f64::min),
-                high: of(|s| s.high).fold(0.0, f64::max),
+                watts: Interval::estimated(
+                    of(|s| s.watts.value).sum::<f64>() / count,
+                    of(|s| s.watts.low).fold(f64::INFINITY, f64::min),
+                    of(|s| s.watts.high).fold(0.0, f64::max),
+                ),
                 clock_mhz: clocks.and_then(|c| stats::median(&c)),
                 hold_s: holds.and_then(|h| stats::median(&h)),
             }
@@ -198,9 +201,7 @@ fn of_one(series: &Series) -> Vec<State> {
             (fold(f64::min, mean.value), fold(f64::max, mean.value))
         };
         out.push(State {
-            watts: mean.value,
-            low: low.min(mean.value),
-            high: high.max(mean.value),
+            watts: Interval::estimated(mean.value, low.min(mean.value), high.max(mean.value)),
             clock_mhz: stats::median(&clocks),
             hold_s: until.map(|_| end - begun),
         });
@@ -233,7 +234,7 @@ mod tests {
         let holds: Vec<Option<f64>> = found.states.iter().map(|s| s.hold_s).collect();
         assert!((holds[0].unwrap() - 10.0).abs() < 0.5 && (holds[1].unwrap() - 4.8).abs() < 0.5);
         assert_eq!(holds[2], None);
-        assert!((found.states[2].watts - 80.0).abs() < 1.0 && found.is_sound());
+        assert!((found.states[2].watts.value - 80.0).abs() < 1.0 && found.is_sound());
         assert_eq!(found.runs, 3);
     }
 

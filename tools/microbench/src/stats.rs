@@ -3,11 +3,12 @@
 #![forbid(unsafe_code)]
 
 use clscope_analysis::quantile;
+use clscope_profile::interval::Interval;
 use serde::Serialize;
 
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(into = "Written")]
+#[serde(into = "Interval")]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
@@ -17,27 +18,15 @@ pub struct Estimate {
     pub high: f64,
 }
 
-// An estimate as documents hold it: the shape of every figure with an interval in this project.
-/// A figure with its 95 % interval.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Written {
-    /// The value.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    value: f64,
-    /// Lower end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    low: f64,
-    /// Upper end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    high: f64,
-    /// Whether a sample or a fit stands behind the value, as for every figure of a benchmark.
-    estimated: bool,
+impl From<Estimate> for Interval {
+    fn from(Estimate { value, low, high }: Estimate) -> Self {
+        Self::estimated(value, low, high)
+    }
 }
 
-impl From<Estimate> for Written {
-    fn from(Estimate { value, low, high }: Estimate) -> Self {
-        Self { value, low, high, estimated: true }
+impl From<Interval> for Estimate {
+    fn from(Interval { value, low, high, .. }: Interval) -> Self {
+        Self { value, low, high }
     }
 }
 
@@ -48,7 +37,12 @@ impl schemars::JsonSchema for Estimate {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Written::json_schema(generator)
+        let mut of = Interval::json_schema(generator);
+        // A rate of no time at all has no value.
+        if let Some(value) = of.pointer_mut("/properties/value/type") {
+            *value = serde_json::json!(["number", "null"]);
+        }
+        of
     }
 }
 

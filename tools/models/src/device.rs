@@ -8,10 +8,14 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::Link;
 use crate::idle::States;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "clscope-device/1";
+pub const SCHEMA: &str = "clscope-device/2";
+/// The version before it, which is read as well: there the states and terms had their ends beside
+/// their values.
+const BEFORE: &str = "clscope-device/1";
 
 /// Largest file that is read, bytes.
 pub const MOST_BYTES: u64 = 4 << 20;
@@ -86,6 +90,8 @@ pub struct Parameter {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// Whether a sample or a fit stands behind the value, as for every figure of a benchmark.
+    pub estimated: bool,
     /// Its unit.
     pub unit: String,
     /// The microbenchmark that gave it.
@@ -191,10 +197,14 @@ impl Device {
         }
         let syntax = |error: serde_json::Error| Refused::Syntax(error.to_string());
         let head: Head = serde_json::from_slice(bytes).map_err(syntax)?;
-        if head.schema != SCHEMA {
-            return Err(Refused::Schema { found: head.schema });
+        let device: Self = match head.schema.as_str() {
+            SCHEMA => serde_json::from_slice(bytes),
+            BEFORE => {
+                serde_json::from_slice(bytes).and_then(|of| serde_json::from_value(raised(of)))
+            }
+            _ => return Err(Refused::Schema { found: head.schema }),
         }
-        let device: Self = serde_json::from_slice(bytes).map_err(syntax)?;
+        .map_err(syntax)?;
         for (name, p) in &device.parameters {
             let sound = [p.value, p.low, p.high].iter().all(|x| x.is_finite() && *x >= 0.0)
                 && p.value > 0.0
@@ -280,11 +290,46 @@ impl Device {
             value: figure.value,
             low: figure.low.clamp(0.0, figure.value),
             high: figure.high.max(figure.value),
+            estimated: true,
             unit: unit.to_owned(),
             source: source.to_owned(),
         };
         self.parameters.insert(name.to_owned(), parameter);
     }
+}
+
+/// A file of the version before as one of this.
+fn raised(mut of: Value) -> Value {
+    let mut each = |at: &str, change: fn(&mut Value)| match of.pointer_mut(at) {
+        Some(Value::Object(named)) => named.values_mut().for_each(change),
+        Some(Value::Array(all)) => all.iter_mut().for_each(change),
+        _ => {}
+    };
+    each("/parameters", estimated);
+    each("/links", |link| link.get_mut("watts").into_iter().for_each(estimated));
+    each("/idle/states", |state| enclose(state, "watts"));
+    each("/energy/terms", |term| enclose(term, "joules"));
+    if let Some(schema) = of.get_mut("schema") {
+        *schema = SCHEMA.into();
+    }
+    of
+}
+
+fn estimated(of: &mut Value) {
+    if let Some(fields) = of.as_object_mut() {
+        fields.insert("estimated".to_owned(), true.into());
+    }
+}
+
+/// Makes one figure of a value and the ends beside it.
+fn enclose(of: &mut Value, name: &str) {
+    let Some(fields) = of.as_object_mut() else { return };
+    let mut figure = Map::new();
+    for (from, to) in [(name, "value"), ("low", "low"), ("high", "high")] {
+        figure.extend(fields.remove(from).map(|number| (to.to_owned(), number)));
+    }
+    figure.insert("estimated".to_owned(), true.into());
+    fields.insert(name.to_owned(), figure.into());
 }
 
 #[cfg(test)]
@@ -328,10 +373,54 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn files_of_the_version_before_are_read() {
+        let before = serde_json::json!({
+            "schema": "clscope-device/1", "name": "Round", "platform": "Test", "driver": "1.0",
+            "kind": "gpu", "date": "2026-11-22", "version": "0.1.0", "quick": false,
+            "compute_units": 10, "lanes": 32, "capability": null, "power_source": "a sensor",
+            "parameters": {
+                "bandwidth.dram":
+                    {"value": 100.0, "low": 99.0, "high": 101.0, "unit": "GB/s", "source": "a"},
+            },
+            "links": [{
+                "direction": "to_device", "memory": "pinned", "misfit": 0.1,
+                "segments": [{"from_bytes": 0.0, "latency_ns": 1.0, "gigabytes_per_second": 2.0}],
+                "watts": {"value": 70.0, "low": 69.0, "high": 71.0, "unit": "W", "source": "b"},
+            }],
+            "idle": {
+                "states": [
+                    {"watts": 50.0, "low": 49.0, "high": 52.0, "clock_mhz": null, "hold_s": null},
+                ],
+                "watched_s": 60.0, "runs": 3,
+            },
+            "energy": {
+                "floor_watts": 40.0, "error": 0.1, "observations": 9,
+                "terms": {"fp32": {"joules": 2.0, "low": 1.0, "high": 4.0}},
+            },
+            "absent": {},
+        });
+        let device = Device::read(before.to_string().as_bytes()).unwrap();
+        assert_eq!(device.get(name::DRAM).unwrap().high, 101.0);
+        assert_eq!(device.links[0].watts.as_ref().unwrap().low, 69.0);
+        let watts = device.idle.as_ref().unwrap().states[0].watts;
+        assert_eq!((watts.low, watts.value, watts.high), (49.0, 50.0, 52.0));
+        let joules = device.energy.as_ref().unwrap().terms["fp32"].joules;
+        assert_eq!((joules.low, joules.value, joules.high), (1.0, 2.0, 4.0));
+        assert_eq!(Device::read(device.text().unwrap().as_bytes()), Ok(device));
+        // What is no object where one is wanted is refused, not read past.
+        for at in ["/parameters", "/links/0/watts", "/idle/states/0", "/energy/terms/fp32"] {
+            let mut broken = before.clone();
+            *broken.pointer_mut(at).unwrap() = 7.into();
+            let read = Device::read(broken.to_string().as_bytes());
+            assert!(matches!(read, Err(Refused::Syntax(_))), "{at}: {read:?}");
+        }
+    }
+
+    #[test]
     fn other_files_are_refused_with_the_reason() {
         let device = round();
         assert!(matches!(Device::read(b"{"), Err(Refused::Syntax(_))));
-        let other = device.text().unwrap().replace("clscope-device/1", "clscope-device/9");
+        let other = device.text().unwrap().replace(SCHEMA, "clscope-device/9");
         assert!(matches!(Device::read(other.as_bytes()), Err(Refused::Schema { .. })));
         let negative = device.text().unwrap().replace("\"value\": 400.0", "\"value\": -4.0");
         assert_eq!(Device::read(negative.as_bytes()), Err(Refused::Number(name::L2.to_owned())));

@@ -10,6 +10,7 @@ use crate::figure::{Evidence, Figure};
 use crate::kernel::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Mix, Space};
+use clscope_profile::interval::Interval;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,11 +97,7 @@ pub struct Observation {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
     /// Joules of one unit.
-    pub joules: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+    pub joules: Interval,
 }
 
 /// A fitted model.
@@ -187,8 +184,8 @@ pub fn fit(of: &[Observation], floor_watts: f64) -> Result<EnergyModel, NoModel>
             |at| 2.0 * covariance[(at, at)].max(0.0).sqrt(),
         );
         let joules = terms[c];
-        let term = Term { joules, low: (joules - side).max(0.0), high: joules + side };
-        out.insert((*name).to_owned(), term);
+        let joules = Interval::estimated(joules, (joules - side).max(0.0), joules + side);
+        out.insert((*name).to_owned(), Term { joules });
     }
     let errors = leave_one_out(of);
     let error = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt();
@@ -212,9 +209,10 @@ impl EnergyModel {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let sound = |t: &Term| {
-            [t.joules, t.low, t.high].iter().all(|x| x.is_finite() && *x >= 0.0)
-                && t.low <= t.joules
-                && t.joules <= t.high
+            let Interval { value, low, high, .. } = t.joules;
+            [value, low, high].iter().all(|x| x.is_finite() && *x >= 0.0)
+                && low <= value
+                && value <= high
         };
         self.floor_watts.is_finite()
             && self.floor_watts >= 0.0
@@ -229,10 +227,10 @@ impl EnergyModel {
         let floor = self.floor_watts * seconds;
         let mut parts = vec![Part { name: "floor".to_owned(), joules: floor, share: 0.0 }];
         for ((name, _), amount) in TERMS.iter().zip(amounts) {
-            let Some(term) = self.terms.get(*name).filter(|t| t.joules * amount > 0.0) else {
+            let Some(term) = self.terms.get(*name).filter(|t| t.joules.value * amount > 0.0) else {
                 continue;
             };
-            let joules = term.joules * amount;
+            let joules = term.joules.value * amount;
             parts.push(Part { name: (*name).to_owned(), joules, share: 0.0 });
         }
         let sum: f64 = parts.iter().map(|p| p.joules).sum();
@@ -302,7 +300,7 @@ mod tests {
         let all: Vec<Observation> = (0..3 * N).map(|k| observation(k, &terms)).collect();
         let model = fit(&all, 100.0).unwrap();
         for (c, (name, _)) in TERMS.iter().enumerate() {
-            assert!((model.terms[*name].joules / terms[c] - 1.0).abs() < 1e-6, "{name}");
+            assert!((model.terms[*name].joules.value / terms[c] - 1.0).abs() < 1e-6, "{name}");
         }
         assert!(model.error < 1e-6 && model.is_sound());
         let (figure, parts) = model.joules(&all[0].amounts, 0.5);

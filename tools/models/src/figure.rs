@@ -1,6 +1,7 @@
 //! A number with its interval and what it rests on, and the typed reason why there is none. Refuses
 //! to know units: the name of the field that holds a figure ends in one.
 
+use clscope_profile::interval::Interval;
 use serde::{Deserialize, Serialize};
 
 /// What a figure rests on; of several inputs, the weakest.
@@ -45,29 +46,21 @@ pub struct Figure {
     pub evidence: Evidence,
 }
 
-// A figure as documents hold it: the shape of every figure with an interval in this project, and what
-// it rests on.
+// A figure as documents hold it.
 /// A value with its 95 % interval.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Written {
-    /// The value.
-    value: f64,
-    /// Lower end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    low: f64,
-    /// Upper end.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    high: f64,
-    /// Whether a model stands behind the value.
-    estimated: bool,
+    #[serde(flatten)]
+    of: Interval,
     /// What it rests on.
     evidence: Evidence,
 }
 
 impl From<Figure> for Written {
     fn from(Figure { value, low, high, evidence }: Figure) -> Self {
-        Self { value, low, high, estimated: evidence == Evidence::Modelled, evidence }
+        let estimated = evidence == Evidence::Modelled;
+        Self { of: Interval { value, low, high, estimated }, evidence }
     }
 }
 
@@ -103,7 +96,7 @@ impl Figure {
 
     /// A measured interval.
     #[must_use]
-    pub const fn measured(of: clscope_profile::interval::Interval) -> Self {
+    pub const fn measured(of: Interval) -> Self {
         Self::new(of.value, of.low, of.high, Evidence::Measured)
     }
 

@@ -2,6 +2,7 @@
 //! the energy of a gap; refuses to guess what a device does beyond the time it was watched.
 
 use crate::figure::{Evidence, Figure};
+use clscope_profile::interval::Interval;
 use serde::{Deserialize, Serialize};
 
 /// One state.
@@ -10,11 +11,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
     /// Mean power.
-    pub watts: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+    pub watts: Interval,
     /// Clock of the compute units, MHz, where it is known.
     pub clock_mhz: Option<f64>,
     /// How long it lasts after the state before it; null for the last, which was held until
@@ -35,12 +32,18 @@ pub struct States {
     pub runs: u32,
 }
 
+/// Value, lower and upper end.
+const fn ends(of: &State) -> [f64; 3] {
+    [of.watts.value, of.watts.low, of.watts.high]
+}
+
 impl States {
     /// Whether its numbers are such as measurements give.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let watts = |s: &State| {
-            s.low.is_finite() && s.high.is_finite() && s.low <= s.watts && s.watts <= s.high
+            let Interval { value, low, high, .. } = s.watts;
+            low.is_finite() && high.is_finite() && low <= value && value <= high
         };
         !self.states.is_empty()
             && self.watched_s.is_finite()
@@ -55,14 +58,14 @@ impl States {
         let (mut left, mut sum) = (seconds.max(0.0), [0.0; 3]);
         for state in &self.states {
             let here = state.hold_s.map_or(left, |hold| hold.min(left));
-            for (sum, watts) in sum.iter_mut().zip([state.watts, state.low, state.high]) {
+            for (sum, watts) in sum.iter_mut().zip(ends(state)) {
                 *sum += watts * here;
             }
             left -= here;
         }
         // Held longer than it was watched: the last state goes on.
         if let Some(last) = self.states.last().filter(|_| left > 0.0) {
-            for (sum, watts) in sum.iter_mut().zip([last.watts, last.low, last.high]) {
+            for (sum, watts) in sum.iter_mut().zip(ends(last)) {
                 *sum += watts * left;
             }
         }
@@ -96,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn state(watts: f64, hold_s: Option<f64>) -> State {
-        State { watts, low: watts, high: watts, clock_mhz: None, hold_s }
+        State { watts: Interval::estimated(watts, watts, watts), clock_mhz: None, hold_s }
     }
 
     /// Piispanen 2014: high for 10 s, middle for 5 s, then low.

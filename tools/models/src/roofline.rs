@@ -567,7 +567,7 @@ fn curves(device: &Device, precisions: &BTreeSet<Precision>) -> Result<Vec<Curve
     for precision in precisions {
         let label = precision.name();
         let rate = device.get(&name::rate(*precision, "fma"))?.value;
-        let joules = |name: &str| model.terms.get(name).map_or(0.0, |t| t.joules);
+        let joules = |name: &str| model.terms.get(name).map_or(0.0, |t| t.joules.value);
         let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
         // A fused multiply-add is two FLOP of one instruction, of which a warp issues one.
         let of_flop = (joules(label) + joules("issue") / lanes) / 2.0;

@@ -3,20 +3,22 @@
 //! documents hold. Refuses to know units: the name of the field that holds it ends in one.
 #![forbid(unsafe_code)]
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value with its 95 % interval.
 ///
 /// An end that is not known is infinite here and null in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// The value.
     pub value: f64,
     /// Lower end.
+    #[serde(deserialize_with = "low_end")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end.
+    #[serde(deserialize_with = "high_end")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Whether a sample or a fit stands behind the value; false where all of it was measured.
@@ -85,6 +87,14 @@ impl Interval {
     }
 }
 
+fn low_end<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NEG_INFINITY))
+}
+
+fn high_end<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+}
+
 /// Writes seconds as nanoseconds: documents have one unit of time.
 ///
 /// # Errors
@@ -119,5 +129,18 @@ mod tests {
             json,
             serde_json::json!({"value": 1.0, "low": null, "high": 2.0, "estimated": true})
         );
+    }
+
+    #[test]
+    fn what_documents_hold_comes_back() {
+        for of in [
+            Interval::estimated(1.0, f64::NEG_INFINITY, f64::INFINITY),
+            Interval::measured(2.0, 1.5, 2.5),
+        ] {
+            let text = serde_json::to_string(&of).unwrap();
+            assert_eq!(serde_json::from_str::<Interval>(&text).unwrap(), of, "{text}");
+        }
+        let without = r#"{"value": 1.0, "low": 0.5, "high": 2.0}"#;
+        assert!(serde_json::from_str::<Interval>(without).is_err());
     }
 }

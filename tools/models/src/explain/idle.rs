@@ -56,8 +56,8 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
                 .states
                 .iter()
                 .map(|s| match s.hold_s {
-                    Some(hold) => format!("{:.0} W for {}", s.watts, time(hold * 1e9)),
-                    None => format!("{:.0} W from then on", s.watts),
+                    Some(hold) => format!("{:.0} W for {}", s.watts.value, time(hold * 1e9)),
+                    None => format!("{:.0} W from then on", s.watts.value),
                 })
                 .collect();
             out.push(Statement::new(

@@ -9,6 +9,7 @@ use crate::idle::{State, States};
 use crate::kernel::Kernel;
 use crate::kernel::tests::mix;
 use clscope_mix::Class;
+use clscope_profile::interval::Interval;
 use clscope_trace::record::Direction;
 
 const ALL: Options<'static> = Options { least_share: 0.0, wanted: &|_| true };
@@ -122,7 +123,11 @@ fn transfers_are_fitted_by_their_own_sizes() {
 fn gaps_are_priced_by_the_devices_states() {
     let mut of = on(vec![kernel("k", 1e6)]);
     (of.busy_s, of.gaps) = (Some(2.0), vec![4.0; 5]);
-    let state = |watts, hold_s| State { watts, low: watts, high: watts, clock_mhz: None, hold_s };
+    let state = |watts, hold_s| State {
+        watts: Interval::estimated(watts, watts, watts),
+        clock_mhz: None,
+        hold_s,
+    };
     let mut device_file = round();
     device_file.idle = Some(States {
         states: vec![state(120.0, Some(10.0)), state(80.0, None)],

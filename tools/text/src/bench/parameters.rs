@@ -35,7 +35,7 @@ pub fn states(out: &mut impl Write, of: &States) -> io::Result<()> {
         writeln!(
             out,
             "  state {n}{:19}{:.1} W ({:.1} to {:.1}){clock} {hold}",
-            "", s.watts, s.low, s.high
+            "", s.watts.value, s.watts.low, s.watts.high
         )?;
     }
     Ok(())
@@ -94,7 +94,8 @@ pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
         )?;
         for (term, unit) in clscope_models::energy::TERMS {
             if let Some(t) = energy.terms.get(term) {
-                let [j, low, high] = [t.joules, t.low, t.high].map(|x| x * 1e12);
+                let [j, low, high] =
+                    [t.joules.value, t.joules.low, t.joules.high].map(|x| x * 1e12);
                 writeln!(out, "    {term:24} {j:.3} pJ ({low:.3} to {high:.3}) of {unit}")?;
             }
         }
