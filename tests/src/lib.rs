@@ -7,7 +7,6 @@
 pub mod artifacts;
 pub mod captured;
 pub mod run;
-pub mod schema;
 pub mod stage;
 pub mod trace;
 pub mod viewer;

@@ -99,7 +99,7 @@ fn a_case_is_swept_along_two_axes_and_every_value_is_run() {
                     --iterations 8 --warm-up 1 --repeat 3 --opt-disable --no-sensors -o out";
         let said = clscope(&stage, line).run().success().stdout;
         let of = results(&stage, "out");
-        assert!(clscope_tests::schema::breaches(&of.to_string()).is_empty());
+        assert!(clscope_testing::schema::text_breaches(&of.to_string()).is_empty());
         assert_eq!(of["schema"], "clscope-bench/2");
         let (on, iterations) = (&of["settings"]["opt_disable"], &of["settings"]["iterations"]);
         assert!(*on == true && *iterations == 8, "{}", of["settings"]);

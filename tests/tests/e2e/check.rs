@@ -73,7 +73,7 @@ const DEADLY: [(&str, &str, &str); 17] = [
 ];
 
 fn document(text: &str) -> Value {
-    assert_eq!(clscope_tests::schema::breaches(text), Vec::<String>::new());
+    assert_eq!(clscope_testing::schema::text_breaches(text), Vec::<String>::new());
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

@@ -173,7 +173,7 @@ fn measured_parameters_bound_explain_draw_and_predict() {
     assert!(picture.contains("DRAM") && picture.contains("<circle"), "{picture}");
     assert!(draw("roof.html").contains("</html>"));
     let roof = json(&draw("roof.json"));
-    assert!(clscope_tests::schema::breaches(&roof.to_string()).is_empty());
+    assert!(clscope_testing::schema::text_breaches(&roof.to_string()).is_empty());
     assert_eq!(roof["points"].as_array().unwrap().len(), 1, "{roof}");
     let other = clscope(&stage, "roofline t.clscope -o roof.gif").run();
     assert!(!other.status.success() && other.stderr.contains(".svg"), "{}", other.stderr);

@@ -62,7 +62,7 @@ fn outputs_for_people_show_readable_names_and_json_keeps_those_of_the_trace() {
             }
         }
         let json: Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
-        assert_eq!(clscope_tests::schema::breaches(&json.to_string()), Vec::<String>::new());
+        assert_eq!(clscope_testing::schema::text_breaches(&json.to_string()), Vec::<String>::new());
         let names: BTreeSet<&str> = json["kernels"]
             .as_array()
             .unwrap()

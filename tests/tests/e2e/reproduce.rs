@@ -1,7 +1,8 @@
 //! `clscope bench --reproduce` on real runtimes at small sizes: what is measured, drawn and put beside
 //! the documents' numbers; what ends early, fails or has no experiment. Refuses to judge times.
 
-use clscope_tests::{Finished, Runtime, Stage, schema};
+use clscope_testing::schema;
+use clscope_tests::{Finished, Runtime, Stage};
 use serde_json::Value;
 
 /// The command, with binaries of kernels in the test's own folder.
@@ -11,7 +12,7 @@ fn clscope(stage: &Stage, line: &str) -> Finished {
 }
 
 fn document(text: &str) -> Value {
-    let broken = schema::breaches(text);
+    let broken = schema::text_breaches(text);
     assert!(broken.is_empty(), "{broken:#?}");
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }

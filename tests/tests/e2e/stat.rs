@@ -15,7 +15,7 @@ fn an_application_is_run_several_times_and_its_figures_have_spreads() {
         assert_eq!(told.stdout, bare.repeat(4));
         assert_eq!(told.stderr, "", "figures go to the file alone");
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(clscope_tests::schema::breaches(&text), Vec::<String>::new());
+        assert_eq!(clscope_testing::schema::text_breaches(&text), Vec::<String>::new());
         let of: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&of["runs"], &of["command"][1]), (&3.into(), &"200".into()));
         let (wall, kernels) = (&of["wall_ns"], &of["kernel_ns"]);

@@ -77,9 +77,23 @@ impl Limited for Command {
         if !ended {
             running.fail("its end", &stdout, &stderr);
         }
+        documented(&stdout);
         Output { status: running.status(), stdout, stderr }
     }
 }
+
+/// A JSON document that names its schema keeps to it, whatever test made it be printed.
+#[cfg(feature = "schema")]
+#[track_caller]
+fn documented(stdout: &[u8]) {
+    let breaches =
+        std::str::from_utf8(stdout).map_or_else(|_| Vec::new(), crate::schema::text_breaches);
+    assert!(breaches.is_empty(), "the document breaks its schema: {breaches:#?}");
+}
+
+/// Tests without that feature print no such document.
+#[cfg(not(feature = "schema"))]
+fn documented(_: &[u8]) {}
 
 /// A child that a test talks to. It is killed, with its process group, when this is dropped.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
-//! Committed JSON schemas (draft 2020-12): a schema is what the types say, and documents keep to it.
-//! Refuses to look at figures.
+//! Committed JSON schemas (draft 2020-12): a schema is what the types say, and documents keep to it:
+//! all that a program of a test prints, told from other output by the schema that they name. Refuses
+//! to look at figures.
 #![forbid(unsafe_code)]
 
 use crate::golden::UPDATE;
@@ -46,6 +47,41 @@ pub fn breaches(path: &Path, document: &Value) -> Vec<String> {
     validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path)).collect()
 }
 
+/// Where text that is a document of the command, one JSON object that names its schema, breaks that
+/// schema; nothing for any other text.
+///
+/// # Panics
+/// If a document names a schema that is not committed.
+#[must_use]
+pub fn text_breaches(text: &str) -> Vec<String> {
+    let parsed = text.trim_start().strip_prefix('{').and_then(|_| serde_json::from_str(text).ok());
+    let Some(document) = parsed.filter(Value::is_object) else { return Vec::new() };
+    let path = match &document["schema"] {
+        // Both name their schemas by a number alone.
+        Value::Number(_) if document["rows"].is_array() => "tools/compare/diff.schema.json",
+        Value::Number(_) => "tools/profile/report.schema.json",
+        Value::String(name) => match name.split('/').next() {
+            Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
+            Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
+            Some("clscope-stat") => "tools/compare/stat.schema.json",
+            Some("clscope-check") => "tools/check/check.schema.json",
+            Some("clscope-kernel") => "tools/launch/kernel.schema.json",
+            Some("clscope-top") => "tools/live/top.schema.json",
+            Some("clscope-mix") => "tools/profile/mix.schema.json",
+            Some("clscope-device") => "tools/models/device.schema.json",
+            Some("clscope-explain") => "tools/models/explain.schema.json",
+            Some("clscope-roofline") => "tools/models/roofline.schema.json",
+            Some("clscope-what-if") => "tools/models/what-if.schema.json",
+            Some("clscope-bench-diff") => "tools/compare/bench-diff.schema.json",
+            Some("clscope-bench-reproduced") => "tools/microbench/reproduced.schema.json",
+            Some("clscope-bench") => "tools/microbench/bench.schema.json",
+            _ => panic!("there is no committed schema {name}"),
+        },
+        _ => return Vec::new(),
+    };
+    breaches(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path), &document)
+}
+
 fn read(path: &Path) -> Value {
     let text = std::fs::read_to_string(path)
         .unwrap_or_else(|e| panic!("{}: {e}; {UPDATE}=1 writes it", path.display()));
@@ -60,5 +96,20 @@ fn without_words(of: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(without_words),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text_breaches;
+
+    #[test]
+    fn documents_alone_are_checked() {
+        assert!(text_breaches("").is_empty() && text_breaches("text").is_empty());
+        assert!(text_breaches("{\"status\": \"ok\"}").is_empty());
+        let missed = text_breaches("{\"schema\": 2}");
+        assert!(missed.iter().any(|e| e.contains("kernels")), "{missed:?}");
+        let missed = text_breaches("{\"schema\": \"clscope-doctor/1\"}");
+        assert!(missed.iter().any(|e| e.contains("findings")), "{missed:?}");
     }
 }

@@ -17,7 +17,7 @@ fn joules_of_a_launch_are_those_of_its_share_of_the_time() {
     let words = ["kernel", &capture, "--sysfs-root", &root, "--repeat", "6", "--format", "json"];
     let ran = tree.rises(|| stage.clscope(words).run()).success();
     let found: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(clscope_tests::schema::breaches(&ran.stdout), Vec::<String>::new());
+    assert_eq!(clscope_testing::schema::text_breaches(&ran.stdout), Vec::<String>::new());
     let energy = &found["base"]["energy"];
     let number = |of: &Value| of.as_f64().unwrap_or_else(|| panic!("{found:#}"));
     let interval = |of: &Value| (number(&of["low"]), number(&of["value"]), number(&of["high"]));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 fn document(stage: &Stage, capture: &str, more: &[&str]) -> (Value, i32) {
     let words = ["kernel", capture, "--format", "json", "--no-energy", "--repeat", "16"];
     let ran = stage.clscope(words.iter().chain(more)).run();
-    assert_eq!(clscope_tests::schema::breaches(&ran.stdout), Vec::<String>::new());
+    assert_eq!(clscope_testing::schema::text_breaches(&ran.stdout), Vec::<String>::new());
     let read = serde_json::from_str(&ran.stdout);
     let document = read.unwrap_or_else(|e| panic!("{e}: {}\n{}", ran.stdout, ran.stderr));
     (document, ran.status.code().unwrap())
