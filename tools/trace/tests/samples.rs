@@ -20,10 +20,12 @@ mod v1_5;
 #[path = "samples/v1_6.rs"]
 mod v1_6;
 
-use clscope_trace::defs::{Def, Defs};
-use clscope_trace::file::{control, read_u32};
+use clscope_trace::defs::{Def, Defs, FRAME_LEN, frame_checksum};
+use clscope_trace::file::{HEADER_LEN, control, read_u32};
+use clscope_trace::record::Record;
 use clscope_trace::stream::{Blocks, Damage, Rings};
 use clscope_trace::{FileHeader, FileKind, VERSION, sensors};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn folder(name: &str) -> PathBuf {
@@ -205,4 +207,80 @@ fn readings_of_each_version() {
             }
         }
     }
+}
+
+/// A new kind of record has a name here, and a place in the newest sample.
+fn name_of(record: &Record<'_>) -> &'static str {
+    match record {
+        Record::Plain { .. } => "plain",
+        Record::Call { .. } => "call",
+        Record::Command(_) => "command",
+        Record::MoreWaits { .. } => "more waits",
+        Record::Timing { .. } => "timing",
+        Record::ReadTiming { .. } => "read timing",
+        Record::Untimed { .. } => "untimed",
+        Record::Dropped { .. } => "dropped",
+        Record::Paused(_) => "paused",
+        Record::Run(_) => "run",
+        Record::Detail(_) => "detail",
+        Record::Unknown { .. } => "unknown",
+    }
+}
+
+/// Numbers of the sampler's records that stand in a file.
+fn readings_of(bytes: &[u8]) -> BTreeSet<u16> {
+    let mut found = BTreeSet::new();
+    for block in Blocks::new(bytes) {
+        let mut rest = block.payload;
+        while let (Some(kind), Some(length)) = (read_u32(rest, 0), read_u32(rest, 4)) {
+            found.insert(kind as u16);
+            rest = rest.get(8 + (length as usize).next_multiple_of(8)..).unwrap_or(&[]);
+        }
+    }
+    found
+}
+
+/// Numbers that are read as something, when nothing is behind their head.
+fn known(is_known: fn(u16) -> bool) -> BTreeSet<u16> {
+    (0..256).filter(|number| is_known(*number)).collect()
+}
+
+#[test]
+fn the_newest_sample_has_every_kind() {
+    let read = |name: &str| bytes(v1_6::FOLDER, name);
+    let segment = read("4321-2.7.clt");
+    let records = Blocks::new(&segment).flat_map(|block| block.records().collect::<Vec<_>>());
+    let found = records.map(|(_, record)| name_of(&record)).collect::<BTreeSet<_>>();
+    let all = [
+        "call",
+        "command",
+        "detail",
+        "dropped",
+        "more waits",
+        "paused",
+        "plain",
+        "read timing",
+        "run",
+        "timing",
+        "untimed",
+    ];
+    assert_eq!(found, BTreeSet::from(all), "records");
+    let known_reading = |number: u16| {
+        let payload = u64::from(number).to_le_bytes();
+        let read = sensors::Records::of_block(&payload).next();
+        read != Some(sensors::Record::Unknown { kind: number })
+    };
+    assert_eq!(readings_of(&read("sensors.clt")), known(known_reading), "readings");
+    let known_definition = |number: u16| {
+        let mut head = [0; FRAME_LEN];
+        head[4..6].copy_from_slice(&number.to_le_bytes());
+        let sum = frame_checksum(&head[..8], &[]);
+        head[8..].copy_from_slice(&sum.to_le_bytes());
+        let file = [&[0; HEADER_LEN][..], &head].concat();
+        let read = Defs::new(&file).next();
+        assert!(read.is_some(), "{number}");
+        read != Some(Def::Unknown { kind: number })
+    };
+    let found = Defs::new(&read("4321-2.defs")).map(|def| def.kind()).collect::<BTreeSet<_>>();
+    assert_eq!(found, known(known_definition), "definitions");
 }

@@ -3,7 +3,7 @@
 use crate::{at, bytes};
 use clscope_trace::defs::{self, Def, Defs, frame_checksum};
 use clscope_trace::record::{
-    self, Command, CommandKind, DropReason, Record, Untimed, Waits, flag, kind,
+    self, Command, CommandKind, DropReason, Record, Untimed, Waits, detail, flag, kind,
 };
 use clscope_trace::stream::Block;
 
@@ -358,4 +358,33 @@ fn numbers_of_reasons_and_kinds() {
     for (number, kind) in kinds.into_iter().enumerate() {
         assert_eq!((kind as usize, K::from_u8(number as u8)), (number, kind));
     }
+}
+
+#[test]
+fn numbers_of_what_details_tell() {
+    let told = [
+        detail::PLACE,
+        detail::ARGUMENT,
+        detail::WAITED,
+        detail::RANGE,
+        detail::PART,
+        detail::MEMORY,
+        detail::SVM_MADE,
+        detail::SVM_FREED,
+        detail::SVM_ARGUMENT,
+        detail::PARAMETER,
+        detail::NAMES,
+        detail::ROWS,
+        detail::RANGE_TO,
+        detail::BOX,
+        detail::BOX_TO,
+        detail::UNMAPPED,
+    ];
+    for (number, told) in (1..).zip(told) {
+        assert_eq!(told, number);
+    }
+    assert_eq!((detail::WRITES, detail::FREES, detail::BESIDE), (1, 2, 0xffff_ffff));
+    let named =
+        [detail::OBJECT, detail::EVENT, detail::LAUNCHED, detail::NO_LIST, detail::NULL_EVENT];
+    assert_eq!(named, [1, 2, 3, 4, 5]);
 }
