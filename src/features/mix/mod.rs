@@ -102,6 +102,7 @@ pub unsafe fn command(slot: usize, command: &Command<'_>) {
         }
         out.refused = why;
         out.classes.clear();
+        out.transactions.clear();
         out.blocks.clear();
     }
     recording::define(&out.into());
@@ -191,6 +192,15 @@ fn count(
             flop: tally.flop,
             bytes: tally.bytes,
             predicated: tally.predicated,
+        })
+        .collect();
+    out.transactions = counts
+        .transactions
+        .iter()
+        .filter(|(class, _)| out.classes.iter().any(|c| c.class == class.name()))
+        .map(|(class, transactions)| defs::ClassTransactions {
+            class: class.name().to_owned(),
+            transactions: *transactions,
         })
         .collect();
     let warps = |at: usize| counts.warps.as_ref().and_then(|warps| warps.get(at)).copied();

@@ -165,8 +165,15 @@ fn the_page_shows_what_was_counted() {
         let executed = &row["executed"];
         for class in executed["classes"].as_array().unwrap() {
             let cells = &found[class["class"].as_str().unwrap()];
-            let fields = ["instructions", "warp_instructions", "flop", "bytes", "predicated"];
-            let found = [0, 2, 3, 4, 5].map(|at| cells[at]);
+            let fields = [
+                "instructions",
+                "warp_instructions",
+                "flop",
+                "bytes",
+                "predicated",
+                "transactions",
+            ];
+            let found = [0, 2, 3, 4, 5, 6].map(|at| cells[at]);
             assert_eq!(found, fields.map(|f| class[f].as_f64()), "{name}: {class}");
         }
         for space in executed["bytes"].as_array().unwrap() {

@@ -9,9 +9,10 @@ use crate::unreasonable::{Size, sensors_of};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::Clock;
 use clscope_trace::defs::{
-    AppendedOptions, BlockCount, Build, Calibration, CallSite, Capture, ClassCount, ClockMarker,
-    ClockMarkers, Code, Context, Device, Frame, Geometry, Kernel, KernelArgument, LocalSize, Mix,
-    Module, Platform, Program, Queue, Replaced, Replay, ReplayBatch, Resources, Warning,
+    AppendedOptions, BlockCount, Build, Calibration, CallSite, Capture, ClassCount,
+    ClassTransactions, ClockMarker, ClockMarkers, Code, Context, Device, Frame, Geometry, Kernel,
+    KernelArgument, LocalSize, Mix, Module, Platform, Program, Queue, Replaced, Replay,
+    ReplayBatch, Resources, Warning,
 };
 use clscope_trace::record::{CommandKind, DropReason, Untimed};
 
@@ -293,6 +294,7 @@ fn defined(p: &mut ProcessBuilder, host: HostModel) {
         took: 90_000,
         counted_ns: Some(4_000),
         loops: vec![2],
+        transactions: vec![ClassTransactions { class: "load-global".into(), transactions: 99 }],
         ..Default::default()
     });
     p.define(Capture {

@@ -35,7 +35,7 @@ fn in_source(text: &str) -> Option<String> {
 
 fn in_module(bytes: &[u8]) -> Option<String> {
     let program = spirv::read(bytes).ok()?;
-    let once = Counts { threads: vec![1; program.blocks.len()], warps: None };
+    let once = Counts { threads: vec![1; program.blocks.len()], ..Counts::default() };
     let has_some = program.mix(&once).atomics() > 0;
     has_some.then(|| "its SPIR-V has atomic instructions".to_owned())
 }

@@ -224,7 +224,7 @@ pub fn write_counted<'r>(
                 .classes
                 .iter()
                 .map(|(class, t)| {
-                    let tally = json!({ "threads": t.threads, "warps": t.warps, "flop": t.flop, "bytes": t.bytes });
+                    let tally = json!({ "threads": t.threads, "warps": t.warps, "flop": t.flop, "bytes": t.bytes, "transactions": t.transactions });
                     (class.name().to_owned(), tally)
                 })
                 .collect();
@@ -313,7 +313,7 @@ mod tests {
             counted: None,
         };
         let mut mix = Mix::default();
-        let tally = Tally { threads: 64, warps: Some(2), flop: 128, bytes: 0, predicated: 0 };
+        let tally = Tally { threads: 64, warps: Some(2), flop: 128, ..Tally::default() };
         mix.classes.insert(Class::SingleFma, tally);
         let counted = crate::bench::Counted { mix, blocks: Vec::new(), buffer_bytes: 4096 };
         let with = CaseResult { id: "a/with".to_owned(), counted: Some(counted), ..bare.clone() };

@@ -22,7 +22,10 @@ pub mod ptx;
 pub mod spirv;
 
 pub use class::{Class, Family, Instruction, Precision, Space};
-pub use program::{Block, Counted, Counts, Function, Mix, Program, Tally};
+pub use program::{
+    Access, Accesses, Block, Counted, Counts, Function, Mix, PASS, Program, SECTOR, Tally,
+    Transactions,
+};
 
 /// Why a program cannot be counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

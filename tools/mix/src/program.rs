@@ -52,10 +52,35 @@ pub struct Counted {
     pub shards: usize,
     /// Whether warps are counted beside threads.
     pub warps: bool,
+    /// Accesses to memory whose transactions are counted, in the order of the text; empty where the
+    /// device or the language cannot.
+    pub accesses: Vec<Access>,
     /// Name of the kernel that copies the counters into its only argument, one 64-bit word a
     /// work-item, and sets them to 0. `None`: each kernel takes the buffer of counters as a last
     /// argument.
     pub dump: Option<String>,
+}
+
+/// An instruction that accesses memory, and how its transactions are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Its block.
+    pub block: usize,
+    /// Its class.
+    pub class: Class,
+    /// Where they are found.
+    pub transactions: Transactions,
+}
+
+/// How the transactions of an access are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transactions {
+    /// A counter of their own, by its number among those behind the blocks'.
+    Counter(usize),
+    /// All work-items access one address: one for each warp.
+    OneAWarp,
+    /// Not known.
+    Unknown,
 }
 
 impl Counted {
@@ -66,6 +91,11 @@ impl Counted {
     }
 
     fn words_of_shard(&self) -> usize {
+        let counters = |a: &&Access| matches!(a.transactions, Transactions::Counter(_));
+        self.words_of_blocks() + self.accesses.iter().filter(counters).count()
+    }
+
+    fn words_of_blocks(&self) -> usize {
         self.program.blocks.len() * if self.warps { 2 } else { 1 }
     }
 
@@ -81,7 +111,13 @@ impl Counted {
         let mut threads = vec![0u64; blocks];
         let mut warps = self.warps.then(|| vec![0u64; blocks]);
         let each = if self.warps { 2 } else { 1 };
+        let behind = self.words_of_blocks();
+        let mut counters = vec![0u64; self.words_of_shard() - behind];
         for shard in words.chunks(self.words_of_shard().max(1)) {
+            let of_accesses = shard.get(behind..).unwrap_or_default();
+            for (sum, more) in counters.iter_mut().zip(of_accesses) {
+                *sum = sum.saturating_add(*more);
+            }
             for ((words, threads), at) in shard.chunks(each).zip(&mut threads).zip(0..) {
                 *threads = threads.saturating_add(words.first().copied().unwrap_or(0));
                 if let (Some(warps), Some(more)) = (&mut warps, words.get(1))
@@ -92,7 +128,25 @@ impl Counted {
                 }
             }
         }
-        Ok(Counts { threads, warps })
+        let transactions = self.transactions(&counters, warps.as_deref());
+        Ok(Counts { threads, warps, transactions })
+    }
+
+    /// Sums by class; a class of which one access is not known is absent.
+    fn transactions(&self, counters: &[u64], warps: Option<&[u64]>) -> BTreeMap<Class, u64> {
+        let mut out: BTreeMap<Class, Option<u64>> = BTreeMap::new();
+        for access in &self.accesses {
+            let of_block = || warps?.get(access.block).copied();
+            let more = match access.transactions {
+                Transactions::Counter(at) => counters.get(at).copied(),
+                Transactions::OneAWarp => of_block(),
+                // Of what never ran there are none.
+                Transactions::Unknown => of_block().filter(|warps| *warps == 0),
+            };
+            let sum = out.entry(access.class).or_insert(Some(0));
+            *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
+        }
+        out.into_iter().filter_map(|(class, sum)| Some((class, sum?))).collect()
     }
 }
 
@@ -104,6 +158,9 @@ pub struct Counts {
     /// Warps (sub-groups that are issued together) that entered it, each time; `None` where the
     /// device has none, or they cannot be told.
     pub warps: Option<Vec<u64>>,
+    /// Transactions of memory by class (see [`Tally::transactions`]); absent where they are not
+    /// counted.
+    pub transactions: BTreeMap<Class, u64>,
 }
 
 /// What was executed of one class.
@@ -119,6 +176,35 @@ pub struct Tally {
     pub bytes: u64,
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
+    /// What warps' accesses to memory take: of global memory the pieces of [`SECTOR`] bytes that a
+    /// warp touches, of local memory the passes through its banks (a word of each bank in one). `None`
+    /// where they are not counted, and for classes that access neither.
+    pub transactions: Option<u64>,
+}
+
+/// Bytes of memory that NVIDIA's caches move at once.
+pub const SECTOR: u64 = 32;
+
+/// Bytes that the banks of local memory give in one pass.
+pub const PASS: u64 = 128;
+
+/// How the accesses of warps to one memory lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Accesses {
+    /// Accesses of warps.
+    pub warps: u64,
+    /// Their transactions (see [`Tally::transactions`]).
+    pub transactions: u64,
+    /// What they would take if work-items accessed words side by side.
+    pub least: f64,
+}
+
+impl Accesses {
+    /// Transactions of one access of a warp.
+    #[must_use]
+    pub fn a_warp(&self) -> f64 {
+        self.transactions as f64 / self.warps.max(1) as f64
+    }
 }
 
 impl Tally {
@@ -132,6 +218,10 @@ impl Tally {
         self.flop = self.flop.saturating_add(other.flop);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.predicated = self.predicated.saturating_add(other.predicated);
+        self.transactions = match (self.transactions, other.transactions) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
     }
 }
 
@@ -219,8 +309,12 @@ impl Program {
                     flop: threads.saturating_mul(u64::from(instruction.flop)),
                     bytes: threads.saturating_mul(u64::from(instruction.bytes)),
                     predicated: if instruction.predicated { threads } else { 0 },
+                    transactions: None,
                 });
             }
+        }
+        for (class, tally) in &mut out.classes {
+            tally.transactions = counts.transactions.get(class).copied();
         }
         out
     }
@@ -269,6 +363,32 @@ impl Mix {
         )
     }
 
+    /// How accesses to a memory lie, in transactions of `unit` bytes; `None` where one of its classes was
+    /// not counted, or none ran.
+    fn accesses(&self, of: Space, unit: u64) -> Option<Accesses> {
+        let mut out = Accesses { warps: 0, transactions: 0, least: 0.0 };
+        let classes = self.classes.iter().filter(|(class, _)| class.memory() == Some(of));
+        for (_, tally) in classes.filter(|(_, tally)| tally.threads > 0) {
+            let warps = tally.warps?;
+            out.warps = out.warps.saturating_add(warps);
+            out.transactions = out.transactions.saturating_add(tally.transactions?);
+            out.least += (tally.bytes as f64 / unit as f64).max(warps as f64);
+        }
+        (out.warps > 0).then_some(out)
+    }
+
+    /// How accesses to global memory lie, in pieces of [`SECTOR`] bytes.
+    #[must_use]
+    pub fn sectors(&self) -> Option<Accesses> {
+        self.accesses(Space::Global, SECTOR)
+    }
+
+    /// How accesses to local memory lie, in passes through its banks.
+    #[must_use]
+    pub fn passes(&self) -> Option<Accesses> {
+        self.accesses(Space::Local, PASS)
+    }
+
     /// Share of a warp's lanes that are at work, of warps of so many lanes; `None` where warps are
     /// not counted.
     #[must_use]
@@ -313,11 +433,17 @@ mod tests {
     #[test]
     fn blocks_times_counts_are_the_mix() {
         let program = program();
-        let counts = Counts { threads: vec![64, 640], warps: Some(vec![2, 40]) };
+        let counts = Counts {
+            threads: vec![64, 640],
+            warps: Some(vec![2, 40]),
+            transactions: BTreeMap::from([(Class::LoadGlobal, 8)]),
+        };
         let mix = program.mix(&counts);
         assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1280, 0));
         assert_eq!(mix.bytes(Space::Global), 256);
         assert_eq!(program.entered("k", &counts), Some(64));
+        let of = |class| mix.classes[&class].transactions;
+        assert_eq!((of(Class::LoadGlobal), of(Class::SingleFma)), (Some(8), None));
         let total = mix.total();
         assert_eq!((total.threads, total.warps), (64 + 2 * 640, Some(2 + 2 * 40)));
         let busy = mix.lanes_busy(32).unwrap();
@@ -338,12 +464,31 @@ mod tests {
 
     #[test]
     fn shards_are_added_and_counted() {
-        let counted =
-            Counted { code: Vec::new(), program: program(), shards: 2, warps: true, dump: None };
+        let mut counted = Counted {
+            code: Vec::new(),
+            program: program(),
+            shards: 2,
+            warps: true,
+            accesses: Vec::new(),
+            dump: None,
+        };
         assert_eq!(counted.words(), 8);
         let counts = counted.read(&[1, 2, 3, 4, 10, 20, 30, u64::MAX]).unwrap();
         assert_eq!(counts.threads, [11, 33]);
         assert_eq!(counts.warps, Some(vec![22, u64::MAX]));
         assert_eq!(counted.read(&[0; 7]), Err(Error::Counters { found: 7, expected: 8 }));
+        // Two accesses with counters of their own, one of a single address, one not known.
+        let access = |block, class, transactions| Access { block, class, transactions };
+        counted.accesses = vec![
+            access(0, Class::LoadGlobal, Transactions::Counter(0)),
+            access(1, Class::LoadGlobal, Transactions::OneAWarp),
+            access(1, Class::LoadLocal, Transactions::Counter(1)),
+            access(1, Class::LoadLocal, Transactions::Unknown),
+            access(0, Class::StoreGlobal, Transactions::Unknown),
+        ];
+        let counts = counted.read(&[1, 0, 3, 4, 70, 9, 10, 0, 30, 5, 7, 9]).unwrap();
+        // Of the block that no warp entered nothing is missing.
+        let known = [(Class::LoadGlobal, 77 + 9), (Class::StoreGlobal, 0)];
+        assert_eq!(counts.transactions, BTreeMap::from(known));
     }
 }

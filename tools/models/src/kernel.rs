@@ -3,7 +3,7 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use clscope_mix::{Block, Class, Mix, Precision, Space};
+use clscope_mix::{Block, Class, Mix, PASS, Precision, SECTOR, Space};
 
 /// What the compiler and the launch set aside for work-items and groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -151,6 +151,30 @@ impl Kernel {
         }
     }
 
+    /// Bytes that the nearest cache gives: what is asked for, or all of the pieces that scattered accesses
+    /// touch, whichever is more.
+    ///
+    /// # Errors
+    /// As for [`requested`](Self::requested).
+    pub fn cached(&self) -> Result<Figure, Missing> {
+        let requested = self.requested()?;
+        let Some(beyond) = self.scattered() else { return Ok(requested) };
+        Ok(Figure { evidence: Evidence::Counted, ..requested.plus(beyond) })
+    }
+
+    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of a warp
+    /// ask for the same.
+    fn beyond(&self) -> Option<f64> {
+        let mix = self.mix.as_ref()?;
+        let touched = mix.sectors()?.transactions * SECTOR;
+        Some(touched as f64 - mix.bytes(Space::Global) as f64)
+    }
+
+    /// Bytes of touched pieces of global memory that nobody asked for.
+    fn scattered(&self) -> Option<Figure> {
+        self.beyond().filter(|b| *b > 0.0).map(|b| Figure::counted(b as u64))
+    }
+
     /// What of the requested bytes goes beyond the nearest cache, and beyond the last one: counted where
     /// counters saw memory, else by what caches are likely to serve. An item that asks for little
     /// streams: all of it goes through the last cache, once over each buffer through memory unless the
@@ -174,8 +198,21 @@ impl Kernel {
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);
-        let last = if streams { requested } else { touched };
+        // What streams passes the nearest cache in pieces: those that a warp touches.
+        let moved = (requested + self.beyond().unwrap_or(0.0)).max(0.0);
+        let last = if streams { moved } else { touched };
         Some(Traffic { last: last.max(memory.min(requested)), memory })
+    }
+
+    /// Bytes of the passes through the banks of local memory, at their full width; where passes were not
+    /// counted, the bytes asked for.
+    ///
+    /// # Errors
+    /// Where instructions were not counted.
+    pub fn local_passes(&self) -> Result<Figure, Missing> {
+        let mix = self.counted()?;
+        let of_passes = mix.passes().map(|of| of.transactions * PASS);
+        Ok(Figure::counted(of_passes.unwrap_or(0).max(mix.bytes(Space::Local))))
     }
 
     /// Bytes through local memory.
@@ -241,6 +278,7 @@ pub fn scaled(mix: &Mix, by: f64) -> Mix {
         tally.flop = times(tally.flop);
         tally.bytes = times(tally.bytes);
         tally.predicated = times(tally.predicated);
+        tally.transactions = tally.transactions.map(times);
     }
     out
 }
@@ -255,7 +293,8 @@ pub(crate) mod tests {
         let mut mix = Mix::default();
         for &(class, threads, flop, bytes) in of {
             let warps = Some(threads.div_ceil(32));
-            mix.classes.insert(class, Tally { threads, warps, flop, bytes, predicated: 0 });
+            let tally = Tally { threads, warps, flop, bytes, ..Tally::default() };
+            mix.classes.insert(class, tally);
         }
         mix
     }

@@ -198,11 +198,15 @@ fn integers(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(of_logic.map_or(time, |t| t.larger(time)))
 }
 
-/// Time of atomics, ns, if each had a word of its own.
+/// Time of atomics, ns, if each had a word of its own; of those on local memory that meet in a bank, as
+/// many as its passes had lanes.
 fn atomics(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let mix = kernel.mix.as_ref()?;
+    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
     let of = |class, key| {
-        let count = mix.classes.get(&class)?.threads;
+        let tally = mix.classes.get(&class)?;
+        let passes = tally.transactions.filter(|_| class == Class::AtomicLocal).unwrap_or(0);
+        let count = tally.threads.max(passes.saturating_mul(lanes));
         Some(Figure::counted(count).over(device.get(key).ok()?))
     };
     match (of(Class::AtomicLocal, name::LOCAL_ATOMIC), of(Class::AtomicGlobal, name::ATOMIC)) {
@@ -321,8 +325,10 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         add(Resource::Atomics, Ok(atomics(kernel, device).map(|t| t.times(1.0 / used))), false);
         // Compilers merge instructions of the language that is counted.
         add(Resource::Issue, Ok(issue(kernel, device).map(|t| t.times(1.0 / used))), false);
-        let local = Figure::counted(mix.bytes(Space::Local));
-        if local.value > 0.0 {
+        // What banks give in so many passes, as their ceiling was measured with full ones.
+        if let Ok(local) = kernel.local_passes()
+            && local.value > 0.0
+        {
             let rate = device.get(name::LOCAL);
             add(Resource::LocalMemory, rate.map(|r| Some(local.over(r).times(1.0 / used))), true);
         }
@@ -331,7 +337,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         && bytes.value > 0.0
     {
         let cache = device.get(name::L1).or_else(|_| device.get(name::L2));
-        add(Resource::Cache, cache.map(|r| Some(bytes.over(r).times(1.0 / used))), true);
+        let given = kernel.cached().unwrap_or(bytes);
+        add(Resource::Cache, cache.map(|r| Some(given.over(r).times(1.0 / used))), true);
         if let (Some(traffic), Ok(rate)) = (kernel.traffic(device), device.get(name::L2)) {
             let bytes = Figure::exact(traffic.last, Evidence::Modelled);
             add(Resource::LastCache, Ok(Some(bytes.over(rate))), false);

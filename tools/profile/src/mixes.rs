@@ -251,7 +251,13 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
             flop: count.flop,
             bytes: count.bytes,
             predicated: count.predicated,
+            transactions: None,
         });
+    }
+    for told in &from.transactions {
+        if let Some(tally) = Class::of(&told.class).and_then(|class| mix.classes.get_mut(&class)) {
+            tally.transactions = Some(told.transactions);
+        }
     }
     let all = mix.total().threads;
     row.spread =

@@ -126,8 +126,29 @@ fn executed(out: &mut String, row: &KernelMix) {
         let trips = row.per_launch(of.threads).unwrap_or(0.0) / items;
         put!(out, "  loop         at block {}: {trips:.2} times a work-item", of.block);
     }
-    let mut table =
-        Table::new(&["instructions", "share", "by warps", "FLOP", "bytes", "predicated", "class"]);
+    let names = [(row.mix.sectors(), "accesses"), (row.mix.passes(), "banks")];
+    for ((of, name), what) in names.iter().zip(["pieces of 32 bytes", "passes"]) {
+        if let Some(of) = of {
+            put!(
+                out,
+                "  {name:<12} {} {what}, {:.2} for each of a warp; side by side {:.2}",
+                one(of.transactions),
+                of.a_warp(),
+                of.least / of.warps.max(1) as f64
+            );
+        }
+    }
+    let columns = [
+        "instructions",
+        "share",
+        "by warps",
+        "FLOP",
+        "bytes",
+        "transactions",
+        "predicated",
+        "class",
+    ];
+    let mut table = Table::new(&columns);
     let mut classes: Vec<_> = row.mix.classes.iter().collect();
     classes.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.threads));
     for (class, tally) in classes {
@@ -138,6 +159,7 @@ fn executed(out: &mut String, row: &KernelMix) {
             tally.warps.map_or_else(|| "-".to_owned(), one),
             or_dash(tally.flop),
             or_dash(tally.bytes),
+            tally.transactions.map_or_else(|| "-".to_owned(), one),
             or_dash(tally.predicated),
             class.name().to_owned(),
         ]);
@@ -188,7 +210,7 @@ mod tests {
         let shown = text(&[&row]);
         assert!(shown.contains("0 of 2 launches counted\n  not counted  argument 1 is a pipe"));
         row.counted = 2;
-        let fma = Tally { threads: 128, warps: Some(4), flop: 256, bytes: 0, predicated: 0 };
+        let fma = Tally { threads: 128, warps: Some(4), flop: 256, ..Tally::default() };
         row.mix.classes.insert(Class::SingleFma, fma);
         row.resources.multiple = Some(32);
         let shown = text(&[&row]);

@@ -14,8 +14,8 @@ mod tests;
 
 pub use frames::{Defs, FRAME_LEN, MAX_PAYLOAD, encode, frame_checksum};
 pub use parts::{
-    Argument, ArgumentKind, BlockCount, ClassCount, ClockMarker, Frame, KernelArgument,
-    ReplayBatch, Small,
+    Argument, ArgumentKind, BlockCount, ClassCount, ClassTransactions, ClockMarker, Frame,
+    KernelArgument, ReplayBatch, Small,
 };
 
 use crate::field::Field;
@@ -432,6 +432,9 @@ definitions! {
         saved: u64,
         /// Blocks at which loops begin.
         loops: Vec<u32>,
+        /// Transactions of classes that access memory, where they were counted. Empty in traces before
+        /// 1.7.
+        transactions: Vec<ClassTransactions>,
     }
     /// A launch that was captured (`CLSCOPE_CAPTURE`), or why it was not. (Since 1.4.)
     26 Capture {

@@ -19,6 +19,8 @@ mod v1_4;
 mod v1_5;
 #[path = "samples/v1_6.rs"]
 mod v1_6;
+#[path = "samples/v1_7.rs"]
+mod v1_7;
 
 use clscope_trace::defs::{Def, Defs, FRAME_LEN, frame_checksum};
 use clscope_trace::file::{HEADER_LEN, control, read_u32};
@@ -39,18 +41,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_6::FOLDER);
+    let folder = folder(v1_7::FOLDER);
     assert_eq!(
-        v1_6::FOLDER,
+        v1_7::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_6::header,
-        definitions: v1_6::definitions(),
-        records: v1_6::records(&arguments, &short, &long),
+        header: v1_7::header,
+        definitions: v1_7::definitions(),
+        records: v1_7::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -61,7 +63,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_6::FOLDER, name);
+        let kept = bytes(v1_7::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -92,7 +94,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 7] = [
+const VERSIONS: [Version; 8] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -134,6 +136,12 @@ const VERSIONS: [Version; 7] = [
         header: v1_6::header,
         definitions: v1_6::definitions,
         records: v1_6::records,
+    },
+    Version {
+        folder: v1_7::FOLDER,
+        header: v1_7::header,
+        definitions: v1_7::definitions,
+        records: v1_7::records,
     },
 ];
 

@@ -159,6 +159,8 @@ fn mix(d: &Mix) -> Value {
         .blocks
         .iter()
         .map(|b| json!({ "block": b.block, "threads": b.threads, "warps": b.warps }));
+    let transactions =
+        d.transactions.iter().map(|t| json!({ "class": t.class, "transactions": t.transactions }));
     json!({
         "kind": "Mix",
         "kernel": d.kernel,
@@ -180,5 +182,6 @@ fn mix(d: &Mix) -> Value {
         "counted_ns": d.counted_ns,
         "saved": d.saved,
         "loops": d.loops,
+        "transactions": transactions.collect::<Vec<_>>(),
     })
 }

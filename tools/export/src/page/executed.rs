@@ -106,8 +106,16 @@ fn classes(page: &mut Html, of: &Executed) {
     page.raw("</p>\n");
     let mut rows: Vec<_> = of.classes.iter().collect();
     rows.sort_by_key(|class| std::cmp::Reverse(class.instructions));
-    let columns =
-        ["Class", "Instructions#", "Share#", "By warps#", "FLOP#", "Bytes#", "Predicated#"];
+    let columns = [
+        "Class",
+        "Instructions#",
+        "Share#",
+        "By warps#",
+        "FLOP#",
+        "Bytes#",
+        "Predicated#",
+        "Transactions#",
+    ];
     table(page, &columns, rows, |page, class| {
         page.raw("<td class=\"name\">").name(&class.class).raw("</td>");
         figure(page, Some(class.instructions as f64), count);
@@ -117,6 +125,7 @@ fn classes(page: &mut Html, of: &Executed) {
         figure(page, Some(class.flop as f64), count);
         figure(page, Some(class.bytes as f64), bytes);
         figure(page, Some(class.predicated as f64), count);
+        figure(page, class.transactions.map(|n| n as f64), count);
     });
     if !of.bytes.is_empty() {
         let columns = ["Bytes asked of", "Read#", "Written#", "By atomics#"];

@@ -6,13 +6,16 @@
 //! which lanes are active where the block begins; lanes that come in two goes are two warps, as they
 //! are to the scheduler. Registers are short where a function has many blocks: then each block adds
 //! to the array at once, once a warp.
+//!
+//! Accesses to memory have further counters, of their transactions: `transactions` holds those.
 
+use super::transactions::{Counters, Counting};
 use super::{Layout, Places, layout};
 use crate::Error;
 use crate::program::Counted;
 use std::fmt::Write;
 
-/// Blocks of a function up to which counters are kept in registers.
+/// Counters of a function, by blocks and by accesses to memory, up to which they are kept in registers.
 const IN_REGISTERS: usize = 64;
 /// Copies of the counters at most: work-groups add to different ones.
 const SHARDS: usize = 64;
@@ -29,7 +32,7 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
     if layout.address_size != 64 {
         return Err(Error::Unsupported { what: "has addresses of 32 bits" });
     }
-    let Layout { program, version, functions, head, tail, .. } = layout;
+    let Layout { program, version, target, functions, head, tail, .. } = layout;
     let program = program.within_limits()?;
     // What names begin with must be in use nowhere.
     let prefix = (0..)
@@ -38,10 +41,14 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
         .unwrap_or_default();
     let warps = version >= (6, 2);
     let each = if warps { 2 } else { 1 };
-    let words = program.blocks.len() * each;
+    let behind = program.blocks.len() * each;
+    let mut counters = Counters::new(text, version, target);
+    let of_functions: Vec<_> =
+        functions.iter().map(|places| counters.of(&places.accesses)).collect();
+    let words = behind + counters.count();
     let shards = (ARRAY / (words * 8)).clamp(1, SHARDS);
     let shards = 1 << shards.ilog2();
-    let writer = Writer { prefix, warps, words, shards };
+    let writer = Writer { prefix, warps, words, behind, shards };
 
     // A function that ends threads loses what its callers hold in registers.
     let lost = functions
@@ -51,56 +58,70 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
     let mut insertions: Vec<(usize, String)> = Vec::new();
     let mut replaced: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     insertions.push((head, writer.array()));
-    for (places, function) in functions.iter().zip(&program.functions) {
+    for ((places, function), accesses) in
+        functions.iter().zip(&program.functions).zip(&of_functions)
+    {
         let Some(first) = places.first else { continue };
-        let blocks = function.blocks.clone();
-        let direct = lost || blocks.len() > IN_REGISTERS;
-        insertions.push((places.begin, writer.declarations(&blocks, direct)));
-        insertions.push((first, writer.beginning(&blocks, direct)));
-        for (at, block) in places.blocks.iter().zip(blocks.clone()) {
+        let own = Own { blocks: function.blocks.clone(), accesses };
+        let direct = lost || own.blocks.len().max(accesses.len()) > IN_REGISTERS;
+        insertions.push((places.begin, writer.declarations(&own, direct)));
+        insertions.push((first, writer.beginning(&own, direct)));
+        for (at, block) in places.blocks.iter().zip(own.blocks.clone()) {
             insertions.push((*at, writer.count(block, direct)));
         }
+        for access in accesses {
+            let sum = if direct {
+                format!("[%{}a+{}]", writer.prefix, (behind + access.counter) * 8)
+            } else {
+                format!("%{}x{}", writer.prefix, access.counter)
+            };
+            insertions.push((access.at, access.count(&writer.prefix, &sum, direct)));
+        }
         if !direct {
-            leave(&writer, places, &blocks, text, &mut insertions, &mut replaced);
+            leave(&writer, places, &own, text, &mut insertions, &mut replaced);
         }
     }
     insertions.push((tail, writer.dump()));
     let code = woven(text, insertions, replaced);
     let dump = Some(format!("{}dump", writer.prefix));
-    Ok(Counted { code: code.into_bytes(), program, shards, warps, dump })
+    let accesses = counters.accesses;
+    Ok(Counted { code: code.into_bytes(), program, shards, warps, accesses, dump })
+}
+
+/// What a function counts.
+struct Own<'c, 't> {
+    blocks: std::ops::Range<usize>,
+    accesses: &'c [Counting<'t>],
 }
 
 /// Adds the counters up wherever the function is left.
 fn leave(
     writer: &Writer,
     places: &Places<'_>,
-    blocks: &std::ops::Range<usize>,
+    own: &Own<'_, '_>,
     text: &str,
     insertions: &mut Vec<(usize, String)>,
     replaced: &mut Vec<(std::ops::Range<usize>, String)>,
 ) {
     for (n, (at, guard)) in places.exits.iter().enumerate() {
         match guard {
-            None => insertions.push((at.start, writer.ending(blocks))),
+            None => insertions.push((at.start, writer.ending(own))),
             Some(guard) => {
                 let statement = text.get(at.clone()).unwrap_or_default();
                 let stays = match guard.trim_start().strip_prefix('!') {
                     Some(predicate) => predicate.trim().to_owned(),
                     None => format!("!{guard}"),
                 };
-                let label = format!("${}stay_{}_{n}", writer.prefix, blocks.start);
+                let label = format!("${}stay_{}_{n}", writer.prefix, own.blocks.start);
                 replaced.push((
                     at.clone(),
-                    format!(
-                        "@{stays} bra {label};\n{}{statement}\n{label}:\n",
-                        writer.ending(blocks)
-                    ),
+                    format!("@{stays} bra {label};\n{}{statement}\n{label}:\n", writer.ending(own)),
                 ));
             }
         }
     }
     if let Some(end) = places.falls_out {
-        insertions.push((end, writer.ending(blocks)));
+        insertions.push((end, writer.ending(own)));
     }
 }
 
@@ -131,6 +152,8 @@ struct Writer {
     warps: bool,
     /// 64-bit words of one copy of the counters.
     words: usize,
+    /// Of them, those of blocks; those of accesses to memory follow.
+    behind: usize,
     /// Copies, a power of two.
     shards: usize,
 }
@@ -145,19 +168,25 @@ impl Writer {
         format!("\n.global .align 8 .u64 {}counts[{}];\n", self.prefix, self.words * self.shards)
     }
 
-    fn declarations(&self, blocks: &std::ops::Range<usize>, direct: bool) -> String {
+    fn declarations(&self, own: &Own<'_, '_>, direct: bool) -> String {
         let p = &self.prefix;
         let mut out = String::from("\n");
         if self.warps {
             put!(out, ".reg .b32 %{p}m, %{p}l;");
         }
         put!(out, ".reg .b32 %{p}s;\n.reg .b64 %{p}a, %{p}v, %{p}one;\n.reg .pred %{p}p;");
+        if !own.accesses.is_empty() {
+            put!(out, ".reg .b32 %{p}b, %{p}g, %{p}i, %{p}n;\n.reg .b64 %{p}k;");
+        }
         if !direct {
-            for block in blocks.clone() {
+            for block in own.blocks.clone() {
                 put!(out, ".reg .b32 %{p}t{block};");
                 if self.warps {
                     put!(out, ".reg .b32 %{p}w{block};");
                 }
+            }
+            for access in own.accesses {
+                put!(out, ".reg .b32 %{p}x{};", access.counter);
             }
         }
         out
@@ -177,7 +206,7 @@ impl Writer {
         put!(out, "add.s64 %{p}a, %{p}a, %{p}v;");
     }
 
-    fn beginning(&self, blocks: &std::ops::Range<usize>, direct: bool) -> String {
+    fn beginning(&self, own: &Own<'_, '_>, direct: bool) -> String {
         let p = &self.prefix;
         let mut out = String::from("\n");
         if self.warps {
@@ -188,11 +217,14 @@ impl Writer {
             put!(out, "mov.u64 %{p}one, 1;");
             return out;
         }
-        for block in blocks.clone() {
+        for block in own.blocks.clone() {
             put!(out, "mov.u32 %{p}t{block}, 0;");
             if self.warps {
                 put!(out, "mov.u32 %{p}w{block}, 0;");
             }
+        }
+        for access in own.accesses {
+            put!(out, "mov.u32 %{p}x{}, 0;", access.counter);
         }
         out
     }
@@ -223,17 +255,23 @@ impl Writer {
     }
 
     /// Adds the registers to the array. Most lanes lead no warp and have nothing to add there.
-    fn ending(&self, blocks: &std::ops::Range<usize>) -> String {
+    fn ending(&self, own: &Own<'_, '_>) -> String {
         let p = &self.prefix;
         let mut out = String::from("\n");
         self.address(&mut out);
-        for block in blocks.clone() {
+        let mut add = |register: &str, at: usize| {
+            put!(out, "setp.ne.u32 %{p}p, %{p}{register}, 0;");
+            put!(out, "cvt.u64.u32 %{p}v, %{p}{register};");
+            put!(out, "@%{p}p red.global.add.u64 [%{p}a+{}], %{p}v;", at * 8);
+        };
+        for block in own.blocks.clone() {
             let kinds = if self.warps { &["t", "w"][..] } else { &["t"] };
             for (kind, at) in kinds.iter().zip(block * kinds.len()..) {
-                put!(out, "setp.ne.u32 %{p}p, %{p}{kind}{block}, 0;");
-                put!(out, "cvt.u64.u32 %{p}v, %{p}{kind}{block};");
-                put!(out, "@%{p}p red.global.add.u64 [%{p}a+{}], %{p}v;", at * 8);
+                add(&format!("{kind}{block}"), at);
             }
+        }
+        for access in own.accesses {
+            add(&format!("x{}", access.counter), self.behind + access.counter);
         }
         out
     }

@@ -9,6 +9,7 @@
 mod classify;
 mod count;
 mod scan;
+mod transactions;
 
 pub use count::counted;
 
@@ -50,6 +51,8 @@ pub(crate) struct Layout<'t> {
     pub program: Program,
     pub version: (u32, u32),
     pub functions: Vec<Places<'t>>,
+    /// Of the device that the text is for: the 90 of `sm_90`; 0 where it is not known.
+    pub target: u32,
     /// Where declarations of the module may be inserted.
     pub head: usize,
     /// Where functions may be added: behind the last one.
@@ -71,6 +74,20 @@ pub(crate) struct Places<'t> {
     pub falls_out: Option<usize>,
     /// It ends work-items wherever it was called from.
     pub ends_threads: bool,
+    /// Instructions that access memory.
+    pub accesses: Vec<Place<'t>>,
+}
+
+/// Place of an instruction that accesses memory.
+pub(crate) struct Place<'t> {
+    pub at: usize,
+    pub guard: Option<&'t str>,
+    pub operands: &'t str,
+    /// Among those of the program.
+    pub block: usize,
+    pub class: Class,
+    /// Bytes of one work-item.
+    pub bytes: u32,
 }
 
 pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
@@ -96,6 +113,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
         program,
         version: module.version,
         functions,
+        target: module.target,
         head: module.head,
         tail: module.tail,
         address_size: module.address_size,
@@ -117,6 +135,7 @@ fn function<'t>(
         exits: Vec::new(),
         falls_out: None,
         ends_threads: false,
+        accesses: Vec::new(),
     };
     let mut registers = BTreeMap::new();
     // Blocks by the labels in front of them, where branches lead, and which blocks go on to the next.
@@ -150,6 +169,11 @@ fn function<'t>(
                     });
                 instruction.predicated =
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
+                if instruction.class.memory().is_some() {
+                    let (class, bytes) = (instruction.class, instruction.bytes);
+                    let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
+                    places.accesses.push(Place { at, guard, operands, block, class, bytes });
+                }
                 if let Some(block) = blocks.last_mut() {
                     block.instructions.push(instruction);
                 }

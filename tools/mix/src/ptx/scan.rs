@@ -12,6 +12,7 @@ pub(super) struct Scanner<'t> {
 /// A module: its head, and the bodies of its functions.
 pub(super) struct Module<'t> {
     pub version: (u32, u32),
+    pub target: u32,
     pub address_size: u32,
     /// Behind the directives that must come first.
     pub head: usize,
@@ -167,14 +168,25 @@ pub(super) fn module(text: &str) -> Result<Module<'_>, Error> {
     }
     s.skip_blank();
     let version = version(s.token()).ok_or_else(|| s.error("the version is no number"))?;
-    let mut out =
-        Module { version, address_size: 32, head: s.at, tail: text.len(), bodies: Vec::new() };
+    let mut out = Module {
+        version,
+        target: 0,
+        address_size: 32,
+        head: s.at,
+        tail: text.len(),
+        bodies: Vec::new(),
+    };
     loop {
         s.skip_blank();
         let Some(next) = s.peek() else { return Ok(out) };
         let begin = s.at;
         match s.token() {
             ".target" => {
+                s.skip_blank();
+                // With a letter behind it where it is for this device alone (sm_90a).
+                let digits = s.name().strip_prefix("sm_").unwrap_or_default();
+                let digits = digits.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+                out.target = digits.parse().unwrap_or(0);
                 s.skip_line();
                 out.head = s.at;
             }

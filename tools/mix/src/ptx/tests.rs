@@ -65,7 +65,7 @@ fn what_stands_behind_the_last_function_stays_there() {
 #[test]
 fn a_mix_is_what_the_blocks_hold() {
     let program = read(BLOCKS).unwrap();
-    let counts = Counts { threads: vec![500, 100, 60, 500, 60], warps: None };
+    let counts = Counts { threads: vec![500, 100, 60, 500, 60], ..Counts::default() };
     let mix: Mix = program.mix(&counts);
     assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1000, 60));
     assert_eq!(mix.bytes(Space::Global), 500 * 16 + 60 * 4);
@@ -139,8 +139,8 @@ fn a_program_that_counts_holds_the_program() {
         again.functions.iter().filter(|f| f.kernel).map(|f| f.name.as_str()).collect();
     assert_eq!(kernels, ["walk", "clscope_dump"]);
     assert_eq!(counted.dump.as_deref(), Some("clscope_dump"));
-    // Five blocks with two counters each.
-    assert_eq!((counted.words(), counted.shards, counted.warps), (640, 64, true));
+    // Five blocks with two counters each, and two accesses of other addresses than a symbol's.
+    assert_eq!((counted.words(), counted.shards, counted.warps), (768, 64, true));
     for (block, times) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)] {
         let add = format!("add.u32 %clscope_t{block}, %clscope_t{block}, 1;");
         assert_eq!(text.matches(&add).count(), times, "{text}");
@@ -223,4 +223,92 @@ proptest! {
         }
         let _ = is_ptx(&damaged);
     }
+}
+
+const ACCESSES: &str = include_str!("../../tests/data/accesses.ptx");
+
+#[test]
+fn accesses_count_their_transactions() {
+    use crate::{Access, Transactions as T};
+    let counted = counted(ACCESSES.as_bytes()).unwrap();
+    let found: Vec<_> = counted.accesses.iter().map(|a| (a.class, a.transactions)).collect();
+    // Of generic addresses, which may be of any memory, nothing is counted.
+    let want = [
+        (Class::LoadGlobal, T::Counter(0)),
+        (Class::LoadGlobal, T::Counter(1)),
+        (Class::LoadGlobal, T::OneAWarp),
+        (Class::StoreLocal, T::Counter(2)),
+        (Class::StoreLocal, T::Counter(3)),
+        (Class::StoreLocal, T::Counter(4)),
+        (Class::LoadLocal, T::OneAWarp),
+        (Class::LoadLocal, T::Counter(5)),
+        (Class::AtomicLocal, T::Counter(6)),
+        (Class::AtomicGlobal, T::Counter(7)),
+        (Class::StoreGlobal, T::Counter(8)),
+    ];
+    assert_eq!(found, want);
+    assert_eq!(counted.accesses[0], Access { block: 0, class: want[0].0, transactions: want[0].1 });
+    // One block with two counters, and nine more.
+    assert_eq!(counted.words(), counted.shards * 11);
+    let text = String::from_utf8(counted.code).unwrap();
+    for line in [
+        "add.s64 %clscope_k, %rd4, -4;",
+        // Lanes that a guard keeps from an access touch nothing.
+        "selp.b64 %clscope_k, %clscope_k, -1, %p1;",
+        "selp.b64 %clscope_k, -1, %clscope_k, %p1;",
+        "setp.eq.and.u32 %clscope_p, %clscope_m, 0, !%p1;",
+        // Addresses of 32 bits, and words of 8 and 16 bytes in two and four passes.
+        "cvt.u64.u32 %clscope_k, %r4;",
+        "and.b32 %clscope_b, %clscope_b, 15;",
+        "and.b32 %clscope_b, %clscope_b, 7;",
+        "@%clscope_p add.u32 %clscope_x4, %clscope_x4, %clscope_n;",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert_eq!(read(&text).unwrap().unknown.len(), 0, "what is added is known");
+}
+
+#[test]
+fn older_devices_and_versions_count_fewer_transactions() {
+    let of = |from: &str, to: &str| {
+        let counted = counted(ACCESSES.replace(from, to).as_bytes()).unwrap();
+        let mut classes: Vec<_> = counted.accesses.iter().map(|a| a.class).collect();
+        classes.dedup();
+        classes
+    };
+    let global = [Class::LoadGlobal, Class::AtomicGlobal, Class::StoreGlobal];
+    assert_eq!(of("sm_90", "sm_75"), global);
+    assert_eq!(of(".version 8.4", ".version 6.4"), global);
+    assert_eq!(of("sm_90", "sm_61"), []);
+    assert_eq!(of("sm_90", "unheard"), []);
+    assert_eq!(of(".version 8.4", ".version 6.1"), []);
+    assert!(of("sm_90", "sm_90a").contains(&Class::AtomicLocal));
+}
+
+#[test]
+fn registers_of_no_known_size_make_a_class_unknown() {
+    use crate::Transactions as T;
+    let text =
+        ACCESSES.replace(".reg .b64 	%rd<9>", ".reg .b64 	%rd1, %rd2, %rd3, %rd4, %rd5, %rd6");
+    assert_ne!(text, ACCESSES);
+    let counted = counted(text.as_bytes()).unwrap();
+    assert_eq!(counted.accesses[0].transactions, T::Unknown);
+}
+
+#[test]
+fn functions_with_many_accesses_add_at_once() {
+    let mut body = String::new();
+    for n in 0..80 {
+        body.push_str(&format!("@%p1 ld.global.u32 %r1, [%rd1+{}];\n", 4 * n));
+        body.push_str(&format!("st.shared.u32 [%rd1+{}], %r1;\n", 4 * n));
+    }
+    let text = format!(
+        ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n{body}ret;\n}}\n"
+    );
+    let counted = counted(text.as_bytes()).unwrap();
+    let text = String::from_utf8(counted.code).unwrap();
+    assert!(!text.contains("%clscope_x0"));
+    // Behind the block's two counters.
+    assert!(text.contains("@%clscope_p red.global.add.u64 [%clscope_a+16], %clscope_v;"), "{text}");
+    assert_eq!(text.matches("vote.sync.ballot.b32").count(), 80);
 }

@@ -45,7 +45,7 @@ fn functions_and_blocks_are_found() {
 #[test]
 fn a_mix_is_what_the_blocks_hold() {
     let program = read(LOOP).unwrap();
-    let mut counts = Counts { threads: vec![0; program.blocks.len()], warps: None };
+    let mut counts = Counts { threads: vec![0; program.blocks.len()], ..Counts::default() };
     for function in [kernel(&program, "axpy"), inner(&program, "axpy")] {
         counts.threads[function.blocks.start] = 1000;
     }

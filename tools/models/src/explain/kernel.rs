@@ -49,6 +49,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     }
     launch(of, device, &mut out);
     groups(of, device, model.as_ref(), &mut out);
+    accesses(of, &mut out);
     divergence(of, device, &mut out);
     energy(of, device, &mut out);
     if let Some(model) = model {
@@ -403,6 +404,55 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
             saves_joules: None,
             evidence: Evidence::Modelled,
         });
+    }
+}
+
+/// Transactions above the least from which on it is worth a word, as a factor.
+const SCATTERED: f64 = 1.25;
+
+/// How warps' accesses lie in memory, and what moving them together would save.
+fn accesses(of: &Kernel, out: &mut Explanatory) {
+    let Some(mix) = &of.mix else { return };
+    let total = of.time_ns.map(|t| t.value * of.launches as f64);
+    let memories = [
+        (mix.sectors(), "global memory", "pieces of 32 bytes"),
+        (mix.passes(), "local memory", "passes through its banks"),
+    ];
+    for (accesses, memory, what) in memories {
+        let Some(a) = accesses.filter(|a| a.least > 0.0) else { continue };
+        let least = a.least / a.warps.max(1) as f64;
+        let more = a.transactions as f64 / a.least;
+        let mut text = format!("a warp's access to {memory} takes {:.1} {what}", a.a_warp());
+        if more >= SCATTERED {
+            text += &format!("; items that access words side by side would take {least:.1}");
+        }
+        out.statements.push(Statement::new("accesses", Evidence::Counted, text));
+        let (limits, change): (&[Resource], _) = if memory == "local memory" {
+            (
+                &[Resource::LocalMemory],
+                "rows of local memory that are padded by one word, or another order of items, would share the banks",
+            )
+        } else {
+            (
+                &[
+                    Resource::Cache,
+                    Resource::LastCache,
+                    Resource::Memory,
+                    Resource::MemoryIfMissed,
+                    Resource::Latency,
+                ],
+                "neighbouring items that access neighbouring words would move fewer bytes",
+            )
+        };
+        if more >= SCATTERED && out.limit.is_none_or(|limit| limits.contains(&limit)) {
+            let most = 1.0 - 1.0 / more;
+            out.levers.push(Lever {
+                text: format!("{change}: {} of them less", percent(most)),
+                saves_ns: total.map(|t| Figure::new(t * most, 0.0, t * most, Evidence::Modelled)),
+                saves_joules: None,
+                evidence: Evidence::Counted,
+            });
+        }
     }
 }
 

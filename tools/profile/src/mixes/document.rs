@@ -110,6 +110,9 @@ pub struct OfClass {
     pub bytes: u64,
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
+    /// Of global memory the pieces of 32 bytes that warps touched, of local memory the passes through its
+    /// banks; null where they were not counted, and for classes that access neither.
+    pub transactions: Option<u64>,
 }
 
 /// Floating-point operations; a fused multiply-add counts two, a division or special function one.
@@ -195,6 +198,7 @@ impl Executed {
             flop: tally.flop,
             bytes: tally.bytes,
             predicated: tally.predicated,
+            transactions: tally.transactions,
         });
         let blocks = from.blocks.iter().map(|(block, (threads, warps))| OfBlock {
             block: *block,

@@ -41,6 +41,14 @@ parts! {
         /// Of the instructions of work-items, those under a predicate.
         predicated: u64,
     }
+    /// Transactions of memory of a class of instruction.
+    ClassTransactions {
+        /// Name of the class, as `clscope-mix` gives it.
+        class: String,
+        /// Pieces of 32 bytes of global memory that warps touched, or passes through the banks of local
+        /// memory.
+        transactions: u64,
+    }
     /// How often a block was entered.
     BlockCount {
         /// Index of the block in the code.

@@ -300,6 +300,7 @@ fn definitions_of_programs() {
             counted_ns: Some(19),
             saved: 20,
             loops: vec![21],
+            transactions: vec![ClassTransactions { class: t("y"), transactions: 22 }],
         },
         25,
         p().n(4, 1)
@@ -341,7 +342,10 @@ fn definitions_of_programs() {
             .n(8, 19)
             .n(8, 20)
             .n(4, 1)
-            .n(4, 21),
+            .n(4, 21)
+            .n(4, 1)
+            .s("y")
+            .n(8, 22),
     );
 }
 

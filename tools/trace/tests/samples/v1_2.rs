@@ -85,6 +85,7 @@ pub fn definitions() -> Vec<Def> {
             counted_ns: Some(7000),
             saved: 1 << 20,
             loops: vec![3, 5],
+            transactions: vec![],
         }
         .into(),
     );

@@ -1,0 +1,217 @@
+//! Transactions of memory, counted beside blocks: how many pieces of global memory a warp's access
+//! touches, and how often it passes through the banks of local memory. Lanes of a warp compare their
+//! addresses where the access stands (`match`), so that any address is counted, computed or loaded.
+//!
+//! * **Global memory**: caches move pieces of 32 bytes. Of the lanes that touch one, the lowest counts it.
+//! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. A pass takes as many lanes as
+//!   ask for 128 bytes. Of lanes that read one word, the lowest stands for all; the bank of which most
+//!   words are wanted says how many passes there are. Atomics pass once for each lane.
+//!
+//! Source: NVIDIA, *CUDA C++ Programming Guide*, compute capability 5.x to 9.0, global and shared memory;
+//! Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
+
+use super::Place;
+use crate::class::{Class, Space};
+use crate::program::{Access, PASS, SECTOR, Transactions};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// The counters of a program, given out function by function.
+pub(super) struct Counters<'t> {
+    pub accesses: Vec<Access>,
+    text: &'t str,
+    /// Whether registers have 64 bits, by what their names begin with; `None` for those that hold no
+    /// address.
+    registers: HashMap<&'t str, Option<bool>>,
+    count: usize,
+    sectors: bool,
+    banks: bool,
+}
+
+/// An access with a counter.
+pub(super) struct Counting<'t> {
+    pub at: usize,
+    pub counter: usize,
+    guard: Option<&'t str>,
+    class: Class,
+    bytes: u32,
+    address: Address<'t>,
+}
+
+/// An address that differs between lanes.
+struct Address<'t> {
+    register: &'t str,
+    /// Of 64 bits; else of 32.
+    wide: bool,
+    offset: i64,
+}
+
+impl<'t> Counters<'t> {
+    pub fn new(text: &'t str, version: (u32, u32), target: u32) -> Self {
+        let sectors = version >= (6, 2) && target >= 70;
+        let banks = version >= (7, 0) && target >= 80;
+        let (accesses, registers) = (Vec::new(), HashMap::new());
+        Self { accesses, text, registers, count: 0, sectors, banks }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Gives the accesses of a function their counters.
+    pub fn of(&mut self, places: &[Place<'t>]) -> Vec<Counting<'t>> {
+        let mut out = Vec::new();
+        for place in places {
+            let possible = match (place.class, place.class.memory()) {
+                (_, Some(Space::Global)) => self.sectors,
+                (_, Some(Space::Local)) => self.banks,
+                _ => continue,
+            };
+            if !possible {
+                continue;
+            }
+            let transactions = match self.address(place.operands) {
+                Some(None) if place.class != Class::AtomicLocal => Transactions::OneAWarp,
+                Some(Some(address)) if place.bytes > 0 => {
+                    let (at, guard) = (place.at, place.guard);
+                    let (class, bytes, counter) = (place.class, place.bytes, self.count);
+                    out.push(Counting { at, counter, guard, class, bytes, address });
+                    self.count += 1;
+                    Transactions::Counter(counter)
+                }
+                _ => Transactions::Unknown,
+            };
+            let (block, class) = (place.block, place.class);
+            self.accesses.push(Access { block, class, transactions });
+        }
+        out
+    }
+
+    /// The address in brackets: `Some(None)` for a symbol's, which all lanes share; `None` for what is
+    /// not understood.
+    fn address(&mut self, operands: &'t str) -> Option<Option<Address<'t>>> {
+        let (_, rest) = operands.split_once('[')?;
+        let (inside, _) = rest.split_once(']')?;
+        let (base, offset) = inside.split_once('+').unwrap_or((inside, "0"));
+        let (register, offset) = (base.trim(), offset.trim().parse().ok()?);
+        if !register.starts_with('%') {
+            return Some(None);
+        }
+        let family = register.trim_end_matches(|c: char| c.is_ascii_digit());
+        let text = self.text;
+        let wide = (*self.registers.entry(family).or_insert_with(|| is_wide(text, family)))?;
+        Some(Some(Address { register, wide, offset }))
+    }
+}
+
+/// Whether registers of a name have 64 bits, as declared: `.reg .b64 %rd<7>;`.
+fn is_wide(text: &str, family: &str) -> Option<bool> {
+    let (before, _) = text.split_once(&format!("{family}<"))?;
+    match before.split_whitespace().next_back()? {
+        ".b64" | ".u64" | ".s64" => Some(true),
+        ".b32" | ".u32" | ".s32" => Some(false),
+        _ => None,
+    }
+}
+
+/// Writing to a string cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
+impl Counting<'_> {
+    /// The statements in front of the access. `sum` is the register that adds up, or the address in
+    /// brackets where counters are not kept in registers. Names begin with `p`.
+    pub fn count(&self, p: &str, sum: &str, direct: bool) -> String {
+        let mut out = String::from("\n");
+        let Address { register, wide, offset } = self.address;
+        if wide {
+            put!(out, "add.s64 %{p}k, {register}, {offset};");
+        } else {
+            put!(out, "cvt.u64.u32 %{p}k, {register};\nadd.s64 %{p}k, %{p}k, {offset};");
+        }
+        put!(out, "activemask.b32 %{p}g;");
+        if self.class.memory() == Some(Space::Local) {
+            self.passes(&mut out, p);
+        } else {
+            self.sectors(&mut out, p, direct);
+        }
+        let global = self.class.memory() != Some(Space::Local);
+        match (global, direct) {
+            // Each lane that stands for a sector adds it.
+            (true, false) => put!(out, "@%{p}p add.u32 {sum}, {sum}, 1;"),
+            (false, false) => put!(out, "@%{p}p add.u32 {sum}, {sum}, %{p}n;"),
+            (_, true) => {
+                put!(out, "cvt.u64.u32 %{p}v, %{p}n;");
+                put!(out, "@%{p}p red.global.add.u64 {sum}, %{p}v;");
+            }
+        }
+        out
+    }
+
+    /// Leaves in `p` whether the lane stands for a piece of memory; for all at once, how many there are
+    /// in `n`, and whether the lane is the warp's lowest.
+    fn sectors(&self, out: &mut String, p: &str, at_once: bool) {
+        put!(out, "shr.u64 %{p}k, %{p}k, {};", SECTOR.ilog2());
+        self.lowest_of_equals(out, p);
+        if at_once {
+            put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");
+            put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+        }
+    }
+
+    /// Leaves in `p` whether the lane is the lowest that has its `k`, and accesses memory at all.
+    fn lowest_of_equals(&self, out: &mut String, p: &str) {
+        self.without_the_others(out, p, "b64", "k", "-1");
+        put!(out, "match.any.sync.b64 %{p}m, %{p}k, %{p}g;\nand.b32 %{p}m, %{p}m, %{p}l;");
+        match self.guard {
+            Some(guard) => put!(out, "setp.eq.and.u32 %{p}p, %{p}m, 0, {guard};"),
+            None => put!(out, "setp.eq.u32 %{p}p, %{p}m, 0;"),
+        }
+    }
+
+    /// Gives lanes that the guard keeps from the access another value.
+    fn without_the_others(&self, out: &mut String, p: &str, kind: &str, of: &str, value: &str) {
+        let Some(guard) = self.guard else { return };
+        match guard.trim_start().strip_prefix('!') {
+            Some(not) => put!(out, "selp.{kind} %{p}{of}, {value}, %{p}{of}, {};", not.trim()),
+            None => put!(out, "selp.{kind} %{p}{of}, %{p}{of}, {value}, {guard};"),
+        }
+    }
+
+    /// Leaves in `n` the passes of the lanes that go together, and in `p` whether the lane is their lowest.
+    fn passes(&self, out: &mut String, p: &str) {
+        let word = self.bytes.next_power_of_two().clamp(4, 16);
+        // As many words as lanes in one pass.
+        let words = PASS as u32 / word;
+        put!(out, "mov.u32 %{p}i, %laneid;\nshr.u64 %{p}k, %{p}k, {};", word.ilog2());
+        put!(out, "cvt.u32.u64 %{p}b, %{p}k;\nand.b32 %{p}b, %{p}b, {};", words - 1);
+        let several = words < 32;
+        if several {
+            // Lanes of different passes have nothing in common.
+            put!(out, "shr.u32 %{p}n, %{p}i, {};", words.ilog2());
+            put!(out, "cvt.u64.u32 %{p}v, %{p}n;\nshl.b64 %{p}v, %{p}v, 48;");
+            put!(out, "or.b64 %{p}k, %{p}k, %{p}v;");
+            put!(out, "shl.b32 %{p}n, %{p}n, 5;\nor.b32 %{p}b, %{p}b, %{p}n;");
+        }
+        if self.class == Class::AtomicLocal {
+            match self.guard {
+                Some(guard) => put!(out, "setp.eq.and.u32 %{p}p, %{p}i, %{p}i, {guard};"),
+                None => put!(out, "setp.eq.u32 %{p}p, %{p}i, %{p}i;"),
+            }
+        } else {
+            self.lowest_of_equals(out, p);
+        }
+        // Who stands for no word is in a bank of its own.
+        put!(out, "add.u32 %{p}n, %{p}i, 256;\nselp.b32 %{p}b, %{p}b, %{p}n, %{p}p;");
+        put!(out, "match.any.sync.b32 %{p}m, %{p}b, %{p}g;\npopc.b32 %{p}n, %{p}m;");
+        put!(out, "selp.b32 %{p}n, %{p}n, 0, %{p}p;");
+        if several {
+            put!(out, "and.b32 %{p}i, %{p}i, {};", 32 - words);
+            put!(out, "mov.u32 %{p}m, {};\nshl.b32 %{p}m, %{p}m, %{p}i;", (1u32 << words) - 1);
+            put!(out, "and.b32 %{p}g, %{p}g, %{p}m;");
+        }
+        put!(out, "redux.sync.max.u32 %{p}n, %{p}n, %{p}g;");
+        put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+    }
+}
