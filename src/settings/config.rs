@@ -48,6 +48,8 @@ pub struct Config {
     pub programs: bool,
     /// Launches whose instructions are counted.
     pub mix: Option<Mix>,
+    /// Of them, how the accesses of warps to memory lie.
+    pub mix_accesses: bool,
     /// Launches that are kept whole.
     pub captures: Vec<Capture>,
     /// Most bytes that they take.
@@ -144,6 +146,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let arguments = flag(s::ARGUMENTS, true);
     let collapse = flag(s::COLLAPSE, true);
     let programs = flag(s::PROGRAMS, true);
+    let mix_accesses = flag(s::MIX_ACCESSES, false);
     let mut understood = Understood { complaints, text: &text };
     let device_timing =
         understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
@@ -177,6 +180,13 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         }
         mix => mix,
     };
+    if mix_accesses && mix.is_none() {
+        understood.complaints.push(format!(
+            "{} needs {}: nothing is counted",
+            s::MIX_ACCESSES,
+            s::MIX
+        ));
+    }
     let captures = match captures {
         captures if captures.is_empty() || (replace.is_empty() && local.is_none()) => captures,
         _ => {
@@ -243,6 +253,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         collapse,
         programs,
         mix,
+        mix_accesses,
         tells_ids: snapshot || !captures.is_empty(),
         captures,
         capture_limit,
@@ -333,11 +344,13 @@ mod tests {
             (s::COUNTERS, "perf,intel-queue:2"),
             (s::PROGRAMS, "0"),
             (s::MIX, "every:9"),
+            (s::MIX_ACCESSES, "1"),
             (s::CAPTURE, "gemm:2,b*"),
             (s::CAPTURE_LIMIT, "5M"),
         ]);
         assert_eq!((config.captures.len(), config.capture_limit), (2, 5 << 20));
         assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
+        assert!(config.mix_accesses);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
         assert!(config.replace.is_empty() && config.local.is_empty());
         assert_eq!(config.append_options, None);
@@ -384,6 +397,14 @@ mod tests {
         // One waits for snapshots, one is nothing at all.
         let told = config.complaints.iter().filter(|c| c.starts_with(s::COUNTERS));
         assert_eq!(told.count(), 2, "{:?}", config.complaints);
+    }
+
+    #[test]
+    fn accesses_are_counted_beside_instructions_only() {
+        let config = with(&[(s::MIX_ACCESSES, "1")]);
+        assert!(config.complaints.iter().any(|c| c.starts_with(s::MIX_ACCESSES)));
+        let config = with(&[(s::MIX_ACCESSES, "1"), (s::MIX, "first")]);
+        assert!(config.mix_accesses && config.complaints.is_empty());
     }
 
     #[test]

@@ -13,8 +13,9 @@ use crate::facts::arguments::{Shared, ask};
 use crate::facts::programs::{binary, build_text};
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
-use crate::recording::{self, programs};
+use crate::recording::{self, diag, programs};
 use crate::runtime::functions as api;
+use crate::settings::config;
 use clscope_mix::{Counted, ptx, spirv};
 use clscope_trace::defs;
 use std::collections::{HashMap, HashSet};
@@ -157,8 +158,16 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
 
 fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, String> {
     let Text { language, bytes, options, translated } = text(slot, original, aside.device)?;
+    let accesses = config::get().mix_accesses;
+    if accesses && language != "ptx" {
+        diag::warn(
+            "no-accesses",
+            "CLSCOPE_MIX_ACCESSES counts how warps' accesses lie in PTX alone: of this runtime's programs \
+             instructions are counted without",
+        );
+    }
     let counted = match language {
-        "ptx" => ptx::counted(&bytes),
+        "ptx" => ptx::counted(&bytes, accesses),
         _ => spirv::counted(&bytes),
     };
     let counted = counted.map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges what the models of time, energy and transfers predict, against what was measured, from traces recorded on a GPU.
 
-    models.py CLSCOPE DEVICE [--kernels TRACE...] [--groups TRACE=ITEMS...] [--transfers TRACE...] [--moved TRACE LOG]
+    models.py CLSCOPE DEVICE [--kernels TRACE...] [--groups TRACE=ITEMS...] [--transfers TRACE...] [--moved TRACE LOG] [--accesses TRACE LOG]
 
 CLSCOPE is the command, DEVICE the file that `clscope bench model --export` wrote on the same device.
 
@@ -11,6 +11,7 @@ CLSCOPE is the command, DEVICE the file that `clscope bench model --export` wrot
 --groups     the same program in groups of ITEMS, a trace for each size (kernels.c takes the size): `what-if --local` from each to each
 --transfers  of transfers.c: the host's time of each size against the links of DEVICE
 --moved      of moved.c with `--counters gpm`, and its output: bytes that memory moved against closed forms
+--accesses   of accesses.c with `--mix --mix-accesses`, and its output: transactions of memory, exactly
 
 None of these programs is in the fit of DEVICE. Errors are predicted over measured, less one. A figure that is missing is
 left out and counted.
@@ -29,6 +30,7 @@ parser.add_argument("--kernels", nargs="*", default=[])
 parser.add_argument("--groups", nargs="*", default=[])
 parser.add_argument("--transfers", nargs="*", default=[])
 parser.add_argument("--moved", nargs=2)
+parser.add_argument("--accesses", nargs=2)
 parser.add_argument("--all", action="store_true", help="print every kernel, too")
 arguments = parser.parse_args()
 # Of which of GPM's figures a verdict must hold, from this share on.
@@ -187,6 +189,21 @@ def transfers():
             table("Each", rows)
 
 
+def accesses():
+    trace, log = arguments.accesses
+    found = {}
+    for k in document("mix", trace)["kernels"]:
+        for c in (k["executed"] or {"classes": []})["classes"]:
+            found[k["kernel"], c["class"]] = c["transactions"]
+    rows, same = [], 0
+    lines = [line.split() for line in open(log) if line.startswith(("truth", "either"))]
+    for _, kernel, of, *expected in lines:
+        counted = found.get((kernel, of))
+        same += str(counted) in expected
+        rows.append([kernel, of, "-" if counted is None else counted, " or ".join(expected)])
+    table(f"Transactions of warps' accesses: {same} of {len(lines)} as counted on the host", rows)
+
+
 def moved():
     trace, log = arguments.moved
     closed = dict(re.findall(r"^moves (\w+) (\d+)", open(log).read(), re.MULTILINE))
@@ -209,3 +226,5 @@ if arguments.transfers:
     transfers()
 if arguments.moved:
     moved()
+if arguments.accesses:
+    accesses()

@@ -64,7 +64,9 @@ fn copy(stage: &Stage<'_>, built: &Built) -> Result<(&'static str, Counted), Str
         return Ok(("spv", spirv::counted(&module).map_err(said)?));
     }
     match built.program().binary() {
-        Some(binary) if ptx::is_ptx(&binary) => Ok(("ptx", ptx::counted(&binary).map_err(said)?)),
+        Some(binary) if ptx::is_ptx(&binary) => {
+            Ok(("ptx", ptx::counted(&binary, false).map_err(said)?))
+        }
         _ => Err("the runtime hands out no PTX, and the program was not built from SPIR-V; \
                   `clscope record --mix` counts it in the application"
             .to_owned()),

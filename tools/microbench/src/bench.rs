@@ -361,7 +361,7 @@ impl<'a> Bench<'a> {
         if !ptx::is_ptx(&binary) {
             return None;
         }
-        let counted = ptx::counted(&binary).ok()?;
+        let counted = ptx::counted(&binary, false).ok()?;
         let program = self.session.load("a program that counts", &counted.code, "").ok()?;
         self.fill(&job.fills, buffers).ok()?;
         let kernel = self.session.kernel(&program, job.entry).ok()?;

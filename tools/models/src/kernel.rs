@@ -198,8 +198,15 @@ impl Kernel {
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);
-        // What streams passes the nearest cache in pieces: those that a warp touches.
-        let moved = (requested + self.beyond().unwrap_or(0.0)).max(0.0);
+        // What streams passes the nearest cache in pieces: those that a warp touches, where an item is
+        // soon done. One with many accesses finds the rest of a piece again in its next ones.
+        let global = |c: &Class| c.memory() == Some(Space::Global);
+        let accesses: u64 = self.mix.as_ref().map_or(0, |mix| {
+            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum()
+        });
+        let few = self.items.is_some_and(|n| accesses <= FEW.saturating_mul(n));
+        let beyond = self.beyond().filter(|b| few || *b < 0.0).unwrap_or(0.0);
+        let moved = (requested + beyond).max(0.0);
         let last = if streams { moved } else { touched };
         Some(Traffic { last: last.max(memory.min(requested)), memory })
     }
@@ -254,6 +261,9 @@ impl Kernel {
 
 /// Bytes that an item asks for, up to which it is taken to read each once.
 pub const STREAMED: f64 = 256.0;
+
+/// Accesses of an item to global memory up to which it is taken to find nothing of a piece again.
+const FEW: u64 = 4;
 
 /// Share of the last cache that surely holds what launches before left.
 const KEPT: f64 = 0.5;
@@ -344,6 +354,20 @@ pub(crate) mod tests {
         let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
         assert_eq!(traffic(&product), (1.2e7, 1.2e7));
         assert_eq!(traffic(&Kernel { footprint: None, ..product.clone() }), (1.2e7, 1.2e7));
+        // A scattered access moves whole pieces, unless the next ones of its item find the rest of them.
+        let mut few = of(1_000_000, 4_000_000, Some(8e6));
+        let tell = |k: &mut Kernel, class, pieces: u64| {
+            k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap().transactions = Some(pieces);
+        };
+        tell(&mut few, Class::LoadGlobal, 1_000_000);
+        assert_eq!(few.cached().unwrap().value, 8e6, "of stores they are not known");
+        tell(&mut few, Class::StoreGlobal, 125_000);
+        assert_eq!(few.cached().unwrap().value, 36e6);
+        assert_eq!(traffic(&few), (36e6, 8e6));
+        let mut many = of(1_000_000, 40_000_000, Some(44e6));
+        tell(&mut many, Class::LoadGlobal, 10_000_000);
+        tell(&mut many, Class::StoreGlobal, 125_000);
+        assert_eq!((many.cached().unwrap().value, traffic(&many)), (324e6, (44e6, 44e6)));
         // Counters know better.
         let counted = Figure::exact(3e7, Evidence::Measured);
         assert_eq!(traffic(&Kernel { dram_bytes: Some(counted), ..product }), (3e7, 3e7));

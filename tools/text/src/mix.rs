@@ -216,5 +216,16 @@ mod tests {
         let shown = text(&[&row]);
         assert!(shown.contains("64 instructions (SPIR-V), 1.0 a work-item"), "{shown}");
         assert!(shown.contains("100.0 % of lanes busy") && shown.contains("128 fp32"), "{shown}");
+        assert!(!shown.contains("accesses") && !shown.contains("banks"), "not counted: {shown}");
+        let mut load = Tally { threads: 128, warps: Some(4), bytes: 512, ..Tally::default() };
+        load.transactions = Some(64);
+        row.mix.classes.insert(Class::LoadGlobal, load);
+        row.mix.classes.insert(Class::StoreLocal, Tally { transactions: Some(6), ..load });
+        let shown = text(&[&row]);
+        let lines = [
+            "  accesses     32 pieces of 32 bytes, 16.00 for each of a warp; side by side 4.00",
+            "  banks        3 passes, 1.50 for each of a warp; side by side 1.00",
+        ];
+        assert!(lines.iter().all(|line| shown.contains(line)), "{shown}");
     }
 }

@@ -54,6 +54,8 @@ pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
 pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
 /// Launches whose instructions are counted.
 pub const MIX: &str = "CLSCOPE_MIX";
+/// Whether accesses of warps to memory are counted, too.
+pub const MIX_ACCESSES: &str = "CLSCOPE_MIX_ACCESSES";
 /// Launches whose program, arguments and memory are kept.
 pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
 /// Bytes that captured launches may take.
@@ -217,6 +219,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "first | every:N",
         default: "nothing is counted",
         help: "Counts the instructions of the first launch of each kernel, geometry and local sizes, or of every Nth: a copy of the program that counts its basic blocks runs beside the application's launch, buffers saved and restored",
+    },
+    Setting {
+        name: MIX_ACCESSES,
+        values: "1 | 0",
+        default: "0",
+        help: "1 counts with CLSCOPE_MIX also how accesses of warps lie in memory (PTX on NVIDIA's devices from sm_70 on, local memory from sm_80 on): pieces of 32 bytes of global memory, passes through the banks of local memory. The copy that counts takes 1 to 90 times as long as the kernel",
     },
     Setting {
         name: CAPTURE,

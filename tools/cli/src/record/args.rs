@@ -128,6 +128,11 @@ pub struct Args {
     /// beside APP's launch, buffers restored; what APP launches stays as it is
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
     mix: Option<String>,
+    /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory that
+    /// each touches, passes through the banks of local memory. NVIDIA's devices only; the copy that
+    /// counts takes 1 to 90 times as long as the kernel
+    #[arg(long, requires = "mix")]
+    mix_accesses: bool,
     /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in the
     /// trace's folder captures: program, arguments, and what its buffers and images hold before and
     /// after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and is
@@ -332,6 +337,9 @@ impl Args {
             set.insert(settings::PROGRAMS, "0".into());
         }
         set.extend(self.mix.iter().map(|which| (settings::MIX, which.into())));
+        if self.mix_accesses {
+            set.insert(settings::MIX_ACCESSES, "1".into());
+        }
         self.change.settings(&mut set);
         if self.every_call {
             set.insert(settings::COLLAPSE, "0".into());

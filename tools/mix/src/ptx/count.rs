@@ -22,11 +22,12 @@ const SHARDS: usize = 64;
 /// Bytes of all copies that are tried for.
 const ARRAY: usize = 4 << 20;
 
-/// Writes the program with counters.
+/// Writes the program with counters. With `accesses` also those of transactions of memory, which take
+/// much more time: lanes compare their addresses at every access.
 ///
 /// # Errors
 /// If the text cannot be read, addresses have 32 bits, or there are too many blocks.
-pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
+pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
     let text = super::text(binary).ok_or(Error::Language { what: "binary" })?;
     let layout = layout(text)?;
     if layout.address_size != 64 {
@@ -42,7 +43,7 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
     let warps = version >= (6, 2);
     let each = if warps { 2 } else { 1 };
     let behind = program.blocks.len() * each;
-    let mut counters = Counters::new(text, version, target);
+    let mut counters = Counters::new(text, version, if accesses { target } else { 0 });
     let of_functions: Vec<_> =
         functions.iter().map(|places| counters.of(&places.accesses)).collect();
     let words = behind + counters.count();

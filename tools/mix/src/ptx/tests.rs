@@ -55,7 +55,7 @@ fn what_stands_behind_the_last_function_stays_there() {
     assert_eq!(read(&format!("{BLOCKS}\n{metadata}")).unwrap().functions.len(), 2);
     let text = format!("{BLOCKS}\n.frobnicate 1, 2\n");
     assert_eq!(read(&text).unwrap().functions.len(), 2);
-    let counted = counted(text.as_bytes()).unwrap();
+    let counted = counted(text.as_bytes(), false).unwrap();
     let written = String::from_utf8(counted.code).unwrap();
     let (dump, tail) = (written.find(".entry clscope_dump"), written.find(".frobnicate"));
     assert!(dump.is_some() && dump < tail);
@@ -124,7 +124,7 @@ fn lines(text: &str) -> Vec<String> {
 
 #[test]
 fn a_program_that_counts_holds_the_program() {
-    let counted = counted(BLOCKS.as_bytes()).unwrap();
+    let counted = counted(BLOCKS.as_bytes(), false).unwrap();
     let text = String::from_utf8(counted.code.clone()).unwrap();
     // Every statement of the program is there, in its order.
     let new = lines(&text);
@@ -139,8 +139,8 @@ fn a_program_that_counts_holds_the_program() {
         again.functions.iter().filter(|f| f.kernel).map(|f| f.name.as_str()).collect();
     assert_eq!(kernels, ["walk", "clscope_dump"]);
     assert_eq!(counted.dump.as_deref(), Some("clscope_dump"));
-    // Five blocks with two counters each, and two accesses of other addresses than a symbol's.
-    assert_eq!((counted.words(), counted.shards, counted.warps), (768, 64, true));
+    // Five blocks with two counters each.
+    assert_eq!((counted.words(), counted.shards, counted.warps), (640, 64, true));
     for (block, times) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)] {
         let add = format!("add.u32 %clscope_t{block}, %clscope_t{block}, 1;");
         assert_eq!(text.matches(&add).count(), times, "{text}");
@@ -153,7 +153,7 @@ fn a_program_that_counts_holds_the_program() {
 #[test]
 fn names_that_a_program_uses_are_left_to_it() {
     let mine = BLOCKS.replace("walk", "clscope_walk");
-    let counted = counted(mine.as_bytes()).unwrap();
+    let counted = counted(mine.as_bytes(), false).unwrap();
     assert_eq!(counted.dump.as_deref(), Some("clscope1_dump"));
 }
 
@@ -166,7 +166,7 @@ fn functions_with_many_blocks_add_at_once() {
     let text = format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n{body}ret;\n}}\n"
     );
-    let counted = counted(text.as_bytes()).unwrap();
+    let counted = counted(text.as_bytes(), false).unwrap();
     let text = String::from_utf8(counted.code).unwrap();
     assert_eq!(text.matches("popc.b32 %clscope_s, %clscope_m;").count(), 81);
     assert!(!text.contains("%clscope_t0"));
@@ -176,13 +176,14 @@ fn functions_with_many_blocks_add_at_once() {
 fn a_function_that_ends_threads_makes_all_add_at_once() {
     let text = BLOCKS.replace("st.param.b32 	[func_retval0+0], %r2;\n	ret;", "exit;");
     assert_ne!(text, BLOCKS);
-    let counted = counted(text.as_bytes()).unwrap();
+    let counted = counted(text.as_bytes(), false).unwrap();
     assert!(!String::from_utf8(counted.code).unwrap().contains("%clscope_t1"));
 }
 
 #[test]
 fn old_versions_count_threads_alone_and_new_ones_are_told() {
-    let counted = counted(BLOCKS.replace(".version 8.4", ".version 6.0").as_bytes()).unwrap();
+    let counted =
+        counted(BLOCKS.replace(".version 8.4", ".version 6.0").as_bytes(), false).unwrap();
     assert!(!counted.warps && !String::from_utf8(counted.code).unwrap().contains("activemask"));
     assert!(read(&BLOCKS.replace(".version 8.4", ".version 12.1")).unwrap().newer);
 }
@@ -201,14 +202,14 @@ fn what_is_not_ptx_is_refused() {
         assert!(error.contains(words), "{text:?}: {error}");
     }
     let narrow = BLOCKS.replace(".address_size 64", ".address_size 32");
-    assert!(matches!(counted(narrow.as_bytes()), Err(Error::Unsupported { .. })));
+    assert!(matches!(counted(narrow.as_bytes(), false), Err(Error::Unsupported { .. })));
 }
 
 proptest! {
     #[test]
     fn no_text_panics(text in "(?s).{0,400}") {
         let _ = read(&text);
-        let _ = counted(text.as_bytes());
+        let _ = counted(text.as_bytes(), false);
     }
 
     #[test]
@@ -216,7 +217,7 @@ proptest! {
         let mut damaged = BLOCKS.as_bytes().to_vec();
         let end = (at + cut).min(damaged.len());
         damaged.splice(at..end, bytes);
-        if let Ok(counted) = counted(&damaged) {
+        if let Ok(counted) = counted(&damaged, at % 2 == 0) {
             prop_assert!(counted.words() >= counted.program.blocks.len());
             // What could be read once can be read again.
             prop_assert!(super::text(&counted.code).is_some());
@@ -230,7 +231,7 @@ const ACCESSES: &str = include_str!("../../tests/data/accesses.ptx");
 #[test]
 fn accesses_count_their_transactions() {
     use crate::{Access, Transactions as T};
-    let counted = counted(ACCESSES.as_bytes()).unwrap();
+    let counted = counted(ACCESSES.as_bytes(), true).unwrap();
     let found: Vec<_> = counted.accesses.iter().map(|a| (a.class, a.transactions)).collect();
     // Of generic addresses, which may be of any memory, nothing is counted.
     let want = [
@@ -266,12 +267,14 @@ fn accesses_count_their_transactions() {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert_eq!(read(&text).unwrap().unknown.len(), 0, "what is added is known");
+    let plain = super::counted(ACCESSES.as_bytes(), false).unwrap();
+    assert!(plain.accesses.is_empty() && plain.words() == plain.shards * 2);
 }
 
 #[test]
 fn older_devices_and_versions_count_fewer_transactions() {
     let of = |from: &str, to: &str| {
-        let counted = counted(ACCESSES.replace(from, to).as_bytes()).unwrap();
+        let counted = counted(ACCESSES.replace(from, to).as_bytes(), true).unwrap();
         let mut classes: Vec<_> = counted.accesses.iter().map(|a| a.class).collect();
         classes.dedup();
         classes
@@ -291,7 +294,7 @@ fn registers_of_no_known_size_make_a_class_unknown() {
     let text =
         ACCESSES.replace(".reg .b64 	%rd<9>", ".reg .b64 	%rd1, %rd2, %rd3, %rd4, %rd5, %rd6");
     assert_ne!(text, ACCESSES);
-    let counted = counted(text.as_bytes()).unwrap();
+    let counted = counted(text.as_bytes(), true).unwrap();
     assert_eq!(counted.accesses[0].transactions, T::Unknown);
 }
 
@@ -305,7 +308,7 @@ fn functions_with_many_accesses_add_at_once() {
     let text = format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n{body}ret;\n}}\n"
     );
-    let counted = counted(text.as_bytes()).unwrap();
+    let counted = counted(text.as_bytes(), true).unwrap();
     let text = String::from_utf8(counted.code).unwrap();
     assert!(!text.contains("%clscope_x0"));
     // Behind the block's two counters.

@@ -414,6 +414,20 @@ const SCATTERED: f64 = 1.25;
 fn accesses(of: &Kernel, out: &mut Explanatory) {
     let Some(mix) = &of.mix else { return };
     let total = of.time_ns.map(|t| t.value * of.launches as f64);
+    let may_be_scattered = matches!(
+        out.limit,
+        None | Some(
+            Resource::Cache | Resource::LastCache | Resource::LocalMemory | Resource::Latency
+        )
+    );
+    let counted = mix.sectors().is_some() || mix.passes().is_some();
+    let reaches = mix.bytes(Space::Global) > 0 || mix.bytes(Space::Local) > 0;
+    if may_be_scattered && !counted && reaches && mix.total().warps.is_some() {
+        out.missing.push(Missing::new(
+            "how the accesses of warps lie in memory was not counted",
+            "`clscope record --mix --mix-accesses`",
+        ));
+    }
     let memories = [
         (mix.sectors(), "global memory", "pieces of 32 bytes"),
         (mix.passes(), "local memory", "passes through its banks"),

@@ -75,6 +75,33 @@ fn without_parameters_and_mix_it_says_what_geometry_and_times_tell() {
 }
 
 #[test]
+fn scattered_accesses_are_told_with_what_lying_together_would_save() {
+    let mut k = kernel("scatter", 900e3);
+    k.mix = Some(mix(&[
+        (Class::LoadGlobal, 320_000, 0, 1_280_000),
+        (Class::StoreLocal, 320_000, 0, 1_280_000),
+    ]));
+    let explained =
+        |k: &Kernel| device(&on(vec![k.clone()]), Some(&round()), ALL).kernels[0].clone();
+    let found = explained(&k);
+    assert!(said(&found, "accesses").is_empty());
+    assert!(found.missing.iter().any(|m| m.remedy.contains("--mix-accesses")), "{found:?}");
+    for (class, transactions) in [(Class::LoadGlobal, 320_000), (Class::StoreLocal, 10_000)] {
+        let tally = k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap();
+        tally.transactions = Some(transactions);
+    }
+    let found = explained(&k);
+    let said = said(&found, "accesses");
+    assert!(said[0].contains("takes 32.0 pieces of 32 bytes; items"), "{said:?}");
+    assert!(said[0].ends_with("would take 4.0"), "{said:?}");
+    assert!(said[1].ends_with("takes 1.0 passes through its banks"), "{said:?}");
+    assert!(!found.missing.iter().any(|m| m.remedy.contains("--mix-accesses")), "{found:?}");
+    let lever = found.levers.iter().find(|l| l.text.contains("neighbouring words")).unwrap();
+    assert!(lever.text.ends_with("88 % of them less"), "{lever:?}");
+    assert!((lever.saves_ns.unwrap().value - 4.0 * 900e3 * 0.875).abs() < 1.0);
+}
+
+#[test]
 fn short_kernels_are_told_to_be_launches() {
     let of = device(&on(vec![kernel("tiny", 3e3)]), Some(&round()), ALL);
     let found = &of.kernels[0];
