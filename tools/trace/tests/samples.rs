@@ -255,7 +255,7 @@ fn known(is_known: fn(u16) -> bool) -> BTreeSet<u16> {
 
 #[test]
 fn the_newest_sample_has_every_kind() {
-    let read = |name: &str| bytes(v1_6::FOLDER, name);
+    let read = |name: &str| bytes(v1_7::FOLDER, name);
     let segment = read("4321-2.7.clt");
     let records = Blocks::new(&segment).flat_map(|block| block.records().collect::<Vec<_>>());
     let found = records.map(|(_, record)| name_of(&record)).collect::<BTreeSet<_>>();
