@@ -194,9 +194,12 @@ impl Files {
                 &mut bytes,
             );
         }
-        files
-            .append(&bytes)
-            .map_err(|e| format!("cannot write {}: {e}", files.defs.path().display()))?;
+        files.append(&bytes).map_err(|e| {
+            // An empty file says that the process has no trace. Half of it would say no call.
+            _ = files.defs.with(|file| file.set_len(0));
+            files.folder.remove(&format!("{}.ring", files.stem));
+            format!("cannot write {}: {e}", files.defs.path().display())
+        })?;
         if parent.is_none() {
             meta::begin(&files);
         }

@@ -21,6 +21,8 @@ const COUNTED_BYTES: u64 = 1 << 29;
 pub struct Contents {
     /// Processes with definitions.
     pub processes: u64,
+    /// Processes that made OpenCL calls and whose trace could not be written.
+    pub without_trace: u64,
     /// Host calls, commands included; `None` where the trace is too large to count at once.
     pub calls: Option<u64>,
     /// Commands.
@@ -102,6 +104,12 @@ pub fn contents(directory: &Path) -> Contents {
         let meta = directory.join(name).symlink_metadata();
         meta.ok().filter(std::fs::Metadata::is_file).map_or(0, |m| m.len())
     };
+    let empty = |name: &str| {
+        let meta = directory.join(name).symlink_metadata();
+        meta.is_ok_and(|m| m.is_file() && m.len() == 0)
+    };
+    let refused = files.iter().filter(|(name, role)| matches!(role, Role::Defs(_)) && empty(name));
+    found.without_trace = refused.count() as u64;
     let data = files.iter().filter(|(_, role)| !matches!(role, Role::Defs(_)));
     let small = data.map(|(name, _)| length(name)).sum::<u64>() <= COUNTED_BYTES;
     found.calls = small.then_some(0);
@@ -271,6 +279,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(contents(folder.path()), Contents { calls: Some(0), ..Contents::default() });
         assert_eq!(contents(&folder.path().join("none")).unreadable.len(), 1);
+    }
+
+    #[test]
+    fn a_process_whose_definitions_could_not_be_written_is_counted_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("1-0.defs"), "").unwrap();
+        let found = contents(folder.path());
+        assert_eq!((found.processes, found.without_trace), (0, 1));
+        assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
     }
 
     #[test]

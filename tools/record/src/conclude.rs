@@ -92,8 +92,17 @@ pub(super) fn conclude(
         tell_changes(plan, trace);
     }
     let shown = shown_path(trace);
+    if contents.without_trace > 0 {
+        let n = contents.without_trace;
+        plan.tell(format_args!(
+            "{n} process{} called OpenCL and could not be recorded: its trace could not be written, as its own message says",
+            if n == 1 { "" } else { "es" }
+        ));
+    }
     if contents.processes == 0 {
-        plan.tell(format_args!("no OpenCL call was seen: {}", why_nothing(plan, program)));
+        if contents.without_trace == 0 {
+            plan.tell(format_args!("no OpenCL call was seen: {}", why_nothing(plan, program)));
+        }
         return;
     }
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
@@ -151,7 +160,8 @@ fn why_nothing(plan: &Plan<'_>, program: &Program) -> String {
         );
     }
     format!(
-        "the application made none, or started the program that does so with a fresh environment or a private OpenCL; \
+        "the application made none, could make no trace (its own message then says why), or started the program that makes them \
+         with a fresh environment or a private OpenCL; \
          `clscope doctor` checks the set-up, `LD_DEBUG=libs {image} 2>&1 | grep -i opencl` shows whether OpenCL is loaded"
     )
 }

@@ -36,6 +36,7 @@ use clscope_trace::record::{CommandKind, flag, size_class};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
 use plain::PlainSums;
+pub use query::Times;
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};

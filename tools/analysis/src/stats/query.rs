@@ -68,7 +68,8 @@ impl Stats {
         &self,
         process: ProcessIndex,
     ) -> impl Iterator<Item = ((CommandKind, u32), u32, &CommandSums)> {
-        let own = self.commands.iter().filter(move |((of, ..), _)| *of == process);
+        let from = (process, CommandKind::Other, 0, 0);
+        let own = self.commands.range(from..).take_while(move |((of, ..), _)| *of == process);
         own.map(|((_, kind, queue, size), sums)| ((*kind, *size), *queue, sums))
     }
 
@@ -79,73 +80,29 @@ impl Stats {
         own.map(|(_, sums)| sums.time.total()).sum()
     }
 
-    /// Time in which a queue ran commands, if they did not overlap: the sum of their durations,
-    /// estimated where some were left out. `None` where nothing is known of a class of them.
+    /// What the commands of each queue and device took, estimated where some were left out.
     #[must_use]
-    pub fn queue_time(
-        &self,
-        trace: &Trace<'_>,
-        process: ProcessIndex,
-        queue: u32,
-    ) -> Option<Estimate> {
-        let (time, without) = self.known_time(trace, process, queue);
-        time.filter(|_| without == 0)
-    }
-
-    /// The estimated time of the commands of a queue of whose class some were timed, and how many
-    /// are left beside them. Classes are those of the tables: launches by the kernel's name,
-    /// however many objects or programs have it; other commands by kind and size.
-    fn known_time(
-        &self,
-        trace: &Trace<'_>,
-        process: ProcessIndex,
-        queue: u32,
-    ) -> (Option<Estimate>, u64) {
-        let d = &trace.process(process).definitions;
-        let mut kernels: BTreeMap<Cow<'_, str>, CommandSums> = BTreeMap::new();
-        for (kernel, of, sums) in self.kernels_of(process) {
-            if of == queue {
-                kernels.entry(d.kernel_name(kernel)).or_default().merge(sums);
+    pub fn times(&self, trace: &Trace<'_>) -> Times {
+        let mut queues = BTreeMap::new();
+        let mut classes: BTreeMap<(ProcessIndex, u32, Cow<'_, str>), CommandSums> = BTreeMap::new();
+        for ((process, kernel, queue, _), sums) in &self.kernels {
+            let name = trace.process(*process).definitions.kernel_name(*kernel);
+            classes.entry((*process, *queue, name)).or_default().merge(sums);
+        }
+        let kernels = classes.iter().map(|((process, queue, _), sums)| ((*process, *queue), sums));
+        let others =
+            self.commands.iter().map(|((process, _, queue, _), sums)| ((*process, *queue), sums));
+        for (queue, sums) in kernels.chain(others) {
+            let known: &mut Known = queues.entry(queue).or_default();
+            known.add(sums);
+        }
+        let mut devices: BTreeMap<(ProcessIndex, u32), Vec<u32>> = BTreeMap::new();
+        for ((process, queue), _) in self.queues.iter().filter(|(_, sums)| sums.count > 0) {
+            if let Some(device) = trace.process(*process).definitions.clock_device(*queue) {
+                devices.entry((*process, device)).or_default().push(*queue);
             }
         }
-        let others = self.commands_of(process).filter(|(_, of, _)| *of == queue);
-        let (mut known, mut without) = (None, 0);
-        for sums in kernels.values().chain(others.map(|(.., sums)| sums)) {
-            match sums.total() {
-                Some(total) => {
-                    known = Some(known.map_or(total, |sum: Estimate| sum.plus(total)));
-                }
-                None => without += sums.covered(),
-            }
-        }
-        (known, without)
-    }
-
-    /// Time in which a device of a process ran its commands, estimated where some were left out by
-    /// sampling: the time of its only queue that had commands, whose commands run one by one. With
-    /// the number of commands that it does not hold, since none of their class was timed.
-    ///
-    /// # Errors
-    /// Why it is not known.
-    pub fn device_time(
-        &self,
-        trace: &Trace<'_>,
-        process: ProcessIndex,
-        device: u32,
-    ) -> Result<(Estimate, u64), BusyUnknown> {
-        let d = &trace.process(process).definitions;
-        let mut used = self
-            .queues
-            .range((process, 0)..=(process, u32::MAX))
-            .filter(|((_, q), sums)| sums.count > 0 && d.clock_device(*q) == Some(device));
-        let (Some(((_, queue), _)), None) = (used.next(), used.next()) else {
-            return Err(BusyUnknown::SeveralQueues);
-        };
-        if d.queues.get(queue).is_none_or(|q| q.is_out_of_order()) {
-            return Err(BusyUnknown::OutOfOrder);
-        }
-        let (known, without) = self.known_time(trace, process, *queue);
-        known.map(|known| (known, without)).ok_or(BusyUnknown::NothingTimed)
+        Times { queues, devices }
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.
@@ -276,5 +233,67 @@ impl Stats {
             (false, _, true) => "device timing was off; record with --device-timing event",
             (false, ..) => "no command has a time; the reasons are listed with the counts",
         }
+    }
+}
+
+/// The estimated time of the commands of whose class some were timed, and how many are left beside
+/// them. Classes are those of the tables: launches by the kernel's name, however many objects or
+/// programs have it; other commands by kind and size.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    time: Option<Estimate>,
+    without: u64,
+}
+
+impl Known {
+    fn add(&mut self, sums: &CommandSums) {
+        match sums.total() {
+            Some(total) => self.time = Some(self.time.map_or(total, |sum| sum.plus(total))),
+            None => self.without += sums.covered(),
+        }
+    }
+}
+
+/// What the commands of queues and devices took ([`Stats::times`]).
+#[derive(Debug)]
+pub struct Times {
+    queues: BTreeMap<(ProcessIndex, u32), Known>,
+    /// The queues of each device that had commands.
+    devices: BTreeMap<(ProcessIndex, u32), Vec<u32>>,
+}
+
+impl Times {
+    fn known(&self, process: ProcessIndex, queue: u32) -> Known {
+        self.queues.get(&(process, queue)).copied().unwrap_or_default()
+    }
+
+    /// Time in which a queue ran commands, if they did not overlap: the sum of their durations.
+    /// `None` where nothing is known of a class of them.
+    #[must_use]
+    pub fn queue(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
+        let known = self.known(process, queue);
+        known.time.filter(|_| known.without == 0)
+    }
+
+    /// Time in which a device of a process ran its commands: the time of its only queue that had
+    /// commands, whose commands run one by one. With the number of commands that it does not hold,
+    /// since none of their class was timed.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn device(
+        &self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        device: u32,
+    ) -> Result<(Estimate, u64), BusyUnknown> {
+        let used = self.devices.get(&(process, device)).map_or(&[][..], Vec::as_slice);
+        let [queue] = used else { return Err(BusyUnknown::SeveralQueues) };
+        let d = &trace.process(process).definitions;
+        if d.queues.get(queue).is_none_or(|q| q.is_out_of_order()) {
+            return Err(BusyUnknown::OutOfOrder);
+        }
+        let known = self.known(process, *queue);
+        known.time.map(|time| (time, known.without)).ok_or(BusyUnknown::NothingTimed)
     }
 }

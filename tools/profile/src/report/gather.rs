@@ -17,7 +17,7 @@ use clscope_analysis::stats::beside::Repeated;
 use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{
-    CallSums, CommandSums, DeviceSums, NamedWait, QueueSums, SPAN_BIAS, Stats,
+    CallSums, CommandSums, DeviceSums, NamedWait, QueueSums, SPAN_BIAS, Stats, Times,
 };
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::record::{CommandKind, Direction};
@@ -105,6 +105,7 @@ struct Sums<'t, 'a> {
     trace: &'t Trace<'a>,
     alignment: &'t Alignment,
     stats: &'t Stats,
+    times: Times,
     /// By name and device.
     kernels: BTreeMap<(String, String), CommandSums>,
     transfers: BTreeMap<(Direction, CommandKind), CommandSums>,
@@ -147,6 +148,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             trace,
             alignment,
             stats,
+            times: stats.times(trace),
             kernels,
             call_ns: functions.values().map(|f| f.time.total()).sum(),
             functions,
@@ -238,7 +240,7 @@ impl<'t, 'a> Sums<'t, 'a> {
         let aligned =
             self.alignment.devices.iter().find(|a| (a.process, a.device) == (process, id));
         let complete = sums.left_out == 0;
-        let (estimate, without, absent) = match stats.device_time(self.trace, process, id) {
+        let (estimate, without, absent) = match self.times.device(self.trace, process, id) {
             _ if complete => (None, 0, None),
             Ok((estimate, without)) => (Some(estimate.into()), without, None),
             Err(why) => (None, 0, Some(why.to_string())),
@@ -283,7 +285,7 @@ impl<'t, 'a> Sums<'t, 'a> {
         let d = &self.trace.process(process).definitions;
         let queue = d.queues.get(&id);
         let complete = q.left_out == 0;
-        let estimate = if complete { None } else { self.stats.queue_time(self.trace, process, id) };
+        let estimate = if complete { None } else { self.times.queue(process, id) };
         Queue {
             process: self.label(process),
             id,
