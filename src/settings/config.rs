@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);
-        assert_eq!(config.given.len(), 12);
+        assert_eq!(config.given.len(), 13);
     }
 
     #[test]
