@@ -205,6 +205,12 @@ impl Accesses {
     pub fn a_warp(&self) -> f64 {
         self.transactions as f64 / self.warps.max(1) as f64
     }
+
+    /// The least of one access of a warp.
+    #[must_use]
+    pub fn least_a_warp(&self) -> f64 {
+        self.least / self.warps.max(1) as f64
+    }
 }
 
 impl Tally {
@@ -381,6 +387,22 @@ impl Mix {
     #[must_use]
     pub fn sectors(&self) -> Option<Accesses> {
         self.accesses(Space::Global, SECTOR)
+    }
+
+    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of a warp
+    /// ask for the same. `None` as for [`sectors`](Self::sectors).
+    #[must_use]
+    pub fn scattered_bytes(&self) -> Option<f64> {
+        let touched = self.sectors()?.transactions * SECTOR;
+        Some(touched as f64 - self.bytes(Space::Global) as f64)
+    }
+
+    /// Bytes that the banks of local memory give in all passes, at their full width; where passes were not
+    /// counted, the bytes asked for.
+    #[must_use]
+    pub fn bank_bytes(&self) -> u64 {
+        let of_passes = self.passes().map_or(0, |of| of.transactions * PASS);
+        of_passes.max(self.bytes(Space::Local))
     }
 
     /// How accesses to local memory lie, in passes through its banks.

@@ -9,7 +9,7 @@
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
-use clscope_mix::{Class, Family, Mix, PASS, SECTOR, Space};
+use clscope_mix::{Class, Family, Mix, Space};
 use clscope_profile::interval::Interval;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
@@ -75,13 +75,8 @@ pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Am
         of[at] += if bytes { tally.bytes as f64 } else { threads };
     }
     // What memories and caches move, not what is asked of them.
-    if let Some(passes) = mix.passes() {
-        of[11] = of[11].max((passes.transactions * PASS) as f64);
-    }
-    if let Some(sectors) = mix.sectors() {
-        let beyond = (sectors.transactions * SECTOR) as f64 - mix.bytes(Space::Global) as f64;
-        of[12] += beyond.max(0.0);
-    }
+    of[11] = of[11].max(if mix.passes().is_some() { mix.bank_bytes() as f64 } else { 0.0 });
+    of[12] += mix.scattered_bytes().map_or(0.0, |beyond| beyond.max(0.0));
     (of[13], of[14]) = (traffic.last, traffic.memory);
     of
 }

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use clscope_mix::{Block, Class, Mix, PASS, Precision, SECTOR, Space};
+use clscope_mix::{Block, Class, Mix, Precision, Space};
 
 /// What the compiler and the launch set aside for work-items and groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,9 +165,7 @@ impl Kernel {
     /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of a warp
     /// ask for the same.
     fn beyond(&self) -> Option<f64> {
-        let mix = self.mix.as_ref()?;
-        let touched = mix.sectors()?.transactions * SECTOR;
-        Some(touched as f64 - mix.bytes(Space::Global) as f64)
+        self.mix.as_ref()?.scattered_bytes()
     }
 
     /// Bytes of touched pieces of global memory that nobody asked for.
@@ -217,9 +215,7 @@ impl Kernel {
     /// # Errors
     /// Where instructions were not counted.
     pub fn local_passes(&self) -> Result<Figure, Missing> {
-        let mix = self.counted()?;
-        let of_passes = mix.passes().map(|of| of.transactions * PASS);
-        Ok(Figure::counted(of_passes.unwrap_or(0).max(mix.bytes(Space::Local))))
+        Ok(Figure::counted(self.counted()?.bank_bytes()))
     }
 
     /// Bytes through local memory.

@@ -126,15 +126,18 @@ fn executed(out: &mut String, row: &KernelMix) {
         let trips = row.per_launch(of.threads).unwrap_or(0.0) / items;
         put!(out, "  loop         at block {}: {trips:.2} times a work-item", of.block);
     }
-    let names = [(row.mix.sectors(), "accesses"), (row.mix.passes(), "banks")];
-    for ((of, name), what) in names.iter().zip(["pieces of 32 bytes", "passes"]) {
+    let memories = [
+        (row.mix.sectors(), "accesses", "pieces of 32 bytes"),
+        (row.mix.passes(), "banks", "passes"),
+    ];
+    for (of, name, what) in memories {
         if let Some(of) = of {
             put!(
                 out,
                 "  {name:<12} {} {what}, {:.2} for each of a warp; side by side {:.2}",
                 one(of.transactions),
                 of.a_warp(),
-                of.least / of.warps.max(1) as f64
+                of.least_a_warp()
             );
         }
     }

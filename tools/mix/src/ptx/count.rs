@@ -159,11 +159,6 @@ struct Writer {
     shards: usize,
 }
 
-/// Writing to a string cannot fail.
-macro_rules! put {
-    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
-}
-
 impl Writer {
     fn array(&self) -> String {
         format!("\n.global .align 8 .u64 {}counts[{}];\n", self.prefix, self.words * self.shards)

@@ -6,6 +6,11 @@
 //! Source of the grammar: NVIDIA, Parallel Thread Execution ISA, sections 4 (syntax), 5 (state
 //! spaces, types) and 9 (instructions).
 
+/// Writing to a string cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
 mod classify;
 mod count;
 mod scan;

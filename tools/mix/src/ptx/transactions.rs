@@ -114,11 +114,6 @@ fn is_wide(text: &str, family: &str) -> Option<bool> {
     }
 }
 
-/// Writing to a string cannot fail.
-macro_rules! put {
-    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
-}
-
 impl Counting<'_> {
     /// The statements in front of the access. `sum` is the register that adds up, or the address in
     /// brackets where counters are not kept in registers. Names begin with `p`.

@@ -428,36 +428,37 @@ fn accesses(of: &Kernel, out: &mut Explanatory) {
             "`clscope record --mix --mix-accesses`",
         ));
     }
-    let memories = [
-        (mix.sectors(), "global memory", "pieces of 32 bytes"),
-        (mix.passes(), "local memory", "passes through its banks"),
+    let memories: [(_, _, _, &[Resource], _); 2] = [
+        (
+            mix.sectors(),
+            "global memory",
+            "pieces of 32 bytes",
+            &[
+                Resource::Cache,
+                Resource::LastCache,
+                Resource::Memory,
+                Resource::MemoryIfMissed,
+                Resource::Latency,
+            ],
+            "neighbouring items that access neighbouring words would move fewer bytes",
+        ),
+        (
+            mix.passes(),
+            "local memory",
+            "passes through its banks",
+            &[Resource::LocalMemory],
+            "rows of local memory that are padded by one word, or another order of items, would share the banks",
+        ),
     ];
-    for (accesses, memory, what) in memories {
+    for (accesses, memory, what, limits, change) in memories {
         let Some(a) = accesses.filter(|a| a.least > 0.0) else { continue };
-        let least = a.least / a.warps.max(1) as f64;
         let more = a.transactions as f64 / a.least;
         let mut text = format!("a warp's access to {memory} takes {:.1} {what}", a.a_warp());
         if more >= SCATTERED {
+            let least = a.least_a_warp();
             text += &format!("; items that access words side by side would take {least:.1}");
         }
         out.statements.push(Statement::new("accesses", Evidence::Counted, text));
-        let (limits, change): (&[Resource], _) = if memory == "local memory" {
-            (
-                &[Resource::LocalMemory],
-                "rows of local memory that are padded by one word, or another order of items, would share the banks",
-            )
-        } else {
-            (
-                &[
-                    Resource::Cache,
-                    Resource::LastCache,
-                    Resource::Memory,
-                    Resource::MemoryIfMissed,
-                    Resource::Latency,
-                ],
-                "neighbouring items that access neighbouring words would move fewer bytes",
-            )
-        };
         if more >= SCATTERED && out.limit.is_none_or(|limit| limits.contains(&limit)) {
             let most = 1.0 - 1.0 / more;
             out.levers.push(Lever {
