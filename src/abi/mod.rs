@@ -2,8 +2,9 @@
 //! may differ from the application's calls. It uses no other layer.
 
 pub mod changes;
-pub mod constants;
 pub mod entry;
 pub mod error;
 pub mod functions;
 pub mod signatures;
+
+pub use clscope_trace::codes as constants;

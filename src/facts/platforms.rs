@@ -11,10 +11,6 @@ use crate::runtime::functions as api;
 use clscope_trace::defs;
 use clscope_trace::ids::{self, PciAddress};
 
-const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
-const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
-const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
-
 /// Ids that are described already.
 static DESCRIBED: ForkSafe<(u32, Vec<u32>)> = ForkSafe::new();
 
@@ -53,8 +49,9 @@ pub fn pci(site: Site, handle: H) -> Option<String> {
                 Some(PciAddress { domain, bus, device, function })
             })
     } else if has("cl_nv_device_attribute_query") {
-        let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
-        let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
+        let (bus, slot) =
+            (number(cl::CL_DEVICE_PCI_BUS_ID_NV), number(cl::CL_DEVICE_PCI_SLOT_ID_NV));
+        let domain = number(cl::CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
         bus.zip(slot).map(|(bus, slot)| PciAddress::of_slot(domain as u32, bus as u32, slot as u32))
     } else {
         None

@@ -17,9 +17,6 @@ use crate::settings::config;
 use clscope_trace::record::{Detail, detail};
 use std::ptr::null_mut;
 
-/// CL_BUFFER_CREATE_TYPE_REGION.
-const REGION: u32 = 0x1220;
-
 /// Whether this run is checked.
 pub fn wanted() -> bool {
     config::get().check
@@ -148,7 +145,7 @@ pub fn range(function: u16, offset: usize, size: usize, other: usize) {
 /// # Safety
 /// Where one was made `info` is as its kind says.
 pub unsafe fn part(function: u16, made: H, kind: u32, info: P) {
-    if made.is_null() || kind != REGION || info.is_null() {
+    if made.is_null() || kind != cl::CL_BUFFER_CREATE_TYPE_REGION || info.is_null() {
         return;
     }
     let at = info.cast::<usize>();

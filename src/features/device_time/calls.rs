@@ -15,8 +15,7 @@ use crate::runtime::functions as api;
 use clscope_trace::record::Untimed;
 use std::sync::atomic::Ordering;
 
-/// CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL, and the longest answer to it that is kept.
-const PERFCOUNTERS: u32 = 0x407F;
+/// The longest answer to CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL that is kept.
 const MOST_COUNTERS: usize = 1 << 16;
 
 /// What a harvest found.
@@ -92,7 +91,13 @@ impl Calls {
         let mut size = 0usize;
         // SAFETY: an event that we hold a reference of; only the size is asked.
         let mut code = unsafe {
-            (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), (&raw mut size).cast())
+            (self.profiling)(
+                event,
+                cl::CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL,
+                0,
+                std::ptr::null_mut(),
+                (&raw mut size).cast(),
+            )
         };
         if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
             let mut bytes = vec![0u8; size];
@@ -100,7 +105,7 @@ impl Calls {
             code = unsafe {
                 (self.profiling)(
                     event,
-                    PERFCOUNTERS,
+                    cl::CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL,
                     size,
                     bytes.as_mut_ptr().cast(),
                     std::ptr::null_mut(),

@@ -6,13 +6,8 @@ use crate::rules::Rule;
 use crate::seen::Seen;
 use clscope_analysis::event::{Command, Outcome};
 use clscope_trace::Untimed;
+use clscope_trace::codes as cl;
 use clscope_trace::record::{detail, error_text};
-
-const DEVICE_NOT_FOUND: i32 = -1;
-const INVALID_KERNEL_ARGS: i32 = -52;
-const INVALID_EVENT_WAIT_LIST: i32 = -57;
-const EXEC_STATUS_ERROR: i32 = -14;
-const PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
 
 /// What is wrong with a wait list, as it was told ahead of the call.
 pub fn wait_list([kind, value, _]: [u64; 3]) -> Option<String> {
@@ -37,11 +32,15 @@ pub fn call(seen: &Seen<'_>, list: Option<&str>, to: &mut Findings) {
     }
     let group = seen.definitions.function(seen.call.function).map_or("", |f| f.group.as_str());
     let rule = match (code, group) {
-        (INVALID_KERNEL_ARGS, "enqueue") => Rule::UnsetArguments,
+        (cl::CL_INVALID_KERNEL_ARGS, "enqueue") => Rule::UnsetArguments,
         _ if list.is_some() => Rule::FailedWait,
-        (INVALID_EVENT_WAIT_LIST | EXEC_STATUS_ERROR, _) => Rule::FailedWait,
+        (cl::CL_INVALID_EVENT_WAIT_LIST | cl::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, _) => {
+            Rule::FailedWait
+        }
         // clCreateContextFromType answers so whoever asks for a type that the platform lacks.
-        (PROFILING_INFO_NOT_AVAILABLE | DEVICE_NOT_FOUND, _) | (_, "query") => Rule::FailedQuery,
+        (cl::CL_PROFILING_INFO_NOT_AVAILABLE | cl::CL_DEVICE_NOT_FOUND, _) | (_, "query") => {
+            Rule::FailedQuery
+        }
         _ => Rule::FailedCall,
     };
     let kernel = seen.object("kernel").map(|id| seen.definitions.kernel_name(id));

@@ -6,6 +6,7 @@ use crate::document::{Findings, Key};
 use crate::rules::Rule;
 use crate::seen::{At, Seen};
 use clscope_analysis::time::HostNs;
+use clscope_trace::codes as cl;
 use clscope_trace::record::CommandKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -102,8 +103,8 @@ pub struct Lifetimes {
     asked_events: bool,
 }
 
-/// What clGetEventInfo answers with a handle: CL_EVENT_COMMAND_QUEUE, CL_EVENT_CONTEXT.
-const OF_EVENTS: [u64; 2] = [0x11d0, 0x11d4];
+/// What clGetEventInfo answers with a handle.
+const OF_EVENTS: [u64; 2] = [cl::CL_EVENT_COMMAND_QUEUE as u64, cl::CL_EVENT_CONTEXT as u64];
 
 impl Lifetimes {
     /// What is judged from here on is of another call.

@@ -1,7 +1,8 @@
-//! Writes what the recorder and the command know of the OpenCL API: facts, signatures and constants
+//! Writes what the recorder and the command know of the OpenCL API: facts and signatures
 //! (`src/abi`), one row per entry point (`src/shell/table.rs`), the exported symbols
-//! (`src/exports.txt`), and names of errors and enums (`tools/trace/src/names.rs`), from the Khronos
-//! registry `cl.xml` and the loader's `cl_icd.h`. Neither input is committed; the output is.
+//! (`src/exports.txt`), constants (`tools/trace/src/codes.rs`), and names of errors and enums
+//! (`tools/trace/src/names.rs`), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`.
+//! Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
@@ -31,9 +32,9 @@ fn main() -> Result<()> {
     let dispatch = registry::dispatch_order(&header)?;
     write("src/abi/functions.rs", &table::facts(&registry, &dispatch)?)?;
     write("src/abi/signatures.rs", &table::signatures(&registry)?)?;
-    write("src/abi/constants.rs", &constants::module(&document)?)?;
     write("src/shell/table.rs", &table::rows(&registry)?)?;
     write("src/exports.txt", &table::exported_symbols(&registry))?;
+    write("tools/trace/src/codes.rs", &constants::module(&document)?)?;
     write("tools/trace/src/names.rs", &names::module(&document))?;
     Ok(())
 }

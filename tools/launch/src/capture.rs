@@ -6,6 +6,8 @@
 //! it holds the program's files and the bytes of each memory before and after the launch. All numbers
 //! are JSON integers; what is unknown is null; enumerations have their names of the specification.
 
+use clscope_opencl::ACCESS_FLAGS;
+use clscope_trace::codes as cl;
 use serde::{Deserialize, Serialize};
 
 pub use clscope_trace::directory::{CAPTURE_FILE as FILE, CAPTURE_SCHEMA as SCHEMA};
@@ -365,15 +367,15 @@ pub fn number(name: &str) -> Option<u32> {
 #[must_use]
 pub fn flags(names: &[String]) -> u64 {
     let bit = |name: &String| match name.as_str() {
-        "CL_MEM_READ_WRITE" => 1,
-        "CL_MEM_WRITE_ONLY" => 1 << 1,
-        "CL_MEM_READ_ONLY" => 1 << 2,
-        "CL_MEM_ALLOC_HOST_PTR" => 1 << 4,
+        "CL_MEM_READ_WRITE" => cl::CL_MEM_READ_WRITE,
+        "CL_MEM_WRITE_ONLY" => cl::CL_MEM_WRITE_ONLY,
+        "CL_MEM_READ_ONLY" => cl::CL_MEM_READ_ONLY,
+        "CL_MEM_ALLOC_HOST_PTR" => cl::CL_MEM_ALLOC_HOST_PTR,
         _ => 0,
     };
     let bits = names.iter().map(bit).fold(0, |all, bit| all | bit);
     // No access given means both.
-    if bits & 0b111 == 0 { bits | 1 } else { bits }
+    if bits & ACCESS_FLAGS == 0 { bits | cl::CL_MEM_READ_WRITE } else { bits }
 }
 
 #[cfg(test)]

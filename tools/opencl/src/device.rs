@@ -4,6 +4,7 @@
 use crate::OpenCl;
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked, info, text};
+use clscope_trace::codes as cl;
 use clscope_trace::ids::PciAddress;
 use serde::Serialize;
 use std::sync::Arc;
@@ -106,15 +107,16 @@ impl Device {
     #[must_use]
     pub fn limits(&self) -> Limits {
         let query = Query { api: &self.api, id: self.id };
-        let sizes = query.bytes(0x1005).unwrap_or_default();
+        let sizes = query.bytes(cl::CL_DEVICE_MAX_WORK_ITEM_SIZES).unwrap_or_default();
         let (sizes, _) = sizes.as_chunks::<{ size_of::<usize>() }>();
         Limits {
-            has_images: query.u32(0x1016).unwrap_or(0) != 0,
+            has_images: query.u32(cl::CL_DEVICE_IMAGE_SUPPORT).unwrap_or(0) != 0,
             group_sizes: sizes.iter().map(|size| usize::from_ne_bytes(*size)).collect(),
-            has_uneven_groups: query.u32(0x1065).unwrap_or(0) != 0,
-            svm: query.u64(0x1053).unwrap_or(0),
-            address_bits: query.u32(0x100D),
-            languages: query.text(0x105B),
+            has_uneven_groups: query.u32(cl::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT).unwrap_or(0)
+                != 0,
+            svm: query.u64(cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
+            address_bits: query.u32(cl::CL_DEVICE_ADDRESS_BITS),
+            languages: query.text(cl::CL_DEVICE_IL_VERSION),
         }
     }
 }
@@ -152,22 +154,26 @@ impl Query<'_> {
     }
 
     fn facts(&self, platform: &str) -> DeviceFacts {
-        let extensions = self.text(0x1030);
+        let extensions = self.text(cl::CL_DEVICE_EXTENSIONS);
         let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
-        let kind = match self.u64(0x1000).unwrap_or(0) {
-            t if t & 4 != 0 => DeviceKind::Gpu,
-            t if t & 2 != 0 => DeviceKind::Cpu,
+        let kind = match self.u64(cl::CL_DEVICE_TYPE).unwrap_or(0) {
+            t if t & cl::CL_DEVICE_TYPE_GPU != 0 => DeviceKind::Gpu,
+            t if t & cl::CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
             _ => DeviceKind::Other,
         };
         // cl_khr_pci_bus_info gives {domain, bus, device, function}; NVIDIA's own query bus and
         // slot << 3 | function.
         let khr_pci = || {
-            let [domain, bus, device, function] = self.u32s::<4>(0x410F)?;
+            let [domain, bus, device, function] = self.u32s::<4>(cl::CL_DEVICE_PCI_BUS_INFO_KHR)?;
             Some(PciAddress { domain, bus, device, function })
         };
         let nv_pci = || {
-            let slot = self.u32(0x4009)?;
-            Some(PciAddress::of_slot(self.u32(0x400A).unwrap_or(0), self.u32(0x4008)?, slot))
+            let slot = self.u32(cl::CL_DEVICE_PCI_SLOT_ID_NV)?;
+            Some(PciAddress::of_slot(
+                self.u32(cl::CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0),
+                self.u32(cl::CL_DEVICE_PCI_BUS_ID_NV)?,
+                slot,
+            ))
         };
         let has_nv = has("cl_nv_device_attribute_query");
         let pci = has("cl_khr_pci_bus_info")
@@ -175,30 +181,52 @@ impl Query<'_> {
             .flatten()
             .or_else(|| has_nv.then(nv_pci).flatten());
         let intel_units = has("cl_intel_device_attribute_query")
-            .then(|| Some(self.u32(0x4252)? * self.u32(0x4253)? * self.u32(0x4254)?))
+            .then(|| {
+                Some(
+                    self.u32(cl::CL_DEVICE_NUM_SLICES_INTEL)?
+                        * self.u32(cl::CL_DEVICE_NUM_SUB_SLICES_PER_SLICE_INTEL)?
+                        * self.u32(cl::CL_DEVICE_NUM_EUS_PER_SUB_SLICE_INTEL)?,
+                )
+            })
             .flatten();
         DeviceFacts {
-            name: self.text(0x102B),
-            vendor: self.text(0x102C),
+            name: self.text(cl::CL_DEVICE_NAME),
+            vendor: self.text(cl::CL_DEVICE_VENDOR),
             platform: platform.to_owned(),
-            version: self.text(0x102F),
-            driver: self.text(0x102D),
+            version: self.text(cl::CL_DEVICE_VERSION),
+            driver: self.text(cl::CL_DRIVER_VERSION),
             kind,
-            compute_units: self.u32(0x1002).unwrap_or(1).max(1),
-            max_clock_mhz: self.u32(0x100C).filter(|&mhz| mhz > 0),
-            max_group: self.u64(0x1004).and_then(|n| usize::try_from(n).ok()).unwrap_or(1).max(1),
-            global_bytes: self.u64(0x101F).unwrap_or(0),
-            largest_buffer: self.u64(0x1010).unwrap_or(0),
-            local_bytes: self.u64(0x1023).unwrap_or(0),
-            cache_bytes: self.u64(0x101E).unwrap_or(0),
+            compute_units: self.u32(cl::CL_DEVICE_MAX_COMPUTE_UNITS).unwrap_or(1).max(1),
+            max_clock_mhz: self.u32(cl::CL_DEVICE_MAX_CLOCK_FREQUENCY).filter(|&mhz| mhz > 0),
+            max_group: self
+                .u64(cl::CL_DEVICE_MAX_WORK_GROUP_SIZE)
+                .and_then(|n| usize::try_from(n).ok())
+                .unwrap_or(1)
+                .max(1),
+            global_bytes: self.u64(cl::CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+            largest_buffer: self.u64(cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE).unwrap_or(0),
+            local_bytes: self.u64(cl::CL_DEVICE_LOCAL_MEM_SIZE).unwrap_or(0),
+            cache_bytes: self.u64(cl::CL_DEVICE_GLOBAL_MEM_CACHE_SIZE).unwrap_or(0),
             has_half: has("cl_khr_fp16"),
-            has_double: has("cl_khr_fp64") || self.u64(0x1032).is_some_and(|config| config != 0),
-            has_fma: self.u64(0x101B).is_some_and(|config| config & (1 << 5) != 0),
-            preferred_float_width: self.u32(0x100A).unwrap_or(1),
-            shares_host_memory: self.u32(0x1035).unwrap_or(0) != 0,
+            has_double: has("cl_khr_fp64")
+                || self.u64(cl::CL_DEVICE_DOUBLE_FP_CONFIG).is_some_and(|config| config != 0),
+            has_fma: self
+                .u64(cl::CL_DEVICE_SINGLE_FP_CONFIG)
+                .is_some_and(|config| config & cl::CL_FP_FMA != 0),
+            preferred_float_width: self
+                .u32(cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)
+                .unwrap_or(1),
+            shares_host_memory: self.u32(cl::CL_DEVICE_HOST_UNIFIED_MEMORY).unwrap_or(0) != 0,
             pci: pci.map(|address| address.to_string()),
-            nv_capability: has_nv.then(|| Some((self.u32(0x4000)?, self.u32(0x4001)?))).flatten(),
-            nv_warp: has_nv.then(|| self.u32(0x4003)).flatten(),
+            nv_capability: has_nv
+                .then(|| {
+                    Some((
+                        self.u32(cl::CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)?,
+                        self.u32(cl::CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)?,
+                    ))
+                })
+                .flatten(),
+            nv_warp: has_nv.then(|| self.u32(cl::CL_DEVICE_WARP_SIZE_NV)).flatten(),
             intel_units,
             extensions,
         }
@@ -259,20 +287,33 @@ pub fn list(cl: &OpenCl) -> Result<Vec<Device>, ClError> {
     for platform in platforms {
         let name = info("clGetPlatformInfo", "a platform", |size, value, needed| {
             // SAFETY: `value` has room for `size` bytes.
-            unsafe { (api.get_platform_info)(platform, 0x0902, size, value, needed) }
+            unsafe { (api.get_platform_info)(platform, cl::CL_PLATFORM_NAME, size, value, needed) }
         });
         let name = name.map(text).unwrap_or_default();
-        const ALL: u64 = 0xFFFF_FFFF;
         let mut count = 0;
         // SAFETY: only the count is asked for.
-        if unsafe { (api.get_device_ids)(platform, ALL, 0, std::ptr::null_mut(), &mut count) } != 0
+        if unsafe {
+            (api.get_device_ids)(
+                platform,
+                cl::CL_DEVICE_TYPE_ALL,
+                0,
+                std::ptr::null_mut(),
+                &mut count,
+            )
+        } != 0
         {
             continue; // CL_DEVICE_NOT_FOUND: a driver without its hardware
         }
         let mut ids = vec![std::ptr::null_mut(); count as usize];
         // SAFETY: room for `count` handles.
         let code = unsafe {
-            (api.get_device_ids)(platform, ALL, count, ids.as_mut_ptr(), std::ptr::null_mut())
+            (api.get_device_ids)(
+                platform,
+                cl::CL_DEVICE_TYPE_ALL,
+                count,
+                ids.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
         };
         checked("clGetDeviceIDs", &name, code)?;
         for id in ids {

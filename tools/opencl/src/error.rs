@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::api::Status;
+use clscope_trace::codes as cl;
 use std::ffi::c_void;
 use std::fmt;
 
@@ -54,9 +55,14 @@ impl ClError {
     /// broken.
     #[must_use]
     pub fn is_lack_of_resources(&self) -> bool {
-        // MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY, INVALID_BUFFER_SIZE,
-        // INVALID_WORK_GROUP_SIZE
-        matches!(self, ClError::Call { code: -4 | -5 | -6 | -61 | -54, .. })
+        const LACKS: [i32; 5] = [
+            cl::CL_MEM_OBJECT_ALLOCATION_FAILURE,
+            cl::CL_OUT_OF_RESOURCES,
+            cl::CL_OUT_OF_HOST_MEMORY,
+            cl::CL_INVALID_BUFFER_SIZE,
+            cl::CL_INVALID_WORK_GROUP_SIZE,
+        ];
+        matches!(self, ClError::Call { code, .. } if LACKS.contains(code))
     }
 }
 

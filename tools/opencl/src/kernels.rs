@@ -3,6 +3,7 @@
 
 use crate::error::{ClError, checked, info, text};
 use crate::{Event, Kernel, Session};
+use clscope_trace::codes as cl;
 
 /// Sizes of a launch; the arrays have one entry for each dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,11 @@ impl Session {
         };
         const CALL: &str = "clEnqueueNDRangeKernel";
         if !same(&range.offset) || !same(&range.local) {
-            return Err(ClError::Call { call: CALL, object: object(), code: -53 });
+            return Err(ClError::Call {
+                call: CALL,
+                object: object(),
+                code: cl::CL_INVALID_WORK_DIMENSION,
+            });
         }
         let pointer = |sizes: &Option<Vec<usize>>| {
             sizes.as_ref().map_or(std::ptr::null(), |sizes| sizes.as_ptr())
@@ -90,10 +95,11 @@ impl Kernel {
     /// # Errors
     /// What the runtime returned.
     pub fn argument_count(&self) -> Result<u32, ClError> {
-        const COUNT: u32 = 0x1191;
         let bytes = info("clGetKernelInfo", &self.name, |size, value, needed| {
             // SAFETY: `value` has room for `size` bytes.
-            unsafe { (self.api.get_kernel_info)(self.handle, COUNT, size, value, needed) }
+            unsafe {
+                (self.api.get_kernel_info)(self.handle, cl::CL_KERNEL_NUM_ARGS, size, value, needed)
+            }
         })?;
         Ok(bytes.try_into().map_or(0, u32::from_ne_bytes))
     }
@@ -102,8 +108,6 @@ impl Kernel {
     /// `-cl-kernel-arg-info`, may have nothing.
     #[must_use]
     pub fn argument(&self, index: u32) -> ArgumentInfo {
-        const TYPE: u32 = 0x1198;
-        const NAME: u32 = 0x119A;
         let query = |what: u32| {
             let bytes = info("clGetKernelArgInfo", &self.name, |size, value, needed| {
                 // SAFETY: `value` has room for `size` bytes.
@@ -113,6 +117,9 @@ impl Kernel {
             });
             bytes.ok().map(text).filter(|text| !text.is_empty())
         };
-        ArgumentInfo { name: query(NAME), type_name: query(TYPE) }
+        ArgumentInfo {
+            name: query(cl::CL_KERNEL_ARG_NAME),
+            type_name: query(cl::CL_KERNEL_ARG_TYPE_NAME),
+        }
     }
 }

@@ -16,7 +16,7 @@ mod svm;
 pub use device::{ChoiceError, Device, DeviceFacts, DeviceKind, Limits, choose, list};
 pub use error::ClError;
 pub use kernels::{ArgumentInfo, Range};
-pub use memory::{Image, Sampler, Shape, View};
+pub use memory::{ACCESS_FLAGS, Image, Sampler, Shape, View};
 pub use objects::{Argument, Buffer, Event, Kernel, Program};
 pub use session::Session;
 pub use svm::Svm;

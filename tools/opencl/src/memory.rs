@@ -4,7 +4,11 @@
 use crate::api::{Api, Handle, ImageDescription, ImageFormat};
 use crate::error::{ClError, checked};
 use crate::{Buffer, Event, Session};
+use clscope_trace::codes as cl;
 use std::sync::Arc;
+
+/// The bits of `cl_mem_flags` that say how kernels use memory.
+pub const ACCESS_FLAGS: u64 = cl::CL_MEM_READ_WRITE | cl::CL_MEM_WRITE_ONLY | cl::CL_MEM_READ_ONLY;
 
 /// An image's format and extent, in the numbers of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +36,8 @@ impl Shape {
     /// the first dimension that an image of the array has not.
     #[must_use]
     pub fn region(&self) -> [usize; 3] {
-        const ARRAY_1D: u32 = 0x10F5;
         match self.kind {
-            ARRAY_1D => [self.width, self.array.max(1), 1],
+            cl::CL_MEM_OBJECT_IMAGE1D_ARRAY => [self.width, self.array.max(1), 1],
             _ => [self.width, self.height.max(1), self.depth.max(self.array).max(1)],
         }
     }
@@ -85,19 +88,15 @@ pub struct Sampler {
     pub(crate) handle: Handle,
 }
 
-/// CL_INVALID_IMAGE_FORMAT_DESCRIPTOR.
-const INVALID_FORMAT: i32 = -39;
-
 impl Image {
     /// Bytes of a texel, as the runtime has it.
     fn element(&self) -> Result<usize, ClError> {
-        const CL_IMAGE_ELEMENT_SIZE: u32 = 0x1111;
         let mut size = 0usize;
         // SAFETY: the image is alive; there is room for a size.
         let code = unsafe {
             (self.api.get_image_info)(
                 self.handle,
-                CL_IMAGE_ELEMENT_SIZE,
+                cl::CL_IMAGE_ELEMENT_SIZE,
                 size_of::<usize>(),
                 std::ptr::from_mut(&mut size).cast(),
                 std::ptr::null_mut(),
@@ -114,7 +113,7 @@ impl Session {
     /// # Errors
     /// What the runtime returned.
     pub fn buffer_with(&self, bytes: usize, flags: u64) -> Result<Buffer, ClError> {
-        const WITH_POINTER: u64 = 1 << 3 | 1 << 5;
+        const WITH_POINTER: u64 = cl::CL_MEM_USE_HOST_PTR | cl::CL_MEM_COPY_HOST_PTR;
         let mut code = 0;
         // SAFETY: the context is alive; no host pointer is given, and no flag asks for one.
         let handle = unsafe {
@@ -141,7 +140,6 @@ impl Session {
         offset: usize,
         bytes: usize,
     ) -> Result<Buffer, ClError> {
-        const REGION: u32 = 0x1220;
         of.holds("clCreateSubBuffer", offset, bytes)?;
         let region = [offset, bytes];
         let mut code = 0;
@@ -150,7 +148,7 @@ impl Session {
             (self.api.create_sub_buffer)(
                 of.handle,
                 flags,
-                REGION,
+                cl::CL_BUFFER_CREATE_TYPE_REGION,
                 (&raw const region).cast(),
                 &mut code,
             )
@@ -170,13 +168,12 @@ impl Session {
         flags: u64,
         view: Option<View<'_>>,
     ) -> Result<Image, ClError> {
-        const BUFFER_1D: u32 = 0x10F6;
         let named = clscope_trace::names::value(u64::from(shape.kind))
             .unwrap_or("an image of unknown type");
         let bytes = shape.bytes().ok_or_else(|| ClError::Call {
             call: "clCreateImage",
             object: named.to_owned(),
-            code: -40,
+            code: cl::CL_INVALID_IMAGE_SIZE,
         })?;
         let (buffer, memory, row_pitch) = match view {
             Some(View::Image(of)) => (None, of.handle, 0),
@@ -186,7 +183,7 @@ impl Session {
                 (Some(of), handle, pitch)
             }
             // These have no memory of their own.
-            None if shape.kind == BUFFER_1D => {
+            None if shape.kind == cl::CL_MEM_OBJECT_IMAGE1D_BUFFER => {
                 let own = self.buffer_with(bytes, flags)?;
                 let handle = own.handle;
                 (Some(own), handle, 0)
@@ -212,7 +209,7 @@ impl Session {
         let handle = unsafe {
             (self.api.create_image)(
                 self.context,
-                flags & 0b111,
+                flags & ACCESS_FLAGS,
                 &format,
                 &description,
                 std::ptr::null_mut(),
@@ -231,7 +228,7 @@ impl Session {
                     "{named}: a texel of its format has {element} bytes, not {}",
                     shape.element
                 ),
-                code: INVALID_FORMAT,
+                code: cl::CL_INVALID_IMAGE_FORMAT_DESCRIPTOR,
             }),
         }
     }
@@ -324,7 +321,7 @@ fn fits(
     let region = shape.region();
     if shape.bytes() != Some(bytes) {
         let object = format!("{bytes} bytes for {region:?} texels of {} bytes", shape.element);
-        return Err(ClError::Call { call, object, code: -30 });
+        return Err(ClError::Call { call, object, code: cl::CL_INVALID_VALUE });
     }
     let (row, slice) = shape.pitches();
     Ok((region, row, slice))
@@ -337,9 +334,9 @@ mod tests {
     #[test]
     fn regions_follow_the_kind() {
         let shape = Shape {
-            kind: 0x10F1,
-            order: 0x10B5,
-            data: 0x10D2,
+            kind: cl::CL_MEM_OBJECT_IMAGE2D,
+            order: cl::CL_RGBA,
+            data: cl::CL_UNORM_INT8,
             width: 5,
             height: 3,
             depth: 0,
@@ -347,9 +344,9 @@ mod tests {
             element: 4,
         };
         assert_eq!((shape.region(), shape.bytes()), ([5, 3, 1], Some(60)));
-        let array = Shape { kind: 0x10F5, height: 0, array: 7, ..shape };
+        let array = Shape { kind: cl::CL_MEM_OBJECT_IMAGE1D_ARRAY, height: 0, array: 7, ..shape };
         assert_eq!((array.region(), array.bytes()), ([5, 7, 1], Some(140)));
-        let array = Shape { kind: 0x10F3, array: 7, ..shape };
+        let array = Shape { kind: cl::CL_MEM_OBJECT_IMAGE2D_ARRAY, array: 7, ..shape };
         assert_eq!(array.region(), [5, 3, 7]);
         assert_eq!(Shape { width: usize::MAX, ..shape }.bytes(), None);
     }

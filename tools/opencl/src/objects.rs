@@ -4,6 +4,7 @@
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked};
 use crate::memory::{Image, Sampler};
+use clscope_trace::codes as cl;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl Buffer {
         Err(ClError::Call {
             call,
             object: format!("bytes {offset} to {offset}+{bytes} of a buffer of {}", self.bytes),
-            code: -30,
+            code: cl::CL_INVALID_VALUE,
         })
     }
 }
@@ -66,14 +67,12 @@ impl Program {
     /// runtime keeps none.
     #[must_use]
     pub fn binary(&self) -> Option<Vec<u8>> {
-        const BINARY_SIZES: u32 = 0x1165;
-        const BINARIES: u32 = 0x1166;
         let mut size = 0usize;
         // SAFETY: the program has one device, so one size is written.
         let code = unsafe {
             (self.api.get_program_info)(
                 self.handle,
-                BINARY_SIZES,
+                cl::CL_PROGRAM_BINARY_SIZES,
                 size_of::<usize>(),
                 (&raw mut size).cast(),
                 std::ptr::null_mut(),
@@ -88,7 +87,7 @@ impl Program {
         let code = unsafe {
             (self.api.get_program_info)(
                 self.handle,
-                BINARIES,
+                cl::CL_PROGRAM_BINARIES,
                 size_of::<*mut u8>(),
                 (&raw mut pointer).cast(),
                 std::ptr::null_mut(),
@@ -189,7 +188,8 @@ impl Event {
     /// # Errors
     /// What the runtime returned.
     pub fn nanoseconds(&self) -> Result<u64, ClError> {
-        Ok(self.stamp(0x1283)?.saturating_sub(self.stamp(0x1282)?))
+        let end = self.stamp(cl::CL_PROFILING_COMMAND_END)?;
+        Ok(end.saturating_sub(self.stamp(cl::CL_PROFILING_COMMAND_START)?))
     }
 
     /// QUEUED, SUBMIT, START and END in the device's clock; the command must have ended.
@@ -197,7 +197,12 @@ impl Event {
     /// # Errors
     /// What the runtime returned.
     pub fn stamps(&self) -> Result<[u64; 4], ClError> {
-        Ok([self.stamp(0x1280)?, self.stamp(0x1281)?, self.stamp(0x1282)?, self.stamp(0x1283)?])
+        Ok([
+            self.stamp(cl::CL_PROFILING_COMMAND_QUEUED)?,
+            self.stamp(cl::CL_PROFILING_COMMAND_SUBMIT)?,
+            self.stamp(cl::CL_PROFILING_COMMAND_START)?,
+            self.stamp(cl::CL_PROFILING_COMMAND_END)?,
+        ])
     }
 
     fn stamp(&self, which: u32) -> Result<u64, ClError> {

@@ -3,6 +3,7 @@
 
 use crate::error::{ClError, checked};
 use crate::{Program, Session};
+use clscope_trace::codes as cl;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Session {
             CString::new(what).map_err(|_| ClError::Call {
                 call: "clCompileProgram",
                 object: name.to_owned(),
-                code: -43,
+                code: cl::CL_INVALID_BUILD_OPTIONS,
             })
         };
         let program = self.unbuilt(name, source)?;

@@ -4,6 +4,7 @@
 use crate::api::{Api, Handle, Status};
 use crate::error::{ClError, checked, info, text};
 use crate::{Buffer, Device, DeviceFacts, Event, Kernel, Program};
+use clscope_trace::codes as cl;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -35,9 +36,10 @@ impl Session {
             )
         };
         checked("clCreateContext", &device.facts.name, code)?;
-        const PROFILING: u64 = 1 << 1;
         // SAFETY: the context was just made with this device.
-        let queue = unsafe { (api.create_queue)(context, device.id, PROFILING, &mut code) };
+        let queue = unsafe {
+            (api.create_queue)(context, device.id, cl::CL_QUEUE_PROFILING_ENABLE, &mut code)
+        };
         if code != 0 {
             // SAFETY: the context is ours and has no other user.
             unsafe { (api.release_context)(context) };
@@ -64,7 +66,8 @@ impl Session {
     /// # Errors
     /// What the runtime returned.
     pub fn buffer(&self, bytes: usize, pinned: bool) -> Result<Buffer, ClError> {
-        let flags: u64 = 1 | if pinned { 1 << 4 } else { 0 };
+        let pinned = if pinned { cl::CL_MEM_ALLOC_HOST_PTR } else { 0 };
+        let flags = cl::CL_MEM_READ_WRITE | pinned;
         let mut code = 0;
         // SAFETY: the context is alive; no host pointer is given.
         let handle = unsafe {
@@ -124,8 +127,11 @@ impl Session {
         name: &str,
         options: &str,
     ) -> Result<Program, ClError> {
-        let invalid =
-            || ClError::Call { call: "clBuildProgram", object: name.to_owned(), code: -43 };
+        let invalid = || ClError::Call {
+            call: "clBuildProgram",
+            object: name.to_owned(),
+            code: cl::CL_INVALID_BUILD_OPTIONS,
+        };
         let options = CString::new(options).map_err(|_| invalid())?;
         // SAFETY: the program and device are alive; the options end in NUL; no callback, so the
         // call blocks.
@@ -147,14 +153,13 @@ impl Session {
 
     /// The error of a program that did not build, with the compiler's words.
     pub(crate) fn build_error(&self, program: &Program, name: &str, code: Status) -> ClError {
-        const BUILD_LOG: u32 = 0x1183;
         let log = info("clGetProgramBuildInfo", name, |size, value, needed| {
             // SAFETY: `value` has room for `size` bytes.
             unsafe {
                 (self.api.get_build_info)(
                     program.handle,
                     self.device.id,
-                    BUILD_LOG,
+                    cl::CL_PROGRAM_BUILD_LOG,
                     size,
                     value,
                     needed,
@@ -172,7 +177,7 @@ impl Session {
         let entry = CString::new(name).map_err(|_| ClError::Call {
             call: "clCreateKernel",
             object: name.to_owned(),
-            code: -46,
+            code: cl::CL_INVALID_KERNEL_NAME,
         })?;
         let mut code = 0;
         // SAFETY: the program is built and alive; the name ends in NUL.
@@ -188,11 +193,6 @@ impl Session {
             required_group: None,
             group_multiple: None,
         };
-        const WORK_GROUP_SIZE: u32 = 0x11B0;
-        const COMPILE_WORK_GROUP_SIZE: u32 = 0x11B1;
-        const LOCAL_MEM_SIZE: u32 = 0x11B2;
-        const PREFERRED_MULTIPLE: u32 = 0x11B3;
-        const PRIVATE_MEM_SIZE: u32 = 0x11B4;
         let query = |what: u32| {
             info("clGetKernelWorkGroupInfo", name, |size, value, needed| {
                 // SAFETY: `value` has room for `size` bytes.
@@ -208,19 +208,23 @@ impl Session {
                 }
             })
         };
-        let bytes = query(WORK_GROUP_SIZE)?;
+        let bytes = query(cl::CL_KERNEL_WORK_GROUP_SIZE)?;
         kernel.largest_group = bytes.try_into().map_or(1, usize::from_ne_bytes);
-        kernel.private_bytes =
-            query(PRIVATE_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
-        kernel.local_bytes =
-            query(LOCAL_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
-        kernel.group_multiple = query(PREFERRED_MULTIPLE)
+        kernel.private_bytes = query(cl::CL_KERNEL_PRIVATE_MEM_SIZE)
+            .ok()
+            .and_then(|b| b.try_into().ok())
+            .map(u64::from_ne_bytes);
+        kernel.local_bytes = query(cl::CL_KERNEL_LOCAL_MEM_SIZE)
+            .ok()
+            .and_then(|b| b.try_into().ok())
+            .map(u64::from_ne_bytes);
+        kernel.group_multiple = query(cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
             .ok()
             .and_then(|b| b.try_into().ok())
             .map(usize::from_ne_bytes)
             .filter(|n| *n > 0);
         // Zeros say that the kernel requires none.
-        kernel.required_group = query(COMPILE_WORK_GROUP_SIZE)
+        kernel.required_group = query(cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)
             .ok()
             .and_then(|bytes| {
                 let (words, _) = bytes.as_chunks::<{ size_of::<usize>() }>();
@@ -405,7 +409,7 @@ impl Session {
         use_it: impl FnOnce(&mut [u8]) -> T,
     ) -> Result<T, ClError> {
         buffer.holds("clEnqueueMapBuffer", 0, bytes)?;
-        let flags: u64 = if write { 1 << 1 } else { 1 };
+        let flags = if write { cl::CL_MAP_WRITE } else { cl::CL_MAP_READ };
         let mut code = 0;
         // SAFETY: the range lies in the buffer; the call blocks, so the pointer is usable when it
         // returns.

@@ -2,6 +2,7 @@
 //! Owns the calls into libraries that may crash or hang; refuses to keep any of them open for use,
 //! and to decide what an answer means. Call it in a child process that may crash.
 
+use clscope_trace::codes as cl;
 use libloading::Library;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, c_void};
@@ -109,22 +110,6 @@ type GetDevices = unsafe extern "C-unwind" fn(Handle, u64, u32, *mut Handle, *mu
 type GetExtension = unsafe extern "C-unwind" fn(*const std::ffi::c_char) -> *mut c_void;
 type GetLoaderInfo = unsafe extern "C-unwind" fn(u32, usize, *mut c_void, *mut usize) -> i32;
 
-// Values of the registry's enums.
-const CL_DEVICE_TYPE: u32 = 0x1000;
-const CL_DEVICE_MAX_COMPUTE_UNITS: u32 = 0x1002;
-const CL_DEVICE_GLOBAL_MEM_SIZE: u32 = 0x101F;
-const CL_DEVICE_PROFILING_TIMER_RESOLUTION: u32 = 0x1025;
-const CL_DEVICE_NAME: u32 = 0x102B;
-const CL_DRIVER_VERSION: u32 = 0x102D;
-const CL_DEVICE_VERSION: u32 = 0x102F;
-const CL_DEVICE_TYPE_ALL: u64 = 0xFFFF_FFFF;
-const CL_PLATFORM_VERSION: u32 = 0x0901;
-const CL_PLATFORM_NAME: u32 = 0x0902;
-const CL_PLATFORM_VENDOR: u32 = 0x0903;
-// cl_loader_info, which both known loaders have.
-const CL_ICDL_VERSION: u32 = 2;
-const CL_ICDL_NAME: u32 = 3;
-
 /// Reads a value through one of OpenCL's size-then-data queries.
 fn bytes(mut query: impl FnMut(usize, *mut c_void, *mut usize) -> i32) -> Option<Vec<u8>> {
     let mut size = 0;
@@ -193,9 +178,10 @@ pub fn examine(path: &OsStr) -> Answer {
         };
         if let Some(info) = exported.or_else(given) {
             let get = |what| text(bytes(|size, data, needed| info(what, size, data, needed)));
-            out.loader =
-                Some(format!("{} {}", get(CL_ICDL_NAME), get(CL_ICDL_VERSION)).trim().to_owned())
-                    .filter(|name| !name.is_empty());
+            out.loader = Some(
+                format!("{} {}", get(cl::CL_ICDL_NAME), get(cl::CL_ICDL_VERSION)).trim().to_owned(),
+            )
+            .filter(|name| !name.is_empty());
         }
     }
     let info = |query: GetInfo, object: Handle, what: u32| {
@@ -218,15 +204,16 @@ pub fn examine(path: &OsStr) -> Answer {
     unsafe { ids(count, handles.as_mut_ptr(), std::ptr::null_mut()) };
     for platform in handles.into_iter().filter(|h| !h.is_null()) {
         let mut found = Platform {
-            name: text(info(platform_info, platform, CL_PLATFORM_NAME)),
-            vendor: text(info(platform_info, platform, CL_PLATFORM_VENDOR)),
-            version: text(info(platform_info, platform, CL_PLATFORM_VERSION)),
+            name: text(info(platform_info, platform, cl::CL_PLATFORM_NAME)),
+            vendor: text(info(platform_info, platform, cl::CL_PLATFORM_VENDOR)),
+            version: text(info(platform_info, platform, cl::CL_PLATFORM_VERSION)),
             ..Platform::default()
         };
         let mut count = 0;
         // SAFETY: asks for the count only.
-        let code =
-            unsafe { devices(platform, CL_DEVICE_TYPE_ALL, 0, std::ptr::null_mut(), &mut count) };
+        let code = unsafe {
+            devices(platform, cl::CL_DEVICE_TYPE_ALL, 0, std::ptr::null_mut(), &mut count)
+        };
         if code != 0 || count == 0 {
             found.error = Some(if code != 0 {
                 failed("clGetDeviceIDs", code)
@@ -239,7 +226,7 @@ pub fn examine(path: &OsStr) -> Answer {
             unsafe {
                 devices(
                     platform,
-                    CL_DEVICE_TYPE_ALL,
+                    cl::CL_DEVICE_TYPE_ALL,
                     count,
                     handles.as_mut_ptr(),
                     std::ptr::null_mut(),
@@ -249,17 +236,20 @@ pub fn examine(path: &OsStr) -> Answer {
                 .into_iter()
                 .filter(|h| !h.is_null())
                 .map(|device| Device {
-                    name: text(info(device_info, device, CL_DEVICE_NAME)),
-                    kind: kind(number(info(device_info, device, CL_DEVICE_TYPE))).to_owned(),
-                    version: text(info(device_info, device, CL_DEVICE_VERSION)),
-                    driver: text(info(device_info, device, CL_DRIVER_VERSION)),
-                    compute_units: number(info(device_info, device, CL_DEVICE_MAX_COMPUTE_UNITS))
-                        as u32,
-                    global_memory: number(info(device_info, device, CL_DEVICE_GLOBAL_MEM_SIZE)),
+                    name: text(info(device_info, device, cl::CL_DEVICE_NAME)),
+                    kind: kind(number(info(device_info, device, cl::CL_DEVICE_TYPE))).to_owned(),
+                    version: text(info(device_info, device, cl::CL_DEVICE_VERSION)),
+                    driver: text(info(device_info, device, cl::CL_DRIVER_VERSION)),
+                    compute_units: number(info(
+                        device_info,
+                        device,
+                        cl::CL_DEVICE_MAX_COMPUTE_UNITS,
+                    )) as u32,
+                    global_memory: number(info(device_info, device, cl::CL_DEVICE_GLOBAL_MEM_SIZE)),
                     timer_resolution: number(info(
                         device_info,
                         device,
-                        CL_DEVICE_PROFILING_TIMER_RESOLUTION,
+                        cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION,
                     )),
                 })
                 .collect();
@@ -272,11 +262,11 @@ pub fn examine(path: &OsStr) -> Answer {
 }
 
 const fn kind(bits: u64) -> &'static str {
-    match bits & !1 {
-        2 => "CPU",
-        4 => "GPU",
-        8 => "accelerator",
-        16 => "custom",
+    match bits & !cl::CL_DEVICE_TYPE_DEFAULT {
+        cl::CL_DEVICE_TYPE_CPU => "CPU",
+        cl::CL_DEVICE_TYPE_GPU => "GPU",
+        cl::CL_DEVICE_TYPE_ACCELERATOR => "accelerator",
+        cl::CL_DEVICE_TYPE_CUSTOM => "custom",
         _ => "device",
     }
 }

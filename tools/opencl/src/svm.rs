@@ -3,7 +3,9 @@
 
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked};
+use crate::memory::ACCESS_FLAGS;
 use crate::{Kernel, Session};
+use clscope_trace::codes as cl;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -53,10 +55,14 @@ impl Session {
         let alloc = self.api.svm_alloc.ok_or_else(|| missing("clSVMAlloc"))?;
         let free = self.api.svm_free.ok_or_else(|| missing("clSVMFree"))?;
         // SAFETY: the context is alive; alignment 0 is the default one.
-        let pointer = unsafe { alloc(self.context, flags & 0b111, bytes.max(1), 0) };
+        let pointer = unsafe { alloc(self.context, flags & ACCESS_FLAGS, bytes.max(1), 0) };
         if pointer.is_null() {
             let object = format!("{bytes} bytes");
-            return Err(ClError::Call { call: "clSVMAlloc", object, code: -5 });
+            return Err(ClError::Call {
+                call: "clSVMAlloc",
+                object,
+                code: cl::CL_OUT_OF_RESOURCES,
+            });
         }
         // SAFETY: the context is alive.
         unsafe { (self.api.retain_context)(self.context) };
@@ -75,7 +81,7 @@ impl Session {
     ) -> Result<T, ClError> {
         let map = self.api.svm_map.ok_or_else(|| missing("clEnqueueSVMMap"))?;
         let unmap = self.api.svm_unmap.ok_or_else(|| missing("clEnqueueSVMUnmap"))?;
-        let flags: u64 = if write { 1 << 1 } else { 1 };
+        let flags = if write { cl::CL_MAP_WRITE } else { cl::CL_MAP_READ };
         let (none, no_event) = (std::ptr::null(), std::ptr::null_mut());
         // SAFETY: the allocation is alive and has so many bytes; the call blocks.
         let code =
@@ -102,7 +108,11 @@ impl Kernel {
         let set = self.api.set_argument_svm.ok_or_else(|| missing(CALL))?;
         let object = || format!("argument {index} of {}", self.name);
         if offset > svm.bytes {
-            return Err(ClError::Call { call: CALL, object: object(), code: -50 });
+            return Err(ClError::Call {
+                call: CALL,
+                object: object(),
+                code: cl::CL_INVALID_ARG_VALUE,
+            });
         }
         // SAFETY: the address lies in the allocation, or just behind it.
         let code = unsafe { set(self.handle, index, svm.pointer.cast::<u8>().add(offset).cast()) };
@@ -115,12 +125,16 @@ impl Kernel {
     /// What the runtime returned.
     pub fn reaches(&self, svm: &[&Svm]) -> Result<(), ClError> {
         const CALL: &str = "clSetKernelExecInfo";
-        const SVM_POINTERS: u32 = 0x11B6;
         let set = self.api.set_exec_info.ok_or_else(|| missing(CALL))?;
         let pointers: Vec<*mut c_void> = svm.iter().map(|one| one.pointer).collect();
         // SAFETY: an array of so many bytes of pointers, which outlives the call.
         let code = unsafe {
-            set(self.handle, SVM_POINTERS, size_of_val(&pointers[..]), pointers.as_ptr().cast())
+            set(
+                self.handle,
+                cl::CL_KERNEL_EXEC_INFO_SVM_PTRS,
+                size_of_val(&pointers[..]),
+                pointers.as_ptr().cast(),
+            )
         };
         checked(CALL, &self.name, code)
     }

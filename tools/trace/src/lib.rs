@@ -126,6 +126,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+pub mod codes;
 pub mod defs;
 pub mod directory;
 mod field;

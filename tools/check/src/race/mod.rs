@@ -20,6 +20,7 @@ mod uses;
 use crate::document::{Findings, Key};
 use crate::rules::Rule;
 use crate::seen::{At, Seen};
+use clscope_trace::codes as cl;
 use clscope_trace::record::{CommandKind as K, Detail, detail, flag};
 use lent::Lent;
 use mapped::Mappings;
@@ -31,11 +32,8 @@ use source::{Access, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use told::Told;
 
-const MEM_WRITE_ONLY: u64 = 1 << 1;
-const MEM_READ_ONLY: u64 = 1 << 2;
-const USE_HOST_POINTER: u64 = 1 << 3;
-/// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
-const MAP_WRITES: u32 = (1 << 1) | (1 << 2);
+/// Mappings that write.
+const MAP_WRITES: u32 = (cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_REGION) as u32;
 /// Uses of one object that are remembered: the newest.
 const REMEMBERED: usize = 256;
 
@@ -310,12 +308,15 @@ impl Races {
             (of, range)
         });
         // A sub-buffer without flags of its own has those of its buffer.
-        let access = MEM_READ_ONLY | MEM_WRITE_ONLY | 1;
+        let access = cl::CL_MEM_READ_ONLY | cl::CL_MEM_WRITE_ONLY | cl::CL_MEM_READ_WRITE;
         let inherited = buffer.and_then(|of| self.memory.get(&of)).map_or(0, |of| of.flags);
         let flags = if flags & access == 0 { flags | inherited } else { flags };
         let bytes = seen.argument("size");
-        let host =
-            told.touched.first().map(|of| of.range).filter(|_| flags & USE_HOST_POINTER != 0);
+        let host = told
+            .touched
+            .first()
+            .map(|of| of.range)
+            .filter(|_| flags & cl::CL_MEM_USE_HOST_PTR != 0);
         self.memory.insert(id, Memory { flags, bytes, part, host });
     }
 

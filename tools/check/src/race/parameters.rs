@@ -3,17 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::source::{Access, Why};
+use clscope_trace::codes as cl;
 use clscope_trace::record::Detail;
 use std::collections::{BTreeMap, HashMap};
-
-/// CL_KERNEL_ARG_ADDRESS_CONSTANT.
-const CONSTANT: u64 = 0x119D;
-/// CL_KERNEL_ARG_ACCESS_READ_ONLY.
-const READ_ONLY: u64 = 0x11A0;
-/// CL_KERNEL_ARG_ACCESS_WRITE_ONLY.
-const WRITE_ONLY: u64 = 0x11A1;
-/// CL_KERNEL_ARG_TYPE_CONST.
-const CONST: u64 = 1;
 
 /// Parameters of kernels, by kernel id.
 #[derive(Default)]
@@ -23,10 +15,12 @@ impl Parameters {
     /// What a runtime says of one.
     pub fn told(&mut self, of: &Detail) {
         let [which, qualifiers, kind] = of.values;
-        let access = match (qualifiers & 0xffff_ffff, qualifiers >> 32) {
-            (_, READ_ONLY) | (CONSTANT, _) => Access::Reads,
-            (_, WRITE_ONLY) => Access::Writes,
-            _ if kind & CONST != 0 => Access::Reads,
+        let access = match (qualifiers as u32, (qualifiers >> 32) as u32) {
+            (_, cl::CL_KERNEL_ARG_ACCESS_READ_ONLY) | (cl::CL_KERNEL_ARG_ADDRESS_CONSTANT, _) => {
+                Access::Reads
+            }
+            (_, cl::CL_KERNEL_ARG_ACCESS_WRITE_ONLY) => Access::Writes,
+            _ if kind & cl::CL_KERNEL_ARG_TYPE_CONST != 0 => Access::Reads,
             _ => Access::Unknown(Why::Untold),
         };
         self.0.entry(which as u32).or_default().insert((which >> 32) as u32, access);

@@ -7,11 +7,9 @@ use super::part::Range;
 use crate::document::{Findings, Key};
 use crate::rules::Rule;
 use crate::seen::Seen;
+use clscope_trace::codes as cl;
 use clscope_trace::record::{Detail, detail};
 use std::collections::{BTreeMap, HashMap};
-
-/// CL_MEM_SVM_FINE_GRAIN_BUFFER.
-const FINE_GRAIN: u64 = 1 << 10;
 
 /// What bytes belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -163,7 +161,7 @@ impl Svm {
     /// Whether the host and the device take turns with it. Fine-grained memory is synchronised in
     /// ways that are not in a trace.
     pub const fn is_coarse(&self) -> bool {
-        self.flags & FINE_GRAIN == 0
+        self.flags & cl::CL_MEM_SVM_FINE_GRAIN_BUFFER == 0
     }
 }
 
@@ -188,7 +186,7 @@ mod tests {
         assert!(of.freed(0x1000).is_none());
         assert_eq!(of.freed(0x10f0).map(|s| s.number), Some(2));
         assert!(of.find(0x10ff).is_none());
-        of.made(&told([0x1000, 0x100, FINE_GRAIN]));
+        of.made(&told([0x1000, 0x100, cl::CL_MEM_SVM_FINE_GRAIN_BUFFER]));
         assert!(of.freed(0x1000).is_none());
     }
 

@@ -8,8 +8,9 @@ use super::part::{Range, Shape};
 use super::shared::Object;
 use super::source::{Access, Why};
 use super::told::{Told, Touched};
-use super::{How, Like, MAP_WRITES, MEM_READ_ONLY, MEM_WRITE_ONLY, Part, Races, User, name_of};
+use super::{How, Like, MAP_WRITES, Part, Races, User, name_of};
 use crate::seen::Seen;
+use clscope_trace::codes as cl;
 use clscope_trace::record::{CommandKind as K, detail};
 
 impl Races {
@@ -107,9 +108,9 @@ impl Races {
         match shown.unwrap_or_else(|| self.parameters.access(kernel, index)) {
             Access::Nothing => None,
             Access::Reads => Some(How::Reads),
-            _ if flags & MEM_READ_ONLY != 0 => Some(How::Reads),
+            _ if flags & cl::CL_MEM_READ_ONLY != 0 => Some(How::Reads),
             Access::Writes => Some(How::Writes),
-            Access::Unknown(_) if flags & MEM_WRITE_ONLY != 0 => Some(How::Writes),
+            Access::Unknown(_) if flags & cl::CL_MEM_WRITE_ONLY != 0 => Some(How::Writes),
             Access::Unknown(why) => {
                 let program = seen.definitions.kernels.get(&kernel).map(|kernel| kernel.program);
                 let is_unseen = program.is_some_and(|program| self.unseen.contains(&program));

@@ -4,6 +4,8 @@ use super::{Parts, after, before, origin, part_of, view};
 use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
+use clscope_opencl::ACCESS_FLAGS;
+use clscope_trace::codes as cl;
 use std::fmt::Write as _;
 
 /// A text as a literal of C: ASCII alone, and no trigraphs.
@@ -304,7 +306,7 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
             MemoryKind::Svm => vec![
                 format!(
                     "{m}.svm = clSVMAlloc(context, {}, {}, 0);",
-                    bits & 0b111,
+                    bits & ACCESS_FLAGS,
                     memory.bytes.max(1)
                 ),
                 format!("CHECK({m}.svm ? CL_SUCCESS : CL_OUT_OF_RESOURCES);"),
@@ -318,7 +320,6 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
             ],
         };
     };
-    const BUFFER_1D: u32 = 0x10F6;
     let mut out = Vec::new();
     let mut buffer = "NULL".to_owned();
     let mut pitch = 0;
@@ -341,7 +342,7 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
             pitch = memory.image.as_ref().map_or(0, |image| image.row_pitch);
         }
         Some((of, _)) => buffer = format!("memories[{}].object", place(launch, of.id)),
-        None if shape.kind == BUFFER_1D => {
+        None if shape.kind == cl::CL_MEM_OBJECT_IMAGE1D_BUFFER => {
             out.push(format!(
                 "cl_mem view_{index} = clCreateBuffer(context, {bits}, {}, NULL, &code);",
                 memory.bytes.max(1)
@@ -351,7 +352,7 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
         }
         None => {}
     }
-    if shape.kind == BUFFER_1D {
+    if shape.kind == cl::CL_MEM_OBJECT_IMAGE1D_BUFFER {
         pitch = 0;
     }
     out.push(format!(
@@ -364,7 +365,7 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
     ));
     out.push(format!(
         "{m}.object = clCreateImage(context, {}, &format_{index}, &image_{index}, NULL, &code);",
-        bits & 0b111
+        bits & ACCESS_FLAGS
     ));
     out.push("CHECK(code);".to_owned());
     out
@@ -438,7 +439,7 @@ fn given(of: &Parts<'_>, argument: &Argument) -> Vec<String> {
         }
         Given::Memory { memory, flags: own, .. } => match part_of(launch, &argument.given) {
             Some((memory, offset, size)) => {
-                let bits = if own.is_empty() { 0 } else { flags(own) & 0b111 };
+                let bits = if own.is_empty() { 0 } else { flags(own) & ACCESS_FLAGS };
                 vec![
                     format!("cl_buffer_region region_{index} = {{{offset}, {size}}};"),
                     format!(

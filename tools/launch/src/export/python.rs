@@ -4,6 +4,7 @@ use super::{ExportError, Parts, after, before, origin, part_of, view};
 use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
+use clscope_opencl::ACCESS_FLAGS;
 use clscope_trace::ids::hex;
 use std::fmt::Write as _;
 
@@ -176,7 +177,7 @@ fn made(launch: &Launch, memory: &Memory) -> String {
         Some(buffer) => (format!("b{id} = {buffer}\n"), format!(", buffer=b{id}")),
         None => (String::new(), String::new()),
     };
-    let bits = bits & 0b111;
+    let bits = bits & ACCESS_FLAGS;
     format!("{made}m{id} = image(context, {bits}, {format}, shape={sizes}{array}{pitches}{of})")
 }
 

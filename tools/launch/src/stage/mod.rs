@@ -12,8 +12,8 @@ use crate::order;
 use crate::progress::{At, Step, Who};
 use crate::read::{Capture, CaptureError};
 use crate::run::is_of;
+use clscope_opencl::{ACCESS_FLAGS, Sampler, Session, Svm};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
-use clscope_opencl::{Sampler, Session, Svm};
 use std::cell::{Cell, RefCell};
 
 pub use caches::Caches;
@@ -274,7 +274,7 @@ impl<'c> Stage<'c> {
                     return Ok((None, None));
                 }
                 // Without flags of its own a part has those of the whole.
-                let flags = if flags.is_empty() { 0 } else { capture::flags(flags) & 0b111 };
+                let flags = if flags.is_empty() { 0 } else { capture::flags(flags) & ACCESS_FLAGS };
                 let part = self.session.part(own, flags, *offset as usize, *size as usize)?;
                 Ok((Some(part), None))
             }

@@ -4,7 +4,7 @@
 use super::{StageError, guard};
 use crate::capture::{self, Image, Launch, Memory, MemoryKind};
 use crate::read::CaptureError;
-use clscope_opencl::{Buffer, Image as ClImage, Session, Shape, Svm, View};
+use clscope_opencl::{ACCESS_FLAGS, Buffer, Image as ClImage, Session, Shape, Svm, View};
 
 /// A memory on the device.
 pub(super) enum Place {
@@ -104,7 +104,7 @@ pub(super) fn place(
         (MemoryKind::Image, Some(image)) => {
             let shape = shape(image).map_err(wrong)?;
             let view = view(session, launch, before, image)?;
-            Place::Image(session.image(shape, flags & 0b111, view)?)
+            Place::Image(session.image(shape, flags & ACCESS_FLAGS, view)?)
         }
         _ => return Err(wrong(format!("memory {} cannot be made", memory.id))),
     })
