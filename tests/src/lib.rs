@@ -10,6 +10,7 @@ pub mod run;
 pub mod stage;
 pub mod trace;
 pub mod viewer;
+pub mod workspace;
 
 pub use artifacts::artifacts;
 pub use clscope_testing::{LIMIT, Limited, Running, Stream, While, skip};

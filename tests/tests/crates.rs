@@ -4,23 +4,10 @@
 
 use clscope_testing::Limited;
 use clscope_tests::artifacts::root;
+use clscope_tests::workspace::{cargo, packages, text};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
-
-/// What cargo prints, without network.
-fn cargo(target: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root()).env("CARGO_TARGET_DIR", target).env("CARGO_NET_OFFLINE", "true");
-    let output = command.args(arguments).ended();
-    let (said, told) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
-    assert!(output.status.success(), "{command:?}: {told}");
-    String::from_utf8(said).unwrap()
-}
-
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
-    value[name].as_str().unwrap_or_default()
-}
 
 /// What `include_str!` and `include_bytes!` of a source name, beside it.
 fn included(source: &str) -> Vec<String> {
@@ -58,9 +45,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn packages_of_the_library_crates_are_whole() {
     let target = tempfile::tempdir().unwrap();
-    let metadata = cargo(target.path(), &["metadata", "--no-deps", "--format-version=1"]);
-    let metadata: Value = serde_json::from_str(&metadata).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    let packages = packages(target.path());
     // An empty list of registries is `publish = false`.
     let published = |p: &Value| p["publish"].as_array().is_none_or(|to| !to.is_empty());
     let mut chosen = vec!["package", "--quiet", "--no-verify", "--allow-dirty"];
