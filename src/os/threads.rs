@@ -2,6 +2,7 @@
 
 use super::memory;
 use super::undisturbed::uncancelled;
+use clscope_io::signals::without_signals;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,19 +41,6 @@ pub fn spawn(name: &str, job: impl FnOnce() + Send + 'static) -> io::Result<()> 
     // A pause is a cancellation point.
     uncancelled(|| waiting.for_each(|_| pause(microseconds)));
     Ok(())
-}
-
-fn without_signals<R>(start: impl FnOnce() -> R) -> R {
-    // SAFETY: signal sets are initialised before use.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
-    }
 }
 
 /// Processors that the calling thread may run on, 1 if unknown.

@@ -15,6 +15,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
 use clscope_analysis::event::Kept;
 use clscope_analysis::input::{File, ProcessFiles};
+use clscope_analysis::quantile;
 use clscope_analysis::stats::estimate::Sampled;
 use clscope_analysis::stats::windows::{Launch, Timed, What, Windows};
 use clscope_analysis::time::{HostNs, Span, ThreadIndex};
@@ -375,9 +376,9 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
     out
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN) * 100.0
+/// Per cent.
+fn median(values: Vec<f64>) -> f64 {
+    quantile::median(values).unwrap_or(f64::NAN) * 100.0
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -6,6 +6,7 @@
 use crate::error::{Attempt, CaptureError};
 use crate::sources::Options;
 use crate::{Tell, system};
+use clscope_io::signals::without_signals;
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::Clock as _;
 use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
@@ -74,7 +75,7 @@ pub fn start(
     let (started, ready) = channel();
     let (theirs, options) = (Arc::clone(&shared), options.clone());
     // Signals are for the thread that passes them on to the application.
-    let thread = system::without_signals(|| {
+    let thread = without_signals(|| {
         std::thread::Builder::new().name("sampler".to_owned()).spawn(move || {
             let opened = options.open(replay);
             store.findings(&opened.findings);

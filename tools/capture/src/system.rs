@@ -271,22 +271,6 @@ impl Drop for Held {
     }
 }
 
-/// Calls `start` with all signals blocked, so that a thread started by it never takes one.
-pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: zeros are valid sets, initialised by the calls; both live through them.
-    let before = unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
-        before
-    };
-    let result = start();
-    // SAFETY: the mask is the one that pthread_sigmask gave.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    result
-}
-
 /// Sends a signal. The target must be a child that was not waited for, so that its id cannot be
 /// another's.
 pub fn send(pid: u32, signal: i32) {

@@ -7,7 +7,7 @@ use crate::args::{EnergyArgs, choices};
 use crate::output::{say, show_json, show_text};
 use anyhow::{Result, bail};
 use clscope_top::target::Target;
-use clscope_top::{Options, once, show, text};
+use clscope_top::{Look, Options, once, show, text};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -102,6 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         sort: args.sort.into(),
         energy: args.energy.options(),
         energy_arguments: args.energy.arguments(),
+        look: look(),
         program: &program,
     };
     let mut target = if args.app.is_empty() {
@@ -124,6 +125,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let code = target.end(&|text| say(text), &mut std::io::stdout().lock())?;
     Ok(ExitCode::from(code))
+}
+
+/// What the environment says of the terminal.
+fn look() -> Look {
+    // https://no-color.org: set to anything but nothing.
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
+        .unwrap_or_default();
+    let locale = locale.to_string_lossy().to_lowercase();
+    Look { colour, unicode: locale.contains("utf-8") || locale.contains("utf8") }
 }
 
 fn check_terminal() -> Result<()> {

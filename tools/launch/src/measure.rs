@@ -3,6 +3,7 @@
 //! what ran at different times.
 
 use crate::stage::{Built, Stage, StageError};
+use clscope_analysis::quantile;
 use clscope_clock::monotonic_raw;
 use clscope_compare::verdict::{Change, RUN_TO_RUN, Sample, change};
 use clscope_microbench::stats;
@@ -103,22 +104,14 @@ fn warm_up(samples: &[Vec<f64>]) -> usize {
     samples.iter().map(|of| stats::warm_up(of)).max().unwrap_or(0).max(Effort::WARM_UP)
 }
 
-/// The median with its interval of 95 %, by the order statistics that enclose it whatever the
-/// distribution (binomial, normal approximation; Conover 1999). With fewer than 6 samples the interval
-/// has no ends. `None` of nothing.
+/// The median with its interval of 95 %, whatever the distribution. With fewer than 6 samples the
+/// interval has no ends. `None` of nothing.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<Interval> {
     let value = stats::median(samples)?;
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len() as f64;
-    let half = 1.96 * n.sqrt() / 2.0;
-    let (low, high) = ((n / 2.0 - half).floor(), (n / 2.0 + half).ceil());
-    if sorted.len() < Effort::LEAST {
-        return Some(Interval::measured(value, f64::NEG_INFINITY, f64::INFINITY));
-    }
-    let at = |index: f64| sorted[(index.max(0.0) as usize).min(sorted.len() - 1)];
-    Some(Interval::measured(value, at(low), at(high)))
+    let (low, high) =
+        quantile::median_interval(samples).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    Some(Interval::measured(value, low, high))
 }
 
 /// Blocks of samples whose medians are compared: neighbours resemble each other, blocks less.
@@ -156,8 +149,9 @@ mod tests {
     fn medians_have_the_interval_of_their_order_statistics() {
         let of: Vec<f64> = (1..=50).map(f64::from).collect();
         let found = median(&of).unwrap();
-        // n/2 -+ 1.96 sqrt(n)/2 = 18.07 and 31.93: the 19th and 33rd smallest.
-        assert_eq!((found.value, found.low, found.high), (25.5, 19.0, 33.0));
+        // The 18th from either end: fewer than 18 lie on one side of the median in 1.6 of 100 samples,
+        // fewer than 19 in 3.2.
+        assert_eq!((found.value, found.low, found.high), (25.5, 18.0, 33.0));
         assert!(median(&[1.0, 2.0]).unwrap().half().is_infinite());
         assert!(median(&[]).is_none());
     }

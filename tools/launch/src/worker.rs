@@ -4,6 +4,7 @@
 
 use crate::progress::{At, Ended};
 use clscope_capture::system;
+use clscope_io::signals::without_signals;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -61,7 +62,7 @@ impl Link {
         let mut from = BufReader::new(other.try_clone().map_err(LinkError::Unreachable)?);
         from.by_ref().take(LINE).read_line(&mut line).map_err(LinkError::Alone)?;
         let job = serde_json::from_str(&line).map_err(|error| LinkError::Alone(error.into()))?;
-        system::without_signals(|| {
+        without_signals(|| {
             std::thread::spawn(move || {
                 let _ = std::io::copy(&mut from, &mut std::io::sink());
                 system::die_by(libc::SIGKILL);

@@ -1,5 +1,5 @@
 //! Draws the screen of `clscope top`. Owns places and styles; refuses to decide what is shown.
-//! Without colour (`NO_COLOR`) bold and reverse are left.
+//! Without colour bold and reverse are left.
 #![forbid(unsafe_code)]
 
 use crate::state::{Choices, History, Rows, View, rows};
@@ -40,6 +40,7 @@ const KEYS: [&str; 4] = [
 /// What a terminal can show.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
+    /// Colours; without them bold and reverse are left.
     pub colour: bool,
     /// Whether it shows characters beyond ASCII.
     pub unicode: bool,

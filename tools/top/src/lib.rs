@@ -12,6 +12,7 @@ mod state;
 pub mod target;
 mod whole;
 
+pub use draw::Look;
 pub use error::TopError;
 pub use print::{once, text};
 pub use screen::show;
@@ -32,6 +33,8 @@ pub struct Options<'a> {
     pub energy: attribute::Options,
     /// The same for `clscope report`, which writes pages.
     pub energy_arguments: Vec<OsString>,
+    /// What the terminal can show.
+    pub look: Look,
     /// Where the command lies.
     pub program: Program<'a>,
 }

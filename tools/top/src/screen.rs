@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::Options;
-use crate::draw::{Look, Picture, draw};
+use crate::draw::{Picture, draw};
 use crate::error::{Attempt, TopError};
 use crate::state::{Action, Choices, History, sorted};
 use crate::target::Target;
@@ -55,17 +55,6 @@ fn free_name(trace: &Path, directory: &Path) -> Option<OsString> {
         // Also a link that leads nowhere is something.
         directory.join(&name).symlink_metadata().is_err().then_some(name)
     })
-}
-
-fn look() -> Look {
-    // https://no-color.org: set to anything but nothing.
-    let colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
-        .unwrap_or_default();
-    let locale = locale.to_string_lossy().to_lowercase();
-    Look { colour, unicode: locale.contains("utf-8") || locale.contains("utf8") }
 }
 
 struct Screen<'a> {
@@ -170,7 +159,7 @@ impl<'a> Screen<'a> {
             document,
             choices: &self.choices,
             history: &self.history,
-            look: look(),
+            look: self.options.look,
             message: &self.message,
         };
         terminal.draw(|frame| draw(frame, &picture)).attempt("cannot draw")?;

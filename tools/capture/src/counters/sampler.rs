@@ -7,7 +7,7 @@ use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};
 use crate::Tell;
 use crate::error::{Attempt, CaptureError};
-use crate::system;
+use clscope_io::signals::without_signals;
 use clscope_readings::{Blocks, Clocks, counter_window};
 use clscope_sensors::sampler::{SamplerHost, SystemHost};
 use clscope_sensors::{Clock as _, RawNs, Roots};
@@ -68,7 +68,7 @@ pub fn start(
         options.clone(),
         sysfs_root.map_or_else(Roots::default, Roots::below),
     );
-    let thread = system::without_signals(|| {
+    let thread = without_signals(|| {
         std::thread::Builder::new().name("counters".to_owned()).spawn(move || {
             let mut found = Found::default();
             open::intel(&options, &roots, &mut found);

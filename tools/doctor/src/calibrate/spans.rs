@@ -51,20 +51,14 @@ struct Value {
     uncertainty: f64,
 }
 
-/// Median, and a distribution-free interval for it: the order statistics that hold it in 95 % of
-/// samples.
-fn median(mut values: Vec<f64>) -> Option<Value> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let (&low, &high) = (values.first()?, values.last()?);
+/// Median, and a distribution-free interval for it; of few values all of them.
+fn median(values: Vec<f64>) -> Option<Value> {
     let value = quantile::median(values.iter().copied())?;
-    // Binomial(n, 1/2) by the normal approximation with its continuity correction.
-    let rank = ((n as f64 - 1.96 * (n as f64).sqrt() - 1.0) / 2.0).floor();
-    let (low, high) = if rank < 0.0 {
-        (low, high)
-    } else {
-        (values[rank as usize], values[n - 1 - rank as usize])
+    let all = || {
+        let of = |f: fn(f64, f64) -> f64| values.iter().copied().fold(value, f);
+        (of(f64::min), of(f64::max))
     };
+    let (low, high) = quantile::median_interval(&values).unwrap_or_else(all);
     Some(Value { value, uncertainty: (value - low).max(high - value) })
 }
 
