@@ -1,6 +1,6 @@
 //! Contexts.
 
-use super::discovery;
+use super::{discovery, ended, ended_query};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -150,13 +150,7 @@ pub unsafe fn clRetainContext(site: Site, real: f::clRetainContext, context: H) 
     if code == 0 {
         references(context, 1);
     }
-    entered.plain(
-        site.function,
-        code,
-        || objects::id(context),
-        Some(0),
-        || [objects::word(context)],
-    );
+    ended(entered, site, code, context);
     code
 }
 
@@ -170,13 +164,7 @@ pub unsafe fn clReleaseContext(site: Site, real: f::clReleaseContext, context: H
     }
     // SAFETY: the application's own call.
     let code = guard::real_call(&entered, || unsafe { real(context) });
-    entered.plain(
-        site.function,
-        code,
-        || objects::id(context),
-        Some(0),
-        || [objects::word(context)],
-    );
+    ended(entered, site, code, context);
     code
 }
 
@@ -188,13 +176,7 @@ pub unsafe fn clTerminateContextKHR(site: Site, real: f::clTerminateContextKHR, 
     entered.start_now();
     // SAFETY: the application's own call.
     let code = guard::real_call(&entered, || unsafe { real(context) });
-    entered.plain(
-        site.function,
-        code,
-        || objects::id(context),
-        Some(0),
-        || [objects::word(context)],
-    );
+    ended(entered, site, code, context);
     code
 }
 
@@ -220,14 +202,7 @@ pub unsafe fn clGetContextInfo(
     // SAFETY: as above.
     let code =
         guard::real_call(&entered, || unsafe { real(context, param_name, size, value, size_ret) });
-    let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(
-        site.function,
-        code,
-        || objects::id(context),
-        small,
-        || [objects::word(context), u64::from(param_name)],
-    );
+    ended_query(entered, site, code, context, param_name);
     code
 }
 

@@ -1,6 +1,7 @@
 //! Events: where the application learns that commands are complete is where their stamps are read;
 //! and what it asks about events is answered as if we held none.
 
+use super::ended;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -74,7 +75,7 @@ pub unsafe fn clFlush(site: Site, real: f::clFlush, queue: H) -> i32 {
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue) });
-    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    ended(entered, site, code, queue);
     code
 }
 

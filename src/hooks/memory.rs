@@ -1,6 +1,7 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
+use super::ended;
 use super::enqueue::{self, What};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
@@ -66,7 +67,7 @@ pub unsafe fn destructor(
         // SAFETY: a call that failed calls nothing back.
         unsafe { pair.refused() };
     }
-    entered.plain(site.function, code, || objects::id(object), Some(0), || [objects::word(object)]);
+    ended(entered, site, code, object);
     code
 }
 

@@ -43,6 +43,20 @@ use crate::recording::guard;
 use crate::recording::guard::Entered;
 use crate::recording::state;
 
+/// Ends a call about one object.
+#[inline(always)]
+pub fn ended(entered: Entered, site: Site, code: i32, object: H) {
+    entered.plain(site.function, code, || objects::id(object), Some(0), || [objects::word(object)]);
+}
+
+/// Ends a query of one object.
+#[inline(always)]
+pub fn ended_query(entered: Entered, site: Site, code: i32, object: H, name: u32) {
+    let small = (name < 1 << 16).then_some(name);
+    let long = || [objects::word(object), u64::from(name)];
+    entered.plain(site.function, code, || objects::id(object), small, long);
+}
+
 /// An object made by a call that is not recorded: while recording is paused or its group filtered
 /// out, later calls still need the name.
 pub fn created_unrecorded(handle: H, element: impl FnOnce() -> u64) {

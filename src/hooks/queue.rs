@@ -1,8 +1,8 @@
 //! Command queues: created with profiling added, described, and answered for as if we had added
 //! nothing.
 
-use super::define;
 use super::stale::{self, Of};
+use super::{define, ended, ended_query};
 use crate::abi::changes;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
@@ -390,7 +390,7 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: f::clRetainCommandQueue, qu
     {
         known.references.fetch_add(1, Ordering::Relaxed);
     }
-    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    ended(entered, site, code, queue);
     code
 }
 
@@ -469,14 +469,7 @@ pub unsafe fn clGetCommandQueueInfo(
             code
         }
     };
-    let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(
-        site.function,
-        code,
-        || objects::id(queue),
-        small,
-        || [objects::word(queue), u64::from(param_name)],
-    );
+    ended_query(entered, site, code, queue, param_name);
     code
 }
 

@@ -6,11 +6,6 @@ use clscope_check::{Document, Finding, Rule, Severity};
 use clscope_io::text::{Page, count};
 use std::fmt::Write as _;
 
-/// Writing to a page cannot fail.
-macro_rules! put {
-    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
-}
-
 /// All findings, the worst first, each with its rule and remedy, and what could not be judged.
 pub fn render(of: &Document) -> String {
     let mut out = Page::default();

@@ -13,11 +13,6 @@ use clscope_profile::interval::Interval;
 use clscope_profile::names::{Form, Names};
 use std::fmt::Write as _;
 
-/// Writing to a page cannot fail.
-macro_rules! put {
-    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
-}
-
 /// All of a document; the kernel's name in a form.
 pub fn render(of: &Document, form: Form) -> String {
     let mut out = Page::default();

@@ -8,6 +8,11 @@
 //! a writer is given, which then has to be a [`clscope_io::text::Screen`].
 #![forbid(unsafe_code)]
 
+/// Writing a line to a page or a string, which cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
 pub mod bench;
 pub mod check;
 pub mod doctor;

@@ -24,11 +24,6 @@ fn sizes(of: &[u64]) -> String {
     of.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Writing to a string cannot fail.
-macro_rules! put {
-    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
-}
-
 /// All of them, one behind the other.
 pub fn text(rows: &[&KernelMix]) -> String {
     let mut out = String::new();

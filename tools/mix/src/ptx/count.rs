@@ -9,6 +9,7 @@
 //!
 //! Accesses to memory have further counters, of their transactions: `transactions` holds those.
 
+use super::scan::Guard;
 use super::transactions::{Counters, Counting};
 use super::{Layout, Places, layout};
 use crate::Error;
@@ -109,10 +110,7 @@ fn leave(
             None => insertions.push((at.start, writer.ending(own))),
             Some(guard) => {
                 let statement = text.get(at.clone()).unwrap_or_default();
-                let stays = match guard.trim_start().strip_prefix('!') {
-                    Some(predicate) => predicate.trim().to_owned(),
-                    None => format!("!{guard}"),
-                };
+                let stays = Guard { not: !guard.not, ..*guard };
                 let label = format!("${}stay_{}_{n}", writer.prefix, own.blocks.start);
                 replaced.push((
                     at.clone(),

@@ -20,7 +20,7 @@ pub use count::counted;
 
 use crate::program::{Block, Function, Program, loop_heads};
 use crate::{Class, Error};
-use scan::{Body, Statement};
+use scan::{Body, Guard, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -74,7 +74,7 @@ pub(crate) struct Places<'t> {
     /// Where each block counts itself.
     pub blocks: Vec<usize>,
     /// Statements that leave the function: where, and their guard.
-    pub exits: Vec<(Range<usize>, Option<&'t str>)>,
+    pub exits: Vec<(Range<usize>, Option<Guard<'t>>)>,
     /// Where control falls out of the body, if it can.
     pub falls_out: Option<usize>,
     /// It ends work-items wherever it was called from.
@@ -86,7 +86,7 @@ pub(crate) struct Places<'t> {
 /// Place of an instruction that accesses memory.
 pub(crate) struct Place<'t> {
     pub at: usize,
-    pub guard: Option<&'t str>,
+    pub guard: Option<Guard<'t>>,
     pub operands: &'t str,
     /// Among those of the program.
     pub block: usize,

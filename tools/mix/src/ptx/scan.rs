@@ -2,6 +2,7 @@
 //! know what an instruction does.
 
 use crate::Error;
+use std::fmt;
 
 /// Walks through the text.
 pub(super) struct Scanner<'t> {
@@ -42,11 +43,23 @@ pub(super) enum Statement<'t> {
         at: usize,
         /// Behind its semicolon.
         end: usize,
-        /// `%p1` or `!%p1`.
-        guard: Option<&'t str>,
+        guard: Option<Guard<'t>>,
         opcode: &'t str,
         operands: &'t str,
     },
+}
+
+/// What an instruction waits for: `%p1` or `!%p1`.
+#[derive(Clone, Copy)]
+pub(crate) struct Guard<'t> {
+    pub not: bool,
+    pub predicate: &'t str,
+}
+
+impl fmt::Display for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.not { "!" } else { "" }, self.predicate)
+    }
 }
 
 fn word(c: u8) -> bool {
@@ -281,17 +294,17 @@ fn body<'t>(s: &mut Scanner<'t>, name: &'t str, entry: bool) -> Result<Body<'t>,
             Some(b'@') => {
                 s.at += 1;
                 s.skip_blank();
-                let begin = s.at;
-                if s.peek() == Some(b'!') {
+                let not = s.peek() == Some(b'!');
+                if not {
                     s.at += 1;
                     s.skip_blank();
                 }
-                if s.name().is_empty() {
+                let predicate = s.name();
+                if predicate.is_empty() {
                     return Err(s.error("a guard names no predicate"));
                 }
-                let guard = s.text.get(begin..s.at);
                 s.skip_blank();
-                out.statements.push(instruction(s, at, guard)?);
+                out.statements.push(instruction(s, at, Some(Guard { not, predicate }))?);
             }
             Some(byte) if word(byte) => {
                 let before = s.at;
@@ -316,7 +329,7 @@ fn body<'t>(s: &mut Scanner<'t>, name: &'t str, entry: bool) -> Result<Body<'t>,
 fn instruction<'t>(
     s: &mut Scanner<'t>,
     at: usize,
-    guard: Option<&'t str>,
+    guard: Option<Guard<'t>>,
 ) -> Result<Statement<'t>, Error> {
     let rest = s.rest();
     // Opcodes may hold `::` (cp.async.bulk.shared::cluster).

@@ -11,6 +11,7 @@
 //! Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
 
 use super::Place;
+use super::scan::Guard;
 use crate::class::{Class, Space};
 use crate::program::{Access, PASS, SECTOR, Transactions};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ pub(super) struct Counters<'t> {
 pub(super) struct Counting<'t> {
     pub at: usize,
     pub counter: usize,
-    guard: Option<&'t str>,
+    guard: Option<Guard<'t>>,
     class: Class,
     bytes: u32,
     address: Address<'t>,
@@ -168,10 +169,9 @@ impl Counting<'_> {
     /// Gives lanes that the guard keeps from the access another value.
     fn without_the_others(&self, out: &mut String, p: &str, kind: &str, of: &str, value: &str) {
         let Some(guard) = self.guard else { return };
-        match guard.trim_start().strip_prefix('!') {
-            Some(not) => put!(out, "selp.{kind} %{p}{of}, {value}, %{p}{of}, {};", not.trim()),
-            None => put!(out, "selp.{kind} %{p}{of}, %{p}{of}, {value}, {guard};"),
-        }
+        let own = format!("%{p}{of}");
+        let (set, unset) = if guard.not { (value, &*own) } else { (&*own, value) };
+        put!(out, "selp.{kind} {own}, {set}, {unset}, {};", guard.predicate);
     }
 
     /// Leaves in `n` the passes of the lanes that go together, and in `p` whether the lane is their lowest.
