@@ -441,7 +441,7 @@ impl State {
 
     fn row(&mut self, source: u32, window: &sensors::CounterWindow) {
         let mut row = Vec::with_capacity(sensors::WINDOW_HEAD + 8 * window.counts.len());
-        window.put(&mut row);
+        window.append_to(&mut row);
         let width = window.counts.len() as u32;
         sensors::encode(
             &Record::CounterWindows(CounterWindows::new(source, width, &row)),

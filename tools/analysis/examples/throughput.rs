@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let alignment = trace.align();
     pass("align", from);
     let from = Instant::now();
-    let stats = Stats::of(&trace, &alignment);
+    let stats = Stats::of_trace(&trace, &alignment);
     pass("sum up", from);
     println!(
         "{count} events, {} calls, {} commands, {} timed",

@@ -226,7 +226,7 @@ fn times_that_the_application_queried_are_certain() {
     // The sum knows those three, and the one that was chosen stands for itself and the others that
     // were not queried.
     let alignment = trace.align();
-    let stats = clscope_analysis::stats::Stats::of(&trace, &alignment);
+    let stats = clscope_analysis::stats::Stats::of_trace(&trace, &alignment);
     let kernels = stats.kernels(&trace);
     let sums = kernels.values().next().expect("a kernel");
     assert_eq!((sums.count, sums.time.count(), sums.left_out()), (5, 4, 1));
@@ -724,7 +724,7 @@ proptest! {
         let others: Vec<_> = trace.events(None).filter(|e| !is_call(e)).collect();
         prop_assert_eq!(trace.commands(None).collect::<Vec<_>>(), others);
         let alignment = trace.align();
-        let stats = clscope_analysis::stats::Stats::of(&trace, &alignment);
+        let stats = clscope_analysis::stats::Stats::of_trace(&trace, &alignment);
         let _ = (stats.kernels(&trace), stats.idle_causes(&trace), trace.bounds());
         for issue in stats.issues(&trace, &alignment) {
             prop_assert!(!issue.to_string().is_empty());
@@ -764,7 +764,7 @@ fn a_run_of_calls_is_one_event_and_counts_as_many() {
         ] {
             near(found, truth);
         }
-        let stats = clscope_analysis::stats::Stats::of(&trace, &trace.align());
+        let stats = clscope_analysis::stats::Stats::of_trace(&trace, &trace.align());
         let (of_run, calls) = (&stats.functions(&trace)["clSetKernelArg"].time, stats.calls);
         assert_eq!((of_run.count(), calls), (5, 6), "{clock:?}");
         near(of_run.total() as u64, 1_100);

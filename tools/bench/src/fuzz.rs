@@ -170,7 +170,7 @@ pub fn analyse(input: &Files) {
             .collect(),
     );
     let alignment = trace.align();
-    let stats = Stats::of(&trace, &alignment);
+    let stats = Stats::of_trace(&trace, &alignment);
     let mut events = trace.events(Some(&alignment));
     let count = events.by_ref().count();
     let issues = trace.issues_after(events.tally(), Some(&alignment));

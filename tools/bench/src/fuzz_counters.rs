@@ -120,7 +120,7 @@ fn made() -> Vec<Input> {
             counts,
             ..Default::default()
         }
-        .put(&mut rows);
+        .append_to(&mut rows);
     }
     sensors::encode(
         &sensors::Record::CounterWindows(sensors::CounterWindows::new(0, 2, &rows)),

@@ -195,7 +195,7 @@ fn rows(random: &mut Random, host: HostModel, run: u64, quantity: Quantity, size
             _ => random.next() >> 40,
         };
         let mean_over_us = if random.below(20) == 0 { random.next() as u32 } else { 0 };
-        Reading { time, value, bracket_ns: random.next() as u32, mean_over_us }.put(&mut out);
+        Reading { time, value, bracket_ns: random.next() as u32, mean_over_us }.append_to(&mut out);
     }
     out
 }
@@ -245,7 +245,7 @@ fn counters(random: &mut Random, host: HostModel, run: u64, id: u32, payload: &m
                 command: if random.below(2) == 0 { i as u32 } else { 0 },
                 ..Default::default()
             };
-            window.put(&mut rows);
+            window.append_to(&mut rows);
         }
     }
     sensors::encode(&Record::CounterWindows(CounterWindows::new(id, width, &rows)), payload);

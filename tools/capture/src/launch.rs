@@ -178,7 +178,7 @@ pub enum End {
 
 impl End {
     /// From the system's status.
-    pub fn of(status: ExitStatus) -> Self {
+    pub fn of_status(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Code(code as u8),
             (None, signal) => Self::Signal(signal.unwrap_or(0), status.core_dumped()),
@@ -203,10 +203,13 @@ mod tests {
 
     #[test]
     fn ends_are_read_from_wait_statuses() {
-        assert_eq!(End::of(ExitStatus::from_raw(3 << 8)), End::Code(3));
-        assert_eq!(End::of(ExitStatus::from_raw(libc::SIGKILL)), End::Signal(libc::SIGKILL, false));
+        assert_eq!(End::of_status(ExitStatus::from_raw(3 << 8)), End::Code(3));
         assert_eq!(
-            End::of(ExitStatus::from_raw(libc::SIGSEGV | 0x80)),
+            End::of_status(ExitStatus::from_raw(libc::SIGKILL)),
+            End::Signal(libc::SIGKILL, false)
+        );
+        assert_eq!(
+            End::of_status(ExitStatus::from_raw(libc::SIGSEGV | 0x80)),
             End::Signal(libc::SIGSEGV, true)
         );
     }

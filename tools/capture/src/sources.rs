@@ -258,7 +258,7 @@ impl Options {
 }
 
 fn is_gpm(source: &dyn SensorSource) -> bool {
-    SourceKind::of(source.name()) == SourceKind::NvmlGpm
+    SourceKind::of_source(source.name()) == SourceKind::NvmlGpm
 }
 
 /// Whether a source counts the energy of a processor package: it has such a counter, and the

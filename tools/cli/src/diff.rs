@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
     // A kernel has the same name in all of them, and no other kernel of any has it.
-    let names = Rc::new(Names::of(base.iter().chain(&new).map(Profile::files)));
+    let names = Rc::new(Names::of_traces(base.iter().chain(&new).map(Profile::files)));
     let runs = |side: &[Profile]| -> Result<Vec<Run>> {
         side.iter().map(|profile| run_of(profile, args, &names)).collect()
     };
@@ -161,7 +161,7 @@ fn run_of(profile: &Profile, args: &Args, names: &Rc<Names>) -> Result<Run> {
         names: Some(Rc::clone(names)),
         ..Options::default()
     });
-    let run = Run::of(&view)?;
+    let run = Run::of_view(&view)?;
     if run.report.duration_ns.is_none() {
         bail!(
             "{} holds nothing that could be compared: `clscope report` says why",

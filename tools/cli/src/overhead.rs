@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
         let profile = Profile::open(&args.traces)?;
         let view = profile.view(Options::default());
         let stats = view.stats();
-        Some(Share::of(
+        Some(Share::of_costs(
             stats.calls,
             stats.command_count,
             stats.timed,

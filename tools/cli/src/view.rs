@@ -105,7 +105,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
             page::write(&view, &report, &options, &mut body)?;
         }
         Show::Perfetto => {
-            let power = power::Power::of(&view)?;
+            let power = power::Power::of_view(&view)?;
             let times = || view.times();
             let document = perfetto::Document {
                 trace: view.trace(),

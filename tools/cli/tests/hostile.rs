@@ -106,7 +106,7 @@ fn readings(host: HostModel, times: &[u64]) -> Vec<u8> {
         let mut rows = Vec::new();
         for (i, time) in times.iter().enumerate() {
             let value = 1_000_000 * i as u64;
-            Reading { time: host.raw + time, value, ..Default::default() }.put(&mut rows);
+            Reading { time: host.raw + time, value, ..Default::default() }.append_to(&mut rows);
         }
         sensors::encode(&Record::Readings(Readings::new(id, &rows)), &mut payload);
     }

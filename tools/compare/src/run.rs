@@ -104,7 +104,7 @@ impl Run {
     ///
     /// # Errors
     /// If a file of readings that the user named cannot be read.
-    pub fn of(view: &View<'_>) -> Result<Self, ReadingsError> {
+    pub fn of_view(view: &View<'_>) -> Result<Self, ReadingsError> {
         // Not counters: nothing of them is compared, and attributing them takes longest.
         let mut report = view.times();
         report.energy = Some(view.energy()?.clone());

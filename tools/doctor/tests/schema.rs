@@ -27,7 +27,7 @@ fn documents_keep_to_their_schemas_and_changed_ones_do_not() {
         status: Status::Warning,
         findings: vec![finding.clone(), finding.fix("install it")],
     };
-    let recording = Share::of(10, 5, 5, Some(1_000_000), None);
+    let recording = Share::of_costs(10, 5, 5, Some(1_000_000), None);
     let overhead = Overhead {
         schema: overhead::SCHEMA,
         measured: Measured::default(),

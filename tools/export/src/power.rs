@@ -216,7 +216,7 @@ impl Power {
     ///
     /// # Errors
     /// If a file of readings that the user named cannot be read.
-    pub fn of(view: &View<'_>) -> Result<Self, ReadingsError> {
+    pub fn of_view(view: &View<'_>) -> Result<Self, ReadingsError> {
         let counters = view.counters()?.cloned();
         let mut out = Self::new(view.readings()?, view.energy()?).with_counters(counters);
         out.share(view)?;

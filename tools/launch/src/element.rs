@@ -37,7 +37,7 @@ pub struct Ordered {
 impl Element {
     /// By the name of a type in OpenCL C, as `float4*` or `const uchar *`. Vectors are their scalars.
     #[must_use]
-    pub fn of(type_name: &str) -> Option<Self> {
+    pub fn of_type(type_name: &str) -> Option<Self> {
         const QUALIFIERS: [&str; 12] = [
             "const",
             "volatile",
@@ -227,7 +227,7 @@ mod tests {
             ("void*", None),
             ("", None),
         ] {
-            assert_eq!(Element::of(name), want, "{name}");
+            assert_eq!(Element::of_type(name), want, "{name}");
         }
         assert_eq!(Element::of_channel("CL_UNORM_INT_101010"), Element::Byte);
     }

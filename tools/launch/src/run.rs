@@ -173,7 +173,7 @@ pub(crate) fn computed(
 fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
     let launch = &capture.launch;
     let own = launch.program.own_files().find(|file| file.language == "opencl-c");
-    let is_known = |a: &Argument| a.type_name.as_deref().and_then(Element::of).is_some();
+    let is_known = |a: &Argument| a.type_name.as_deref().and_then(Element::of_type).is_some();
     let Some(file) = own.filter(|_| !launch.arguments.iter().all(is_known)) else {
         return Ok(Vec::new());
     };
@@ -228,7 +228,7 @@ fn elements(
                 let shown = || pointed.get(a.index as usize).cloned().flatten();
                 // A name may be one that the source gives to a type: the source tells which.
                 let names = [a.type_name.clone(), told(), shown()];
-                names.into_iter().flatten().find_map(|name| Element::of(&name))
+                names.into_iter().flatten().find_map(|name| Element::of_type(&name))
             })
             .collect();
         known.dedup();
@@ -319,7 +319,7 @@ fn version(built: &Built, results: Results) -> Version {
 /// Counts what a launch of a version executes.
 fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built) {
     match mix::count(stage, built) {
-        Ok(of) => version.mix = Some(Kernel::of(&of)),
+        Ok(of) => version.mix = Some(Kernel::of_mix(&of)),
         Err(why) => version.mix_missing = Some(why),
     }
 }

@@ -110,7 +110,7 @@ impl Follower {
     pub fn changes(&self) -> Vec<String> {
         let mut out = BTreeSet::new();
         for process in self.processes.values() {
-            let asked = Requests::of(&process.definitions.process.settings);
+            let asked = Requests::of_settings(&process.definitions.process.settings);
             let files = asked.replacements.iter();
             out.extend(files.map(|one| format!("--replace {}={}", one.kernel, one.file)));
             out.extend(asked.local_sizes.iter().map(|one| format!("--local {one}")));

@@ -84,7 +84,7 @@ impl Whole {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn of(trace: &Path, energy: attribute::Options) -> Result<Self, WholeError> {
+    pub fn of_trace(trace: &Path, energy: attribute::Options) -> Result<Self, WholeError> {
         let profile = Profile::open(&[PathBuf::from(trace)])?;
         let view = profile.view(Options { energy, ..Options::default() });
         let energy = view.energy()?;

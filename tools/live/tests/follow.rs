@@ -137,7 +137,7 @@ fn followed(sampling: bool, host: HostModel, looks: &[u64]) -> (Document, Proces
 fn equal(document: &Document, process: &ProcessBuilder) {
     let bytes = process.build();
     let trace = Trace::open(vec![bytes.files("7-0")]);
-    let stats = Stats::of(&trace, &trace.align());
+    let stats = Stats::of_trace(&trace, &trace.align());
     assert_eq!(document.totals.calls, stats.calls);
     assert_eq!(document.totals.commands, stats.command_count);
     assert_eq!(document.totals.timed, stats.timed);
@@ -270,7 +270,7 @@ fn without_sensors_there_are_no_joules_and_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     write(&recorded(5, false, HostModel::default()), folder.path());
     let mut document = Follower::open(folder.path(), Vec::new()).unwrap().poll(&running).unwrap();
-    Whole::of(folder.path(), attribute::Options::default())
+    Whole::of_trace(folder.path(), attribute::Options::default())
         .unwrap()
         .enter(&mut document, Duration::from_secs(1));
     assert!(document.joules_absent.is_some() && document.joules_age_ns.is_none());

@@ -55,7 +55,7 @@ pub struct Summary {
 impl Summary {
     /// Of all rows; `None` where there are none.
     #[must_use]
-    pub fn of(rows: &[Row]) -> Option<Self> {
+    pub fn of_rows(rows: &[Row]) -> Option<Self> {
         let mut errors: Vec<f64> = rows.iter().map(|r| r.error().abs()).collect();
         errors.sort_by(f64::total_cmp);
         let at = |q: f64| errors.get((errors.len().saturating_sub(1) as f64 * q).round() as usize);
@@ -191,10 +191,10 @@ mod tests {
             .map(|n| row(100.0, 100.0 + f64::from(n), 90.0))
             .chain([row(100.0, 100.0, 110.0)])
             .collect();
-        let s = Summary::of(&rows).unwrap();
+        let s = Summary::of_rows(&rows).unwrap();
         assert_eq!((s.kernels, s.beyond), (12, 1));
         assert!((s.median - 0.06).abs() < 1e-9 && (s.p90 - 0.1).abs() < 1e-9, "{s:?}");
-        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of_rows(&[]), None);
         let mut text = Vec::new();
         write_csv(&rows, &mut text).unwrap();
         assert_eq!(String::from_utf8(text).unwrap().lines().count(), 13);

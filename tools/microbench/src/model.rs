@@ -220,7 +220,7 @@ fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let put = |key: &str, found: Option<(&CaseResult, Estimate)>, unit: &str, out: &mut Device| {
         if let Some((case, estimate)) = found {
-            out.put(key, measured(estimate), unit, &case.id);
+            out.keep_parameter(key, measured(estimate), unit, &case.id);
         }
     };
     let best = ["memory/copy", "memory/read", "memory/write"]
@@ -251,7 +251,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     put(name::CLOCK, clock, "MHz", out);
     if let Some((ceiling, (case, counted))) = best.zip(dram_counter(cases)) {
         let at_ceiling = counted.times(ceiling.1.value);
-        out.put(name::DRAM_COUNTER, measured(at_ceiling), "%", &case.id);
+        out.keep_parameter(name::DRAM_COUNTER, measured(at_ceiling), "%", &case.id);
     }
     let all: Vec<CaseResult> = cases.0.iter().map(|c| (*c).clone()).collect();
     let found = levels::plateaus(&levels::sweep(&all));
@@ -259,10 +259,10 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     // A ceiling is the best that a plateau shows.
     let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
     if let Some(first) = found.first() {
-        out.put(name::L1, best(first.bandwidth), "GB/s", source);
+        out.keep_parameter(name::L1, best(first.bandwidth), "GB/s", source);
         if found.len() > 1 {
             let bytes = Figure::exact(first.bytes, Evidence::Measured);
-            out.put(name::L1_BYTES, bytes, "B", source);
+            out.keep_parameter(name::L1_BYTES, bytes, "B", source);
         } else {
             let why = "all working sets have one bandwidth".to_owned();
             out.absent.insert(name::L1_BYTES.to_owned(), why);
@@ -279,9 +279,9 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let inner = found.iter().skip(1).rev().find(|p| p.bandwidth.value > 1.25 * dram);
     match inner {
         Some(plateau) => {
-            out.put(name::L2, best(plateau.bandwidth), "GB/s", source);
+            out.keep_parameter(name::L2, best(plateau.bandwidth), "GB/s", source);
             let bytes = Figure::exact(plateau.bytes, Evidence::Measured);
-            out.put(name::L2_BYTES, bytes, "B", source);
+            out.keep_parameter(name::L2_BYTES, bytes, "B", source);
         }
         None => {
             let why = "no plateau between the nearest cache and memory was seen".to_owned();
@@ -295,7 +295,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     }
     put(name::GROUP, cases.most("levels/groups", "group"), "ns", out);
     if let Some(slot) = issue_slot(cases, out) {
-        out.put(name::ISSUE, slot, "ns", "the shortest of flop and classes");
+        out.keep_parameter(name::ISSUE, slot, "ns", "the shortest of flop and classes");
     }
 }
 
@@ -340,11 +340,11 @@ fn latencies(cases: &Cases<'_>, out: &mut Device) {
         (name::LATENCY_MEMORY, "stream"),
     ] {
         if let Some((case, estimate)) = cases.least(&format!("latency/{kind}/ilp1/"), "latency") {
-            out.put(key, measured(estimate), "ns", &case.id);
+            out.keep_parameter(key, measured(estimate), "ns", &case.id);
         }
     }
     if let Some((case, items)) = cases.most("latency/add/ilp1/", "items_per_unit") {
-        out.put(name::RESIDENT, measured(items), "items", &case.id);
+        out.keep_parameter(name::RESIDENT, measured(items), "items", &case.id);
     }
 }
 

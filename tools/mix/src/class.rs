@@ -190,7 +190,7 @@ classes! {
 impl Class {
     /// The class of that name.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|class| class.name() == name)
     }
 
@@ -323,9 +323,9 @@ mod tests {
         let names: BTreeSet<_> = Class::ALL.iter().map(|c| c.name()).collect();
         assert_eq!(names.len(), Class::ALL.len());
         for class in Class::ALL {
-            assert_eq!(Class::of(class.name()), Some(*class));
+            assert_eq!(Class::of_name(class.name()), Some(*class));
         }
-        assert_eq!(Class::of("int"), None);
+        assert_eq!(Class::of_name("int"), None);
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl Device {
     }
 
     /// Keeps a parameter; one that is not above 0 or not finite is absent, with that reason.
-    pub fn put(&mut self, name: &str, figure: Figure, unit: &str, source: &str) {
+    pub fn keep_parameter(&mut self, name: &str, figure: Figure, unit: &str, source: &str) {
         let sound = [figure.value, figure.low, figure.high].iter().all(|x| x.is_finite());
         if !sound || figure.value <= 0.0 {
             let why = format!("{source} gave no number");
@@ -360,7 +360,7 @@ pub(crate) mod tests {
             (name::LAUNCH, 2000.0, "ns"),
             (name::LAUNCH_PERIOD, 5000.0, "ns"),
         ] {
-            device.put(name, exact(value), unit, "test");
+            device.keep_parameter(name, exact(value), unit, "test");
         }
         device
     }
@@ -432,7 +432,12 @@ pub(crate) mod tests {
     #[test]
     fn what_was_not_measured_is_absent_with_the_next_step() {
         let mut device = round();
-        device.put("latency.add", Figure::exact(f64::NAN, Evidence::Measured), "ns", "latency/add");
+        device.keep_parameter(
+            "latency.add",
+            Figure::exact(f64::NAN, Evidence::Measured),
+            "ns",
+            "latency/add",
+        );
         let missing = device.get("latency.add").unwrap_err();
         assert!(missing.remedy.contains("latency/add gave no number"), "{missing}");
         assert!(device.get("rate.fp16.fma").unwrap_err().remedy.contains("clscope bench model"));

@@ -329,7 +329,7 @@ pub(crate) mod tests {
     #[test]
     fn caches_serve_what_is_asked_for_again_and_what_they_keep() {
         let mut device = crate::device::tests::round();
-        device.put(name::L2_BYTES, Figure::exact(1e6, Evidence::Measured), "B", "test");
+        device.keep_parameter(name::L2_BYTES, Figure::exact(1e6, Evidence::Measured), "B", "test");
         let of = |items: u64, loaded: u64, footprint: Option<f64>| Kernel {
             items: Some(items),
             mix: Some(mix(&[

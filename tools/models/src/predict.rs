@@ -129,13 +129,13 @@ fn ratio(
 ) -> Option<(Figure, Resource)> {
     let (old, new) = (before.binding()?, after.binding()?);
     let work = |kernel: &Kernel, device: &Device, bounds: &Bounds| {
-        let launch = bounds.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
+        let launch = bounds.by_resource(Resource::Launch).map_or(0.0, |b| b.ns.value);
         Some(likely(kernel, device, bounds)?.value - launch).filter(|ns| *ns > 0.0)
     };
     let value = work(of, after_device, after)? / work(kernel, device, before)?;
     let certain = new.ns.value / old.ns.value;
     let each = after.bounds.iter().filter_map(|b| {
-        let old = before.of(b.resource)?.ns.value;
+        let old = before.by_resource(b.resource)?.ns.value;
         // What is far below the binding bound does not decide.
         (b.ns.value >= 0.2 * new.ns.value && old > 0.0).then(|| b.ns.value / old)
     });
@@ -216,7 +216,7 @@ pub fn predict(
         }
     }
     if let Some((before, after)) = &modelled {
-        let start = |b: &Bounds| b.of(Resource::Groups).map_or(0.0, |b| b.ns.value);
+        let start = |b: &Bounds| b.by_resource(Resource::Groups).map_or(0.0, |b| b.ns.value);
         let (old, new) = (start(before), start(after));
         // Groups that do start take their time.
         if by_bounds.is_none() {
@@ -376,7 +376,7 @@ mod tests {
     fn another_device_and_another_clock_move_the_bound_that_binds() {
         let device = round();
         let mut fast = round();
-        fast.put(name::DRAM, Figure::exact(400.0, Evidence::Measured), "GB/s", "test");
+        fast.keep_parameter(name::DRAM, Figure::exact(400.0, Evidence::Measured), "GB/s", "test");
         let on = Change { device: Some(&fast), ..Change::default() };
         let p = predict(&kernel(), Some(&device), &on).unwrap();
         // A quarter of what memory takes, and what else there is.
@@ -384,7 +384,12 @@ mod tests {
         let slower = Change { clock_mhz: Some(500.0), ..Change::default() };
         assert!(predict(&kernel(), Some(&device), &slower).is_err(), "the clock is not known");
         let mut clocked = round();
-        clocked.put(name::CLOCK, Figure::exact(1000.0, Evidence::Measured), "MHz", "test");
+        clocked.keep_parameter(
+            name::CLOCK,
+            Figure::exact(1000.0, Evidence::Measured),
+            "MHz",
+            "test",
+        );
         let p = predict(&kernel(), Some(&clocked), &slower).unwrap();
         assert!((p.ns.value - 102e3).abs() < 10e3, "memory does not follow: {p:?}");
         assert!(predict(&kernel(), None, &on).is_err());
@@ -417,7 +422,7 @@ mod tests {
     #[test]
     fn small_groups_take_the_time_of_starting_them() {
         let mut device = round();
-        device.put(name::GROUP, Figure::exact(500.0, Evidence::Measured), "ns", "test");
+        device.keep_parameter(name::GROUP, Figure::exact(500.0, Evidence::Measured), "ns", "test");
         let to = |local| Change { local: Some(local), ..Change::default() };
         let at = |kernel: &Kernel, local| predict(kernel, Some(&device), &to(local)).unwrap().ns;
         // 1000 groups of 64 start in 50 us; memory takes 100 us. 4000 of 16 start in 200 us.

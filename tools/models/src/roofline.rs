@@ -120,7 +120,7 @@ impl Bounds {
 
     /// One by its resource.
     #[must_use]
-    pub fn of(&self, resource: Resource) -> Option<&Bound> {
+    pub fn by_resource(&self, resource: Resource) -> Option<&Bound> {
         self.bounds.iter().find(|b| b.resource == resource)
     }
 }

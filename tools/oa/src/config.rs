@@ -41,7 +41,7 @@ impl Uuid {
     /// configuration made by hand is loaded once. Version 8 of RFC 9562 (vendor-specific), hashed
     /// with FNV-1a.
     #[must_use]
-    pub fn of(lists: &Registers) -> Uuid {
+    pub fn of_registers(lists: &Registers) -> Uuid {
         let mut halves = [0xcbf2_9ce4_8422_2325u64, 0x6c62_272e_07bb_0142];
         let lists = [&lists.mux, &lists.boolean, &lists.flex];
         for (list, registers) in lists.iter().enumerate() {
@@ -297,9 +297,9 @@ mod tests {
             ..Registers::default()
         };
         let other = Registers { boolean: one.flex.clone(), ..Registers::default() };
-        let uuid = Uuid::of(&one);
-        assert_eq!(uuid, Uuid::of(&one.clone()));
-        assert_ne!(uuid, Uuid::of(&other));
+        let uuid = Uuid::of_registers(&one);
+        assert_eq!(uuid, Uuid::of_registers(&one.clone()));
+        assert_ne!(uuid, Uuid::of_registers(&other));
         assert_eq!(
             (&uuid.as_str()[14..15], "89ab".contains(&uuid.as_str()[19..20])),
             ("8", true),

@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Adds an entry, in the place of one about the same subject on the same host.
-    pub fn put(&mut self, entry: Entry) {
+    pub fn keep_entry(&mut self, entry: Entry) {
         match self.entries.iter_mut().find(|e| e.subject == entry.subject && e.host == entry.host) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -220,14 +220,14 @@ mod tests {
         let path = folder.path().join("a/b/calibration.json");
         let mut store = Store::load(&path).unwrap();
         assert_eq!(store, Store::default(), "no file, no calibrations");
-        store.put(Entry::new(device("x")).with("span-bias-ns", 1_900.0, Some(100.0)).with(
+        store.keep_entry(Entry::new(device("x")).with("span-bias-ns", 1_900.0, Some(100.0)).with(
             "launch-ns",
             3_200.0,
             None,
         ));
-        store.put(Entry::new(device("y")).with("span-bias-ns", 10.0, None));
-        store.put(Entry::new(device("x")).with("span-bias-ns", 1_800.0, Some(90.0)));
-        store.put(Entry { host: "elsewhere".into(), ..Entry::new(device("x")) });
+        store.keep_entry(Entry::new(device("y")).with("span-bias-ns", 10.0, None));
+        store.keep_entry(Entry::new(device("x")).with("span-bias-ns", 1_800.0, Some(90.0)));
+        store.keep_entry(Entry { host: "elsewhere".into(), ..Entry::new(device("x")) });
         store.save(&path).unwrap();
         let back = Store::load(&path).unwrap();
         assert_eq!(back, store);

@@ -133,7 +133,7 @@ fn is_plain(definitions: &Definitions) -> bool {
     definitions.replaced.is_empty()
         && definitions.local_sizes.is_empty()
         && definitions.appended_options.is_empty()
-        && Requests::of(&definitions.process.settings) == Requests::default()
+        && Requests::of_settings(&definitions.process.settings) == Requests::default()
 }
 
 /// Definitions of a process by kernel, and counts by name.
@@ -291,7 +291,7 @@ fn unmet(trace: &Trace<'_>) -> Vec<Unmet> {
     };
     let mut options = Vec::new();
     for process in &trace.processes {
-        let requests = Requests::of(&process.definitions.process.settings);
+        let requests = Requests::of_settings(&process.definitions.process.settings);
         for one in &requests.replacements {
             met(format!("--replace {}={}", one.kernel, one.file), &one.kernel, &|p| {
                 let definitions = &p.definitions;

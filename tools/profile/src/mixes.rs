@@ -241,7 +241,7 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
     let mut mix = Mix::default();
     for count in &from.classes {
         // A class of a newer recorder is known by no name here.
-        let class = Class::of(&count.class).unwrap_or(Class::Unknown);
+        let class = Class::of_name(&count.class).unwrap_or(Class::Unknown);
         if class == Class::Unknown && count.class != class.name() {
             row.unknown.insert(format!("class {}", count.class));
         }
@@ -255,7 +255,9 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
         });
     }
     for told in &from.transactions {
-        if let Some(tally) = Class::of(&told.class).and_then(|class| mix.classes.get_mut(&class)) {
+        if let Some(tally) =
+            Class::of_name(&told.class).and_then(|class| mix.classes.get_mut(&class))
+        {
             tally.transactions = Some(told.transactions);
         }
     }

@@ -73,7 +73,7 @@ impl Names {
 
     /// Of all kernels of opened traces together.
     #[must_use]
-    pub fn of<'t>(traces: impl IntoIterator<Item = &'t TraceFiles>) -> Self {
+    pub fn of_traces<'t>(traces: impl IntoIterator<Item = &'t TraceFiles>) -> Self {
         let mut kernels = BTreeSet::new();
         for trace in traces {
             for (_, bytes) in trace.definitions() {

@@ -67,7 +67,8 @@ impl Profile {
     /// What the traces hold, by a caller's choices.
     #[must_use]
     pub fn view(&self, mut options: Options) -> View<'_> {
-        let names = options.names.take().unwrap_or_else(|| Rc::new(Names::of([&self.files])));
+        let names =
+            options.names.take().unwrap_or_else(|| Rc::new(Names::of_traces([&self.files])));
         let mut trace = self.files.trace();
         for process in &mut trace.processes {
             names.apply(&mut process.definitions, options.form);
@@ -141,7 +142,7 @@ impl<'p> View<'p> {
         self.sites.get_or_init(|| {
             let by_site = [self.options.by, self.energy_by()].contains(&By::CallSite);
             let wanted = by_site || self.options.name_sites;
-            if wanted { Sites::of(&self.trace) } else { Sites::default() }
+            if wanted { Sites::of_trace(&self.trace) } else { Sites::default() }
         })
     }
 

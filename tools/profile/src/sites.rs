@@ -65,7 +65,7 @@ struct Symbols {
 
 impl Sites {
     /// Names all sites of a trace; reads the files of their modules.
-    pub fn of(trace: &Trace<'_>) -> Self {
+    pub fn of_trace(trace: &Trace<'_>) -> Self {
         let mut out = Self::default();
         // A file is read once, whoever calls from it.
         let mut files: HashMap<(String, String), Result<Symbols, SymbolsError>> = HashMap::new();

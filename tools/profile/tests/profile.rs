@@ -88,7 +88,8 @@ fn trace(directory: &Path, name: &str, run: Run) -> (PathBuf, f64) {
             .sum();
         microjoules += 10e-3 * (to - from) as f64 + 20e-3 * ran as f64;
         let value = microjoules as u64;
-        Reading { time: host.raw + to, value, bracket_ns: 100, mean_over_us: 0 }.put(&mut rows);
+        Reading { time: host.raw + to, value, bracket_ns: 100, mean_over_us: 0 }
+            .append_to(&mut rows);
     }
     sensors::encode(&Record::Readings(Readings::new(0, &rows)), &mut payload);
     let header = FileHeader {

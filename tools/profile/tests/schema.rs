@@ -28,7 +28,7 @@ fn report() -> Value {
     let bytes = p.build();
     let trace = Trace::open(vec![bytes.files("app.clscope/7-0")]);
     let alignment = trace.align();
-    let stats = Stats::of(&trace, &alignment);
+    let stats = Stats::of_trace(&trace, &alignment);
     let by = Grouping { by: By::Kernel, sites: &Sites::default() };
     serde_json::to_value(Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats, by))
         .unwrap()
@@ -45,7 +45,7 @@ fn the_committed_schema_of_mixes_is_that_of_the_types() {
     schema::committed_type::<document::Document>(&path, document::SCHEMA);
     let mut row = KernelMix { counted: 1, ..KernelMix::default() };
     row.blocks.insert(3, (5, None));
-    let written = document::Document::of(vec!["t".into()], &[&row]);
+    let written = document::Document::of_kernels(vec!["t".into()], &[&row]);
     let mut written = serde_json::to_value(written).unwrap();
     assert!(schema::breaches(&path, &written).is_empty());
     let executed = written.pointer_mut("/kernels/0/executed").unwrap();

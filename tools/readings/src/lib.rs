@@ -271,14 +271,14 @@ impl Store {
 
 impl Sink for Store {
     fn series(&mut self, id: SeriesId, source: &str, domain: &Domain) {
-        self.buffered |= SourceKind::of(source).is_buffered();
+        self.buffered |= SourceKind::of_source(source).is_buffered();
         self.rows.resize(self.rows.len().max(id.0 as usize + 1), Vec::new());
         self.put(series(id.0, source, domain));
     }
 
     fn reading(&mut self, id: SeriesId, of: &Reading) {
         if let Some(rows) = self.rows.get_mut(id.0 as usize) {
-            reading(of).put(rows);
+            reading(of).append_to(rows);
             self.pending += sensors::ROW;
         }
     }

@@ -195,7 +195,7 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
             chain(&error)
         )),
     })?;
-    let (end, wall) = (End::of(status), started.elapsed());
+    let (end, wall) = (End::of_status(status), started.elapsed());
     let contents = settle(&trace, plan, &held, &mut meta);
     let reads_energy = sampler.is_some_and(|sampler| {
         sampler.application_ended();

@@ -57,7 +57,7 @@ impl SensorFinding {
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
         SensorFinding {
             name,
-            kind: SourceKind::of(source.name()),
+            kind: SourceKind::of_source(source.name()),
             state: State::Opened,
             why: None,
             remedy: None,

@@ -2,7 +2,7 @@
 //! of this project have, so that nobody else compares text. Refuses to know what they measure.
 #![forbid(unsafe_code)]
 
-/// Kind of a source. Traces hold the source's name; [`SourceKind::of`] reads it.
+/// Kind of a source. Traces hold the source's name; [`SourceKind::of_source`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     /// The processor's energy counters: powercap, perf, MSRs, or handed over by a helper.
@@ -26,7 +26,7 @@ pub enum SourceKind {
 impl SourceKind {
     /// The kind of a source of this name.
     #[must_use]
-    pub fn of(source: &str) -> Self {
+    pub fn of_source(source: &str) -> Self {
         let mut parts = source.split(':');
         match (parts.next().unwrap_or_default(), parts.next()) {
             ("powercap" | "perf" | "msr" | "helper", None) => Self::Rapl,
@@ -72,7 +72,7 @@ mod tests {
             ("perfect", SourceKind::Other),
             ("", SourceKind::Other),
         ] {
-            assert_eq!(SourceKind::of(name), kind, "{name}");
+            assert_eq!(SourceKind::of_source(name), kind, "{name}");
         }
         assert!(SourceKind::NvmlRing.is_buffered() && !SourceKind::NvmlEnergy.is_buffered());
         assert!(SourceKind::NvmlGpm.is_nvml() && !SourceKind::Hwmon.is_nvml());

@@ -37,11 +37,11 @@ mod tests {
     fn a_share_counts_each_enqueue_once_and_is_unknown_without_a_duration() {
         let measured =
             Measured { call_ns: 20.0, launch_ns: 200.0, harvest_ns: 50.0, ..Measured::default() };
-        let share = Share::of(1_110, 110, 100, Some(1_000_000), Some(measured.costs()));
+        let share = Share::of_costs(1_110, 110, 100, Some(1_000_000), Some(measured.costs()));
         assert_eq!(share.recording_ns, 1_000.0 * 20.0 + 10.0 * 40.0 + 100.0 * 250.0);
         assert_eq!(share.of_wall, Some(0.0454));
-        assert_eq!(Share::of(1, 0, 0, None, None).of_wall, None);
-        assert_eq!(Share::of(1, 0, 0, Some(0), None).of_wall, None);
+        assert_eq!(Share::of_costs(1, 0, 0, None, None).of_wall, None);
+        assert_eq!(Share::of_costs(1, 0, 0, Some(0), None).of_wall, None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn once(
     follower.changes().iter().for_each(|text| tell(text));
     if document.lacks_the_whole() {
         let begin = Instant::now();
-        Whole::of(&target.path, options.energy.clone())?.enter(&mut document, Duration::ZERO);
+        Whole::of_trace(&target.path, options.energy.clone())?.enter(&mut document, Duration::ZERO);
         document.joules_age_ns = document.joules_age_ns.map(|_| begin.elapsed().as_nanos() as u64);
     }
     sorted(&mut document, options.sort);

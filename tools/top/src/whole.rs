@@ -24,7 +24,7 @@ impl Asked {
             loop {
                 let begin = Instant::now();
                 // What cannot be read shows on the screen as files that cannot be read.
-                if let Ok(whole) = Whole::of(&trace, energy.clone())
+                if let Ok(whole) = Whole::of_trace(&trace, energy.clone())
                     && give.send((whole, begin)).is_err()
                 {
                     return;

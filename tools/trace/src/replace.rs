@@ -151,7 +151,7 @@ impl Requests {
     /// From settings as a trace holds them, `NAME=value` each. What is not understood, the recorder
     /// has not heeded either.
     #[must_use]
-    pub fn of(given: &[String]) -> Self {
+    pub fn of_settings(given: &[String]) -> Self {
         let value = |name: &str| {
             given.iter().find_map(|one| one.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
         };
@@ -224,10 +224,10 @@ mod tests {
     fn a_traces_settings_hold_them() {
         let given =
             ["CLSCOPE_LOCAL=a=8,b=4x4", "CLSCOPE_REPLACE=a=/f.cl", "CLSCOPE_APPEND_OPTIONS= -w "];
-        let requests = Requests::of(&given.map(str::to_owned));
+        let requests = Requests::of_settings(&given.map(str::to_owned));
         assert_eq!((requests.local_sizes.len(), requests.replacements.len()), (2, 1));
         assert_eq!(requests.append_options, "-w");
-        assert_eq!(Requests::of(&["CLSCOPE_LOCAL=a".to_owned()]), Requests::default());
+        assert_eq!(Requests::of_settings(&["CLSCOPE_LOCAL=a".to_owned()]), Requests::default());
         let of = |name| {
             first(&requests.local_sizes, |one| &one.kernel, |one| one == name)
                 .map(|l| l.sizes.len())

@@ -426,7 +426,7 @@ mod tests {
         let mut rows = Vec::new();
         for i in 0..5u64 {
             Reading { time: i * 1000, value: i << 40, bracket_ns: 7, mean_over_us: 0 }
-                .put(&mut rows);
+                .append_to(&mut rows);
         }
         rows
     }
@@ -480,7 +480,7 @@ mod tests {
         };
         let bare = CounterWindow { counts: vec![None; 3], ..Default::default() };
         let mut rows = Vec::new();
-        [&whole, &bare].iter().for_each(|w| w.put(&mut rows));
+        [&whole, &bare].iter().for_each(|w| w.append_to(&mut rows));
         let mut payload = Vec::new();
         encode(&Record::CounterWindows(CounterWindows::new(7, 3, &rows)), &mut payload);
         let mut bytes = vec![0; HEADER_LEN];

@@ -168,11 +168,11 @@ fn wide_key(process: ProcessIndex, id: u64) -> u128 {
 impl Stats {
     /// Reads all events of a trace once.
     #[must_use]
-    pub fn of(trace: &Trace<'_>, alignment: &Alignment) -> Self {
+    pub fn of_trace(trace: &Trace<'_>, alignment: &Alignment) -> Self {
         Self::told_apart(trace, alignment, None)
     }
 
-    /// As [`of`](Self::of), with the launches of a kernel separated by a key.
+    /// As [`of`](Self::of_trace), with the launches of a kernel separated by a key.
     #[must_use]
     pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
         Self::with(trace, alignment, variant, 1, |_| {})

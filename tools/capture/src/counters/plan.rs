@@ -102,9 +102,11 @@ pub(super) fn plan(
                 (Some(uuid), _) if options.counter.is_empty() => {
                     Plan { set: Some(set), uuid, registers: None }
                 }
-                (_, Some(registers)) => {
-                    Plan { uuid: Uuid::of(&registers), registers: Some(registers), set: Some(set) }
-                }
+                (_, Some(registers)) => Plan {
+                    uuid: Uuid::of_registers(&registers),
+                    registers: Some(registers),
+                    set: Some(set),
+                },
                 (_, None) => {
                     let uuid = set.uuid.or(fitting.first().copied());
                     let uuid = uuid.ok_or(PlanError::NoConfiguration(generation))?;
@@ -146,7 +148,7 @@ pub(super) fn plan(
         }
         let registers = plan.registers.take().ok_or(PlanError::NoRegisters)?;
         let registers = registers.with_events(&options.counter)?;
-        plan.uuid = Uuid::of(&registers);
+        plan.uuid = Uuid::of_registers(&registers);
         plan.registers = Some(registers);
     }
     Ok(plan)
@@ -170,7 +172,7 @@ mod tests {
         // Not loaded: the EU counters alone can be programmed without any published list.
         let got = plan(&options, None, Generation::Gen9, &variables, &|_| false).unwrap();
         let registers = got.registers.unwrap();
-        assert_eq!(got.uuid, Uuid::of(&registers));
+        assert_eq!(got.uuid, Uuid::of_registers(&registers));
         assert!(!registers.flex.is_empty() && registers.mux.is_empty());
         let got = plan(&options, None, Generation::Gen12, &variables, &|_| false).unwrap();
         assert_eq!(

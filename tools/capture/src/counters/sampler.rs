@@ -203,8 +203,10 @@ impl Slot {
         let cpu = host.thread_cpu_ns();
         let begin = host.raw();
         let rows = &mut self.rows;
-        let result =
-            self.open.source.read(&mut host.0, &mut |window| counter_window(window).put(rows));
+        let result = self
+            .open
+            .source
+            .read(&mut host.0, &mut |window| counter_window(window).append_to(rows));
         let now = host.raw();
         self.reads += 1;
         self.cpu_ns += host.thread_cpu_ns().saturating_sub(cpu);

@@ -170,7 +170,7 @@ fn check(args: &Args, device: &Cl, parameters: &Device, effort: &Effort) -> Resu
     if let Some(folder) = &args.output {
         files::checked(&rows, folder)?;
     }
-    match check::Summary::of(&rows) {
+    match check::Summary::of_rows(&rows) {
         Some(s) => say(format_args!(
             "time model on {} kernels: median error {:.0} %, 90th percentile {:.0} %; {} ran faster than a certain bound by more than 5 %",
             s.kernels,

@@ -282,7 +282,7 @@ fn timeline(
     let profile = Profile::open(&common.traces)?;
     let files = profile.files();
     let view = profile.view(common.profile_options());
-    let power = power::Power::of(&view)?;
+    let power = power::Power::of_view(&view)?;
     let names = files.names();
     let opened = Opened { view: &view, power: &power, names: &names };
     // A file of nothing would pass for a timeline.

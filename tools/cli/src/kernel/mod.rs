@@ -196,8 +196,9 @@ fn local(text: &str) -> Result<Local, String> {
 
 fn typed(text: &str) -> Result<(u32, Element), String> {
     let known = || {
-        text.split_once('=')
-            .and_then(|(index, name)| Some((index.trim().parse().ok()?, Element::of(name.trim())?)))
+        text.split_once('=').and_then(|(index, name)| {
+            Some((index.trim().parse().ok()?, Element::of_type(name.trim())?))
+        })
     };
     known().ok_or_else(|| {
         "expected the number of an argument and a type of OpenCL C: 2=float".to_owned()

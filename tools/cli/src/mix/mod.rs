@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
     let against = against.map(|simulated| simulated::compare(&rows, &simulated));
     match args.format {
         Format::Json => {
-            let mut document = Document::of(profile.files().names(), &rows);
+            let mut document = Document::of_kernels(profile.files().names(), &rows);
             document.display_names = view.display_names();
             document.against = against;
             output::show_json(&document)

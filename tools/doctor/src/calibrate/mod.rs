@@ -68,7 +68,7 @@ fn keep(here: Surroundings<'_>, entries: &[Entry]) -> Finding {
             .fix("export XDG_CACHE_HOME=/var/tmp/cache");
     };
     let stored = Store::load(&path).and_then(|mut store| {
-        entries.iter().for_each(|entry| store.put(entry.clone()));
+        entries.iter().for_each(|entry| store.keep_entry(entry.clone()));
         store.save(&path)
     });
     match stored {

@@ -45,7 +45,7 @@ pub fn write(
     out: &mut impl Write,
 ) -> Result<(u64, Vec<Issue>), ExportError> {
     let mut lines = 0;
-    let readable = Names::of([files]);
+    let readable = Names::of_traces([files]);
     let mut trace = files.trace();
     trace.processes.iter_mut().for_each(|of| readable.apply(&mut of.definitions, form));
     for text in changes::recorded_changes(&trace).iter().flat_map(changes::Changes::lines) {
@@ -79,7 +79,7 @@ pub fn write(
             }
         }
     }
-    let sites = Sites::of(&trace);
+    let sites = Sites::of_trace(&trace);
     let alignment = trace.align();
     let origin = trace.origin();
     let around = snapshots::read(&trace, files.sensors());

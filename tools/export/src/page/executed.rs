@@ -50,7 +50,7 @@ impl<'k> Known<'k> {
             };
             let rows: Vec<&KernelMix> = mixes.iter().filter(is_of_row).collect();
             for row in rows.iter().take(SIZES) {
-                mix(page, &Kernel::of(row));
+                mix(page, &Kernel::of_mix(row));
             }
             if rows.len() > SIZES {
                 page.raw("<p class=\"soft\">And ").put(rows.len() - SIZES);

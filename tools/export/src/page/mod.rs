@@ -125,7 +125,7 @@ fn write_to(
     let (origin, length) = (bounds.begin.0, bounds.duration());
     // Half of the room for spans, the rest for tables and the JSON.
     let room = options.most.map_or(usize::MAX, |most| (most / 2 / SPAN_BYTES) as usize);
-    let power = Power::of(view)?;
+    let power = Power::of_view(view)?;
     let timeline = Timeline::of(view, &power, (origin, length), BINS, room);
     let (power, left_out) = curves(power, origin, length);
     let wanted = report.kernels.iter().take(OPEN);

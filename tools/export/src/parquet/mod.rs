@@ -129,7 +129,7 @@ mod tests {
         std::fs::write(trace.join("7-0.0.clt"), bytes.segment).unwrap();
         let profile = Profile::open(&[trace]).unwrap();
         let view = profile.view(Options::default());
-        let (power, stop) = (Power::of(&view).unwrap(), AtomicBool::new(true));
+        let (power, stop) = (Power::of_view(&view).unwrap(), AtomicBool::new(true));
         let sources = profile.files().names();
         let document = Document {
             view: &view,

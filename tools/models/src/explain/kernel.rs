@@ -142,7 +142,7 @@ fn verdict(
     let reached = binding.ns.value / worked;
     // Of memory what it is likely to move: all that was asked for is too much where caches serve.
     let moved = device.filter(|_| of.dram_bytes.is_none()).and_then(|d| moving(of, d));
-    let share = |r: Resource| model.of(r).map(|b| (r, b.ns.value / worked));
+    let share = |r: Resource| model.by_resource(r).map(|b| (r, b.ns.value / worked));
     let conditional = [
         moved.map(|ns| (Resource::MemoryIfMissed, ns / worked)),
         share(Resource::Integer),
@@ -155,7 +155,7 @@ fn verdict(
         .flatten()
         .filter(|(_, s)| *s >= BOUND && *s > reached)
         .max_by(|a, b| a.1.total_cmp(&b.1));
-    let wait = model.of(Resource::Latency).map(|b| b.ns.value / worked);
+    let wait = model.by_resource(Resource::Latency).map(|b| b.ns.value / worked);
     let (limit, reached, text) = match (binding.resource, conditional) {
         (_, Some((Resource::MemoryIfMissed, share))) => {
             let text = format!(
@@ -227,7 +227,7 @@ fn levers_of(
     out: &mut Explanatory,
 ) {
     let Some(limit) = limit else { return };
-    let binding = model.of(limit).map_or(0.0, |b| b.ns.value);
+    let binding = model.by_resource(limit).map_or(0.0, |b| b.ns.value);
     let next = model
         .bounds
         .iter()

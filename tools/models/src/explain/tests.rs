@@ -174,7 +174,7 @@ fn counters_and_the_ceiling_give_bytes() {
     let mut k = kernel("copy", 100e3);
     k.dram_share = Some(measured(0.45));
     let mut device_file = round();
-    device_file.put(name::DRAM_COUNTER, measured(90.0), "%", "test");
+    device_file.keep_parameter(name::DRAM_COUNTER, measured(90.0), "%", "test");
     let found = device(&on(vec![k]), Some(&device_file), ALL);
     // Half of the ceiling's 100 GB/s for 100 us.
     assert!((found.kernels[0].dram_bytes.unwrap().value - 5e6).abs() < 1.0);

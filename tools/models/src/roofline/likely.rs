@@ -28,9 +28,9 @@ pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
 pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let binding = of.binding()?;
     kernel.requested().ok()?;
-    let launch = of.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
+    let launch = of.by_resource(Resource::Launch).map_or(0.0, |b| b.ns.value);
     let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
-    let each = |r: Resource| of.of(r).map_or(0.0, |b| b.ns.value);
+    let each = |r: Resource| of.by_resource(r).map_or(0.0, |b| b.ns.value);
     let memory = moving(kernel, device).unwrap_or(0.0).max(each(Resource::Memory));
     let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
     let needs = of.bounds.iter().map(|b| match b.resource {

@@ -45,7 +45,7 @@ fn sgemm() -> (Kernel, Device) {
         (name::L2, 9.0e3),
         ("rate.fp32.fma", 66.4e3),
     ] {
-        device.put(name, Figure::exact(value, Evidence::Measured), "", "test");
+        device.keep_parameter(name, Figure::exact(value, Evidence::Measured), "", "test");
     }
     (kernel, device)
 }
@@ -54,7 +54,7 @@ fn sgemm() -> (Kernel, Device) {
 fn a_matrix_product_is_bound_by_local_memory() {
     let (kernel, device) = sgemm();
     let bounds = bounds(&kernel, &device);
-    let ms = |r| bounds.of(r).unwrap().ns.value * 1e-6;
+    let ms = |r| bounds.by_resource(r).unwrap().ns.value * 1e-6;
     assert!((ms(Resource::LocalMemory) - 2.076).abs() < 0.01, "{}", ms(Resource::LocalMemory));
     assert!((ms(Resource::Fp32) - 0.2587).abs() < 0.001);
     assert!((ms(Resource::MemoryIfMissed) - 0.994).abs() < 0.01);
@@ -75,7 +75,7 @@ fn what_is_absent_is_named_and_the_rest_is_said() {
     let some = bounds(&kernel, &device);
     assert_eq!(some.binding().unwrap().resource, Resource::Memory);
     assert!((some.binding().unwrap().ns.value - 2e6).abs() < 1.0);
-    assert!(some.of(Resource::MemoryIfMissed).is_none());
+    assert!(some.by_resource(Resource::MemoryIfMissed).is_none());
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn the_likely_time_lies_between_the_certain_bounds_and_all_of_them() {
 #[test]
 fn few_groups_leave_units_idle() {
     let (mut kernel, device) = sgemm();
-    let whole = bounds(&kernel, &device).of(Resource::Fp32).unwrap().ns.value;
+    let whole = bounds(&kernel, &device).by_resource(Resource::Fp32).unwrap().ns.value;
     kernel.items = Some(66 * 256);
-    let half = bounds(&kernel, &device).of(Resource::Fp32).unwrap().ns.value;
+    let half = bounds(&kernel, &device).by_resource(Resource::Fp32).unwrap().ns.value;
     assert!((half / whole - 2.0).abs() < 1e-9);
 }
 

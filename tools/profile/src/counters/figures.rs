@@ -19,7 +19,7 @@ pub enum Figures {
 
 impl Figures {
     /// Of a source as the trace describes it.
-    pub fn of(about: &CounterSource) -> Self {
+    pub fn of_source(about: &CounterSource) -> Self {
         let layout = Format::by_name(&about.format).map(|f| f.layout(Published::Tables));
         let Some(layout) = layout.filter(|l| {
             !about.figures.is_empty() && l.counters().count() + 2 == about.counters.len()

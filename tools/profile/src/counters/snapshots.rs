@@ -236,7 +236,7 @@ struct Part<'a> {
 
 impl<'a> Part<'a> {
     fn new(source: &'a Around, classes: usize, matched: String) -> Self {
-        let figures = Figures::of(&source.about);
+        let figures = Figures::of_source(&source.about);
         // A timer measures duration and nothing else.
         let columns: Vec<(String, String)> = if source.is_timer() {
             vec![("between-readings".to_owned(), "ns".to_owned())]

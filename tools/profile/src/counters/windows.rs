@@ -239,7 +239,7 @@ fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: Strin
             of.unplaced
         ));
     }
-    let figures = Figures::of(&of.about);
+    let figures = Figures::of_source(&of.about);
     let width = of.about.counters.len();
     let columns = figures.columns();
     let activity = Activity::new(&device.spans, device.classes.len());

@@ -99,7 +99,7 @@ pub fn own(device: &PhysicalDevice, sensor: &Sensor, alone: bool) -> Option<Stri
 }
 
 fn kind(sensor: &Sensor) -> SourceKind {
-    SourceKind::of(&sensor.series.source)
+    SourceKind::of_source(&sensor.series.source)
 }
 
 fn name(sensor: &Sensor) -> String {

@@ -155,7 +155,8 @@ fn middle(a: HostNs, b: HostNs) -> HostNs {
 fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> Option<Counted> {
     let points = &sensor.points;
     // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
-    let known = (SourceKind::of(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
+    let known =
+        (SourceKind::of_source(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
     let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
     let same = |s: &&Sensor| {
         s.host == sensor.host

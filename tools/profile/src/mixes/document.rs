@@ -156,8 +156,8 @@ pub struct OfBlock {
 impl Document {
     /// Of these kernels.
     #[must_use]
-    pub fn of(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
-        let kernels = kernels.iter().map(|k| Kernel::of(k)).collect();
+    pub fn of_kernels(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
+        let kernels = kernels.iter().map(|k| Kernel::of_mix(k)).collect();
         Self {
             schema: SCHEMA.to_owned(),
             traces,
@@ -171,7 +171,7 @@ impl Document {
 impl Kernel {
     /// Of a kernel.
     #[must_use]
-    pub fn of(from: &KernelMix) -> Self {
+    pub fn of_mix(from: &KernelMix) -> Self {
         Self {
             kernel: from.kernel.clone(),
             device: from.device.clone(),

@@ -430,7 +430,7 @@ impl Report {
             devices: stats.devices.iter().map(|(id, of)| sums.device(*id, of)).collect(),
             places: None,
             totals: sums.totals(),
-            recording: super::recording::Share::of(
+            recording: super::recording::Share::of_costs(
                 stats.calls,
                 stats.command_count,
                 stats.timed,

@@ -35,7 +35,7 @@ impl Share {
     /// Of a trace with so many calls, the enqueues among them, commands, and timed commands; costs
     /// as measured, or typical ones. A command that is not timed is taken for two plain calls: its
     /// record is longer, and nothing else is done.
-    pub fn of(
+    pub fn of_costs(
         calls: u64,
         commands: u64,
         timed: u64,

@@ -53,7 +53,7 @@ fn sample() -> ProcessBytes {
 fn report(bytes: &ProcessBytes) -> Report {
     let trace = Trace::open(vec![bytes.files("app.clscope/4242-0")]);
     let alignment = trace.align();
-    let stats = Stats::of(&trace, &alignment);
+    let stats = Stats::of_trace(&trace, &alignment);
     Report::new(
         vec!["app.clscope".into()],
         &trace,

@@ -45,7 +45,7 @@ pub struct CounterWindow {
 
 impl CounterWindow {
     /// Appends the row's bytes.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    pub fn append_to(&self, out: &mut Vec<u8>) {
         let (host, ticks) = (self.host.unwrap_or_default(), self.ticks.unwrap_or_default());
         let flags = [self.broken, self.context.is_some(), self.host.is_some(), self.shared];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
@@ -58,7 +58,7 @@ impl CounterWindow {
 }
 
 impl<'a> CounterWindows<'a> {
-    /// From rows that [`CounterWindow::put`] wrote.
+    /// From rows that [`CounterWindow::append_to`] wrote.
     pub fn new(source: u32, width: u32, rows: &'a [u8]) -> Self {
         Self { source, width, rows }
     }
@@ -116,7 +116,7 @@ pub struct Reading {
 
 impl Reading {
     /// Appends the row's bytes.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    pub fn append_to(&self, out: &mut Vec<u8>) {
         self.time.put(out);
         self.value.put(out);
         self.bracket_ns.put(out);
@@ -125,7 +125,7 @@ impl Reading {
 }
 
 impl<'a> Readings<'a> {
-    /// From rows that [`Reading::put`] wrote.
+    /// From rows that [`Reading::append_to`] wrote.
     pub fn new(series: u32, rows: &'a [u8]) -> Self {
         Self { series, rows }
     }

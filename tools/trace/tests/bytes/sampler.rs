@@ -54,7 +54,7 @@ fn records_of_the_sampler() {
             .n(8, 5),
     );
     let mut row = Vec::new();
-    Reading { time: 1, value: 2, bracket_ns: 3, mean_over_us: 4 }.put(&mut row);
+    Reading { time: 1, value: 2, bracket_ns: 3, mean_over_us: 4 }.append_to(&mut row);
     assert_eq!(row, at(24, &[(0, 8, 1), (8, 8, 2), (16, 4, 3), (20, 4, 4)]));
     senses(
         sensors::Record::Readings(Readings::new(9, row.leak())),
@@ -164,7 +164,7 @@ fn records_of_the_sampler() {
         counts: vec![Some(8), None],
     };
     let mut row = Vec::new();
-    window.put(&mut row);
+    window.append_to(&mut row);
     // Flags: 1 broken, 2 a context, 4 times, 8 shared.
     let fields = [
         (0, 8, 1),

@@ -246,8 +246,8 @@ pub fn in_ring() -> Timed<'static> {
 /// Rows of the readings, and of the windows.
 pub fn rows() -> (Vec<u8>, Vec<u8>) {
     let (mut readings, mut windows) = (Vec::new(), Vec::new());
-    reading().iter().for_each(|r| r.put(&mut readings));
-    counter_windows().iter().for_each(|w| w.put(&mut windows));
+    reading().iter().for_each(|r| r.append_to(&mut readings));
+    counter_windows().iter().for_each(|w| w.append_to(&mut windows));
     (readings, windows)
 }
 
