@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
         scale: args.global,
         clock_mhz: args.clock,
         device: other.as_ref(),
+        forced: args.facts.parameters.force,
     };
     let mut out = Vec::new();
     for device in &devices {

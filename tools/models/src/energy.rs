@@ -223,11 +223,12 @@ impl EnergyModel {
             && self.terms.values().all(sound)
     }
 
-    /// Joules of a launch that lasts `seconds`, with what they are for, largest part first. The
-    /// interval is twice the error that the model made on what was not in its fit.
+    /// Joules of a launch that lasts `seconds` on a floor of so many watts (that of the run where it is
+    /// known, else the model's own), with what they are for, largest part first. The interval is twice
+    /// the error that the model made on what was not in its fit.
     #[must_use]
-    pub fn joules(&self, amounts: &Amounts, seconds: f64) -> (Figure, Vec<Part>) {
-        let floor = self.floor_watts * seconds;
+    pub fn joules(&self, amounts: &Amounts, seconds: f64, floor_watts: f64) -> (Figure, Vec<Part>) {
+        let floor = floor_watts * seconds;
         let mut parts = vec![Part { name: "floor".to_owned(), joules: floor, share: 0.0 }];
         for ((name, _), amount) in TERMS.iter().zip(amounts) {
             let Some(term) = self.terms.get(*name).filter(|t| t.joules.value * amount > 0.0) else {
@@ -306,7 +307,7 @@ mod tests {
             assert!((model.terms[*name].joules.value / terms[c] - 1.0).abs() < 1e-6, "{name}");
         }
         assert!(model.error < 1e-6 && model.is_sound());
-        let (figure, parts) = model.joules(&all[0].amounts, 0.5);
+        let (figure, parts) = model.joules(&all[0].amounts, 0.5, model.floor_watts);
         assert!((figure.value - all[0].joules - 50.0).abs() < 1e-3);
         assert!((parts.iter().map(|p| p.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(matches!(fit(&all[..10], 1.0), Err(NoModel::Few { found: 10, .. })));
@@ -359,7 +360,7 @@ mod tests {
             let model = fit(&all, 10.0).unwrap();
             prop_assert!(model.is_sound(), "{model:?}");
             for o in &all {
-                let (figure, _) = model.joules(&o.amounts, 1.0);
+                let (figure, _) = model.joules(&o.amounts, 1.0, model.floor_watts);
                 prop_assert!(figure.value >= 10.0 && figure.low <= figure.value);
             }
         }

@@ -78,6 +78,8 @@ pub struct OnDevice {
     pub platform: String,
     /// CL_DEVICE_MAX_COMPUTE_UNITS.
     pub compute_units: Option<u32>,
+    /// CL_DEVICE_MAX_CLOCK_FREQUENCY, MHz.
+    pub clock_mhz: Option<u32>,
     /// Kernels, longest first.
     pub kernels: Vec<Kernel>,
     /// By direction.
@@ -123,6 +125,7 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
             on.name.clone_from(&device.name);
             on.driver.clone_from(&device.driver);
             on.compute_units = (device.compute_units > 0).then_some(device.compute_units);
+            on.clock_mhz = (device.clock_mhz > 0).then_some(device.clock_mhz);
             on.platform =
                 d.platforms.get(&device.platform).map_or_else(String::new, |p| p.name.clone());
         }
@@ -224,11 +227,12 @@ fn kernels(
         let on = out.entry(device.clone()).or_default();
         let total = sums.total();
         let covered = sums.covered() as f64;
-        let time_ns = total.filter(|_| covered > 0.0).map(|t| {
-            // Launches of which none was left out have a mean without doubt.
-            let of = t.times(1.0 / covered);
-            Figure::new(of.value, of.low, of.high, Evidence::Measured)
-        });
+        // Launches of which none was left out have a mean without doubt.
+        let time_ns =
+            total.filter(|_| covered > 0.0).map(|t| t.times(1.0 / covered)).map(|t| Figure {
+                estimated: sums.estimated().is_some(),
+                ..Figure::new(t.value, t.low, t.high, Evidence::Measured)
+            });
         let shape = shapes.get(&(name.clone(), device.clone()));
         let only = |of: fn(&Size) -> Option<u64>| {
             let mut all = shape?.seen.keys().map(of);
@@ -239,6 +243,7 @@ fn kernels(
             name,
             device: device.clone(),
             compute_units: on.compute_units,
+            clock_mhz: on.clock_mhz,
             launches: sums.count,
             total_ns: total.map(|t| t.value),
             time_ns,
@@ -323,6 +328,8 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
     }
     // What takes most leaves room for the fewest.
     let most = |of: &dyn Fn(&KernelMix) -> Option<u64>| rows.iter().filter_map(|r| of(r)).max();
+    let required = rows.iter().filter_map(|r| r.resources.required).next();
+    let required = required.map(|r| r.iter().fold(1u64, |a, n| a.saturating_mul(*n)));
     kernel.resources = Resources {
         registers: most(&|r| r.resources.registers),
         local_bytes: most(&|r| {
@@ -332,10 +339,9 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
         }),
         private_bytes: most(&|r| r.resources.private_bytes),
         most_items: rows.iter().filter_map(|r| r.resources.work_group_limit).min(),
+        required: required.filter(|n| *n > 0),
     };
-    let required = rows.iter().filter_map(|r| r.resources.required).next();
-    let required = required.map(|r| r.iter().fold(1u64, |a, n| a.saturating_mul(*n)));
-    kernel.local = kernel.local.or(required.filter(|n| *n > 0));
+    kernel.local = kernel.local.or(kernel.resources.required);
 }
 
 fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
@@ -364,12 +370,27 @@ fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
                 kernel.unmetered = device.failed.clone().or_else(|| {
                     let next = device.next.clone();
                     Some(next.unwrap_or_else(|| {
-                        format!("the readings know it {}", class.identifiability)
+                        unknown(class.identifiability, !device.replays.is_empty())
                     }))
                 });
             }
         }
     }
+}
+
+/// Why a class has no joules of its own, and what gives them.
+fn unknown(identifiability: &str, is_repeated: bool) -> String {
+    let known = match identifiability {
+        "only-as-sum" => "only as a sum with others",
+        "not-at-all" => "not at all",
+        other => other,
+    };
+    let remedy = if is_repeated {
+        "it had no turn among the repetitions: `clscope record --replay=60s` has more time for them"
+    } else {
+        "`clscope record --replay` repeats its launches by themselves"
+    };
+    format!("the readings know it {known}; {remedy}")
 }
 
 /// Time between commands of each device.
@@ -402,5 +423,20 @@ pub fn link_direction(of: Direction) -> Option<&'static str> {
         Direction::HostToDevice => Some("to_device"),
         Direction::DeviceToHost => Some("to_host"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joules_that_readings_do_not_tell_apart_name_what_does() {
+        let once = unknown("only-as-sum", false);
+        assert!(
+            once.contains("only as a sum") && once.contains("`clscope record --replay`"),
+            "{once}"
+        );
+        assert!(unknown("not-at-all", true).contains("--replay=60s"));
     }
 }

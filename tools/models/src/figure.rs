@@ -44,6 +44,8 @@ pub struct Figure {
     pub high: f64,
     /// What it rests on.
     pub evidence: Evidence,
+    /// Whether a sample or a fit stands behind the value; false where all of it was measured.
+    pub estimated: bool,
 }
 
 // A figure as documents hold it.
@@ -58,8 +60,8 @@ struct Written {
 }
 
 impl From<Figure> for Written {
-    fn from(Figure { value, low, high, evidence }: Figure) -> Self {
-        let estimated = evidence == Evidence::Modelled;
+    fn from(Figure { value, low, high, evidence, estimated }: Figure) -> Self {
+        let estimated = estimated || evidence == Evidence::Modelled;
         Self { of: Interval { value, low, high, estimated }, evidence }
     }
 }
@@ -79,7 +81,7 @@ impl Figure {
     /// A value and its ends.
     #[must_use]
     pub const fn new(value: f64, low: f64, high: f64, evidence: Evidence) -> Self {
-        Self { value, low, high, evidence }
+        Self { value, low, high, evidence, estimated: matches!(evidence, Evidence::Modelled) }
     }
 
     /// One without doubt.
@@ -97,7 +99,8 @@ impl Figure {
     /// A measured interval.
     #[must_use]
     pub const fn measured(of: Interval) -> Self {
-        Self::new(of.value, of.low, of.high, Evidence::Measured)
+        let estimated = of.estimated;
+        Self { estimated, ..Self::new(of.value, of.low, of.high, Evidence::Measured) }
     }
 
     /// `factor` times as much; `factor` is not negative.
@@ -120,6 +123,7 @@ impl Figure {
             low: value - (self.value - self.low).hypot(other.value - other.low),
             high: value + (self.high - self.value).hypot(other.high - other.value),
             evidence: self.evidence.max(other.evidence),
+            estimated: self.estimated || other.estimated,
         }
     }
 
@@ -131,6 +135,7 @@ impl Figure {
             low: self.low / other.high,
             high: self.high / other.low,
             evidence: self.evidence.max(other.evidence),
+            estimated: self.estimated || other.estimated,
         }
     }
 
@@ -142,6 +147,7 @@ impl Figure {
             low: self.low * other.low,
             high: self.high * other.high,
             evidence: self.evidence.max(other.evidence),
+            estimated: self.estimated || other.estimated,
         }
     }
 
@@ -153,6 +159,7 @@ impl Figure {
             low: self.low.max(other.low),
             high: self.high.max(other.high),
             evidence: self.evidence.max(other.evidence),
+            estimated: self.estimated || other.estimated,
         }
     }
 
@@ -170,7 +177,7 @@ impl Figure {
     /// The same, as a model's result.
     #[must_use]
     pub fn modelled(self) -> Self {
-        Self { evidence: Evidence::Modelled, ..self }
+        Self { evidence: Evidence::Modelled, estimated: true, ..self }
     }
 }
 
@@ -223,6 +230,18 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_estimated_stays_so() {
+        let sampled = Figure::measured(Interval::estimated(10.0, 9.0, 11.0));
+        let exact = Figure::measured(Interval::measured(2.0, 2.0, 2.0));
+        assert!(sampled.estimated && sampled.times(2.0).estimated && !exact.estimated);
+        assert!(exact.plus(sampled).estimated && exact.over(sampled).estimated);
+        assert!(exact.modelled().estimated && sampled.widened(0.1).estimated);
+        for (of, is) in [(sampled, true), (exact, false), (exact.modelled(), true)] {
+            assert_eq!(serde_json::to_value(of).unwrap()["estimated"], is);
+        }
+    }
 
     #[test]
     fn doubt_is_carried_along() {

@@ -74,6 +74,12 @@ impl Link {
         self.segments.first().map_or(0.0, |s| s.latency_ns)
     }
 
+    /// Latency of a transfer of so many bytes, ns.
+    #[must_use]
+    pub fn latency_at(&self, bytes: f64) -> f64 {
+        at(&self.segments, bytes).map_or(0.0, |s| s.latency_ns)
+    }
+
     /// Bandwidth of large ones, GB/s.
     #[must_use]
     pub fn bandwidth(&self) -> f64 {
@@ -81,9 +87,13 @@ impl Link {
     }
 }
 
+/// The segment of a size.
+fn at(segments: &[Segment], bytes: f64) -> Option<&Segment> {
+    segments.iter().rev().find(|s| bytes >= s.from_bytes).or(segments.first())
+}
+
 fn time(segments: &[Segment], bytes: f64) -> f64 {
-    let at = segments.iter().rev().find(|s| bytes >= s.from_bytes).or(segments.first());
-    at.map_or(f64::NAN, |s| s.latency_ns + bytes / s.gigabytes_per_second)
+    at(segments, bytes).map_or(f64::NAN, |s| s.latency_ns + bytes / s.gigabytes_per_second)
 }
 
 /// One line through (bytes, ns) by least squares of relative errors, with neither latency nor time

@@ -16,6 +16,8 @@ pub struct Resources {
     pub private_bytes: Option<u64>,
     /// Most items that a group may have.
     pub most_items: Option<u64>,
+    /// Items that each group must have, where the kernel's code says so.
+    pub required: Option<u64>,
 }
 
 /// Launches of one kernel; of one size where the caller separated sizes. All figures are of one
@@ -28,6 +30,8 @@ pub struct Kernel {
     pub device: String,
     /// Compute units of the device, as the runtime states them.
     pub compute_units: Option<u32>,
+    /// The highest clock of the device that the runtime states, MHz.
+    pub clock_mhz: Option<u32>,
     /// Launches.
     pub launches: u64,
     /// Time of all of them, ns.

@@ -8,7 +8,7 @@ use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
-use crate::roofline::{Bounds, Resource, bounds, likely};
+use crate::roofline::{Bounds, Resource, bounds, dominant, likely};
 use crate::waves;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub struct Change<'d> {
     pub clock_mhz: Option<f64>,
     /// The device.
     pub device: Option<&'d Device>,
+    /// A clock that the device does not have is taken all the same.
+    pub forced: bool,
 }
 
 /// Name and version of the document's schema.
@@ -61,6 +63,8 @@ pub struct Prediction {
     pub joules: Option<Figure>,
     /// How it was computed, a sentence each.
     pub reasons: Vec<String>,
+    /// Under which conditions such a launch is one at all, a sentence each.
+    pub warnings: Vec<String>,
     /// What would narrow it, or give what is null.
     pub missing: Vec<Missing>,
 }
@@ -132,16 +136,89 @@ fn ratio(
         let launch = bounds.by_resource(Resource::Launch).map_or(0.0, |b| b.ns.value);
         Some(likely(kernel, device, bounds)?.value - launch).filter(|ns| *ns > 0.0)
     };
-    let value = work(of, after_device, after)? / work(kernel, device, before)?;
+    let takes = work(of, after_device, after)?;
+    let value = takes / work(kernel, device, before)?;
     let certain = new.ns.value / old.ns.value;
     let each = after.bounds.iter().filter_map(|b| {
         let old = before.by_resource(b.resource)?.ns.value;
-        // What is far below the binding bound does not decide.
-        (b.ns.value >= 0.2 * new.ns.value && old > 0.0).then(|| b.ns.value / old)
+        // What is far below the likely time does not decide.
+        (b.ns.value >= 0.2 * takes && old > 0.0).then(|| b.ns.value / old)
     });
     let (low, high) =
         each.fold((value.min(certain), value.max(certain)), |(l, h), r| (l.min(r), h.max(r)));
-    Some((Figure::new(value, low, high, Evidence::Modelled), new.resource))
+    let dominant = dominant(of, after_device, after)?;
+    Some((Figure::new(value, low, high, Evidence::Modelled), dominant))
+}
+
+/// Refuses groups that no launch of the kernel can have; says under which conditions others are one.
+fn groups_of(of: &Kernel, local: u64, after: Option<&Device>) -> Result<Vec<String>, Missing> {
+    let refused = |why: String, remedy: &str| Err(Missing::new(why, remedy));
+    if let Some(required) = of.resources.required.filter(|r| *r != local) {
+        return refused(
+            format!(
+                "the kernel requires groups of {required} items (reqd_work_group_size), and not of {local}"
+            ),
+            "change it in the source and record again",
+        );
+    }
+    if let Some(most) = of.resources.most_items.filter(|most| local > *most) {
+        return refused(
+            format!(
+                "groups of the kernel have {most} items at most (CL_KERNEL_WORK_GROUP_SIZE), and not {local}"
+            ),
+            "name fewer items",
+        );
+    }
+    if let Some(items) = of.items.filter(|items| local > *items) {
+        return refused(
+            format!("a launch has {items} items, fewer than a group of {local}"),
+            "name fewer items",
+        );
+    }
+    if local > MOST_ITEMS {
+        return refused(
+            format!(
+                "no device is known that takes groups of more than {MOST_ITEMS} items, and not {local}"
+            ),
+            "name fewer items",
+        );
+    }
+    let limits = after.and_then(|d| latency::limits(d.capability?).zip(d.lanes));
+    if let Some((limits, lanes)) = limits
+        && latency::occupancy(limits, u64::from(lanes), local, of.resources).is_none()
+    {
+        return refused(
+            format!("no compute unit holds a group of {local} items with what each takes of it"),
+            "name fewer items",
+        );
+    }
+    let mut warnings = vec![format!(
+        "a kernel that fixes its group in its code (tiles, arrays of local memory) cannot follow to {local} items"
+    )];
+    if let Some(items) = of.items.filter(|items| items % local != 0) {
+        warnings.push(format!(
+            "{items} items are no multiple of {local}: OpenCL before 2.0 refuses such a launch, later versions end with a smaller group"
+        ));
+    }
+    Ok(warnings)
+}
+
+/// Most items of a group: runtimes for CPUs allow some thousands, those for GPUs 1024 or fewer.
+const MOST_ITEMS: u64 = 16_384;
+
+/// Refuses a clock that the device is not known to reach.
+fn clock_of(kernel: &Kernel, on: Option<&Device>, of: &Device, mhz: f64) -> Result<(), Missing> {
+    let measured = of.get(name::CLOCK)?.high;
+    // What the trace says is of its own device.
+    let stated = kernel.clock_mhz.filter(|_| on.is_none()).map_or(0.0, f64::from);
+    let most = measured.max(stated);
+    if mhz <= most * 1.005 {
+        return Ok(());
+    }
+    Err(Missing::new(
+        format!("{mhz} MHz is above the {most:.0} MHz that {} reaches", of.name),
+        "name a lower clock, or --force takes it all the same",
+    ))
 }
 
 /// Predicts a launch.
@@ -161,6 +238,9 @@ pub fn predict(
     let after_device = match (change.device, change.clock_mhz, device) {
         (on, Some(mhz), own) => {
             let of = on.or(own).ok_or_else(|| Missing::device(&kernel.device))?;
+            if !change.forced {
+                clock_of(kernel, on, of, mhz)?;
+            }
             reasons.push(format!("all but memory follows the clock, to {mhz} MHz"));
             Some(clocked(of, mhz)?)
         }
@@ -174,6 +254,8 @@ pub fn predict(
             "name one size with --by ndrange, as `KERNEL [2048x2048]`",
         ));
     }
+    let warnings = change.local.map(|local| groups_of(kernel, local, after_device.as_ref()));
+    let warnings = warnings.transpose()?.unwrap_or_default();
     let of = changed(kernel, change);
     let overhead = device.and_then(|d| d.get(name::LAUNCH).ok());
     let work = |t: Figure| overhead.map_or(t.value, |o| (t.value - o.value).max(0.05 * t.value));
@@ -193,7 +275,7 @@ pub fn predict(
     match by_bounds {
         Some((factor, resource)) => {
             reasons.push(format!(
-                "by the bounds, of which {} is the longest, work takes {:.3} times as long",
+                "by the bounds, of which {} takes most of the likely time, work takes {:.3} times as long",
                 resource.name(),
                 factor.value
             ));
@@ -270,6 +352,7 @@ pub fn predict(
         measured_joules: kernel.joules,
         joules,
         reasons,
+        warnings,
         missing,
     })
 }
@@ -288,16 +371,27 @@ fn joules(
     reasons: &mut Vec<String>,
 ) -> Result<Figure, Missing> {
     let model = |d: Option<&Device>| d.and_then(|d| d.energy.clone());
-    let by_model = |k: &Kernel, d: Option<&Device>, ns: Figure| {
+    // The run's floor is that of its own device.
+    let floor = |own: bool, d: Option<&Device>| {
+        let of_run = kernel.floor_watts.filter(|_| own).map(|w| w.value);
+        of_run.or_else(|| Some(model(d)?.floor_watts))
+    };
+    let own = change.device.is_none();
+    let by_model = |k: &Kernel, d: Option<&Device>, own: bool, ns: Figure| {
         let (mix, m) = (k.mix.as_ref()?, model(d)?);
         let units = f64::from(d?.compute_units);
         let busy = k.groups().map_or(units, |g| units.min(g as f64));
         let traffic = k.traffic(d?).unwrap_or_default();
         let seconds = ns.value * 1e-9;
-        Some(m.joules(&energy::amounts(mix, seconds, busy, traffic), seconds).0)
+        let amounts = energy::amounts(mix, seconds, busy, traffic);
+        Some(m.joules(&amounts, seconds, floor(own, d)?).0)
     };
-    let (old, new) = (by_model(kernel, device, before_ns), by_model(of, after, after_ns));
+    let (old, new) =
+        (by_model(kernel, device, true, before_ns), by_model(of, after, own, after_ns));
     let doubt = (after_ns.high / after_ns.value - 1.0).max(1.0 - after_ns.low / after_ns.value);
+    // No launch takes less than the floor does in the shortest time.
+    let least = floor(own, after).map_or(0.0, |watts| watts * after_ns.low * 1e-9);
+    let above = |of: Figure| Figure { low: of.low.max(least).min(of.value), ..of };
     if change.clock_mhz.is_some() {
         return Err(Missing::new(
             "joules at another clock are not known, since voltage follows the clock",
@@ -308,11 +402,11 @@ fn joules(
         (Some(measured), Some(old), Some(new)) if old.value > 0.0 => {
             reasons.push("joules change as the energy model says".to_owned());
             let factor = new.value / old.value;
-            Ok(measured.times(factor).modelled().widened(doubt.min(1.0)))
+            Ok(above(measured.times(factor).modelled().widened(doubt.min(1.0))))
         }
         (None, _, Some(new)) => {
             reasons.push("joules are the energy model's, without a measurement".to_owned());
-            Ok(new.widened(doubt.min(1.0)))
+            Ok(above(new.widened(doubt.min(1.0))))
         }
         (Some(measured), ..) if change.device.is_none() => {
             let floor = kernel.floor_watts.ok_or_else(|| {
@@ -326,8 +420,8 @@ fn joules(
             let value = dynamic + floor.value * after_ns.value * 1e-9;
             reasons.push("what is above the floor grows with the work-items".to_owned());
             let sides = measured.value / measured.low.max(1e-300) - 1.0;
-            Ok(Figure::exact(value, Evidence::Modelled)
-                .widened(sides.clamp(0.0, 1.0).hypot(doubt.min(1.0))))
+            let sides = sides.clamp(0.0, 1.0).hypot(doubt.min(1.0));
+            Ok(above(Figure::exact(value, Evidence::Modelled).widened(sides)))
         }
         _ => Err(match (&kernel.unmetered, model(after).is_some()) {
             (_, true) => kernel.counted().err().unwrap_or_else(Missing::mix),
@@ -344,6 +438,7 @@ fn joules(
 mod tests {
     use super::*;
     use crate::device::tests::round;
+    use crate::kernel::Resources;
     use crate::kernel::tests::mix;
     use clscope_mix::Class;
 
@@ -449,6 +544,75 @@ mod tests {
         let lost = |kernel: &Kernel| in_waves(kernel, Some(&device)).unwrap().lost;
         assert!((lost(&of) - (1.0 - 3.1 / 4.0)).abs() < 1e-9);
         assert!((lost(&Kernel { local: Some(32), ..of }) - (1.0 - 6.2 / 7.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn groups_that_cannot_be_launched_are_refused_with_the_reason() {
+        let to = |local| Change { local: Some(local), ..Change::default() };
+        let refused = |kernel: &Kernel, local| {
+            predict(kernel, Some(&round()), &to(local)).unwrap_err().to_string()
+        };
+        assert!(refused(&kernel(), 1 << 17).contains("fewer than a group"));
+        let many = Kernel { items: Some(1 << 24), ..kernel() };
+        assert!(refused(&many, 1 << 20).contains("no device"));
+        let of = |resources| Kernel { resources, ..kernel() };
+        let small = of(Resources { most_items: Some(256), ..Resources::default() });
+        assert!(refused(&small, 512).contains("256 items at most"));
+        let fixed = of(Resources { required: Some(64), ..Resources::default() });
+        assert!(refused(&fixed, 128).contains("reqd_work_group_size"));
+        let mut device = round();
+        device.capability = Some((9, 0));
+        let wide = of(Resources { registers: Some(255), ..Resources::default() });
+        assert!(predict(&wide, Some(&device), &to(1024)).is_err());
+        // What can be launched has its conditions.
+        let of = predict(&small, Some(&round()), &to(128)).unwrap();
+        assert_eq!(of.warnings.len(), 1, "{:?}", of.warnings);
+        let of = predict(&small, Some(&round()), &to(96)).unwrap();
+        assert!(of.warnings[1].contains("no multiple of 96"), "{:?}", of.warnings);
+    }
+
+    #[test]
+    fn clocks_that_the_device_does_not_reach_are_refused_unless_forced() {
+        let mut device = round();
+        device.keep_parameter(name::CLOCK, Figure::exact(1000.0, Evidence::Measured), "MHz", "test");
+        let to = |forced| Change { clock_mhz: Some(5000.0), forced, ..Change::default() };
+        let why = predict(&kernel(), Some(&device), &to(false)).unwrap_err();
+        assert!(why.to_string().contains("above the 1000 MHz"), "{why}");
+        assert!(predict(&kernel(), Some(&device), &to(true)).is_ok());
+        // The runtime states the clock that it may reach.
+        let stated = Kernel { clock_mhz: Some(6000), ..kernel() };
+        assert!(predict(&stated, Some(&device), &to(false)).is_ok());
+    }
+
+    #[test]
+    fn joules_are_never_below_the_floor_of_the_shortest_time() {
+        let kernel = Kernel {
+            joules: Some(Figure::new(0.0105, 0.0005, 0.0205, Evidence::Measured)),
+            floor_watts: Some(Figure::exact(100.0, Evidence::Measured)),
+            ..kernel()
+        };
+        let change = Change { scale: Some(2.0), ..Change::default() };
+        let p = predict(&kernel, Some(&round()), &change).unwrap();
+        let joules = p.joules.unwrap();
+        assert!(joules.low >= 100.0 * p.ns.low * 1e-9 * (1.0 - 1e-12), "{p:?}");
+        assert!(joules.low <= joules.value);
+    }
+
+    #[test]
+    fn the_resource_that_takes_most_of_the_likely_time_is_named() {
+        // Half of memory's time is certain, and issue takes four times that, under its condition.
+        let mut device = round();
+        device.keep_parameter(name::ISSUE, Figure::exact(10.0, Evidence::Measured), "ns", "test");
+        let mut kernel = kernel();
+        let tally = clscope_mix::Tally {
+            threads: 12_800_000,
+            warps: Some(400_000),
+            ..clscope_mix::Tally::default()
+        };
+        kernel.mix.as_mut().unwrap().classes.insert(Class::Move, tally);
+        let change = Change { scale: Some(2.0), ..Change::default() };
+        let p = predict(&kernel, Some(&device), &change).unwrap();
+        assert!(p.reasons[0].contains("instruction issue takes most"), "{:?}", p.reasons);
     }
 
     #[test]

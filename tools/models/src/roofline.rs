@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod likely;
 
-pub use likely::{likely, moving};
+pub use likely::{dominant, likely, moving};
 
 /// Name and version of the roofline's schema.
 pub const SCHEMA: &str = "clscope-roofline/1";
@@ -74,6 +74,17 @@ impl Resource {
             Self::Memory => "memory",
             Self::MemoryIfMissed => "memory if caches served nothing",
             Self::Latency => "latency",
+        }
+    }
+
+    /// The condition under which its bound holds, in words, where the name does not say it.
+    #[must_use]
+    pub const fn condition(self) -> Option<&'static str> {
+        match self {
+            Self::Integer | Self::Issue => Some("if the compiler merged nothing"),
+            Self::LastCache => Some("if the nearest cache serves what neighbours share"),
+            Self::Atomics => Some("if each has a word of its own"),
+            _ => None,
         }
     }
 

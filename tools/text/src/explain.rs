@@ -63,7 +63,7 @@ fn render_kernel(of: &Explanatory, out: &mut String) {
     let launches = if of.launches == 1 { "launch" } else { "launches" };
     head += &format!("  {} {launches}", of.launches);
     if let Some(time) = of.time_ns {
-        head += &format!(" of {}", ns(time.value));
+        head += &format!(" of {}", estimate(time));
     }
     if let Some(share) = of.share {
         head += &format!(", {:.1} % of the kernels' time", share * 100.0);
@@ -77,6 +77,15 @@ fn render_kernel(of: &Explanatory, out: &mut String) {
     statements(&of.statements, out);
     levers(&of.levers, out);
     missing(&of.missing, out);
+}
+
+/// A mean time; one of which a part was sampled is about that, with its interval.
+fn estimate(of: Figure) -> String {
+    if !of.estimated {
+        return ns(of.value);
+    }
+    let end = |of: f64| if of.is_finite() { ns(of) } else { "?".to_owned() };
+    format!("~{} ({} to {})", ns(of.value), end(of.low), end(of.high))
 }
 
 fn render_transfers(of: &Moved, out: &mut String) {
@@ -153,6 +162,14 @@ fn missing(of: &[Missing], out: &mut String) {
 mod tests {
     use super::*;
     use clscope_models::Evidence;
+
+    #[test]
+    fn a_sampled_time_is_about_its_value_and_has_its_interval() {
+        let exact = Figure::exact(2e3, Evidence::Measured);
+        assert_eq!(estimate(exact), "2.00 us");
+        let sampled = Figure { low: 1.5e3, estimated: true, ..exact };
+        assert_eq!(estimate(sampled), "~2.00 us (1.50 us to 2.00 us)");
+    }
 
     #[test]
     fn lines_are_as_wide_as_a_terminal_and_names_stay_on_theirs() {

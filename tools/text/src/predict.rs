@@ -34,6 +34,9 @@ pub fn write(of: &Prediction, out: &mut impl Write) -> io::Result<()> {
     for reason in &of.reasons {
         writeln!(out, "  because {reason}")?;
     }
+    for warning in &of.warnings {
+        writeln!(out, "  but     {warning}")?;
+    }
     for missing in &of.missing {
         writeln!(out, "  not known: {missing}")?;
     }

@@ -7,7 +7,8 @@ use crate::device::{Device, name};
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
-use crate::roofline::{Bounds, Resource, bounds, likely, moving};
+use crate::latency::Occupancy;
+use crate::roofline::{Bound, Bounds, Resource, bounds, likely, moving};
 use crate::waves;
 use clscope_mix::{Class, Precision, Space};
 
@@ -49,8 +50,8 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     }
     launch(of, device, &mut out);
     groups(of, device, model.as_ref(), &mut out);
-    accesses(of, &mut out);
-    divergence(of, device, &mut out);
+    accesses(of, device, model.as_ref(), &mut out);
+    divergence(of, device, model.as_ref(), &mut out);
     energy(of, device, &mut out);
     if let Some(model) = model {
         out.bounds = model.bounds;
@@ -123,18 +124,7 @@ fn verdict(
     out: &mut Explanatory,
 ) {
     out.modelled_time_ns = device.and_then(|d| likely(of, d, model));
-    let list: Vec<String> = model
-        .bounds
-        .iter()
-        .filter(|b| b.resource != Resource::Latency)
-        .take(5)
-        .map(|b| format!("{} {}", time(b.ns.value), b.resource.name()))
-        .collect();
-    if !list.is_empty() {
-        let mut text = format!("needs at least {}", list.join(" | "));
-        if let Some(all) = out.modelled_time_ns {
-            text += &format!("; likely {}", time(all.value));
-        }
+    if let Some(text) = needs(model, out.modelled_time_ns) {
         out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
     }
     let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
@@ -158,27 +148,26 @@ fn verdict(
     let wait = model.by_resource(Resource::Latency).map(|b| b.ns.value / worked);
     let (limit, reached, text) = match (binding.resource, conditional) {
         (_, Some((Resource::MemoryIfMissed, share))) => {
+            let above =
+                if share > ABOVE { ", above it: a part of them stayed in caches" } else { "" };
             let text = format!(
-                "as slow as memory that moves each buffer once: {} of that; what memory moved is not known",
-                percent(share.min(1.0))
+                "as slow as memory that moves each buffer once: {} of that{above}; what memory moved is not known",
+                percent(share)
             );
             (Some(Resource::MemoryIfMissed), Some(share), text)
         }
         (_, Some((resource, share))) => {
-            let condition = match resource {
-                Resource::LastCache => "if the nearest cache serves what neighbours share",
-                Resource::Atomics => "if each has a word of its own",
-                _ => "if the compiler merged nothing",
-            };
+            let condition = resource.condition().unwrap_or_default();
+            let above = if share > ABOVE { "; above it, so that does not hold wholly" } else { "" };
             let text = format!(
-                "bound by {}: {} of the time, {condition}",
+                "bound by {}: {} of the time, {condition}{above}",
                 resource.name(),
-                percent(share.min(1.0))
+                percent(share)
             );
             (Some(resource), Some(share), text)
         }
         (resource, _) if reached >= BOUND => {
-            let rest = if reached > 1.02 {
+            let rest = if reached > ABOVE {
                 // A bound is a bound: the ceiling, or the count, does not fit this launch.
                 ": above it, so the ceiling was measured too low or the clock was lower then"
             } else {
@@ -200,9 +189,14 @@ fn verdict(
             );
             (Some(Resource::Latency), None, text)
         }
-        (Resource::Launch, _) => {
-            let text = "what limits it is not known: only what a launch costs bounds it".to_owned();
-            (None, None, text)
+        // What starting costs is no limit of the work, and a part of it is no verdict on the rest.
+        (Resource::Launch | Resource::Groups, _) => {
+            let text = if nothing_known(of) {
+                "not known: neither operations nor bytes were counted (`clscope record --mix`) or stated"
+            } else {
+                "not known: what was counted or stated has no ceiling here, and starting it takes less"
+            };
+            (None, None, text.to_owned())
         }
         (resource, _) => {
             let text = format!(
@@ -213,9 +207,85 @@ fn verdict(
             (None, Some(reached), text)
         }
     };
+    // However little is known of the work, a launch that does hardly more than starting is short.
+    let (limit, reached, text) = match (limit, short(of, device)) {
+        (None, Some(share)) => {
+            let text = format!(
+                "bound by launching: {} of its time is what an empty kernel takes",
+                percent(share.min(1.0))
+            );
+            (Some(Resource::Launch), Some(share), text)
+        }
+        _ => (limit, reached, text),
+    };
     (out.limit, out.reached) = (limit, reached);
     out.statements.push(Statement::new("verdict", Evidence::Modelled, text));
-    levers_of(of, model, worked, limit, out);
+    levers_of(of, model, beyond_launch(of, device).unwrap_or(worked), limit, out);
+}
+
+/// From this share of a ceiling on, what is reached is above it, and not as near as measurements come.
+const ABOVE: f64 = 1.02;
+
+/// The bounds in words: those that hold whatever happens, then those that hold under a condition.
+fn needs(model: &Bounds, likely: Option<Figure>) -> Option<String> {
+    let longest = || model.bounds.iter().filter(|b| b.resource != Resource::Latency).take(5);
+    let plain = |b: &Bound| format!("{} {}", time(b.ns.value), b.resource.name());
+    let certain: Vec<String> = longest().filter(|b| b.certain).map(plain).collect();
+    let conditional: Vec<String> = longest()
+        .filter(|b| !b.certain)
+        .map(|b| match b.resource.condition() {
+            Some(condition) => format!("{} {condition}", plain(b)),
+            None => plain(b),
+        })
+        .collect();
+    let mut parts = Vec::new();
+    if !certain.is_empty() {
+        parts.push(format!("needs at least {}", certain.join(" | ")));
+    }
+    if !conditional.is_empty() {
+        parts.push(conditional.join(" | "));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    parts.extend(likely.map(|all| format!("likely {}", time(all.value))));
+    Some(parts.join("; "))
+}
+
+/// Whether nothing tells what a launch does.
+fn nothing_known(of: &Kernel) -> bool {
+    of.mix.is_none() && of.flop.is_none() && of.bytes.is_none() && of.dram_bytes.is_none()
+}
+
+/// Share of a launch that an empty one takes, from which on it is short.
+const SHORT: f64 = 0.25;
+
+/// The share of its time that an empty kernel takes, of a launch that is short.
+fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+    let empty = device?.get(name::LAUNCH).ok()?;
+    Some(empty.value / of.time_ns?.value).filter(|share| *share >= SHORT)
+}
+
+/// Mean time of a launch without what launching costs, ns: what a change of the work could save.
+fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+    let worked = of.work_ns()?.value;
+    let launch = device.and_then(|d| d.get(name::LAUNCH).ok()).map_or(0.0, |l| l.value);
+    Some((worked - launch).max(0.0))
+}
+
+/// What a share of one resource's time is over all launches, ns, where the model knows that time: no
+/// change of accesses or branches saves more than the resource takes, nor launching.
+fn share_of(
+    of: &Kernel,
+    device: Option<&Device>,
+    model: Option<&Bounds>,
+    resources: &[Resource],
+    share: f64,
+) -> Option<Figure> {
+    let times = resources.iter().filter_map(|r| Some(model?.by_resource(*r)?.ns.value));
+    let takes = times.reduce(f64::max)?.min(beyond_launch(of, device)?);
+    let most = takes * share * of.launches as f64;
+    (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
 }
 
 /// What one would change about the resource that binds, with what the next bound leaves to gain.
@@ -293,7 +363,7 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     }
     let period = device.and_then(|d| d.get(name::LAUNCH_PERIOD).ok());
     let empty = device.and_then(|d| d.get(name::LAUNCH).ok());
-    if let Some(empty) = empty.filter(|e| e.value >= 0.25 * took.value) {
+    if let Some(empty) = empty.filter(|_| short(of, device).is_some()) {
         out.statements.push(Statement::new(
             "launch",
             Evidence::Measured,
@@ -303,17 +373,15 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
                 percent((empty.value / took.value).min(1.0))
             ),
         ));
-        if out.limit.is_none() || out.limit == Some(Resource::Launch) {
-            out.limit = Some(Resource::Launch);
+        if of.launches >= 2 {
+            let each = period.map_or(empty, |p| p.larger(empty));
+            out.levers.push(Lever {
+                text: format!("{launches} launches in one would save what launching takes"),
+                saves_ns: Some(each.times(launches - 1.0).modelled()),
+                saves_joules: None,
+                evidence: Evidence::Modelled,
+            });
         }
-        let each = period.map_or(empty, |p| p.larger(empty));
-        let gain = each.times((launches - 1.0).max(0.0));
-        out.levers.push(Lever {
-            text: format!("{launches} launches in one would save what launching takes"),
-            saves_ns: (gain.value > 0.0).then(|| gain.modelled()),
-            saves_joules: None,
-            evidence: Evidence::Modelled,
-        });
     } else if empty.is_none() && took.value < SHORT_LAUNCH_NS && of.launches >= MANY_LAUNCHES {
         out.statements.push(Statement::new(
             "launch",
@@ -328,7 +396,7 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
 
 fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let units = device.map(|d| d.compute_units).or(of.compute_units).map(u64::from);
-    let total = of.time_ns.map(|t| t.value * of.launches as f64);
+    let total = beyond_launch(of, device).map(|ns| ns * of.launches as f64);
     if let (Some(groups), Some(units)) = (of.groups(), units)
         && groups < units
     {
@@ -369,17 +437,7 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
     }
     let occupancy = model.and_then(|m| m.occupancy);
     if let Some(o) = occupancy {
-        let most = if o.at_most { "at most " } else { "" };
-        let limiter = if o.share < 1.0 {
-            format!(", limited by {}", o.limiter.name())
-        } else {
-            String::new()
-        };
-        out.statements.push(Statement::new(
-            "occupancy",
-            Evidence::Modelled,
-            format!("{most}{} warps resident, {}{limiter}", o.warps, percent(o.share)),
-        ));
+        resident(of, device, o, out);
     }
     let slots = units.zip(occupancy.map(|o| o.groups)).map(|(u, g)| u * g);
     if let (Some(groups), Some(slots)) = (of.groups(), slots)
@@ -407,13 +465,48 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
     }
 }
 
+/// How many warps a compute unit holds: as many as fit, or as were launched for it.
+fn resident(of: &Kernel, device: Option<&Device>, fit: Occupancy, out: &mut Explanatory) {
+    let launched = device.and_then(|d| {
+        let warps = of.local?.div_ceil(u64::from(d.lanes?.max(1)));
+        Some(of.groups()? as f64 * warps as f64 / f64::from(d.compute_units.max(1)))
+    });
+    let most = if fit.at_most { "at most " } else { "" };
+    let mut put = |text| out.statements.push(Statement::new("occupancy", Evidence::Modelled, text));
+    // Rounds over units of devices that hold part of a group are none.
+    let Some(launched) = launched.filter(|launched| *launched < 0.99 * fit.warps as f64) else {
+        let limiter = if fit.share < 1.0 {
+            format!(", limited by {}", fit.limiter.name())
+        } else {
+            String::new()
+        };
+        put(format!("{most}{} warps resident, {}{limiter}", fit.warps, percent(fit.share)));
+        return;
+    };
+    put(format!(
+        "{launched:.1} warps a compute unit, {}, limited by groups launched: {most}{} would fit",
+        percent(launched / fit.warps as f64 * fit.share),
+        fit.warps
+    ));
+    if matches!(out.limit, None | Some(Resource::Latency)) {
+        out.levers.push(Lever {
+            text:
+                "more groups, or smaller ones that spread more evenly: no compute unit has all the \
+                   warps that it could hold"
+                    .to_owned(),
+            saves_ns: None,
+            saves_joules: None,
+            evidence: Evidence::Modelled,
+        });
+    }
+}
+
 /// Transactions above the least from which on it is worth a word, as a factor.
 const SCATTERED: f64 = 1.25;
 
 /// How warps' accesses lie in memory, and what moving them together would save.
-fn accesses(of: &Kernel, out: &mut Explanatory) {
+fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let Some(mix) = &of.mix else { return };
-    let total = of.time_ns.map(|t| t.value * of.launches as f64);
     let may_be_scattered = matches!(
         out.limit,
         None | Some(
@@ -428,7 +521,8 @@ fn accesses(of: &Kernel, out: &mut Explanatory) {
             "`clscope record --mix --mix-accesses`",
         ));
     }
-    let memories: [(_, _, _, &[Resource], _); 2] = [
+    // With the limits under which they matter, and the resources whose time they are.
+    let memories: [(_, _, _, &[Resource], &[Resource], _); 2] = [
         (
             mix.sectors(),
             "global memory",
@@ -440,6 +534,7 @@ fn accesses(of: &Kernel, out: &mut Explanatory) {
                 Resource::MemoryIfMissed,
                 Resource::Latency,
             ],
+            &[Resource::Cache, Resource::LastCache],
             "neighbouring items that access neighbouring words would move fewer bytes",
         ),
         (
@@ -447,10 +542,11 @@ fn accesses(of: &Kernel, out: &mut Explanatory) {
             "local memory",
             "passes through its banks",
             &[Resource::LocalMemory],
+            &[Resource::LocalMemory],
             "rows of local memory that are padded by one word, or another order of items, would share the banks",
         ),
     ];
-    for (accesses, memory, what, limits, change) in memories {
+    for (accesses, memory, what, limits, takes, change) in memories {
         let Some(a) = accesses.filter(|a| a.least > 0.0) else { continue };
         let more = a.transactions as f64 / a.least;
         let mut text = format!("a warp's access to {memory} takes {:.1} {what}", a.a_warp());
@@ -463,15 +559,15 @@ fn accesses(of: &Kernel, out: &mut Explanatory) {
             let most = 1.0 - 1.0 / more;
             out.levers.push(Lever {
                 text: format!("{change}: {} of them less", percent(most)),
-                saves_ns: total.map(|t| Figure::new(t * most, 0.0, t * most, Evidence::Modelled)),
+                saves_ns: share_of(of, device, model, takes, most),
                 saves_joules: None,
-                evidence: Evidence::Counted,
+                evidence: Evidence::Modelled,
             });
         }
     }
 }
 
-fn divergence(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
+fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let lanes = device.and_then(|d| d.lanes).or(Some(32));
     let Some(busy) = of.lanes_busy(lanes) else { return };
     out.statements.push(Statement::new(
@@ -480,16 +576,17 @@ fn divergence(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
         format!("lanes busy {}", percent(busy.min(1.0))),
     ));
     if busy < 0.85 && matches!(out.limit, Some(Resource::Issue | Resource::Latency) | None) {
-        let total = of.time_ns.map(|t| t.value * of.launches as f64);
+        // Warps that part issue for fewer lanes, and wait for each branch by itself.
+        let takes: &[Resource] = match out.limit {
+            Some(Resource::Latency) => &[Resource::Issue, Resource::Integer, Resource::Latency],
+            _ => &[Resource::Issue, Resource::Integer],
+        };
         out.levers.push(Lever {
             text: "items of a warp that take the same branches would fill the idle lanes"
                 .to_owned(),
-            saves_ns: total.map(|t| {
-                let most = t * (1.0 - busy);
-                Figure::new(most, 0.0, most, Evidence::Modelled)
-            }),
+            saves_ns: share_of(of, device, model, takes, 1.0 - busy),
             saves_joules: None,
-            evidence: Evidence::Counted,
+            evidence: Evidence::Modelled,
         });
     }
     if let Some(mix) = &of.mix {
@@ -515,7 +612,8 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
         let busy = of.groups().map_or(units, |g| units.min(g as f64));
         let traffic = of.traffic(device).unwrap_or_default();
         let amounts = energy::amounts(mix, seconds, busy, traffic);
-        let (figure, parts) = model.joules(&amounts, seconds);
+        let floor = of.floor_watts.map_or(model.floor_watts, |w| w.value);
+        let (figure, parts) = model.joules(&amounts, seconds, floor);
         (out.modelled_joules, out.joule_parts) = (Some(figure), parts);
         for term in model.unknown(&amounts) {
             out.missing.push(Missing::new(
@@ -527,16 +625,27 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     if let Some(of_launch) = of.joules {
         let mut text = format!("{} a launch{}", joules(of_launch.value), doubt(of_launch));
         if let (Some(floor), Some(seconds)) = (of.floor_watts, seconds) {
-            let share = (floor.value * seconds / of_launch.value).min(1.0);
-            text += &format!(", {} of it the floor of {:.0} W", percent(share), floor.value);
+            let least = floor.value * seconds;
+            text += &if least > of_launch.value {
+                format!(
+                    ", less than the {} that the floor of {:.0} W takes in its time",
+                    joules(least),
+                    floor.value
+                )
+            } else {
+                let share = percent(least / of_launch.value);
+                format!(", {share} of it the floor of {:.0} W", floor.value)
+            };
         }
         if let Some(modelled) = out.modelled_joules {
             let off = modelled.value / of_launch.value - 1.0;
-            text += &format!(
-                "; the energy model has {} ({:+.0} %)",
-                joules(modelled.value),
-                off * 100.0
-            );
+            // What is hardly known judges no model.
+            let off = if half(of_launch) < VAGUE {
+                format!(" ({:+.0} %)", off * 100.0)
+            } else {
+                String::new()
+            };
+            text += &format!("; the energy model has {}{off}", joules(modelled.value));
         }
         out.statements.push(Statement::new("joules", Evidence::Measured, text));
     } else if let Some(modelled) = out.modelled_joules {
@@ -545,6 +654,12 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
             Evidence::Modelled,
             format!("{} a launch{} by the energy model", joules(modelled.value), doubt(modelled)),
         ));
+    }
+    if of.joules.is_none() {
+        let why = of.unmetered.clone();
+        let why =
+            why.unwrap_or_else(|| "`clscope record --replay` repeats it by itself".to_owned());
+        out.missing.push(Missing::new(super::NO_JOULES, why));
     }
     let parts: Vec<String> = out
         .joule_parts
@@ -556,4 +671,13 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     if !parts.is_empty() {
         out.statements.push(Statement::new("joules", Evidence::Modelled, parts.join(", ")));
     }
+}
+
+/// From this half of an interval on, as a share of the value, joules are no measure for a model.
+const VAGUE: f64 = 0.3;
+
+/// Half of an interval as a share of the value; infinite where an end is not known.
+fn half(of: Figure) -> f64 {
+    let half = (of.high - of.low) / 2.0 / of.value.abs();
+    if half.is_nan() { f64::INFINITY } else { half }
 }

@@ -15,6 +15,7 @@ use crate::device::Device;
 use crate::energy::Part;
 use crate::facts::OnDevice;
 use crate::figure::{Evidence, Figure, Missing};
+use crate::hockney::Segment;
 use crate::roofline::{Bound, Resource};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ pub const SCHEMA: &str = "clscope-explain/1";
 pub const SHORT_LAUNCH_NS: f64 = 20e3;
 /// Launches from which on that matters.
 pub const MANY_LAUNCHES: u64 = 100;
+
+/// What a kernel without joules lacks.
+const NO_JOULES: &str = "joules of a launch are not known";
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -132,7 +136,7 @@ pub struct Explanatory {
     pub modelled_time_ns: Option<Figure>,
     /// The resource that the time is spent on; null where it is not known.
     pub limit: Option<Resource>,
-    /// How much of that resource's ceiling is reached.
+    /// How much of that resource's ceiling is reached; of the closest one where `limit` is null.
     pub reached: Option<f64>,
     /// Joules of a launch.
     pub joules: Option<Figure>,
@@ -160,10 +164,13 @@ pub struct Moved {
     pub bytes: f64,
     /// Device time of all.
     pub time_ns: Option<f64>,
-    /// Latency of one, fitted to the trace's own sizes.
+    /// Latency of small ones, fitted to the trace's own sizes; null where the fit misses them by a
+    /// quarter or more.
     pub latency_ns: Option<f64>,
-    /// Bandwidth, fitted likewise, GB/s.
+    /// Bandwidth of large ones, fitted likewise, GB/s.
     pub gigabytes_per_second: Option<f64>,
+    /// The fit's pieces, by size; none where the two before are null.
+    pub segments: Vec<Segment>,
     /// Root mean square of the fit's relative errors.
     pub misfit: Option<f64>,
     /// Sentences.
@@ -197,7 +204,12 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
             more_share += share.unwrap_or(0.0);
             continue;
         }
-        kernels.push(kernel::explain(kernel, parameters, share));
+        let mut explained = kernel::explain(kernel, parameters, share);
+        // What holds for the whole device is said once.
+        explained
+            .missing
+            .retain(|m| m.what != NO_JOULES || of.unmetered.as_ref() != Some(&m.remedy));
+        kernels.push(explained);
     }
     let (idle, idle_levers) = idle::explain(of, parameters);
     let mut missing = Vec::new();
