@@ -162,7 +162,7 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
     if accesses && language != "ptx" {
         diag::warn(
             "no-accesses",
-            "CLSCOPE_MIX_ACCESSES counts how warps' accesses lie in PTX alone: of this runtime's programs \
+            "--mix-accesses (CLSCOPE_MIX_ACCESSES) counts how warps' accesses lie in PTX alone: of this runtime's programs \
              instructions are counted without",
         );
     }

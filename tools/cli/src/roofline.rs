@@ -6,6 +6,7 @@ use crate::explain::{FactArgs, is_meant};
 use crate::output::{say, write_whole};
 use anyhow::{Context, Result, bail};
 use clscope_export::roofline as draw;
+use clscope_io::text::line;
 use clscope_models::roofline::{self, Roofline};
 use clscope_profile::profile::Profile;
 use std::io::Write;
@@ -80,6 +81,17 @@ pub fn run(args: &Args) -> Result<()> {
         device.kernels.len(),
         of.roofs.len() + of.curves.len()
     ));
+    if let Some(of) = &of.forced {
+        say(format_args!("note: forced: {of}"));
+    }
+    for p in of.points.iter().filter(|p| p.above) {
+        say(format_args!(
+            "note: {} lies above its roof, at {:.0} % by {} bytes: the ceiling, the counter or the clock does not fit it",
+            line(&p.kernel),
+            p.reached.unwrap_or(0.0) * 100.0,
+            p.bytes
+        ));
+    }
     for missing in of.missing.iter().take(8) {
         say(format_args!("note: not drawn: {missing}"));
     }

@@ -263,8 +263,10 @@ fn draw_list(of: &Roofline, list: &Area<'_>) -> Result<()> {
     for (n, name) in names.iter().take(LISTED).enumerate() {
         let Some(point) = of.points.iter().find(|p| p.kernel == **name) else { continue };
         put(8, format!("{} {}", n + 1, cut(name)), 13, DARK, 15)?;
-        let reached =
-            point.reached.map_or_else(String::new, |r| format!(", {:.0} % of its roof", r * 100.0));
+        let above = if point.above { ", above it" } else { "" };
+        let reached = point
+            .reached
+            .map_or_else(String::new, |r| format!(", {:.0} % of its roof{above}", r * 100.0));
         let text = format!("{} {} {}{reached}", point.precision, number(point.rate.value), of.unit);
         put(24, text, 12, GREY, 18)?;
     }
@@ -285,9 +287,14 @@ pub fn html(of: &Roofline) -> Result<String> {
     out.name(&of.device);
     out.raw("</title><style>body{font:14px sans-serif;margin:2em;color:#222}table{border-collapse:collapse}th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}</style></head><body>\n");
     out.verbatim(&picture);
+    if let Some(of) = &of.forced {
+        out.raw("<p>forced: ").name(of).raw("</p>\n");
+    }
     out.raw("\n<table><tr><th>kernel</th><th>bytes</th><th>type</th><th>FLOP/byte</th><th>");
     out.put(of.unit);
-    out.raw("</th><th>of its roof</th><th>of the time</th><th>evidence</th></tr>\n");
+    out.raw(
+        "</th><th>of its roof</th><th>of the time</th><th>FLOP are</th><th>bytes are</th></tr>\n",
+    );
     for p in &of.points {
         let share =
             |s: Option<f64>| s.map_or_else(|| "?".to_owned(), |s| format!("{:.1} %", s * 100.0));
@@ -295,9 +302,10 @@ pub fn html(of: &Roofline) -> Result<String> {
         out.raw("</td><td>").put(p.precision);
         out.raw("</td><td>").put(number(p.intensity.value));
         out.raw("</td><td>").put(number(p.rate.value));
-        out.raw("</td><td>").put(share(p.reached));
+        out.raw("</td><td>").put(share(p.reached)).raw(if p.above { ", above it" } else { "" });
         out.raw("</td><td>").put(share(p.share));
-        out.raw("</td><td>").put(p.rate.evidence.name()).raw("</td></tr>\n");
+        out.raw("</td><td>").put(p.flop_evidence.name());
+        out.raw("</td><td>").put(p.bytes_evidence.name()).raw("</td></tr>\n");
     }
     out.raw("</table>\n");
     for roof in &of.roofs {
@@ -327,17 +335,21 @@ mod tests {
         let point = |kernel: &str, bytes, intensity, rate| Point {
             kernel: kernel.to_owned(),
             bytes,
+            bytes_evidence: if bytes == "dram" { Evidence::Measured } else { Evidence::Counted },
+            flop_evidence: Evidence::Counted,
             precision: "fp32",
             intensity: figure(intensity),
             rate: figure(rate),
             share: Some(0.5),
             roof: Some(1000.0),
             reached: Some(rate / 1000.0),
+            above: rate > 1020.0,
         };
         Roofline {
             schema: "",
             device: "GPU <b>".to_owned(),
             unit: "GFLOP/s",
+            forced: None,
             display_names: Default::default(),
             roofs: vec![
                 roof("L2", "bandwidth", 400.0),
@@ -364,6 +376,17 @@ mod tests {
         let page = html(&of).unwrap();
         assert!(page.contains("GPU &lt;b&gt;") && !page.contains("<b>"), "{page}");
         assert!(!page.contains('\u{202e}') && page.contains("not drawn: copy"));
+    }
+
+    #[test]
+    fn what_is_above_its_roof_forced_or_measured_is_written() {
+        let mut of = some();
+        (of.points[1].above, of.points[1].reached) = (true, Some(1.14));
+        of.forced = Some("parameters of <b>".to_owned());
+        let page = html(&of).unwrap();
+        assert!(page.contains("<td>114.0 %, above it</td>"), "{page}");
+        assert!(page.contains("<td>counted</td><td>measured</td>"), "{page}");
+        assert!(page.contains("forced: parameters of &lt;b&gt;"), "{page}");
     }
 
     #[test]

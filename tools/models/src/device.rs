@@ -144,6 +144,9 @@ pub struct Device {
     pub energy: Option<EnergyModel>,
     /// Why parameters are absent, by name.
     pub absent: BTreeMap<String, String>,
+    /// Whether they are taken for another device or driver, as the user insists. No part of a file.
+    #[serde(skip)]
+    pub forced: bool,
 }
 
 /// Why a file of parameters is not used.
@@ -247,6 +250,13 @@ impl Device {
             return Err(Refused::Driver { found: self.driver.clone(), wanted: driver.to_owned() });
         }
         Ok(())
+    }
+
+    /// Whose parameters these are, where the user insisted on them for another device or driver.
+    #[must_use]
+    pub fn forced(&self) -> Option<String> {
+        self.forced
+            .then(|| format!("parameters of {}, driver {}", self.name.trim(), self.driver.trim()))
     }
 
     /// What its file is called: letters, digits and hyphens of name and platform.

@@ -65,6 +65,17 @@ pub enum FileError {
         /// The system's reason.
         source: io::Error,
     },
+    /// It would take the place of parameters of another driver.
+    #[error(
+        "{} keeps parameters that were measured under driver {driver}; `clscope bench model --export` saves them, and --force replaces them",
+        path.display()
+    )]
+    Kept {
+        /// The file.
+        path: PathBuf,
+        /// The driver of what is kept.
+        driver: String,
+    },
     /// The parameters have no form.
     #[error("cannot write the device's parameters")]
     Json(#[source] serde_json::Error),
@@ -102,8 +113,9 @@ pub fn read(path: &Path) -> Result<Device, FileError> {
 pub fn read_of(path: &Path, name: &str, driver: &str, force: bool) -> Result<Device, FileError> {
     let device = read(path)?;
     match device.check(name, driver) {
-        Err(source) if !force => Err(FileError::Other { path: path.to_owned(), source }),
-        _ => Ok(device),
+        Ok(()) => Ok(device),
+        Err(_) if force => Ok(Device { forced: true, ..device }),
+        Err(source) => Err(FileError::Other { path: path.to_owned(), source }),
     }
 }
 
@@ -127,7 +139,7 @@ pub fn kept(
         Ok(device) if device.parameters.is_empty() => None,
         Ok(device) => match device.check(name, driver) {
             Ok(()) => Some(device),
-            Err(Refused::Driver { .. }) if force => Some(device),
+            Err(Refused::Driver { .. }) if force => Some(Device { forced: true, ..device }),
             Err(why) => {
                 tell(&format!("warning: not using {}: {why}", path.display()));
                 None
@@ -161,4 +173,63 @@ pub fn write(device: &Device, path: &Path) -> Result<(), FileError> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.finish())
         .map_err(|source| FileError::Written { path: path.to_owned(), source })
+}
+
+/// Whether a file may take the place of what is kept at `path`: not of parameters that were measured
+/// under another driver, which nobody could measure again, unless `force` says so.
+///
+/// # Errors
+/// Whose they are.
+pub fn replaceable(path: &Path, device: &Device, force: bool) -> Result<(), FileError> {
+    let Ok(bytes) = input::read_inside(path, MOST_BYTES) else { return Ok(()) };
+    let Ok(kept) = Device::read(&bytes) else { return Ok(()) };
+    // `bench idle` alone keeps a file without parameters.
+    if force || kept.parameters.is_empty() || kept.driver.trim() == device.driver.trim() {
+        return Ok(());
+    }
+    Err(FileError::Kept { path: path.to_owned(), driver: kept.driver })
+}
+
+/// The kept parameters whose device's name holds `part`, in whatever case.
+#[must_use]
+pub fn named(folder: &Path, part: &str) -> Vec<Device> {
+    let part = part.to_lowercase();
+    all(folder).into_iter().filter(|d| d.name.to_lowercase().contains(&part)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::round;
+
+    #[test]
+    fn what_is_forced_says_so_and_no_file_keeps_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("round.json");
+        write(&round(), &path).unwrap();
+        assert!(matches!(read_of(&path, "Square", "2", false), Err(FileError::Other { .. })));
+        let forced = read_of(&path, "Square", "2", true).unwrap();
+        assert_eq!(forced.forced().as_deref(), Some("parameters of Round, driver 1.0"));
+        assert_eq!(read_of(&path, "Round", "1.0", true).unwrap().forced(), None);
+        let told = std::cell::Cell::new(0);
+        let tell = |_: &str| told.set(told.get() + 1);
+        assert!(kept(&path, "Round", "2", true, &tell).unwrap().forced);
+        assert!(kept(&path, "Round", "2", false, &tell).is_none() && told.get() == 1);
+        assert!(!forced.text().unwrap().contains("forced"));
+    }
+
+    #[test]
+    fn another_drivers_parameters_are_not_overwritten_and_all_are_found_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("round.json");
+        assert!(replaceable(&path, &round(), false).is_ok(), "nothing is kept");
+        write(&round(), &path).unwrap();
+        assert!(replaceable(&path, &round(), false).is_ok());
+        let newer = Device { driver: "2.0".to_owned(), ..round() };
+        let why = replaceable(&path, &newer, false).unwrap_err().to_string();
+        assert!(why.contains("driver 1.0") && why.contains("--force"), "{why}");
+        assert!(replaceable(&path, &newer, true).is_ok());
+        assert_eq!(named(folder.path(), "rou").len(), 1);
+        assert!(named(folder.path(), "H100").is_empty());
+    }
 }

@@ -61,6 +61,8 @@ pub struct Prediction {
     pub measured_joules: Option<Figure>,
     /// Predicted; null with the reason in `missing`.
     pub joules: Option<Figure>,
+    /// Whose parameters were taken, where `--force` took another device's or driver's; null otherwise.
+    pub forced: Option<String>,
     /// How it was computed, a sentence each.
     pub reasons: Vec<String>,
     /// Under which conditions such a launch is one at all, a sentence each.
@@ -351,6 +353,7 @@ pub fn predict(
         ns,
         measured_joules: kernel.joules,
         joules,
+        forced: device.and_then(Device::forced),
         reasons,
         warnings,
         missing,

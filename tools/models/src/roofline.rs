@@ -396,6 +396,10 @@ pub struct Point {
     pub kernel: String,
     /// Which bytes its intensity is over: `requested` of memory, or moved by `dram`.
     pub bytes: &'static str,
+    /// On what these bytes rest.
+    pub bytes_evidence: Evidence,
+    /// On what the operations rest; time and joules are measured.
+    pub flop_evidence: Evidence,
     /// The type of most of its operations.
     pub precision: &'static str,
     /// FLOP per byte.
@@ -408,6 +412,9 @@ pub struct Point {
     pub roof: Option<f64>,
     /// `rate` over `roof`.
     pub reached: Option<f64>,
+    /// Whether it lies above its roof by more than 2 %: the ceiling, the counter or the clock does not
+    /// fit this launch.
+    pub above: bool,
 }
 
 /// A curve of the energy roofline.
@@ -430,6 +437,8 @@ pub struct Roofline {
     pub device: String,
     /// `GFLOP/s` or `GFLOP/J`.
     pub unit: &'static str,
+    /// Whose parameters these are, where `--force` took another device's or driver's; null otherwise.
+    pub forced: Option<String>,
     /// Ceilings; of the energy roofline none.
     pub roofs: Vec<Roof>,
     /// Of the energy roofline.
@@ -444,6 +453,9 @@ pub struct Roofline {
     pub missing: Vec<Missing>,
 }
 
+/// From this share of its roof on, a dot lies above it, and not as near as measurements come.
+pub const ABOVE: f64 = 1.02;
+
 const LEVELS: [(&str, &str); 3] = [("L1", name::L1), ("L2", name::L2), ("DRAM", name::DRAM)];
 
 /// The roofline of kernels on a device, of energy where `energy` says so. Without the device's
@@ -454,6 +466,7 @@ pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Ro
         schema: SCHEMA,
         device: kernels.first().map(|k| k.device.clone()).unwrap_or_default(),
         unit: if energy { "GFLOP/J" } else { "GFLOP/s" },
+        forced: device.and_then(Device::forced),
         ..Roofline::default()
     };
     let mut missing = BTreeSet::new();
@@ -470,6 +483,10 @@ pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Ro
         }
         for precision in &precisions {
             for (operation, label) in [("fma", "FMA"), ("add", "add")] {
+                // Additions alone are no ceiling of what may be fused.
+                if operation == "add" && device.get(&name::rate(*precision, "fma")).is_err() {
+                    continue;
+                }
                 let label = format!("{} {label}", precision.name().to_uppercase());
                 match of(&label, &name::rate(*precision, operation), "rate") {
                     Ok(roof) => out.roofs.push(roof),
@@ -497,7 +514,7 @@ pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Ro
         }
         for point in &mut out.points {
             point.roof = None;
-            point.reached = None;
+            (point.reached, point.above) = (None, false);
         }
     }
     out.missing = missing.into_iter().collect();
@@ -542,16 +559,21 @@ fn points(
             .filter(|r| levels.contains(&r.name.as_str()))
             .map(|r| r.value.value * intensity.value)
             .fold(f64::NAN, f64::max);
-        let roof = Some(compute.min(memory)).filter(|r| r.is_finite());
+        // A ceiling that is not known may be the lower one.
+        let roof = (compute.is_finite() && memory.is_finite()).then(|| compute.min(memory));
+        let reached = roof.map(|r| rate.value / r);
         out.push(Point {
             kernel: kernel.name.clone(),
             bytes,
+            bytes_evidence: of.evidence,
+            flop_evidence: flop.evidence,
             precision: precision.name(),
             intensity,
             rate,
             share,
             roof,
-            reached: roof.map(|r| rate.value / r),
+            reached,
+            above: reached.is_some_and(|r| r > ABOVE),
         });
     };
     let requested = kernel.requested();
@@ -561,10 +583,16 @@ fn points(
     {
         add("requested", *bytes, &["L1", "L2", "DRAM"]);
     }
-    if let Some(bytes) = moved.filter(|b| b.value > 0.0) {
+    // Where counters cannot tell it from nothing, an intensity over it is none.
+    let told = moved.filter(|b| b.value > 0.0 && b.low > 0.0);
+    if let Some(bytes) = told {
         add("dram", bytes, &["DRAM"]);
     }
-    match (requested, moved) {
+    match (requested, told) {
+        (Ok(_), None) if moved.is_some() => Err(Missing::new(
+            "what memory moved has no dot: its interval reaches 0",
+            "longer launches, or more of them, make counters tell it",
+        )),
         (Err(why), None) => Err(why),
         _ => Ok(()),
     }

@@ -24,7 +24,9 @@ fn render_device(of: &Explained, only: bool, out: &mut String) {
         .parameters
         .as_ref()
         .map_or_else(|| "not measured".to_owned(), |date| format!("parameters of {date}"));
-    out.push_str(&format!("{} ({parameters})\n", line(&of.device)));
+    let forced = of.forced.as_ref().map(|of| format!("; forced: {}", line(of)));
+    let forced = forced.unwrap_or_default();
+    out.push_str(&format!("{} ({parameters}{forced})\n", line(&of.device)));
     for kernel in &of.kernels {
         render_kernel(kernel, out);
     }

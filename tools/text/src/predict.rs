@@ -16,7 +16,8 @@ fn interval(of: Figure, unit: &str, scale: f64) -> String {
 /// # Errors
 /// Where it cannot be written.
 pub fn write(of: &Prediction, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", line(&of.kernel))?;
+    let forced = of.forced.as_ref().map(|of| format!(" (forced: {})", line(of)));
+    writeln!(out, "{}{}", line(&of.kernel), forced.unwrap_or_default())?;
     let (unit, scale) = if of.ns.value < 1e5 { ("us", 1e-3) } else { ("ms", 1e-6) };
     writeln!(out, "  time    {} measured", interval(of.measured_ns, unit, scale))?;
     writeln!(

@@ -97,9 +97,9 @@ pub struct Args {
     /// Let the compiler fuse a product and a sum (-cl-mad-enable)
     #[arg(long)]
     enable_fma: bool,
-    /// Timed launches of each case
-    #[arg(short, long, value_name = "N", default_value_t = 10)]
-    repeat: usize,
+    /// Timed launches of each case [default: 10]
+    #[arg(short, long, value_name = "N")]
+    repeat: Option<usize>,
     /// Watch power over ten windows and give their median
     #[arg(long)]
     power_smoothing: bool,
@@ -226,6 +226,34 @@ fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
     }
 }
 
+/// Timed launches of a case.
+const REPEAT: usize = 10;
+
+/// An option of the suites that `model` and `idle` have no use for, if one was given.
+fn idle_options(args: &Args) -> Option<&'static str> {
+    let given = [
+        (args.list, "--list"),
+        (args.list_devices, "--list-devices"),
+        (!args.choose.is_empty(), "--choose"),
+        (args.blocks.is_some(), "--blocks"),
+        (args.tpb.is_some(), "--tpb"),
+        (args.iterations.is_some(), "--iterations"),
+        (args.warm_up.is_some(), "--warm-up"),
+        (args.window.is_some(), "--window"),
+        (args.power, "--power"),
+        (args.opt_disable, "--opt-disable"),
+        (args.enable_fma, "--enable-fma"),
+        (args.repeat.is_some(), "--repeat"),
+        (args.power_smoothing, "--power-smoothing"),
+        (args.validate, "--validate"),
+        (args.counters, "--counters"),
+        (args.full, "--full"),
+        (args.peak.is_some(), "--peak"),
+        (args.png, "--png"),
+    ];
+    given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+}
+
 /// What the options say of launches, windows and checks.
 fn settings(args: &Args) -> Settings {
     Settings {
@@ -238,7 +266,7 @@ fn settings(args: &Args) -> Settings {
         window_ns: args.window.map(|s| (s * 1e9) as u64),
         opt_disable: args.opt_disable,
         power: args.power,
-        repeat: args.repeat.max(1),
+        repeat: args.repeat.unwrap_or(REPEAT).max(1),
         power_smoothing: args.power_smoothing,
         validate: args.validate,
         counters: args.counters,
@@ -271,6 +299,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "`model` and `idle` have no axes: --sweep takes cases that `clscope bench --list --full` names"
         );
     }
+    if let ([only], Some(option)) = (args.suites.as_slice(), idle_options(args))
+        && by_itself(only)
+    {
+        bail!("{option} does nothing in `clscope bench {only}`: it is an option of the suites");
+    }
     match args.suites.as_slice() {
         [only] if only == "model" => return model::run(args),
         [only] if only == "idle" => return model::idle(args),
@@ -281,6 +314,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if let Some(option) = args.model.given() {
         bail!("{option} is an option of `clscope bench model`");
+    }
+    if args.model.watch.is_some() {
+        bail!("--watch is an option of `clscope bench idle`");
     }
     let suite_of = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
     let suites: Vec<String> = args.suites.iter().map(suite_of).collect();

@@ -38,9 +38,12 @@ pub struct ModelArgs {
     /// model: compare the time model with kernels that the parameters do not come from
     #[arg(long, conflicts_with_all = ["show", "export", "import"])]
     pub check: bool,
-    /// idle: seconds to watch after each load
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    pub watch: f64,
+    /// model: with --import, replace parameters that were measured under another driver
+    #[arg(long, requires = "import")]
+    pub force: bool,
+    /// idle: seconds to watch after each load [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub watch: Option<f64>,
 }
 
 impl ModelArgs {
@@ -52,6 +55,7 @@ impl ModelArgs {
             (self.check, "--check"),
             (self.export.is_some(), "--export"),
             (self.import.is_some(), "--import"),
+            (self.force, "--force"),
         ]
         .iter()
         .find(|(given, _)| *given)
@@ -67,6 +71,28 @@ fn keep(device: &Device) -> Result<PathBuf> {
     kept::make_folder(&path)?;
     kept::write(device, &path)?;
     Ok(path)
+}
+
+/// Seconds that `bench idle` watches.
+const WATCH_S: f64 = 60.0;
+
+/// What is kept of the device that is meant, here or of another machine: a device that is not here is
+/// one whose file was imported.
+fn shown(args: &Args) -> Result<Device> {
+    let error = match kept(args) {
+        Ok((_, _, Some(kept))) => return Ok(kept),
+        Ok((device, path, None)) => nothing_kept(&device, &path),
+        Err(error) => error,
+    };
+    let (Some(part), Some(folder)) = (&args.device, parameters::cache("models")) else {
+        return Err(error);
+    };
+    let mut found = kept::named(&folder, part);
+    if found.len() > 1 {
+        let names: Vec<String> = found.iter().map(|d| line(&d.name).into_owned()).collect();
+        bail!("--device {part} is a part of several names: {}", names.join(", "));
+    }
+    found.pop().ok_or(error)
 }
 
 /// The device that is meant, and the parameters that are kept of it.
@@ -93,15 +119,19 @@ fn nothing_kept(device: &Cl, path: &Path) -> anyhow::Error {
 /// Where no device can be opened, nothing is kept that was asked for, or a file cannot be read or
 /// written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.model.watch.is_some() {
+        bail!("--watch is an option of `bench idle`");
+    }
     if let Some(file) = &args.model.import {
         let device = kept::read(file)?;
+        let place = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
+        kept::replaceable(&place, &device, args.model.force)?;
         let path = keep(&device)?;
         say(format_args!("parameters of {} are kept in {}", device.name, path.display()));
         return Ok(ExitCode::SUCCESS);
     }
     if args.model.show || args.model.export.is_some() {
-        let (device, path, kept) = kept(args)?;
-        let Some(kept) = kept else { return Err(nothing_kept(&device, &path)) };
+        let kept = shown(args)?;
         match &args.model.export {
             Some(file) => {
                 kept::write(&kept, file)?;
@@ -111,7 +141,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (device, path, _) = kept(args).or_else(|error| {
+    let (device, path, before) = kept(args).or_else(|error| {
         // A damaged file is about to be replaced.
         say(format_args!("warning: {error:#}"));
         let opencl = OpenCl::open(args.opencl.as_deref())?;
@@ -147,6 +177,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if let Some(text) = text::accuracy(&measured.energy_errors) {
             say(text);
         }
+    }
+    if let Some(before) = before.filter(|k| k.driver.trim() != measured.device.driver.trim()) {
+        say(format_args!("the parameters under driver {} were replaced", line(&before.driver)));
     }
     say(format_args!("parameters are kept in {}", path.display()));
     if args.model.check {
@@ -199,8 +232,9 @@ fn print(device: &Device, as_json: bool) -> Result<()> {
 /// # Errors
 /// Where no device can be opened, it has no sensor, or the file cannot be written.
 pub fn idle(args: &Args) -> Result<ExitCode> {
-    if !(5.0..=3600.0).contains(&args.model.watch) {
-        bail!("--watch takes seconds, 5 to 3600, and not {}", args.model.watch);
+    let watch_s = args.model.watch.unwrap_or(WATCH_S);
+    if !(5.0..=3600.0).contains(&watch_s) {
+        bail!("--watch takes seconds, 5 to 3600, and not {watch_s}");
     }
     if let Some(option) = args.model.given() {
         bail!("{option} is an option of `bench model`; `bench idle` takes --watch SECONDS");
@@ -209,9 +243,9 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     let progress = Progress::new()?;
     say(format_args!(
         "watching {} ({}) three times for {} s after 2 s of load",
-        device.facts.name, device.facts.platform, args.model.watch
+        device.facts.name, device.facts.platform, watch_s
     ));
-    let watching = Watching { load_s: 2.0, watch_s: args.model.watch, runs: 3 };
+    let watching = Watching { load_s: 2.0, watch_s, runs: 3 };
     let found = idle::watch(&device, watching, &|| progress.stop.load(Ordering::Relaxed));
     let (found, source) = found
         .with_context(|| format!("cannot tell the idle states of {}", line(&device.facts.name)))?;

@@ -92,6 +92,15 @@ impl FactArgs {
                 report.traces.join(", ")
             );
         }
+        let names: Vec<&str> =
+            devices.iter().flat_map(|d| &d.kernels).map(|k| k.name.as_str()).collect();
+        for (option, list) in [("--flop", &self.energy.flop), ("--bytes", &self.bytes)] {
+            if let Some(name) = unmatched(view, list, &names).first() {
+                bail!(
+                    "{option} {name}: no kernel of the trace is called that; `clscope report` names them"
+                );
+            }
+        }
         for kernel in devices.iter_mut().flat_map(|d| &mut d.kernels) {
             let of = |list: &[(String, f64)]| {
                 list.iter().find(|(name, _)| is_meant(view, name, &kernel.name)).map(|(_, n)| *n)
@@ -120,6 +129,12 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
 /// Whether a kernel of an output is meant, by whichever of its names.
 pub fn is_meant(view: &View<'_>, wanted: &str, name: &str) -> bool {
     view.names().any(name, |name| pattern::is_meant(wanted, name))
+}
+
+/// What the user stated of kernels that did not run.
+pub fn unmatched<'l>(view: &View<'_>, stated: &'l [(String, f64)], names: &[&str]) -> Vec<&'l str> {
+    let none = |wanted: &&str| !names.iter().any(|name| is_meant(view, wanted, name));
+    stated.iter().map(|(name, _)| name.as_str()).filter(none).collect()
 }
 
 /// Runs the command.

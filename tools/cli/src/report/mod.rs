@@ -245,6 +245,12 @@ pub fn run(args: &Args) -> Result<()> {
     report.counters = view.counters()?.cloned();
     let sites = view.sites();
     let shown = shown(args, view.names());
+    let kernels: Vec<&str> = report.kernels.iter().map(|k| k.name.as_str()).collect();
+    for name in crate::explain::unmatched(&view, &args.energy.flop, &kernels) {
+        crate::output::say(format_args!(
+            "warning: --flop {name}: no kernel of the trace is called that"
+        ));
+    }
     if !report.kernels.is_empty() || !report.functions.is_empty() {
         let names =
             report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));

@@ -143,6 +143,9 @@ fn classes(page: &mut Html, of: &Executed) {
 }
 
 fn bounds(page: &mut Html, on: &Explained, of: &Explanatory) {
+    if let Some(of) = &on.forced {
+        page.raw("<p>Forced: ").name(of).raw("</p>\n");
+    }
     if !of.bounds.is_empty() {
         let columns = ["Bound by", "Least time#", "Rests on", "Holds"];
         table(page, &columns, &of.bounds, |page, bound| {
@@ -155,7 +158,8 @@ fn bounds(page: &mut Html, on: &Explained, of: &Explanatory) {
                 }
             });
             page.raw("<td>").put(bound.ns.evidence.name()).raw("</td><td>");
-            page.raw(if bound.certain { "always" } else { "as its name says" }).raw("</td>");
+            let condition = if bound.certain { "always" } else { "as its name says" };
+            page.put(bound.resource.condition().unwrap_or(condition)).raw("</td>");
         });
     }
     if !of.joule_parts.is_empty() {

@@ -8,7 +8,7 @@ use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::Occupancy;
-use crate::roofline::{Bound, Bounds, Resource, bounds, likely, moving};
+use crate::roofline::{ABOVE, Bound, Bounds, Resource, bounds, likely, moving};
 use crate::waves;
 use clscope_mix::{Class, Precision, Space};
 
@@ -222,9 +222,6 @@ fn verdict(
     out.statements.push(Statement::new("verdict", Evidence::Modelled, text));
     levers_of(of, model, beyond_launch(of, device).unwrap_or(worked), limit, out);
 }
-
-/// From this share of a ceiling on, what is reached is above it, and not as near as measurements come.
-const ABOVE: f64 = 1.02;
 
 /// The bounds in words: those that hold whatever happens, then those that hold under a condition.
 fn needs(model: &Bounds, likely: Option<Figure>) -> Option<String> {

@@ -92,6 +92,8 @@ pub struct Explained {
     pub driver: String,
     /// Date of the device's file of parameters; null without one.
     pub parameters: Option<String>,
+    /// Whose parameters these are, where `--force` took another device's or driver's; null otherwise.
+    pub forced: Option<String>,
     /// Those that matter, longest first.
     pub kernels: Vec<Explanatory>,
     /// Kernels that are left out.
@@ -223,6 +225,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
         device: of.name.clone(),
         driver: of.driver.clone(),
         parameters: parameters.map(|p| p.date.clone()),
+        forced: parameters.and_then(Device::forced),
         kernels,
         more_kernels: more,
         more_share,

@@ -90,7 +90,10 @@ fn pieces(of: &Link) -> String {
         } else {
             String::new()
         };
-        format!("{from}{} + size / {} GB/s", time(s.latency_ns), short(s.gigabytes_per_second))
+        // The fit has no latency below 0, and none where it would be.
+        let latency =
+            if s.latency_ns > 0.0 { format!("{} + ", time(s.latency_ns)) } else { String::new() };
+        format!("{from}{latency}size / {} GB/s", short(s.gigabytes_per_second))
     };
     of.segments.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -129,6 +129,38 @@ fn stated_operations_have_a_place_too_and_joules_their_own_picture() {
     assert!((energy.points[0].rate.value - 2.0).abs() < 1e-9);
 }
 
+#[test]
+fn what_counters_cannot_tell_from_nothing_has_no_dot() {
+    let (mut kernel, device) = sgemm();
+    kernel.dram_bytes = Some(Figure::new(0.3e9, 0.0, 0.7e9, Evidence::Measured));
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    assert_eq!(of.points.len(), 1, "{of:?}");
+    assert!(of.missing.iter().any(|m| m.what.contains("reaches 0")), "{:?}", of.missing);
+}
+
+#[test]
+fn a_dot_above_its_roof_is_told_and_its_bytes_keep_their_evidence() {
+    let (mut kernel, device) = sgemm();
+    // 4320 GB/s move 11.4 GB in 2.65 ms.
+    kernel.dram_bytes = exact(1.1 * 4320.0 * 2.65e6);
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    let [requested, dram] = &of.points[..] else { panic!("{of:?}") };
+    assert!(dram.above && (dram.reached.unwrap() - 1.1).abs() < 1e-6, "{dram:?}");
+    assert!(!requested.above);
+    assert_eq!((dram.bytes_evidence, dram.flop_evidence), (Evidence::Measured, Evidence::Counted));
+    assert_eq!(requested.bytes_evidence, Evidence::Counted);
+}
+
+#[test]
+fn additions_are_no_roof_of_what_may_be_fused() {
+    let (kernel, mut device) = sgemm();
+    device.parameters.remove("rate.fp32.fma");
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    assert!(of.roofs.iter().all(|r| r.kind != "rate"), "{:?}", of.roofs);
+    assert!(of.points.iter().all(|p| p.roof.is_none()), "{:?}", of.points);
+    assert!(of.missing.iter().any(|m| m.what.contains("rate.fp32.fma")), "{:?}", of.missing);
+}
+
 proptest! {
     /// More work never needs less time, and a faster device never more.
     #[test]

@@ -94,9 +94,10 @@ pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
         )?;
         for (term, unit) in clscope_models::energy::TERMS {
             if let Some(t) = energy.terms.get(term) {
-                let [j, low, high] =
-                    [t.joules.value, t.joules.low, t.joules.high].map(|x| x * 1e12);
-                writeln!(out, "    {term:24} {j:.3} pJ ({low:.3} to {high:.3}) of {unit}")?;
+                let of = t.joules;
+                let (scale, joule) = joules(of.value.max(of.high));
+                let [j, low, high] = [of.value, of.low, of.high].map(|x| x / scale);
+                writeln!(out, "    {term:24} {j:.3} {joule} ({low:.3} to {high:.3}) of {unit}")?;
             }
         }
     }
@@ -106,11 +107,41 @@ pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
     Ok(())
 }
 
+/// The scale in which a number of joules is written.
+fn joules(of: f64) -> (f64, &'static str) {
+    let scales = [(1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ")];
+    scales.into_iter().find(|(scale, _)| of >= *scale).unwrap_or((1e-12, "pJ"))
+}
+
 fn short(value: f64) -> String {
     match value.abs() {
         a if a >= 1e7 => format!("{value:.3e}"),
         a if a >= 1000.0 => format!("{value:.0}"),
         a if a >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_models::energy::{EnergyModel, Term};
+    use clscope_profile::interval::Interval;
+
+    #[test]
+    fn joules_have_a_prefix_that_fits_them() {
+        let term = |j: f64| Term { joules: Interval::estimated(j, 0.5 * j, 1.5 * j) };
+        let terms = [("active", term(0.318)), ("fp32", term(2e-12))];
+        let energy = EnergyModel {
+            floor_watts: 100.0,
+            terms: terms.map(|(name, term)| (name.to_owned(), term)).into(),
+            error: 0.1,
+            observations: 20,
+        };
+        let mut out = Vec::new();
+        parameters(&mut out, &Device { energy: Some(energy), ..Device::default() }).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("318.000 mJ (159.000 to 477.000) of unit seconds"), "{out}");
+        assert!(out.contains("2.000 pJ (1.000 to 3.000) of operations"), "{out}");
     }
 }
