@@ -82,7 +82,15 @@ impl Kernel {
         if let (None, Some(share), Some(time), Ok(at_ceiling), Ok(ceiling)) =
             (self.dram_bytes, self.dram_share, self.time_ns, at_ceiling, device.get(name::DRAM))
         {
-            self.dram_bytes = Some(share.over(at_ceiling).product(ceiling).product(time));
+            let moved = share.over(at_ceiling).product(ceiling).product(time);
+            // The share is a regression's, and may come out above what there is: no memory moves more
+            // than its ceiling. Where even the low end is above it, one of them is wrong, and it stays.
+            let most = ceiling.product(time).value;
+            self.dram_bytes = Some(if moved.value > most && moved.low <= most {
+                Figure { value: most, high: most, ..moved }
+            } else {
+                moved
+            });
         }
         self
     }
@@ -328,6 +336,26 @@ pub(crate) mod tests {
         assert_eq!(kernel.requested().unwrap().value, 400.0);
         assert_eq!(kernel.local_traffic().unwrap().value, 40.0);
         assert_eq!(kernel.shares()[0].0, Class::DoubleFma);
+    }
+
+    #[test]
+    fn memory_moves_no_more_than_its_ceiling_unless_counters_insist() {
+        let mut device = crate::device::tests::round();
+        device.put(name::DRAM_COUNTER, Figure::exact(90.0, Evidence::Measured), "%", "test");
+        let of = |low: f64, share: f64, high: f64| {
+            let kernel = Kernel {
+                time_ns: Some(Figure::exact(1e3, Evidence::Measured)),
+                dram_share: Some(Figure::new(share, low, high, Evidence::Measured)),
+                ..Kernel::default()
+            };
+            kernel.on(&device).dram_bytes.unwrap()
+        };
+        // 100 GB/s for 1 us are 100 kB, which the counter shows as 90 %.
+        let moved = of(0.85, 0.99, 1.13);
+        assert!((moved.value - 1e5).abs() < 1.0 && moved.high == moved.value, "{moved:?}");
+        assert!((moved.low - 1e5 * 0.85 / 0.9).abs() < 1.0, "{moved:?}");
+        assert!((of(0.4, 0.45, 0.5).value - 5e4).abs() < 1.0);
+        assert!((of(0.95, 0.99, 1.0).value - 1.1e5).abs() < 1.0);
     }
 
     #[test]

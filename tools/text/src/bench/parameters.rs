@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn joules_have_a_prefix_that_fits_them() {
         let term = |j: f64| Term { joules: Interval::estimated(j, 0.5 * j, 1.5 * j) };
-        let terms = [("active", term(0.318)), ("fp32", term(2e-12))];
+        let terms = [("active", term(0.322)), ("fp32", term(2e-12))];
         let energy = EnergyModel {
             floor_watts: 100.0,
             terms: terms.map(|(name, term)| (name.to_owned(), term)).into(),
@@ -141,7 +141,7 @@ mod tests {
         let mut out = Vec::new();
         parameters(&mut out, &Device { energy: Some(energy), ..Device::default() }).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains("318.000 mJ (159.000 to 477.000) of unit seconds"), "{out}");
+        assert!(out.contains("322.000 mJ (161.000 to 483.000) of unit seconds"), "{out}");
         assert!(out.contains("2.000 pJ (1.000 to 3.000) of operations"), "{out}");
     }
 }
