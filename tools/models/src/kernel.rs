@@ -341,7 +341,12 @@ pub(crate) mod tests {
     #[test]
     fn memory_moves_no_more_than_its_ceiling_unless_counters_insist() {
         let mut device = crate::device::tests::round();
-        device.put(name::DRAM_COUNTER, Figure::exact(90.0, Evidence::Measured), "%", "test");
+        device.keep_parameter(
+            name::DRAM_COUNTER,
+            Figure::exact(90.0, Evidence::Measured),
+            "%",
+            "test",
+        );
         let of = |low: f64, share: f64, high: f64| {
             let kernel = Kernel {
                 time_ns: Some(Figure::exact(1e3, Evidence::Measured)),

@@ -577,7 +577,12 @@ mod tests {
     #[test]
     fn clocks_that_the_device_does_not_reach_are_refused_unless_forced() {
         let mut device = round();
-        device.keep_parameter(name::CLOCK, Figure::exact(1000.0, Evidence::Measured), "MHz", "test");
+        device.keep_parameter(
+            name::CLOCK,
+            Figure::exact(1000.0, Evidence::Measured),
+            "MHz",
+            "test",
+        );
         let to = |forced| Change { clock_mhz: Some(5000.0), forced, ..Change::default() };
         let why = predict(&kernel(), Some(&device), &to(false)).unwrap_err();
         assert!(why.to_string().contains("above the 1000 MHz"), "{why}");
