@@ -178,7 +178,10 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
     let (hash, resources) = if language == "ptx" {
         let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
         let text = bytes.get(..end).unwrap_or_default();
-        (programs::keep(key.1, key.2, language, text), verbose(slot, aside, text, &options))
+        let found = verbose(slot, aside, text, &options);
+        let kernels = counted.program.functions.iter().filter(|f| f.kernel);
+        tell_untold(&verbose::untold(kernels.map(|f| f.name.as_str()), &found));
+        (programs::keep(key.1, key.2, language, text), found)
     } else if translated {
         (programs::keep(key.1, key.2, language, &bytes), HashMap::new())
     } else {
@@ -238,6 +241,20 @@ fn verbose(
         unsafe { release(program) };
     }
     verbose::read(&log)
+}
+
+/// Says of which kernels registers stay unknown: occupancy is an upper end there.
+fn tell_untold(names: &[&str]) {
+    let Some(first) = names.first() else { return };
+    let more =
+        if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
+    diag::note(
+        "no-registers",
+        &format!(
+            "registers and spills of {first}{more} are not known: the driver's log of the build with \
+             -cl-nv-verbose does not name them, as where it is cut; a program of fewer kernels has a shorter log"
+        ),
+    );
 }
 
 impl Shadow {

@@ -56,6 +56,14 @@ pub fn read(log: &str) -> HashMap<String, Found> {
     out
 }
 
+/// Kernels whose registers the log does not tell, of those that a program has.
+pub fn untold<'n>(
+    kernels: impl Iterator<Item = &'n str>,
+    found: &HashMap<String, Found>,
+) -> Vec<&'n str> {
+    kernels.filter(|name| found.get(*name).is_none_or(|f| f.registers.is_none())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +90,10 @@ mod tests {
         assert_eq!(found["gemm"], gemm);
         assert_eq!(found["collatz"].registers, Some(10));
         assert_eq!((found["collatz"].spill_stores, found["collatz"].local), (Some(0), Some(0)));
+        // A log that is cut tells nothing of what it would have gone on with.
+        let cut = read(log.split_once("ptxas info    : Used 10").unwrap().0);
+        assert_eq!(untold(["gemm", "collatz", "scan"].into_iter(), &cut), ["collatz", "scan"]);
+        assert!(untold(["gemm", "collatz"].into_iter(), &found).is_empty());
         assert!(read("").is_empty() && read("Used x registers").is_empty());
     }
 }

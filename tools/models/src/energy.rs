@@ -6,10 +6,11 @@
 //! then. With e_i = MaxPower_i / rate_i this is the access-rate form (Piispanen 2014, equations 6.3 to
 //! 6.9) whenever T is the sum of all cycles over the clock.
 
-use crate::figure::{Evidence, Figure};
+use crate::device::{Device, name};
+use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
-use clscope_mix::{Class, Family, Mix, Space};
+use clscope_mix::{Class, Family, Mix, Precision, Space};
 use clscope_profile::interval::Interval;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
@@ -257,24 +258,110 @@ impl EnergyModel {
 }
 
 /// A component of the access-rate form.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Component {
-    /// Watts above idle while it is kept busy.
+    /// A name of [`TERMS`].
+    pub name: String,
+    /// Watts above the floor while it is kept busy: joules of one times the rate.
     pub max_watts: f64,
-    /// Cycles of one instruction.
+    /// Cycles of one on the whole device: clock over rate.
     pub cycles: f64,
+    /// Its cycles over those of all components (equation 6.9).
+    pub access_rate: f64,
 }
 
-/// Total cycles (equation 6.8), and runtime power: the sum of MaxPower x AccessRate (equations 6.4
-/// to 6.7 and 6.9, with AccessRate = count x cycles / total cycles).
-#[must_use]
-pub fn access_rates(of: &[(Component, f64)]) -> (f64, f64) {
-    let total: f64 = of.iter().map(|(c, count)| count * c.cycles).sum();
-    if total <= 0.0 {
-        return (0.0, 0.0);
+/// A launch in the form of access rates (Piispanen 2014, equations 6.3 to 6.9).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccessRates {
+    /// Cycles of all components, one after the other (equation 6.8), over the clock, s.
+    pub seconds: f64,
+    /// The sum of MaxPower x AccessRate (equations 6.4 to 6.7), W above the floor.
+    pub runtime_watts: f64,
+    /// Runtime power and floor (equation 6.3) for the measured time, J.
+    pub joules: f64,
+    /// The largest access rate first.
+    pub components: Vec<Component>,
+    /// Terms that the launch has and that have no measured rate, so that they are no components.
+    pub left_out: Vec<String>,
+}
+
+/// The rate of a term on the whole device, a second, where a microbenchmark measures one.
+fn rate(device: &Device, term: &str) -> Option<f64> {
+    let of = |key: &str| Some(device.get(key).ok()?.value * 1e9);
+    let fma = |precision| of(&name::rate(precision, "fma")).map(|flop| flop / 2.0);
+    match term {
+        // Nanoseconds of a warp instruction on one unit.
+        "issue" => {
+            Some(f64::from(device.compute_units) * 1e9 / device.get(name::ISSUE).ok()?.value)
+        }
+        "integer" => of(name::INTEGER),
+        "logic" => of(name::LOGIC),
+        "fp16" => fma(Precision::Half),
+        "fp32" => fma(Precision::Single),
+        "fp64" => fma(Precision::Double),
+        "special" => of(name::SPECIAL),
+        "local memory" => of(name::LOCAL),
+        "caches" => of(name::L1),
+        "last cache" => of(name::L2),
+        "memory" => of(name::DRAM),
+        "atomics" => of(name::ATOMIC),
+        "local atomics" => of(name::LOCAL_ATOMIC),
+        _ => None,
     }
-    let watts = of.iter().map(|(c, count)| c.max_watts * count * c.cycles / total).sum();
-    (total, watts)
+}
+
+/// The form of access rates, by the energy model's joules and the measured rates of the same device,
+/// for a launch that took `seconds`.
+///
+/// # Errors
+/// Where the clock, or the joules of classes, were not measured, or no term has a rate.
+pub fn access_rates(
+    device: &Device,
+    amounts: &Amounts,
+    seconds: f64,
+    floor_watts: f64,
+) -> Result<AccessRates, Missing> {
+    let hertz = device.get(name::CLOCK)?.value * 1e6;
+    let model = device.energy.as_ref().ok_or_else(|| {
+        Missing::new(
+            "joules by class of instruction are not known",
+            "`clscope bench model` on a machine with a power sensor",
+        )
+    })?;
+    let (mut components, mut left_out, mut total) = (Vec::new(), Vec::new(), 0.0);
+    for ((term, _), amount) in TERMS.iter().zip(amounts).filter(|(_, amount)| **amount > 0.0) {
+        match (rate(device, term), model.terms.get(*term)) {
+            (Some(rate), Some(joules)) => {
+                let cycles = hertz / rate;
+                total += amount * cycles;
+                components.push(Component {
+                    name: (*term).to_owned(),
+                    max_watts: joules.joules.value * rate,
+                    cycles,
+                    access_rate: amount * cycles,
+                });
+            }
+            _ => left_out.push((*term).to_owned()),
+        }
+    }
+    if total <= 0.0 {
+        return Err(Missing::new(
+            "the form of access rates has no component",
+            "`clscope bench model` measures the rates of classes",
+        ));
+    }
+    components.iter_mut().for_each(|c| c.access_rate /= total);
+    components.sort_by(|a, b| b.access_rate.total_cmp(&a.access_rate));
+    let runtime_watts = components.iter().map(|c| c.max_watts * c.access_rate).sum::<f64>();
+    Ok(AccessRates {
+        seconds: total / hertz,
+        runtime_watts,
+        joules: (floor_watts + runtime_watts) * seconds,
+        components,
+        left_out,
+    })
 }
 
 #[cfg(test)]
@@ -335,17 +422,34 @@ mod tests {
     /// all cycles over the clock.
     #[test]
     fn access_rates_and_joules_are_one_model() {
-        let hertz = 1.15e9;
-        let of = [
-            (Component { max_watts: 20.0, cycles: 2.0 }, 4e9),
-            (Component { max_watts: 35.0, cycles: 32.0 }, 1e8),
-            (Component { max_watts: 12.0, cycles: 1.0 }, 9e9),
-        ];
-        let (cycles, watts) = access_rates(&of);
-        assert!((cycles - (8e9 + 3.2e9 + 9e9)).abs() < 1.0);
-        let joules: f64 = of.iter().map(|(c, n)| n * c.max_watts * c.cycles / hertz).sum();
-        assert!((watts * cycles / hertz - joules).abs() < 1e-9 * joules);
-        assert_eq!(access_rates(&[]), (0.0, 0.0));
+        let joules = |j: f64| Term { joules: Interval::estimated(j, j, j) };
+        let terms = [("fp32", joules(2e-12)), ("memory", joules(5e-11)), ("other", joules(1e-9))];
+        let mut device = crate::device::tests::round();
+        device.energy = Some(EnergyModel {
+            floor_watts: 20.0,
+            terms: terms.map(|(name, term)| (name.to_owned(), term)).into(),
+            error: 0.1,
+            observations: 20,
+        });
+        let at = |name: &str| TERMS.iter().position(|t| t.0 == name).unwrap();
+        let mut amounts = [0.0; N];
+        (amounts[at("fp32")], amounts[at("memory")], amounts[at("other")]) = (5e6, 1e6, 7.0);
+        let lacks = access_rates(&device, &amounts, 1.0, 20.0).unwrap_err();
+        assert!(lacks.what.contains("clock"), "{lacks}");
+        device.keep_parameter(name::CLOCK, Figure::exact(1e3, Evidence::Measured), "MHz", "test");
+        // 500 G instructions and 100 GB a second: 10 us of each.
+        let of = access_rates(&device, &amounts, 20e-6, 20.0).unwrap();
+        assert!((of.seconds - 20e-6).abs() < 1e-12, "{of:?}");
+        assert!(of.components.iter().all(|c| (c.access_rate - 0.5).abs() < 1e-9), "{of:?}");
+        // 1 W and 5 W while busy.
+        assert!((of.runtime_watts - 3.0).abs() < 1e-9, "{of:?}");
+        let sum = 20.0 * 20e-6 + 5e6 * 2e-12 + 1e6 * 5e-11;
+        assert!((of.joules / sum - 1.0).abs() < 1e-9, "{of:?}");
+        assert_eq!(of.left_out, ["other"]);
+        // With another time than all cycles the power stays, and the joules do not.
+        let longer = access_rates(&device, &amounts, 40e-6, 20.0).unwrap();
+        assert!((longer.joules / of.joules - 2.0).abs() < 1e-9, "{longer:?}");
+        assert!(access_rates(&device, &[0.0; N], 1.0, 20.0).is_err());
     }
 
     proptest! {

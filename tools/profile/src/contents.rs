@@ -35,6 +35,10 @@ pub struct Contents {
     pub captures: Captures,
     /// What `--replay` repeated, or why not.
     pub repeated: Repeated,
+    /// Launches whose instructions were counted.
+    pub counted: u64,
+    /// Why others were not, and how many.
+    pub uncounted: BTreeMap<String, u64>,
     /// Bytes of all files.
     pub bytes: u64,
     /// The recorder's warnings: text by code, and how often the code came.
@@ -232,6 +236,8 @@ impl Contents {
                 Def::Kernel(k) => drop(kernels.insert(k.id, k.name)),
                 Def::Capture(c) => captured.push(c),
                 Def::Replay(r) => replays.push(r),
+                Def::Mix(m) if m.refused.is_empty() => self.counted += 1,
+                Def::Mix(m) => *self.uncounted.entry(m.refused).or_default() += 1,
                 Def::Exit(_) => ended = true,
                 Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
                 _ => {}

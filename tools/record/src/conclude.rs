@@ -111,6 +111,9 @@ pub(super) fn conclude(
     if plan.replay.is_some() && contents.commands > 0 {
         summary::repeated(&contents.repeated).iter().for_each(|text| plan.tell(text));
     }
+    if plan.mix && contents.commands > 0 {
+        summary::uncounted(contents).iter().for_each(|text| plan.tell(text));
+    }
     // Of a process that goes on the trace itself tells, when it has ended.
     if !contents.captures.captured.is_empty()
         && running::still_running(trace, &contents.unended).is_empty()

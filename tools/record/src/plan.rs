@@ -54,6 +54,8 @@ pub struct Plan<'a> {
     pub gpu_power: Option<Choice>,
     /// What repetitions add to the application's time.
     pub replay: Option<values::Replay>,
+    /// Instructions of kernels are to be counted.
+    pub mix: bool,
     /// Sensors are read so long before and after.
     pub idle_window: Duration,
     /// Recording stops after this.

@@ -95,6 +95,22 @@ pub fn repeated(of: &Repeated) -> Vec<String> {
     out
 }
 
+/// Why no instruction was counted, where none was.
+pub fn uncounted(of: &Contents) -> Vec<String> {
+    if of.counted > 0 {
+        return Vec::new();
+    }
+    if of.uncounted.is_empty() {
+        return vec!["--mix: nothing was counted: no kernel was launched".to_owned()];
+    }
+    let mut reasons: Vec<(&String, &u64)> = of.uncounted.iter().collect();
+    reasons.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+    let said = |(why, times): &(&String, &u64)| {
+        format!("--mix: nothing was counted: {why} ({})", count(**times, "launch", "launches"))
+    };
+    reasons.iter().take(FEW).map(said).collect()
+}
+
 /// One line about what was recorded.
 pub fn line(of: &Contents) -> String {
     let processes = count(of.processes, "process", "processes");
@@ -145,6 +161,18 @@ mod tests {
         assert!(lines[2].starts_with("not repeated: a, b, c, d and 1 more: "), "{}", lines[2]);
         of.rest.clear();
         assert_eq!(repeated(&of).len(), 2);
+    }
+
+    #[test]
+    fn a_mix_of_nothing_is_told_with_its_reason() {
+        let mut of = Contents::default();
+        assert!(uncounted(&of)[0].ends_with("no kernel was launched"));
+        of.uncounted = [("no SPIR-V".to_owned(), 1), ("a binary".to_owned(), 7)].into();
+        let lines = uncounted(&of);
+        assert_eq!(lines[0], "--mix: nothing was counted: a binary (7 launches)");
+        assert_eq!((lines.len(), lines[1].ends_with("no SPIR-V (1 launch)")), (2, true));
+        of.counted = 1;
+        assert!(uncounted(&of).is_empty());
     }
 
     #[test]

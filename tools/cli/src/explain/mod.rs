@@ -35,8 +35,20 @@ pub struct Args {
     /// Leave out kernels below this share of the time, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub least: f64,
+    /// Joules by what classes take each, with the measured time; or also by how busy each component is
+    #[arg(long, value_enum, default_value_t = Form::Joules, value_name = "FORM")]
+    pub form: Form,
     #[command(flatten)]
     pub facts: FactArgs,
+}
+
+/// The form of the energy model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Joules of each class.
+    Joules,
+    /// Access rates times the power of components beside it.
+    AccessRate,
 }
 
 /// Output format.
@@ -116,7 +128,7 @@ impl FactArgs {
 /// # Errors
 /// If a file of readings or parameters that the user named cannot be used.
 pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>> {
-    let options = Options { least_share: 0.0, wanted: &|_| true };
+    let options = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
     facts::by_device(view)?
         .iter()
         .map(|on| {
@@ -167,7 +179,8 @@ pub fn run(args: &Args) -> Result<()> {
     for device in &devices {
         let parameters =
             args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
-        let options = Options { least_share, wanted: &wanted };
+        let access_rates = args.form == Form::AccessRate;
+        let options = Options { least_share, access_rates, wanted: &wanted };
         let explained = explain::device(device, parameters.as_ref(), options);
         if args.kernel.is_none() || !explained.kernels.is_empty() {
             explanation.devices.push(explained);

@@ -384,6 +384,7 @@ impl Args {
             snapshot: self.snapshot,
             gpu_power: self.gpu_power,
             replay: self.replay(),
+            mix: self.mix.is_some(),
             idle_window: self.idle_window,
             duration: self.duration,
             wait: self.wait,

@@ -7,6 +7,10 @@
 //! are to the scheduler. Registers are short where a function has many blocks: then each block adds
 //! to the array at once, once a warp.
 //!
+//! Registers have 32 bits, the array 64: a work-item that enters a block of a short function more than
+//! 4,294,967,295 times is counted less by that, unseen. With 64 bits each count would be two additions
+//! and twice the registers, which kernels with many warps lack.
+//!
 //! Accesses to memory have further counters, of their transactions: `transactions` holds those.
 
 use super::scan::Guard;

@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::latency::Occupancy;
 use crate::roofline::{ABOVE, Bound, Bounds, Resource, bounds, likely, moving};
 use crate::waves;
-use clscope_mix::{Class, Precision, Space};
+use clscope_mix::{Class, Mix, Precision, Space};
 
 /// From this share of its ceiling on, a resource is what the time is spent on.
 const BOUND: f64 = 0.6;
@@ -34,6 +34,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         joules: of.joules,
         modelled_joules: None,
         joule_parts: Vec::new(),
+        access_rates: None,
         statements: Vec::new(),
         levers: Vec::new(),
         missing: Vec::new(),
@@ -605,10 +606,7 @@ fn energy(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     let seconds = of.time_ns.map(|t| t.value * 1e-9);
     let model = device.and_then(|d| Some((d, d.energy.as_ref()?)));
     if let (Some((device, model)), Some(mix), Some(seconds)) = (model, &of.mix, seconds) {
-        let units = f64::from(device.compute_units);
-        let busy = of.groups().map_or(units, |g| units.min(g as f64));
-        let traffic = of.traffic(device).unwrap_or_default();
-        let amounts = energy::amounts(mix, seconds, busy, traffic);
+        let amounts = amounts(of, mix, device, seconds);
         let floor = of.floor_watts.map_or(model.floor_watts, |w| w.value);
         let (figure, parts) = model.joules(&amounts, seconds, floor);
         (out.modelled_joules, out.joule_parts) = (Some(figure), parts);
@@ -677,4 +675,59 @@ const VAGUE: f64 = 0.3;
 fn half(of: Figure) -> f64 {
     let half = (of.high - of.low) / 2.0 / of.value.abs();
     if half.is_nan() { f64::INFINITY } else { half }
+}
+
+/// What a launch has of each term of the energy model.
+fn amounts(of: &Kernel, mix: &Mix, device: &Device, seconds: f64) -> energy::Amounts {
+    let units = f64::from(device.compute_units);
+    let busy = of.groups().map_or(units, |g| units.min(g as f64));
+    energy::amounts(mix, seconds, busy, of.traffic(device).unwrap_or_default())
+}
+
+/// Joules in the form of access rates, beside the default one.
+pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
+    let of = &device.map_or_else(|| of.clone(), |d| of.clone().on(d));
+    let found = (|| {
+        let device = device.ok_or_else(|| Missing::device(&of.device))?;
+        let mix = of.counted()?;
+        let took = of.time_ns.ok_or_else(|| {
+            Missing::new("its launches were not timed", "`clscope record` with device timing on")
+        })?;
+        let seconds = took.value * 1e-9;
+        let model = device.energy.as_ref().map_or(0.0, |m| m.floor_watts);
+        let floor = of.floor_watts.map_or(model, |w| w.value);
+        let amounts = amounts(of, mix, device, seconds);
+        Ok((energy::access_rates(device, &amounts, seconds, floor)?, took.value))
+    })();
+    let (found, took) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            out.missing.push(why);
+            out.missing.sort();
+            out.missing.dedup();
+            return;
+        }
+    };
+    let parts: Vec<String> = found
+        .components
+        .iter()
+        .filter(|c| c.access_rate >= 0.02)
+        .take(6)
+        .map(|c| format!("{} {} of {:.0} W", c.name, percent(c.access_rate), c.max_watts))
+        .collect();
+    let left_out = if found.left_out.is_empty() {
+        String::new()
+    } else {
+        format!("; without a measured rate or joules, left out: {}", found.left_out.join(", "))
+    };
+    let text = format!(
+        "all cycles one after another take {} of {}; {:.0} W above the floor, {} a launch: {}{left_out}",
+        time(found.seconds * 1e9),
+        time(took),
+        found.runtime_watts,
+        joules(found.joules),
+        parts.join(", ")
+    );
+    out.statements.push(Statement::new("rates", Evidence::Modelled, text));
+    out.access_rates = Some(found);
 }

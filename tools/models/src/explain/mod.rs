@@ -12,7 +12,7 @@ mod transfers;
 mod words;
 
 use crate::device::Device;
-use crate::energy::Part;
+use crate::energy::{AccessRates, Part};
 use crate::facts::OnDevice;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::Segment;
@@ -53,7 +53,7 @@ pub struct Explanation {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Statement {
     /// What it is about: `does`, `bounds`, `verdict`, `occupancy`, `groups`, `wave`, `divergence`,
-    /// `launch`, `joules`, `time`, `latency`, `batching`, `memory`, `gaps`, `states`.
+    /// `launch`, `joules`, `rates`, `time`, `latency`, `batching`, `memory`, `gaps`, `states`.
     pub topic: &'static str,
     /// In words.
     pub text: String,
@@ -146,6 +146,9 @@ pub struct Explanatory {
     pub modelled_joules: Option<Figure>,
     /// What they are for.
     pub joule_parts: Vec<Part>,
+    /// The same in the form of access rates, where that is asked for; null otherwise, or with the reason
+    /// in `missing`.
+    pub access_rates: Option<AccessRates>,
     /// Sentences, in the order of reading.
     pub statements: Vec<Statement>,
     /// Changes, the largest gain first.
@@ -188,6 +191,8 @@ pub struct Moved {
 pub struct Options<'o> {
     /// Kernels below this share of the device's time are left out.
     pub least_share: f64,
+    /// Joules also in the form of access rates.
+    pub access_rates: bool,
     /// Only kernels that this holds for.
     pub wanted: &'o dyn Fn(&str) -> bool,
 }
@@ -207,6 +212,9 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
             continue;
         }
         let mut explained = kernel::explain(kernel, parameters, share);
+        if options.access_rates {
+            kernel::access_rates(kernel, parameters, &mut explained);
+        }
         // What holds for the whole device is said once.
         explained
             .missing

@@ -12,7 +12,7 @@ use clscope_mix::Class;
 use clscope_profile::interval::Interval;
 use clscope_trace::record::Direction;
 
-const ALL: Options<'static> = Options { least_share: 0.0, wanted: &|_| true };
+const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
 
 fn measured(value: f64) -> Figure {
     Figure::exact(value, Evidence::Measured)
@@ -237,6 +237,32 @@ fn joules_stand_on_the_floor_of_the_run_and_judge_the_model_only_where_known() {
 }
 
 #[test]
+fn access_rates_are_told_on_request() {
+    let mut k = kernel("copy", 1e6);
+    k.mix = Some(mix(&[(Class::LoadGlobal, 2_500_000, 0, 10_000_000)]));
+    k.dram_bytes = Some(measured(10e6));
+    k.joules = Some(measured(0.25));
+    let mut device_file = priced();
+    let asked = Options { access_rates: true, ..ALL };
+    let of = |file: &Device, options| {
+        device(&on(vec![k.clone()]), Some(file), options).kernels[0].clone()
+    };
+    assert!(of(&device_file, asked).missing.iter().any(|m| m.what.contains("clock")));
+    device_file.keep_parameter(name::CLOCK, measured(1000.0), "MHz", "test");
+    assert_eq!(of(&device_file, ALL).access_rates, None);
+    let found = of(&device_file, asked);
+    // 10 MB at 100 GB/s, and 1 W while memory is busy.
+    let rates = found.access_rates.as_ref().unwrap();
+    assert!(
+        (rates.seconds - 100e-6).abs() < 1e-9 && (rates.runtime_watts - 1000.0).abs() < 1e-6,
+        "{rates:?}"
+    );
+    let text = said(&found, "rates")[0];
+    assert!(text.starts_with("all cycles one after another take 100 us of 1.00 ms"), "{text}");
+    assert!(text.ends_with("left out: active, issue, caches, last cache"), "{text}");
+}
+
+#[test]
 fn joules_that_are_not_known_are_told_with_what_gives_them() {
     let mut k = kernel("copy", 1e6);
     let lacks = |k: &Kernel, of: Option<&str>| {
@@ -260,7 +286,7 @@ fn kernels_that_do_not_matter_are_counted_and_left_out() {
     let of = device(&on(some), None, Options { least_share: 0.01, ..ALL });
     assert_eq!((of.kernels.len(), of.more_kernels), (1, 1));
     assert!(of.more_share < 0.01);
-    let wanted = Options { least_share: 0.0, wanted: &|name| name == "short" };
+    let wanted = Options { least_share: 0.0, access_rates: false, wanted: &|name| name == "short" };
     let of = device(&on(vec![kernel("long", 1e6), kernel("short", 1e3)]), None, wanted);
     assert_eq!(of.kernels[0].kernel, "short");
 }
