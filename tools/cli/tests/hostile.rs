@@ -11,6 +11,7 @@ use clscope_trace::{Clock, VERSION};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -66,6 +67,7 @@ fn trace(dir: &Path, name: &str) -> PathBuf {
     let bytes = p.build();
     fs::write(path.join("7-0.defs"), &bytes.defs).unwrap();
     fs::write(path.join("7-0.0.clt"), &bytes.segment).unwrap();
+    capture(&path);
     let meta =
         serde_json::json!({ "command": [HOSTILE], "program": HOSTILE, "gpu_power": HOSTILE });
     fs::write(path.join("meta.json"), meta.to_string()).unwrap();
@@ -119,6 +121,28 @@ fn readings(host: HostModel, times: &[u64]) -> Vec<u8> {
     out
 }
 
+/// A captured launch whose every text is hostile.
+fn capture(trace: &Path) {
+    let folder = trace.join("captures/k.1");
+    fs::create_dir_all(&folder).unwrap();
+    let source = format!("kernel void k(void) {{}} // {HOSTILE}");
+    let launch = serde_json::json!({
+        "schema": 1, "clscope": HOSTILE, "kernel": HOSTILE, "launch": 1, "command": 1,
+        "process": {"pid": 7, "incarnation": 0},
+        "platform": {"name": HOSTILE, "vendor": HOSTILE, "version": HOSTILE},
+        "device": {"name": HOSTILE, "vendor": HOSTILE, "version": HOSTILE, "driver": HOSTILE,
+            "type": "cpu"},
+        "program": {"origin": "source", "options": HOSTILE, "files": [{"file": "program.cl",
+            "language": "opencl-c", "bytes": source.len(), "hash": HOSTILE}]},
+        "dimensions": 1, "offset": null, "global": [16], "local": null, "queue": null,
+        "memories": [], "arguments": [{"index": 0, "name": HOSTILE, "type": HOSTILE,
+            "kind": "value", "bytes": 4, "value": "00000000"}],
+        "duration_ns": 1000,
+    });
+    fs::write(folder.join("launch.json"), launch.to_string()).unwrap();
+    fs::write(folder.join("program.cl"), source).unwrap();
+}
+
 fn clscope(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_clscope"))
         .args(arguments)
@@ -127,20 +151,26 @@ fn clscope(dir: &Path, arguments: &[&str]) -> Output {
         .ended()
 }
 
-/// No character without a glyph, and no line that a name began.
+/// Why a text is not harmless: a character without a glyph, or a line that a name began.
+fn harm(what: &str, bytes: &[u8]) -> Option<String> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Some(format!("{what}: no UTF-8")) };
+    let strange = text.chars().find(|c| *c != '\n' && !clscope_io::text::is_printable(*c));
+    let forged = text.lines().any(|line| line.trim_start().starts_with("FORGED"));
+    (strange.is_some() || forged).then(|| format!("{what}: {strange:?} in {text:?}"))
+}
+
 #[track_caller]
 fn harmless(what: &str, bytes: &[u8]) {
-    let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{what}: {e}"));
-    for c in text.chars().filter(|c| *c != '\n') {
-        assert!(clscope_io::text::is_printable(c), "{what}: {c:?} in {text:?}");
-    }
-    assert!(!text.lines().any(|line| line.trim_start().starts_with("FORGED")), "{what}: {text}");
+    assert_eq!(harm(what, bytes), None);
 }
 
 #[test]
 fn names_reach_no_terminal_as_anything_but_text() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path(), "t.clscope");
+    let simulated = "Instructions executed for kernel 'other\u{1b}[2J':\n    16 - add\n";
+    fs::write(dir.path().join("simulated"), simulated).unwrap();
+    let mut wrong = Vec::new();
     for arguments in [
         &["report", "t.clscope", "--limit", "0"][..],
         &["report", "t.clscope", "--by", "call-site"],
@@ -167,12 +197,28 @@ fn names_reach_no_terminal_as_anything_but_text() {
         &["merge", "t.clscope", "-o", "m"],
         &["ctl", "t.clscope", "status"],
         &["report", "no\u{1b}[2Jne"],
+        &["mix", "t.clscope"],
+        &["mix", "t.clscope", "--format", "json"],
+        &["mix", "t.clscope", "--against", "simulated"],
+        &["explain", "t.clscope", "--least", "0"],
+        &["explain", "t.clscope", "--least", "0", "--format", "json"],
+        &["what-if", "t.clscope", "*", "--local", "64"],
+        &["roofline", "t.clscope", "-o", "r.svg"],
+        &["overhead", "t.clscope"],
+        &["programs", "t.clscope"],
+        &["programs", "t.clscope", "--extract", "sources"],
+        &["check", "t.clscope"],
+        &["check", "t.clscope", "--format", "json"],
+        &["export", "parquet", "t.clscope", "-o", "data"],
+        &["kernel", "t.clscope/captures/k.1"],
+        &["kernel", "t.clscope/captures/k.1", "--export", "c", "-o", "alone"],
     ] {
         let out = clscope(dir.path(), arguments);
-        harmless(&format!("{arguments:?} stdout"), &out.stdout);
-        harmless(&format!("{arguments:?} stderr"), &out.stderr);
+        wrong.extend(harm(&format!("{arguments:?} stdout"), &out.stdout));
+        wrong.extend(harm(&format!("{arguments:?} stderr"), &out.stderr));
         assert!(matches!(out.status.code(), Some(0 | 1)), "{arguments:?}: {}", out.status);
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let report = clscope(dir.path(), &["report", "t.clscope"]);
     let text = String::from_utf8(report.stdout).unwrap();
     assert!(
@@ -220,10 +266,39 @@ fn json_is_exact_and_csv_holds_no_formula() {
     }
 }
 
+/// Every command that reads a trace.
+const READERS: &[&[&str]] = &[
+    &["report", "t.clscope"],
+    &["report", "t.clscope", "--format", "html", "-o", "r.html"],
+    &["dump", "t.clscope"],
+    &["export", "chrome", "t.clscope", "-o", "t.json"],
+    &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
+    &["export", "folded", "t.clscope", "-o", "t.folded"],
+    &["export", "speedscope", "t.clscope", "-o", "s.json"],
+    &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
+    &["export", "parquet", "t.clscope", "-o", "data"],
+    &["ctl", "t.clscope", "status"],
+    &["top", "t.clscope", "--once"],
+    &["mix", "t.clscope"],
+    &["explain", "t.clscope"],
+    &["what-if", "t.clscope", "*", "--local", "64"],
+    &["roofline", "t.clscope", "-o", "r.svg"],
+    &["overhead", "t.clscope"],
+    &["programs", "t.clscope"],
+    &["programs", "t.clscope", "--extract", "sources"],
+    &["check", "t.clscope"],
+    &["diff", "t.clscope", "t.clscope"],
+    &["sql", "t.clscope", "select 1"],
+    &["kernel", "t.clscope/captures/k.1"],
+    &["bench", "diff", "t.clscope/meta.json", "t.clscope/sensors.clt"],
+];
+
+/// Each run is ended, and the test fails, where it waits for what never comes.
 #[test]
 fn what_is_no_file_is_said_to_be_none_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = trace(dir.path(), "t.clscope");
+    fs::create_dir(path.join("programs")).unwrap();
     fs::write(dir.path().join("secret"), "the reader's own").unwrap();
     let spoil = |name: &str, kind: &str| {
         let file = path.join(name);
@@ -233,33 +308,49 @@ fn what_is_no_file_is_said_to_be_none_at_once() {
                 assert!(Command::new("mkfifo").arg(&file).ended().status.success());
             }
             "device" => symlink("/dev/zero", &file).unwrap(),
+            "socket" => drop(UnixListener::bind(&file).unwrap()),
             _ => symlink(dir.path().join("secret"), &file).unwrap(),
         }
     };
-    for kind in ["pipe", "device", "link"] {
-        for name in
-            ["7-0.ring", "7-1.0.clt", "7-2.defs", "sensors.clt", "sensors-1.clt", "meta.json"]
-        {
+    let program = format!("programs/{}.cl", "a".repeat(64));
+    for kind in ["pipe", "device", "socket", "link"] {
+        for name in [
+            "7-0.ring",
+            "7-1.0.clt",
+            "7-2.defs",
+            "sensors.clt",
+            "sensors-1.clt",
+            "meta.json",
+            "captures/k.1/launch.json",
+            "captures/k.1/application.json",
+            &program,
+        ] {
             spoil(name, kind);
         }
-        for arguments in [
-            &["report", "t.clscope"][..],
-            &["dump", "t.clscope"],
-            &["export", "chrome", "t.clscope", "-o", "t.json"],
-            &["ctl", "t.clscope", "status"],
-        ] {
+        for arguments in READERS {
             let out = clscope(dir.path(), arguments);
             assert!(
                 matches!(out.status.code(), Some(0 | 1)),
-                "{kind} {arguments:?}: {}",
-                out.status
+                "{kind} {arguments:?}: {} {}",
+                out.status,
+                String::from_utf8_lossy(&out.stderr)
+            );
+            let shown = [out.stdout, out.stderr].concat();
+            assert!(
+                !String::from_utf8_lossy(&shown).contains("the reader's own"),
+                "{kind} {arguments:?} read through a link"
             );
         }
-        let out = clscope(dir.path(), &["report", "t.clscope"]);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(said.contains("only regular files are read"), "{kind}: {said}");
-        let out = clscope(dir.path(), &["merge", "t.clscope", "-o", "m"]);
-        assert_eq!(out.status.code(), Some(1), "{kind}");
+        for (arguments, code) in [
+            (&["report", "t.clscope"][..], 0),
+            (&["kernel", "t.clscope/captures/k.1"], 1),
+            (&["merge", "t.clscope", "-o", "m"], 1),
+        ] {
+            let out = clscope(dir.path(), arguments);
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(out.status.code(), Some(code), "{kind} {arguments:?}: {said}");
+            assert!(said.contains("only regular files are read"), "{kind} {arguments:?}: {said}");
+        }
         assert!(!dir.path().join("m.clscope").exists());
     }
     // Files that are named on the command line.

@@ -3,7 +3,7 @@
 
 use crate::figure::thousands;
 use crate::table::{Table, bytes};
-use clscope_io::text::count;
+use clscope_io::text::{Page, count};
 use clscope_mix::Precision;
 use clscope_profile::mixes::KernelMix;
 use std::fmt::Write as _;
@@ -26,24 +26,24 @@ fn sizes(of: &[u64]) -> String {
 
 /// All of them, one behind the other.
 pub fn text(rows: &[&KernelMix]) -> String {
-    let mut out = String::new();
+    let mut out = Page::default();
     if rows.is_empty() {
         put!(out, "No kernel was launched while the application was recorded.");
-        return out;
+        return out.into_string();
     }
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
-            out.push('\n');
+            out.push_str("\n");
         }
         kernel(&mut out, row);
     }
     if rows.iter().all(|row| row.counted == 0 && row.refused.is_empty()) {
         put!(out, "\nNo launch was counted: record with `clscope record --mix -- APP`.");
     }
-    out
+    out.into_string()
 }
 
-fn kernel(out: &mut String, row: &KernelMix) {
+fn kernel(out: &mut Page, row: &KernelMix) {
     let local = match row.local.is_empty() {
         true => String::new(),
         false => format!(" by {}", sizes(&row.local)),
@@ -66,7 +66,7 @@ fn kernel(out: &mut String, row: &KernelMix) {
     resources(out, row);
 }
 
-fn executed(out: &mut String, row: &KernelMix) {
+fn executed(out: &mut Page, row: &KernelMix) {
     let all = row.mix.total();
     let one = |figure: u64| mean(row.per_launch(figure).unwrap_or(0.0));
     let items = row.items().max(1) as f64;
@@ -169,7 +169,7 @@ fn executed(out: &mut String, row: &KernelMix) {
     }
 }
 
-fn resources(out: &mut String, row: &KernelMix) {
+fn resources(out: &mut Page, row: &KernelMix) {
     let of = &row.resources;
     let mut parts = Vec::new();
     let mut add = |value: Option<u64>, text: &str| {

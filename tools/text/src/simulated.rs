@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::figure::thousands;
-use clscope_io::text::count;
+use clscope_io::text::{count, line};
 use clscope_profile::mixes::simulated::{Compared, Comparison, OfKernel};
 
 /// The comparison as tables, a kernel each.
@@ -15,7 +15,7 @@ pub fn text(of: &Comparison) -> String {
         [(&of.only_counted, "of the trace alone"), (&of.only_simulated, "in Oclgrind alone")]
     {
         if !names.is_empty() {
-            out += &format!("Kernels {whose}: {}\n", names.join(", "));
+            out += &format!("Kernels {whose}: {}\n", line(&names.join(", ")));
         }
     }
     let (agree, all) = of.agreement();
@@ -27,9 +27,9 @@ pub fn text(of: &Comparison) -> String {
 }
 
 fn kernel(of: &OfKernel) -> String {
-    let mut out = format!("{}: {}", of.kernel, count(of.launches, "launch", "launches"));
+    let mut out = format!("{}: {}", line(&of.kernel), count(of.launches, "launch", "launches"));
     if let Some(why) = &of.not_compared {
-        return out + &format!(", not compared: {why}\n");
+        return out + &format!(", not compared: {}\n", line(why));
     }
     out += &match of.counted == of.launches {
         true => ", all counted\n".to_owned(),
