@@ -205,6 +205,69 @@ fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
     }
 }
 
+/// The limit is the application's alone, in blocks of 512 bytes; what it prints goes through a pipe,
+/// which has no such limit.
+fn record_limited(stage: &Stage, inject: &str, blocks: u32, line: &str) -> String {
+    stage.forget("t");
+    let (name, arguments) = line.split_once(' ').unwrap();
+    let app = artifacts().fixture(name);
+    let script = format!(
+        "(ulimit -f {blocks}; exec '{}' {arguments} 2>&1 >/dev/null) | cat >&2",
+        app.display()
+    );
+    let run = stage.clscope([
+        "record",
+        "-o",
+        "t",
+        "--sensors",
+        "off",
+        "--inject",
+        inject,
+        "--",
+        "sh",
+        "-c",
+    ]);
+    run.arg(script).run().success().stderr
+}
+
+#[test]
+fn a_process_whose_trace_could_not_be_written_is_told_apart_from_none() {
+    for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
+        let stage = Stage::new(runtime.clone());
+        for inject in ["preload", "layer", "preload,audit"] {
+            let said = record_limited(&stage, inject, 0, "discover 2");
+            let told = |text: &str| said.matches(text).count();
+            assert_eq!(told("recording is off, the application runs on"), 1, "{inject}: {said}");
+            assert_eq!(told("1 process called OpenCL and could not be recorded"), 1, "{said}");
+            assert!(!said.contains("no OpenCL call was seen"), "{runtime:?} {inject}: {said}");
+            for command in ["report", "dump"] {
+                let out = stage.clscope([command, "t.clscope"]).run();
+                assert_eq!(out.status.code(), Some(1), "{command}: {}", out.stderr);
+                assert!(
+                    out.stderr.contains("called OpenCL, and its trace could not be written"),
+                    "{command}: {}",
+                    out.stderr
+                );
+                assert!(!out.stderr.contains("header needs"), "{command}: {}", out.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_dropped_records_nobody_says_that_none_was_a_command() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    for inject in ["preload", "layer", "preload,audit"] {
+        let said = record_limited(&stage, inject, 128, "threads cheap 2 20000");
+        assert!(said.contains(" records were dropped"), "{inject}: {said}");
+        assert!(!said.contains("no device command was seen"), "{inject}: {said}");
+        assert!(said.contains("no device command is in the trace"), "{inject}: {said}");
+    }
+    // Where all was kept, none was made.
+    let said = record_limited(&stage, "preload", 1 << 20, "threads cheap 2 20000");
+    assert!(said.contains("no device command was seen: the application enqueued none"), "{said}");
+}
+
 /// Runs as nobody where the tests run as root: root may write everywhere.
 #[test]
 fn a_directory_without_permission_is_said_and_does_not_stop_the_application() {

@@ -230,7 +230,13 @@ impl<'a> Process<'a> {
         let mut header: Option<FileHeader> = None;
         let mut definitions = Definitions::default();
         let mut read_defs = false;
-        if let Some(file) = &defs
+        // The recorder makes this file before any other, and stops where it cannot write to it.
+        let not_written = defs.as_ref().is_some_and(|f| f.bytes.is_empty())
+            && segments.is_empty()
+            && ring.is_none();
+        if not_written {
+            issues.push(IssueKind::NotWritten);
+        } else if let Some(file) = &defs
             && let Some(found) = check(file, FileKind::Defs, &header, &mut issues)
         {
             header = Some(found);
@@ -246,7 +252,7 @@ impl<'a> Process<'a> {
                 issues.push(IssueKind::UnknownDefinitions { count: definitions.unknown });
             }
         }
-        if !read_defs {
+        if !read_defs && !not_written {
             issues.push(IssueKind::NoDefinitions);
         }
 

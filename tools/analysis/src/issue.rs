@@ -59,6 +59,7 @@ pub enum IssueKind {
     Unreadable { file: String, error: Error },
     InputOutput { file: String, error: String },
     NoDefinitions,
+    NotWritten,
     TornDefinitions { bytes: usize },
     UnknownDefinitions { count: u64 },
     OtherProcess { file: String, pid: u32, incarnation: u32 },
@@ -101,6 +102,7 @@ impl IssueKind {
             Self::Unreadable { .. } => "unreadable-file",
             Self::InputOutput { .. } => "input-output",
             Self::NoDefinitions => "no-definitions",
+            Self::NotWritten => "not-written",
             Self::TornDefinitions { .. } => "torn-definitions",
             Self::UnknownDefinitions { .. } => "unknown-definitions",
             Self::OtherProcess { .. } => "other-process",
@@ -143,6 +145,7 @@ impl IssueKind {
             Self::Unreadable { .. }
             | Self::InputOutput { .. }
             | Self::NoDefinitions
+            | Self::NotWritten
             | Self::NoAnchors
             | Self::NoRate => Severity::Error,
             Self::OldestRotated { .. }
@@ -184,6 +187,9 @@ impl IssueKind {
                 "the other files were read; record again if this part matters"
             }
             Self::InputOutput { .. } => "check that the file exists and may be read",
+            Self::NotWritten => {
+                "the recorder's message, when the process ran, says why: mostly a full disk or a limit of file sizes; mend that, or name another place with -o, and record again"
+            }
             Self::OtherProcess { .. } => {
                 "a file was renamed or copied in from another trace; merge traces with `clscope merge`"
             }
@@ -278,6 +284,9 @@ impl fmt::Display for IssueKind {
             Self::InputOutput { file, error } => write!(f, "{file} could not be read: {error}"),
             Self::NoDefinitions => {
                 write!(f, "there is no readable .defs file, so nothing has a name")
+            }
+            Self::NotWritten => {
+                write!(f, "the process called OpenCL, and its trace could not be written")
             }
             Self::TornDefinitions { bytes } => write!(
                 f,

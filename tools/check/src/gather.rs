@@ -315,6 +315,7 @@ fn lacks(issue: &IssueKind) -> bool {
         issue,
         I::OldestRotated { .. }
             | I::NoDefinitions
+            | I::NotWritten
             | I::TornDefinitions { .. }
             | I::UnknownDefinitions { .. }
             | I::InputOutput { .. }

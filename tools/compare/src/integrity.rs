@@ -48,6 +48,7 @@ const fn is_damage(kind: &IssueKind) -> bool {
             kind,
             IssueKind::InputOutput { .. }
                 | IssueKind::NoDefinitions
+                | IssueKind::NotWritten
                 | IssueKind::TornDefinitions { .. }
                 | IssueKind::OtherProcess { .. }
                 | IssueKind::SkippedBytes { .. }

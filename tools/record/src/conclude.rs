@@ -106,7 +106,7 @@ pub(super) fn conclude(
         return;
     }
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
-        plan.tell("no device command was seen: the application enqueued none");
+        plan.tell(no_command(contents.dropped));
     }
     if plan.replay.is_some() && contents.commands > 0 {
         summary::repeated(&contents.repeated).iter().for_each(|text| plan.tell(text));
@@ -130,6 +130,16 @@ pub(super) fn conclude(
         "{} in {shown}; next: clscope report {shown}{next}",
         summary::line(contents)
     ));
+}
+
+/// Why there is no device command, although there are calls.
+const fn no_command(dropped: u64) -> &'static str {
+    match dropped {
+        0 => "no device command was seen: the application enqueued none",
+        _ => {
+            "no device command is in the trace: the application enqueued none, or their records are among those that were dropped"
+        }
+    }
 }
 
 /// What became of what was to be changed of the application.
