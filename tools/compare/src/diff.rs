@@ -368,12 +368,7 @@ impl Diff {
         let whole: f64 = order.iter().map(|(_, total)| total).sum();
         let judged = order.iter().filter(|(_, t)| *t >= MINOR * whole).count();
         for (key, total) in &order {
-            let find = |run: &Run| -> Option<usize> {
-                run.report.kernels.iter().position(|k| {
-                    k.name == key.0 && k.device.as_deref().unwrap_or_default() == key.1
-                })
-            };
-            let time = |run: &Run| find(run).and_then(|i| run.time(&run.report.kernels[i], key));
+            let time = |run: &Run| run.kernel(key).and_then(|row| run.time(row, key));
             let verdict = match apart(base, new, key) {
                 Some(why) => Err(why),
                 None if *total < MINOR * whole => {
@@ -385,7 +380,8 @@ impl Diff {
             let sides = |of: &dyn Fn(&Run) -> Option<Sample>| -> (Vec<_>, Vec<_>) {
                 (base.iter().map(of).collect(), new.iter().map(of).collect())
             };
-            let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
+            let exists =
+                [base, new].iter().all(|side| side.iter().any(|r| r.kernel(key).is_some()));
             let (a, b) = sides(&time);
             let unknown = exists.then(not_known);
             self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
@@ -403,7 +399,7 @@ impl Diff {
             });
             self.row(("kernel", key, Metric::Energy), (&a, &b), unknown, verdict);
             let launches = |side: &[Run]| {
-                let n = side.iter().filter_map(|r| Some(r.report.kernels[find(r)?].count as f64));
+                let n = side.iter().filter_map(|r| Some(r.kernel(key)?.count as f64));
                 n.sum::<f64>() / side.len() as f64 + 0.0
             };
             self.count("kernel", key, Metric::Count, launches(base), launches(new));

@@ -97,6 +97,42 @@ pub struct Run {
     /// Whether it ran anything on a processor, which other programs use at any time.
     pub on_processor: bool,
     batches: BTreeMap<Key, Strata>,
+    places: BTreeMap<Key, Place>,
+}
+
+/// Where a kernel is in a report, of which it has thousands of rows at worst.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Among its kernels.
+    row: Option<usize>,
+    /// What its class says of joules.
+    joules: Option<Sample>,
+    /// Whether joules are known as a sum with those of others alone.
+    in_a_sum: bool,
+}
+
+fn places(report: &Report) -> BTreeMap<Key, Place> {
+    let mut out: BTreeMap<Key, Place> = BTreeMap::new();
+    for (row, kernel) in report.kernels.iter().enumerate() {
+        let key = (kernel.name.clone(), kernel.device.clone().unwrap_or_default());
+        out.entry(key).or_default().row.get_or_insert(row);
+    }
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    let mut classes: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for device in report.energy.iter().flat_map(|e| &e.devices) {
+        // Of devices of one name the first is told.
+        let is_first = told.insert(&device.device);
+        for class in device.classes.iter().filter(|c| c.kind == "kernel") {
+            let place = out.entry((class.name.clone(), device.device.clone())).or_default();
+            place.in_a_sum |= in_a_sum(class);
+            if is_first && classes.insert((&device.device, &class.name)) {
+                place.joules = class.joules_per_launch.and_then(|joules| {
+                    Some(Sample { value: joules.value, error: joules.relative()? / 1.96 })
+                });
+            }
+        }
+    }
+    out
 }
 
 impl Run {
@@ -165,7 +201,14 @@ impl Run {
             let devices = &trace.process(*process).definitions.devices;
             devices.get(id).is_some_and(|device| device.is_cpu())
         });
-        Ok(Self { report, kernels, integrity, on_processor, batches })
+        let places = places(&report);
+        Ok(Self { report, kernels, integrity, on_processor, batches, places })
+    }
+
+    /// A kernel's row in the report.
+    #[must_use]
+    pub fn kernel(&self, key: &Key) -> Option<&Commands> {
+        self.report.kernels.get(self.places.get(key)?.row?)
     }
 
     /// Mean time of a row of the report, ns.
@@ -189,19 +232,13 @@ impl Run {
     /// Joules of a launch of a kernel.
     #[must_use]
     pub fn energy(&self, key: &Key) -> Option<Sample> {
-        let devices = &self.report.energy.as_ref()?.devices;
-        let device = devices.iter().find(|d| d.device == key.1)?;
-        let class = device.classes.iter().find(|c| c.kind == "kernel" && c.name == key.0)?;
-        let joules = class.joules_per_launch?;
-        Some(Sample { value: joules.value, error: joules.relative()? / 1.96 })
+        self.places.get(key)?.joules
     }
 
     /// Whether joules of a kernel are known as a sum with those of others alone.
     #[must_use]
     pub fn is_in_a_sum(&self, key: &Key) -> bool {
-        let devices = self.report.energy.iter().flat_map(|e| &e.devices);
-        let mut classes = devices.filter(|d| d.device == key.1).flat_map(|d| &d.classes);
-        classes.any(|c| c.name == key.0 && in_a_sum(c))
+        self.places.get(key).is_some_and(|place| place.in_a_sum)
     }
 
     /// How many kernels have joules as a sum alone, and what tells them apart; `None` where there

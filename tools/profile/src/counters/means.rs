@@ -186,6 +186,7 @@ pub fn regress(
         });
     }
     let totals = activity.totals();
+    let per_span = device.launches_per_span();
     for (index, class) in device.classes.iter().enumerate() {
         let mut values = BTreeMap::new();
         let mut covered: f64 = 0.0;
@@ -199,7 +200,7 @@ pub fn regress(
             values.insert(column.name.clone(), value(device, result, row));
         }
         let launches = totals.get(index).map_or(0.0, |t| t.launches)
-            * device.launches_per_span(ClassId(index as u32));
+            * per_span.get(index).copied().unwrap_or(1.0);
         out.classes.push(Class {
             name: class.name.clone(),
             kind: if class.kernel { "kernel" } else { "transfer" },

@@ -372,7 +372,14 @@ impl<'a> Part<'a> {
             .iter()
             .map(|(name, unit)| Column::new(name.clone(), unit.clone()))
             .collect();
-        for (index, (class, sum)) in device.classes.iter().zip(&self.sums).enumerate() {
+        let mut own = vec![(0u64, 0.0); device.classes.len()];
+        for span in &device.spans {
+            if let Some((count, seconds)) = own.get_mut(span.class.0 as usize) {
+                *count += 1;
+                *seconds += span.end.seconds_since(span.start);
+            }
+        }
+        for ((class, sum), (count, seconds)) in device.classes.iter().zip(&self.sums).zip(own) {
             let mean_ticks = sum.ticks.checked_div(sum.launches).unwrap_or(0);
             let ticks = if source.is_timer() { mean_ticks } else { sum.ticks };
             let totals = self.figures(&sum.counts, &sum.known, ticks, sum.span_s, sum.window_s);
@@ -391,13 +398,12 @@ impl<'a> Part<'a> {
                     Value { mean, by: mean.map(|_| by), only_with: None, why },
                 );
             }
-            let own = || device.spans.iter().filter(|s| s.class.0 as usize == index);
             let gpu_ticks = if oa { sum.counts.get(1).copied().unwrap_or(0) } else { 0 };
             out.classes.push(Class {
                 name: class.name.clone(),
                 kind: if class.kernel { "kernel" } else { "transfer" },
-                launches: own().count() as f64,
-                busy_seconds: own().map(|s| s.end.seconds_since(s.start)).sum(),
+                launches: count as f64,
+                busy_seconds: seconds,
                 covered_seconds: sum.span_s,
                 values,
                 clocks: (oa && sum.launches > 0).then(|| Clocks {

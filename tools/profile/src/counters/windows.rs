@@ -301,16 +301,18 @@ fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures
     let all: Vec<(u64, u64)> = device.spans.iter().map(|s| (time(s.start), time(s.end))).collect();
     let shared = spans::overlapping(&all);
     let least = out.window_seconds * 1e9 * spans::WINDOWS_NEEDED;
-    for (index, class) in out.classes.iter_mut().enumerate() {
-        let own = |i: &usize| {
-            let span = &device.spans[*i];
-            span.class.0 as usize == index
-                && span.timing == Timing::Timed
-                && span.end.since(span.start) as f64 >= least
-                && !shared[*i]
-        };
-        let which: Vec<usize> = (0..all.len()).filter(own).collect();
-        let chosen: Vec<(u64, u64)> = which.iter().map(|i| all[*i]).collect();
+    let mut long: Vec<Vec<(u64, u64)>> = vec![Vec::new(); out.classes.len()];
+    for ((span, times), shared) in device.spans.iter().zip(all).zip(shared) {
+        let is_long = span.end.since(span.start) as f64 >= least;
+        if is_long
+            && span.timing == Timing::Timed
+            && !shared
+            && let Some(of_class) = long.get_mut(span.class.0 as usize)
+        {
+            of_class.push(times);
+        }
+    }
+    for (class, chosen) in out.classes.iter_mut().zip(long) {
         let (mut counts, mut edges) = (vec![0u64; width], vec![0u64; width]);
         let (mut length, mut launches, mut wraps) = (0u64, 0u64, 0u64);
         for (span, (from, to)) in spans::attribute(&series, &chosen).iter().zip(&chosen) {

@@ -208,13 +208,20 @@ impl PhysicalDevice {
         if whole > 0 { twice as f64 / whole as f64 } else { 0.0 }
     }
 
-    /// Launches that each span of a class represents on average, where spans were joined to save
-    /// memory; 1 else.
-    pub fn launches_per_span(&self, class: ClassId) -> f64 {
-        let spans = self.spans.iter().filter(|s| s.class == class).count();
-        self.launches
-            .get(class.0 as usize)
-            .map_or(1.0, |n| if spans == 0 { 1.0 } else { *n as f64 / spans as f64 })
+    /// Launches that each span represents on average, by class, where spans were joined to save
+    /// memory; 1 else. One pass over the spans for all classes: there can be many of both.
+    pub fn launches_per_span(&self) -> Vec<f64> {
+        let mut spans = vec![0u64; self.launches.len()];
+        for span in &self.spans {
+            if let Some(n) = spans.get_mut(span.class.0 as usize) {
+                *n += 1;
+            }
+        }
+        let each = |(&launches, spans): (&u64, u64)| match spans {
+            0 => 1.0,
+            _ => launches as f64 / spans as f64,
+        };
+        self.launches.iter().zip(spans).map(each).collect()
     }
 
     fn push(&mut self, span: Span, owner: u32) {
@@ -593,13 +600,13 @@ mod tests {
                 0,
             );
         }
-        assert_eq!(d.launches_per_span(classes[0]), 1.0);
+        assert_eq!(d.launches_per_span(), [1.0, 1.0]);
         d.compact();
         assert!(d.spans.len() < 10);
         let busy: i64 = d.spans.iter().map(|s| s.end.0 - s.start.0).sum();
         assert_eq!(busy, 100 * 15_000);
         assert!(d.spans.windows(2).all(|w| w[0].end <= w[1].start));
         let of_a = d.spans.iter().filter(|s| s.class == classes[0]).count() as f64;
-        assert_eq!(d.launches_per_span(classes[0]) * of_a, 50.0);
+        assert_eq!(d.launches_per_span()[0] * of_a, 50.0);
     }
 }

@@ -103,6 +103,8 @@ pub fn apply(
         out,
         device,
         result,
+        per_span: device.launches_per_span(),
+        overlapped: device.overlapped(),
         found,
         floor,
         is_borrowed: !from.is_empty(),
@@ -230,6 +232,10 @@ struct Evidence<'e> {
     out: &'e mut DeviceEnergy,
     device: &'e PhysicalDevice,
     result: &'e Attribution,
+    /// Launches that a span stands for, by class.
+    per_span: Vec<f64>,
+    /// Share of the device's time in which commands ran beside others.
+    overlapped: f64,
     found: &'e [Found],
     floor: (f64, f64),
     /// Some of what is known is other runs'.
@@ -265,13 +271,17 @@ impl Evidence<'_> {
         self.device.classes.get(class.0 as usize).is_some_and(|c| !c.repetition)
     }
 
+    fn per_span(&self, class: ClassId) -> f64 {
+        self.per_span.get(class.0 as usize).copied().unwrap_or(1.0)
+    }
+
     fn row(&self, class: ClassId) -> &ClassEnergy {
         &self.result.classes[class.0 as usize]
     }
 
     /// What repetitions say of a group's members, and what both kinds of evidence make of them.
     fn weigh(&self, group: &GroupEnergy) -> Weighed {
-        let alone = self.device.overlapped() <= OVERLAPPED;
+        let alone = self.overlapped <= OVERLAPPED;
         let belief = |&c: &ClassId| {
             let is_own = self.is_own(c);
             is_own.then(|| belief(self.device, c, self.found, self.floor, alone)).flatten()
@@ -422,15 +432,15 @@ impl Evidence<'_> {
             return None;
         }
         let row = self.row(c);
-        let launches = row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE)
-            * self.device.launches_per_span(c);
+        let launches =
+            row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE) * self.per_span(c);
         // A launch counts with its own length, as if nothing ran beside it: what its stamps hold
         // of the runtime's own work is idle time, and where launches overlapped, the floor
         // between launches was there the longer.
         // Between repeated transfers the host prepares the next: where nothing ran beside each
         // other, those of the run were no longer than their stamps say.
         let kernel = self.device.classes.get(c.0 as usize).is_some_and(|c| c.kernel);
-        let is_bounded = !kernel && self.device.overlapped() <= OVERLAPPED;
+        let is_bounded = !kernel && self.overlapped <= OVERLAPPED;
         let time = belief.map_or(busy, |b| match b.length * launches {
             more if b.restored || is_bounded => more.min(busy),
             time => time,
@@ -503,7 +513,7 @@ impl Evidence<'_> {
             joules = self.without_repetitions(group, busy);
         }
         for class in &own {
-            let launches = self.row(*class).launches * self.device.launches_per_span(*class);
+            let launches = self.row(*class).launches * self.per_span(*class);
             let Some(class) = self.out.classes.get_mut(class.0 as usize) else { continue };
             class.group = Some(self.groups.len());
             // Alone with what the recorder ran.

@@ -115,6 +115,7 @@ fn classes(
     let second = fit::second_average(problem.activity, problem.series);
     let mut notes = Vec::new();
     let mut rows = Vec::with_capacity(result.classes.len());
+    let per_span = device.launches_per_span();
     for (row, class) in result.classes.iter().zip(&device.classes) {
         let integrated =
             row.group.and_then(|g| result.groups.get(g)).and_then(|group| group.integrated);
@@ -132,7 +133,7 @@ fn classes(
             plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
             second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
             integrated_differs: integrated.map(|i| i.discrepancy),
-            ..figures(row, device.launches_per_span(row.class))
+            ..figures(row, per_span.get(at).copied().unwrap_or(1.0))
         });
     }
     (rows, notes)
