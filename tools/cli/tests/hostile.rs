@@ -360,6 +360,28 @@ fn what_is_no_file_is_said_to_be_none_at_once() {
     assert_eq!(out.status.code(), Some(1));
 }
 
+/// Readings that are there and are none are not told as readings that were never taken.
+#[test]
+fn what_is_no_file_is_named_where_it_alone_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "t.clscope");
+    let report = || {
+        let out = clscope(dir.path(), &["report", "t.clscope"]);
+        assert_eq!(out.status.code(), Some(0));
+        [out.stdout, out.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    for name in ["sensors.clt", "meta.json"] {
+        fs::remove_file(path.join(name)).unwrap();
+        assert!(!report()[1].contains(name), "{name} may be absent");
+        symlink("/dev/zero", path.join(name)).unwrap();
+        let [text, said] = report();
+        let told = format!("t.clscope/{name} could not be read: it is a symbolic link");
+        assert!(said.contains(&told), "{said}");
+        assert!(!text.contains("no sensors were read"), "{text}");
+        assert!(text.contains("only regular files are read"), "{text}");
+    }
+}
+
 #[test]
 fn years_between_readings_take_no_time() {
     let dir = tempfile::tempdir().unwrap();

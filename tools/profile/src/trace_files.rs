@@ -8,7 +8,7 @@ use crate::live_ring;
 use crate::map;
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
-use clscope_analysis::issue::IssueKind;
+use clscope_analysis::issue::{Issue, IssueKind};
 use clscope_io::{input, mapped};
 use clscope_readings::host;
 use clscope_trace::defs::{Anchor, Def, Defs};
@@ -69,6 +69,8 @@ pub struct Directory {
     pub meta: Option<serde_json::Value>,
     processes: Vec<ProcessMaps>,
     sensors: Vec<(String, Bytes)>,
+    /// Files of no process that are there and could not be read: role, name and why.
+    unread: Vec<(Role, String, String)>,
 }
 
 /// Traces opened for reading; keeps the files mapped.
@@ -114,6 +116,10 @@ impl TraceFiles {
             }
         });
         let mut trace = Trace::open(processes.collect());
+        for (_, file, error) in self.directories.iter().flat_map(|d| &d.unread) {
+            let kind = IssueKind::InputOutput { file: file.clone(), error: error.clone() };
+            trace.issues.push(Issue { subject: file.clone(), kind });
+        }
         for directory in &self.directories {
             let calibrations = directory.calibrations();
             for process in trace
@@ -133,6 +139,13 @@ impl TraceFiles {
             .iter()
             .flat_map(|d| &d.sensors)
             .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
+    /// Sensor files that could not be read: name and why.
+    pub fn unread_sensors(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.directories.iter().flat_map(|d| &d.unread);
+        let sensors = files.filter(|(role, ..)| *role == Role::Sensors);
+        sensors.map(|(_, name, why)| (name.as_str(), why.as_str()))
     }
 
     /// Definition files of all processes: label of the process and bytes.
@@ -167,8 +180,13 @@ impl Directory {
         let shown = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let mut out =
-            Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
+        let mut out = Self {
+            path: path.clone(),
+            meta: None,
+            processes: Vec::new(),
+            sensors: Vec::new(),
+            unread: Vec::new(),
+        };
         let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
         let entries = directory::list(&path)
             .map_err(|source| OpenError::List { path: path.clone(), source })?;
@@ -189,9 +207,11 @@ impl Directory {
             let file = path.join(&name);
             let label = format!("{shown}/{name}");
             if role == Role::Meta {
-                out.meta = input::read_inside(&file, META)
-                    .ok()
-                    .and_then(|text| serde_json::from_slice(&text).ok());
+                let text = input::read_inside(&file, META).map_err(|e| e.to_string());
+                match text.and_then(|t| serde_json::from_slice(&t).map_err(|e| e.to_string())) {
+                    Ok(meta) => out.meta = Some(meta),
+                    Err(why) => out.unread.push((role, label, why)),
+                }
                 continue;
             }
             // Rings may belong to a process that still runs and writes: a copy holds still.
@@ -201,7 +221,10 @@ impl Directory {
                 Bytes::map(&file)
             };
             let Some(stem) = role.stem() else {
-                out.sensors.extend(bytes.ok().map(|b| (label, b)));
+                match bytes {
+                    Ok(bytes) => out.sensors.push((label, bytes)),
+                    Err(why) => out.unread.push((role, label, why.to_string())),
+                }
                 continue;
             };
             let process = processes.entry(key(stem)).or_default();
@@ -349,8 +372,11 @@ mod tests {
         assert!(error(&trace).contains("no process"));
         fs::write(trace.join("7-0.defs"), "").unwrap();
         assert!(error(&trace.join("7-0.defs")).contains("name its directory"));
-        let files = TraceFiles::open(&[trace]).unwrap();
-        let issues = files.trace().issues;
-        assert!(issues.iter().any(|i| i.kind.code() == "unreadable-file"), "{issues:?}");
+        for (bytes, code) in [("", "not-written"), ("no trace", "unreadable-file")] {
+            fs::write(trace.join("7-0.defs"), bytes).unwrap();
+            let files = TraceFiles::open(std::slice::from_ref(&trace)).unwrap();
+            let issues = files.trace().issues;
+            assert!(issues.iter().any(|i| i.kind.code() == code), "{code}: {issues:?}");
+        }
     }
 }

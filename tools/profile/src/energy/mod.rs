@@ -37,7 +37,7 @@ pub fn readings_of(
         Some(path) => Replay::open(path, Pacing::AtOnce)
             .and_then(readings::Readings::replay)
             .map_err(|source| ReadingsError::File { path: path.clone(), source })?,
-        None => readings::Readings::of(trace, files.sensors()),
+        None => readings::Readings::of(trace, files.sensors()).without(files.unread_sensors()),
     };
     files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));
     Ok(readings)

@@ -266,6 +266,16 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
 }
 
 impl Readings {
+    /// With files that are there and could not be opened: name and why.
+    #[must_use]
+    pub fn without<'f>(mut self, files: impl Iterator<Item = (&'f str, &'f str)>) -> Self {
+        for (name, why) in files {
+            self.any = true;
+            self.unreadable.push(format!("{name}: {why}"));
+        }
+        self
+    }
+
     /// From the files of a trace: name and bytes.
     pub fn of<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8])>) -> Self {
         let mut out = Self::default();
