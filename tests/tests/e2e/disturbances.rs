@@ -204,8 +204,13 @@ fn nothing_is_written_through_links_beside(runtime: Runtime) {
 /// and to read: nothing is written there, and the application runs on.
 #[test]
 fn nothing_is_written_where_other_users_may_put_files() {
+    for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
+        nothing_is_written_where_others_may(&Stage::new(runtime));
+    }
+}
+
+fn nothing_is_written_where_others_may(stage: &Stage) {
     use std::os::unix::fs::{PermissionsExt, chown};
-    let stage = Stage::new(Runtime::FakeLoader);
     let bare = stage.app(Mode::Bare, "bare", "linked 3").run().success();
     let directory = stage.trace("t");
     let mut ways = vec![(0o777, None), (0o1777, None)];
@@ -215,7 +220,7 @@ fn nothing_is_written_where_other_users_may_put_files() {
         Err(error) => clscope_tests::skip(&format!("cannot give a directory away: {error}"), false),
     }
     for (mode, owner) in ways {
-        for way in [Mode::Preload, Mode::Audit] {
+        for way in [Mode::Preload, Mode::Layer, Mode::Audit] {
             stage.forget("t");
             std::fs::create_dir(&directory).unwrap();
             std::fs::set_permissions(&directory, PermissionsExt::from_mode(mode)).unwrap();
