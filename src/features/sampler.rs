@@ -75,7 +75,7 @@ pub fn begin(recording: &Recording) {
         if wanted.snapshot && wanted.counters.is_empty() {
             diag::warn(
                 "no-snapshot",
-                "snapshots were asked for, and this process may read no sensor: `clscope doctor` says what helps",
+                "snapshots were asked for, and this process may read no sensor that answers around a call (RAPL, hwmon): `clscope doctor` says what helps; of NVIDIA's devices, whose power has a new reading every 20 ms or more, `record --replay` gives the joules of a launch",
             );
         }
         return;

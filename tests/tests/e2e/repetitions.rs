@@ -301,7 +301,7 @@ fn repeated_frames() -> Result<(), String> {
         let joules = &row[0]["joules"];
         let half = (number(&joules["high"]) - number(&joules["low"])) / 2.0;
         let below = || number(&row[0]["dynamic_joules_below"]) - half;
-        let dynamic = row[0]["dynamic_joules"].as_f64().unwrap_or_else(below);
+        let dynamic = row[0]["dynamic_joules"]["value"].as_f64().unwrap_or_else(below);
         assert!(
             (dynamic - want).abs() < (tolerance * want).max(2.0 * half),
             "{steadiness}: {dynamic} J above the floor, not {want}: {}",

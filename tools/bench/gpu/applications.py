@@ -195,8 +195,8 @@ def joules(interval):
 def important(device):
     """Kernels and transfers with their share of the dynamic energy of all that has one, largest first."""
     classes = (device or {}).get("classes", [])
-    whole = sum(c["dynamic_joules"] or 0 for c in classes)
-    rows = [(c, (c["dynamic_joules"] or 0) / whole if whole > 0 else None) for c in classes]
+    whole = sum((c["dynamic_joules"] or {"value": 0})["value"] for c in classes)
+    rows = [(c, ((c["dynamic_joules"] or {"value": 0})["value"]) / whole if whole > 0 else None) for c in classes]
     return sorted(rows, key=lambda r: -(r[1] or 0))
 
 

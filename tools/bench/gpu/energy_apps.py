@@ -233,7 +233,7 @@ for app, of in results.items():
         share = truth["dynamic"] * c["launches"] / whole if truth and whole else None
         error = j["value"] / truth["joules"] - 1 if j and truth else None
         inside = j and truth and j["low"] <= truth["joules"] <= j["high"]
-        dynamic = c["dynamic_joules"] / c["launches"] if c["dynamic_joules"] is not None and c["launches"] else None
+        dynamic = c["dynamic_joules"]["value"] / c["launches"] if c["dynamic_joules"] is not None and c["launches"] else None
         dynamic_error = dynamic / truth["dynamic"] - 1 if dynamic is not None and truth and truth["dynamic"] else None
         half = j and (j["high"] - j["low"]) / 2 / j["value"]
         if error is not None:

@@ -133,7 +133,7 @@ fn function(f: &Function) -> Vec<String> {
     row
 }
 
-const ENERGY: [&str; 24] = [
+const ENERGY: [&str; 26] = [
     "section",
     "name",
     "kind",
@@ -151,6 +151,8 @@ const ENERGY: [&str; 24] = [
     "watts_low",
     "watts_high",
     "dynamic_joules",
+    "dynamic_joules_low",
+    "dynamic_joules_high",
     "idle_joules",
     "energy_delay_js",
     "method",
@@ -172,14 +174,14 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
                 device.formula.to_owned(),
             ];
             row.extend([c.launches.to_string(), c.busy_seconds.to_string()]);
-            for e in [c.joules, c.joules_per_launch, c.watts] {
+            for e in [c.joules, c.joules_per_launch, c.watts, c.dynamic_joules] {
                 row.extend([
                     optional(e.map(|e| e.value)),
                     optional(e.map(|e| e.low)),
                     optional(e.map(|e| e.high)),
                 ]);
             }
-            row.extend([c.dynamic_joules, c.idle_joules, c.energy_delay].map(optional));
+            row.extend([c.idle_joules, c.energy_delay].map(optional));
             row.extend([
                 optional(c.method),
                 c.identifiability.to_owned(),

@@ -29,7 +29,7 @@ use clscope_profile::calibration;
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::settings;
 use conclude::{conclude, settle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What became of one recording.
@@ -48,6 +48,9 @@ pub enum Ran {
     /// It could not be started; that was said. The exit code for it.
     NotRunnable(u8),
 }
+
+/// There where NVIDIA's driver is loaded.
+const NVIDIA: &str = "/proc/driver/nvidia/version";
 
 /// Records the application once.
 ///
@@ -135,7 +138,19 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
     let sensors = plan.sensors.clone();
-    let mut sensors = if plan.snapshot { sensors.beside_snapshots() } else { sensors };
+    let mut sensors = match plan.snapshot {
+        true => {
+            let beside = sensors.beside_snapshots();
+            if !beside.is_off() && Path::new(NVIDIA).exists() {
+                plan.tell(
+                    "--snapshot: NVIDIA's driver has a new reading of power every 20 ms or more, too slow to be read around a call: \
+                     `clscope record --replay` gives the joules of a launch there",
+                );
+            }
+            beside
+        }
+        false => sensors,
+    };
     sensors.gpm = wanted.gpm();
     let say = plan.voice.say;
     let sampler = match sampler::start(&trace, &sensors, plan.idle_window, say) {

@@ -298,6 +298,8 @@ pub struct Reconciled {
     pub differs: f64,
     /// Whether the two differ by no more than their errors allow.
     pub agrees: bool,
+    /// By how much they may differ, in joules: half-width of the 95 % interval of the difference.
+    pub allowed: f64,
 }
 
 /// Kernels in a mix draw less than alone, by about so much: an error common to all members.
@@ -311,6 +313,8 @@ const RUN_WATTS: f64 = 0.5;
 /// all that is wrong with it is theirs. (Face detection and PyOpenCL's arrays on an H200: -20 to
 /// +17 %; a kernel got five times what it takes.)
 const LEFT: f64 = 0.08;
+/// Half-width of a 95 % interval over its standard error.
+const INTERVAL: f64 = 2.0;
 /// Members without evidence that have less than this share of a group's time do not keep the rest
 /// from being compared with the run.
 const MINOR: f64 = 0.05;
@@ -336,10 +340,12 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
     };
     let mean: Vec<f64> =
         members.iter().map(|m| m.known.map_or(rate * m.busy, |k| k.0.max(0.0))).collect();
+    // Of a member without evidence no less is open than of the sum that it has a part of.
+    let unknown = |m: &Member, x: f64| x.abs().max(error * m.busy / open.max(f64::MIN_POSITIVE));
     let mut own: Vec<f64> = members
         .iter()
         .zip(&mean)
-        .map(|(m, x)| m.known.map_or(*x * *x, |k| k.1 * k.1).max(f64::MIN_POSITIVE))
+        .map(|(m, x)| m.known.map_or(unknown(m, *x), |k| k.1).powi(2).max(f64::MIN_POSITIVE))
         .collect();
     let mut common = vec![0.0; members.len()];
     for ((c, m), x) in common.iter_mut().zip(members).zip(&mean) {
@@ -364,9 +370,17 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
         }
     }
     let mut found = posterior(total, error, &mean, &own, &common);
-    for (of, member) in found.iter_mut().zip(members) {
+    for ((of, member), said) in found.iter_mut().zip(members).zip(&mean) {
         if member.known.is_none() && known > 0.0 {
-            of.1 = of.1.hypot(LEFT * total * member.busy / open.max(f64::MIN_POSITIVE));
+            let left = LEFT * total.max(error);
+            of.1 = of.1.hypot(left * member.busy / open.max(f64::MIN_POSITIVE));
+        }
+        if !agrees {
+            // Two that contradict each other cannot both be right: the interval holds both, whatever
+            // each claims of itself.
+            let run = said * (total / predicted.max(f64::MIN_POSITIVE)).min(STRETCH);
+            let reach = (of.0 - said).abs().max((of.0 - run).abs());
+            of.1 = of.1.max(reach / INTERVAL);
         }
     }
     Reconciled {
@@ -374,6 +388,7 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
         predicted: enough.then_some(predicted),
         differs: if predicted > 0.0 { off / predicted } else { 0.0 },
         agrees,
+        allowed,
     }
 }
 
@@ -678,5 +693,25 @@ mod tests {
             let (near, far) = (at(off), at(off + further));
             prop_assert!(none_narrower(&near, &far), "{near:?} {far:?}");
         }
+    }
+
+    #[test]
+    fn what_others_leave_is_known_no_better_than_the_sum() {
+        // The others account for all of it: what is left is nothing, give or take the sum's error.
+        let members =
+            [Member { busy: 9.0, known: Some((100.0, 0.5)) }, Member { busy: 1.0, known: None }];
+        for sum in [(99.0, 2.0), (100.0, 2.0), (-3.0, 5.0)] {
+            let found = reconcile(sum, &members);
+            assert!(found.members[1].1 >= sum.1 * 0.5, "{sum:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn where_two_contradict_each_other_the_interval_holds_both() {
+        let members = [Member { busy: 10.0, known: Some((137.0, 1.0)) }];
+        let found = reconcile((212.0, 2.0), &members);
+        assert!(!found.agrees);
+        let (value, sd) = found.members[0];
+        assert!(value - 2.0 * sd <= 137.0 && value + 2.0 * sd >= 212.0, "{value} +- {sd}");
     }
 }

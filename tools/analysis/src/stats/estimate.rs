@@ -348,6 +348,20 @@ impl Sampled {
         self.certain_total + self.chosen_total
     }
 
+    /// The longest of the timed launches, nanoseconds, as long as the sketch leaves open; `None` where
+    /// nothing was timed.
+    pub(super) fn longest(&self) -> Option<f64> {
+        let last = self.bins.iter().rposition(|b| b.0 > 0.0)?;
+        Some(middle(self.first_bin + last) * (1.0 + RELATIVE_ERROR))
+    }
+
+    /// Of the launches that chance decided about, the part that was left out; `None` where none was,
+    /// or all were.
+    pub(super) fn part_left_out(&self) -> Option<f64> {
+        let decided = self.left_out + self.chosen;
+        (self.left_out > 0 && self.chosen > 0).then(|| self.left_out as f64 / decided as f64)
+    }
+
     /// Whether few launches decide about the total, so that its interval may be wrong: the chosen
     /// ones are too few, one of them decides about much of the total, or the timeline leaves room
     /// for long launches that none of them shows. `preempted`: whether the device's workers may be

@@ -165,6 +165,34 @@ impl Unit<'_> {
     }
 }
 
+/// Probability with which what was left out may hold more than its order allows.
+const OUT_OF_ORDER: f64 = 0.05;
+
+/// The most that launches left out took together by the order of all: chance chose which were timed,
+/// so that with the probability `q^k` the `k` longest of all were left out, `q` being the part that
+/// was. The `k - 1` that may be longer than all timed ones took at most the windows they were in. It
+/// is little where nearly all were timed, and says nothing where few were. `None` where windows are
+/// not known.
+fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64> {
+    let (longest, q) = (sampled.longest()?, sampled.part_left_out()?);
+    let longer = (OUT_OF_ORDER.ln() / q.ln()).ceil() - 1.0;
+    if lost > 0.0 && longer > 0.0 {
+        return None;
+    }
+    // Each launch of a window may be such a one, and all together have its time.
+    let mut rooms: Vec<(f64, f64)> = units.iter().map(|u| (u.available, u.n)).collect();
+    rooms.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut left, mut most) = (longer, sampled.left_out() as f64 * longest);
+    for (available, n) in rooms {
+        if left <= 0.0 {
+            break;
+        }
+        most += available;
+        left -= n;
+    }
+    Some(most)
+}
+
 /// Whether the queue was never empty for long.
 fn is_full(full: f64, available: f64) -> bool {
     full >= MOSTLY * available
@@ -328,6 +356,11 @@ impl Queue<'_> {
             let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
             let each = open().map(|u| u.n * room(u)).sum::<f64>() / (effective + 1.0);
             out.unseen = each.min(open().map(room).sum());
+        }
+        if let Some(most) = most_by_order(&units, lost, sampled) {
+            out.most = out.most.min(most);
+            let above = (out.most - out.value).max(0.0);
+            (out.unexplained, out.open) = (out.unexplained.min(above), out.open.min(above));
         }
         Some(out)
     }

@@ -337,7 +337,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
         match class.dynamic_joules_below {
             Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
-            None => figure(page, class.dynamic_joules, joules),
+            None => interval(page, class.dynamic_joules.as_ref(), joules),
         };
         figure(page, class.idle_joules, joules);
         page.raw("<td>")
@@ -397,11 +397,8 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
                 .put(joules(of.joules))
                 .raw(" with the rests before them, which are no part of the rows above.</p>\n");
         }
-        for a in &of.agreement {
-            page.raw("<p>").name(&a.names.join(" + ")).raw(": repetitions make it ");
-            page.put(joules(a.predicted_joules)).raw(" above the floor, the run measured ");
-            page.put(joules(a.measured_joules)).put(format_args!(" ({}", a.told()));
-            page.raw(").</p>\n");
+        for line in of.told(joules) {
+            page.raw("<p>").prose(&line).raw(".</p>\n");
         }
     }
     let refused: BTreeSet<(&str, &str)> = (device.replays.iter())

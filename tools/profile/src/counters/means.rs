@@ -197,7 +197,7 @@ pub fn regress(
                 continue;
             };
             covered = covered.max(row.covered.0);
-            values.insert(column.name.clone(), value(device, result, row));
+            values.insert(column.name.clone(), value(device, result, row, &column.unit));
         }
         let launches = totals.get(index).map_or(0.0, |t| t.launches)
             * per_span.get(index).copied().unwrap_or(1.0);
@@ -213,7 +213,23 @@ pub fn regress(
     }
 }
 
-fn value(device: &PhysicalDevice, result: &Attributed, row: &counters::ClassCounter) -> Value {
+/// Most that a share may read: spans end before the device is ready for the next command, so that
+/// means over them reach 107 % (the guide on accuracy, counters).
+const MOST_PERCENT: f64 = 110.0;
+/// Half-width from which on a share says nothing.
+const ANYTHING: f64 = 50.0;
+
+/// Whether a common mean tells anything.
+fn tells(mean: &Interval, unit: &str) -> bool {
+    unit != "%" || (mean.value <= MOST_PERCENT && mean.half() <= ANYTHING)
+}
+
+fn value(
+    device: &PhysicalDevice,
+    result: &Attributed,
+    row: &counters::ClassCounter,
+    unit: &str,
+) -> Value {
     let name =
         |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     let only_with = row.only_with.and_then(|g| result.groups.get(g)).map(|g| Together {
@@ -221,8 +237,12 @@ fn value(device: &PhysicalDevice, result: &Attributed, row: &counters::ClassCoun
         mean: estimate(g.mean),
         with_idle: g.with_idle,
     });
+    let (sum, only_with) = (only_with.is_some(), only_with.filter(|of| tells(&of.mean, unit)));
     let mean = row.mean.map(estimate);
     let why = match (mean, &only_with, row.vague) {
+        (None, None, None) if sum => {
+            Some("not even the mean that it has with others is known".to_owned())
+        }
         (Some(_), ..) | (_, Some(_), _) => None,
         (_, _, Some(vague)) => {
             Some(format!("it ran for too short a time: {:.3} +- {:.3}", vague.value, vague.half()))

@@ -330,7 +330,8 @@ fn measure(
                 || device.classes.iter().any(|c| c.repetition)
                 || tried.seconds > 0.0
             {
-                super::evidence::apply(&mut out, device, &result, &found, &from, tried);
+                let beside = super::evidence::Beside { from: &from, tried, window };
+                super::evidence::apply(&mut out, device, &result, &found, beside);
                 super::evidence::not_repeated(&mut out, device, &found, own);
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
@@ -576,10 +577,10 @@ mod tests {
             assert_eq!(within.classes[0].watts, Some(watts), "{limit}");
             assert!(!within.notes.iter().any(|n| n.contains("limited")), "{:?}", within.notes);
         }
-        let above = of(Some(150.0));
+        let above = of(Some(140.0));
         let class = &above.classes[0];
         assert_eq!((class.joules, class.watts, class.identifiability), (None, None, "not-at-all"));
-        assert!(above.notes.iter().any(|n| n.contains("limited to (150 W)")), "{:?}", above.notes);
+        assert!(above.notes.iter().any(|n| n.contains("limited to (140 W)")), "{:?}", above.notes);
         let rest = above.unattributed_joules.unwrap() - free.unattributed_joules.unwrap();
         assert!((rest / joules - 1.0).abs() < 1e-9, "its energy is in no row");
         // Where the interval reaches below, the figure stays and is doubted.

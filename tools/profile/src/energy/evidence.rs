@@ -6,12 +6,12 @@
 use super::activity::{PhysicalDevice, repeated_class};
 use super::replayed::Found;
 use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed};
-use super::shapes::Tally;
+use super::shapes::{Repeated, Tally};
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Reconciled, Shape, reconcile};
-use clscope_analysis::energy::{Attribution, ClassEnergy, ClassId, GroupEnergy};
+use clscope_analysis::energy::{Attribution, ClassEnergy, ClassId, GroupEnergy, HostNs};
 use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
@@ -88,15 +88,23 @@ fn borrowed(device: &PhysicalDevice, class: ClassId, found: &[Found]) -> bool {
     device.shapes.keys().any(|(of, shape)| *of == class && lent(shape))
 }
 
-/// Gives each class its figure from all that is known. `from`: the other traces that repetitions were
-/// taken from; `tried`: what trials of repetitions were taken off the classes of the application.
+/// What evidence is brought together with, beside a run's attribution.
+pub struct Beside<'e> {
+    /// The other traces that repetitions were taken from.
+    pub from: &'e [&'e Path],
+    /// What trials of repetitions were taken off the classes of the application.
+    pub tried: TakenOff,
+    /// The part of the run that the attribution is of.
+    pub window: Option<(HostNs, HostNs)>,
+}
+
+/// Gives each class its figure from all that is known.
 pub fn apply(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     result: &Attribution,
     found: &[Found],
-    from: &[&Path],
-    tried: TakenOff,
+    Beside { from, tried, window }: Beside<'_>,
 ) {
     let floor = floor(result);
     let mut evidence = Evidence {
@@ -108,6 +116,7 @@ pub fn apply(
         found,
         floor,
         is_borrowed: !from.is_empty(),
+        windowed: window.is_some(),
         agreement: Vec::new(),
         groups: Vec::new(),
         moved: 0.0,
@@ -122,18 +131,18 @@ pub fn apply(
     }
     let Evidence { agreement, mut groups, moved, mut repeated, .. } = evidence;
     let running = repeated.joules;
-    repeated.joules += rests_taken_off(out, device, repeated.seconds, floor.0);
+    repeated.joules += rests_taken_off(out, rests(device, window), repeated.seconds, floor.0);
     if repeated.seconds > 0.0 || !from.is_empty() {
         groups.extend(repeated.group(running));
         let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
         let RepetitionSums { seconds, joules, .. } = repeated;
         out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
     }
-    floors_moved(out, moved, floor.0);
+    let doubled = floors_moved(out, moved, floor.0, device.overlapped() > OVERLAPPED);
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().map(|f| f.joules).sum::<f64>();
     out.unattributed_joules = out.measured_joules.map(|all| all - parts);
-    unexplained(out, parts);
+    unexplained(out, &mut groups, parts - doubled);
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
 }
@@ -167,34 +176,71 @@ impl RepetitionSums {
 /// Share of the application's energy that may belong to nothing without a note.
 const UNEXPLAINED: f64 = 0.05;
 
-/// Notes that what repetitions and the run make of it together is not what was measured.
-fn unexplained(out: &mut DeviceEnergy, parts: f64) {
+/// Where what repetitions and the run make of it together is not what was measured, a note says so,
+/// and what is missing or too much is open of each class that repetitions tell: which of them draws
+/// otherwise in the run than repeated is not known.
+fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f64) {
     let Some((all, own)) = out.measured_joules.zip(out.own_joules()).filter(|of| of.1 > 0.0) else {
         return;
     };
-    let share = (all - parts) / own;
-    if share.abs() <= UNEXPLAINED {
+    let rest = all - parts;
+    if (rest / own).abs() <= UNEXPLAINED {
         return;
     }
-    let percent = 100.0 * share.abs();
-    let what = match share > 0.0 {
+    let percent = 100.0 * (rest / own).abs();
+    let what = match rest > 0.0 {
         true => format!("{percent:.1} % of the application's energy is in no row"),
         false => format!("rows and floors add up to {percent:.1} % more than was measured"),
     };
     out.notes.push(format!(
-        "{what}: repetitions explain this run less well than their intervals say (a kernel draws otherwise in it, or the floor is another)"
+        "{what}: repetitions explain this run less well than their own errors say (a kernel draws otherwise in it, or the floor is another); the intervals of what was repeated hold that much more"
     ));
+    let told = |class: &Class| matches!(class.method, Some("repeated" | "both" | "sum"));
+    // Of floors as much as of rows.
+    let share = (rest / own).abs();
+    for class in out.classes.iter_mut().filter(|c| told(c)) {
+        for figure in [&mut class.joules, &mut class.joules_per_launch, &mut class.watts] {
+            *figure = figure.map(|of| above_none(of.widened(share)));
+        }
+        let more = class.joules.map_or(0.0, |joules| share * joules.value);
+        class.dynamic_joules = class.dynamic_joules.map(|of| Interval {
+            low: of.value - (of.value - of.low).hypot(more),
+            high: of.value + (of.high - of.value).hypot(more),
+            ..of
+        });
+        let relative = class.joules.and_then(|j| j.relative());
+        class.identifiability = relative.map_or(class.identifiability, |wide| known_by(wide));
+        if let Some(group) = class.group.and_then(|at| groups.get_mut(at)) {
+            group.joules = above_none(group.joules.widened(share));
+            group.watts = above_none(group.watts.widened(share));
+        }
+    }
+}
+
+/// A figure that is not below 0.
+fn above_none(of: Interval) -> Interval {
+    Interval { low: of.low.max(0.0), ..of }
+}
+
+/// How well a figure is known, by its half-width as a share of it.
+fn known_by(relative: f64) -> &'static str {
+    match relative {
+        r if r <= WELL => "well",
+        r if r <= WEAK => "weak",
+        _ => "not-at-all",
+    }
+}
+
+/// Seconds of the rests before repetitions that began in a part of the run.
+fn rests(device: &PhysicalDevice, window: Option<(HostNs, HostNs)>) -> f64 {
+    let inside = |at: HostNs| window.is_none_or(|(from, to)| from <= at && at <= to);
+    let begun = |r: &&Repeated| r.batches.first().is_none_or(|batch| inside(batch.0));
+    device.replays.iter().filter(begun).map(|r| r.rest).sum()
 }
 
 /// Joules of the rests before repetitions, in which the device stood still and the application was
 /// held: they are the repetitions', and no longer the floors' and gaps'.
-fn rests_taken_off(
-    out: &mut DeviceEnergy,
-    device: &PhysicalDevice,
-    repeated_seconds: f64,
-    floor: f64,
-) -> f64 {
-    let rested = device.replays.iter().map(|r| r.rest).sum::<f64>();
+fn rests_taken_off(out: &mut DeviceEnergy, rested: f64, repeated_seconds: f64, floor: f64) -> f64 {
     let rest = rested.min(out.floors.first().map_or(0.0, |f| f.idle_seconds));
     if repeated_seconds <= 0.0 || rest <= 0.0 || floor <= 0.0 {
         return 0.0;
@@ -211,20 +257,26 @@ fn rests_taken_off(
 }
 
 /// Gives the floor between launches the joules that launches of known length leave to it, or takes
-/// them off.
-fn floors_moved(out: &mut DeviceEnergy, moved: f64, floor: f64) {
-    let Some(first) = out.floors.first_mut() else { return };
+/// them off. Where launches ran beside each other each counts with the floor for its own length, and
+/// the floor that they share is in all of them: the joules that are so counted more than once are
+/// returned, and are no floor's between launches.
+fn floors_moved(out: &mut DeviceEnergy, moved: f64, floor: f64, overlapped: bool) -> f64 {
+    let Some(first) = out.floors.first_mut() else { return 0.0 };
+    if overlapped && moved < 0.0 {
+        if -moved > BESIDE * out.measured_joules.unwrap_or(0.0) {
+            out.notes.push(format!(
+                "launches ran beside each other: each counts with the floor for its own length, so that {:.0} J of the floor are counted more than once; `unattributed` is less by them",
+                -moved
+            ));
+        }
+        return -moved;
+    }
     // More than there was cannot be taken off; the rest is unattributed.
     first.joules = (first.joules + moved).max(0.0);
     if floor > 0.0 && moved > 0.0 {
         first.idle_seconds += moved / floor;
     }
-    if moved < -BESIDE * first.joules {
-        out.notes.push(format!(
-            "launches ran beside each other: each counts with the floor for its own length, and {:.0} J of that are taken off the floor between launches",
-            -moved
-        ));
-    }
+    0.0
 }
 
 /// A device on the way to figures from all that is known, group by group.
@@ -240,6 +292,8 @@ struct Evidence<'e> {
     floor: (f64, f64),
     /// Some of what is known is other runs'.
     is_borrowed: bool,
+    /// The attribution is of a part of the run.
+    windowed: bool,
     agreement: Vec<Agreement>,
     groups: Vec<Group>,
     /// Joules that go from launches to the floor between them.
@@ -344,6 +398,7 @@ impl Evidence<'_> {
                 measured_joules: measured,
                 differs: (predicted > 0.0).then(|| measured / predicted - 1.0),
                 agrees: both.agrees,
+                open_joules: both.allowed,
             });
         }
         let mut left = Vec::new();
@@ -361,7 +416,7 @@ impl Evidence<'_> {
 
     fn member(&self, group: &GroupEnergy, class: ClassId, belief: Option<Belief>) -> Member {
         let row = self.row(class);
-        let covered = row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
+        let covered = row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE) * self.part(class);
         let known = match belief {
             Some(b) => {
                 let is_borrowed = borrowed(self.device, class, self.found);
@@ -372,6 +427,17 @@ impl Evidence<'_> {
             None => Some(self.repetition(group, class)),
         };
         Member { busy: row.covered.0, known }
+    }
+
+    /// Part of a class's launches in the run, which repetitions stand for, that the attribution is of.
+    fn part(&self, class: ClassId) -> f64 {
+        let of_class = self.device.shapes.iter().filter(|((of, _), _)| *of == class);
+        let whole: f64 = of_class.map(|(_, tally)| tally.launches as f64).sum();
+        if !self.windowed || whole <= 0.0 {
+            return 1.0;
+        }
+        let here = self.row(class).launches * self.per_span(class);
+        (here / whole).min(1.0)
     }
 
     /// Energy above the floor of what the recorder itself repeated, while the sensor was read, with
@@ -431,6 +497,10 @@ impl Evidence<'_> {
             self.repeated.spread += sd * sd;
             return None;
         }
+        if busy <= 0.0 {
+            // None of it ran while the sensor was read: what repetitions say of it is told apart.
+            return None;
+        }
         let row = self.row(c);
         let launches =
             row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE) * self.per_span(c);
@@ -453,7 +523,7 @@ impl Evidence<'_> {
             Some(_) if kernel => LENGTH * idle,
             // The host's memory and its copies take part in these.
             Some(_) => TRANSFER * total,
-            None => 0.0,
+            None => LENGTH * idle,
         };
         let half = NORMAL * sd.hypot(length);
         let relative = half / total.max(f64::MIN_POSITIVE);
@@ -468,18 +538,17 @@ impl Evidence<'_> {
         class.watts = (time > 0.0).then(|| figure.times(1.0 / time));
         class.energy_delay = class.joules_per_launch.map(|j| j.value * time / launches);
         let split = self.floor.0 > 0.0;
-        class.dynamic_joules = split.then_some(dynamic);
+        // A floor that is off is off in all of what running added.
+        let own = NORMAL * sd.hypot(self.floor.1 * time);
+        class.dynamic_joules =
+            split.then(|| Interval::estimated(dynamic, dynamic - own, dynamic + own));
         class.idle_joules = split.then_some(idle);
         class.method = Some(match belief {
             Some(_) if theirs > 1 => "repeated",
             Some(_) => "both",
             None => "sum",
         });
-        class.identifiability = match relative {
-            r if r <= WELL => "well",
-            r if r <= WEAK => "weak",
-            _ => "not-at-all",
-        };
+        class.identifiability = known_by(relative);
         class.needed_seconds = None;
         class.group = Some(self.groups.len());
         self.groups.push(Group {
@@ -527,7 +596,9 @@ impl Evidence<'_> {
                     class.energy_delay = Some(joules.value / launches * busy / launches);
                     let idle = self.floor.0 * busy;
                     if self.floor.0 > 0.0 && idle <= joules.value {
-                        class.dynamic_joules = Some(joules.value - idle);
+                        let half = joules.half().hypot(NORMAL * self.floor.1 * busy);
+                        class.dynamic_joules = Some(Interval::around(joules.value - idle, half))
+                            .map(|of| Interval { estimated: true, ..of });
                         class.idle_joules = Some(idle);
                     }
                     class.method = Some("sum");
@@ -608,28 +679,34 @@ struct Left {
 
 /// Why a class was not repeated: here, and in a trace that was to lend repetitions.
 pub(super) const NO_TURN: &str = "its turn did not come within the added time";
+pub(super) const ONCE: &str = "it came once, and only what comes again is repeated";
+pub(super) const AT_SIGHT: &str =
+    "transfers are not repeated at first sight (`--replay=BATCHES`): `--replay` repeats them";
 pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running it
 /// added, as far as that is known.
 pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
     let busy: f64 = all.iter().map(|c| c.busy_seconds).sum();
-    let added: f64 = all.iter().filter_map(|c| c.dynamic_joules).sum();
+    let dynamic = |c: &Class| c.dynamic_joules.map(|joules| joules.value);
+    let added: f64 = all.iter().filter_map(dynamic).sum();
     class.busy_seconds >= MATTERS * busy
-        || class.dynamic_joules.is_some_and(|own| own > 0.0 && own >= MATTERS * added)
+        || dynamic(class).is_some_and(|own| own > 0.0 && own >= MATTERS * added)
 }
 
-/// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
+/// Classes that matter, are not well known and had no turn get a row that says so. `own`: this run repeated something
 /// itself.
 pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
-    let why = match own {
-        true => NO_TURN,
-        false => NOT_LENT,
-    };
     for (class, of) in out.classes.iter().zip(0..) {
         let mut shapes = device.shapes.keys().filter(|(class, _)| class.0 == of);
         let tried = shapes.any(|(_, shape)| found.iter().any(|f| f.shape == *shape));
-        if matters(class, &out.classes) && !tried {
+        let shapes = device.shapes.iter().filter(|((class, _), _)| class.0 == of);
+        let why = match own {
+            true if shapes.map(|(_, tally)| tally.launches).max() == Some(1) => ONCE,
+            true => NO_TURN,
+            false => NOT_LENT,
+        };
+        if matters(class, &out.classes) && class.identifiability != "well" && !tried {
             out.replays.push(Replayed {
                 name: class.name.clone(),
                 joules_per_launch: None,
@@ -641,5 +718,70 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Fo
                 failed: Some(why.to_owned()),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::Kind;
+    use super::super::rows;
+    use super::*;
+    use crate::energy::power::Power;
+    use crate::energy::result::Floor;
+    use clscope_analysis::Trace;
+    use clscope_analysis::energy::{ResponseModel, Series};
+
+    fn device() -> DeviceEnergy {
+        let device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        let series = Series::Instant(Vec::new());
+        let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
+        let mut out = rows::unknown(&Trace::open(Vec::new()), &device, &power);
+        out.measured_joules = Some(1000.0);
+        out.floors = vec![Floor {
+            state: 0,
+            name: "between launches",
+            watts: None,
+            idle_seconds: 1.0,
+            joules: 100.0,
+        }];
+        out
+    }
+
+    fn class(joules: f64) -> Class {
+        Class {
+            joules: Some(Interval::around(joules, 1.0)),
+            joules_per_launch: Some(Interval::around(joules / 10.0, 0.1)),
+            watts: Some(Interval::around(100.0, 0.1)),
+            method: Some("repeated"),
+            identifiability: "well",
+            ..Class::default()
+        }
+    }
+
+    #[test]
+    fn the_floor_between_launches_stays_where_launches_share_theirs() {
+        let mut out = device();
+        assert_eq!(floors_moved(&mut out, -264.0, 100.0, true), 264.0);
+        assert_eq!((out.floors[0].joules, out.notes.len()), (100.0, 1));
+        assert!(out.notes[0].contains("264 J of the floor are counted more than once"));
+        let mut out = device();
+        assert_eq!(floors_moved(&mut out, -40.0, 100.0, false), 0.0);
+        assert_eq!((out.floors[0].joules, out.notes.len()), (60.0, 0));
+    }
+
+    #[test]
+    fn what_is_in_no_row_is_open_of_what_was_repeated() {
+        let mut out = device();
+        out.classes = vec![class(700.0), class(200.0)];
+        unexplained(&mut out, &mut [], 1000.0);
+        assert_eq!((out.classes[0].identifiability, out.notes.len()), ("well", 0));
+        unexplained(&mut out, &mut [], 880.0);
+        for class in &out.classes {
+            let relative = class.joules.unwrap().relative().unwrap();
+            assert!(relative >= 0.12 && relative < 0.13, "{relative}");
+            assert_eq!(class.identifiability, "weak");
+            assert!(class.watts.unwrap().relative().unwrap() >= 0.12);
+        }
+        assert!(out.notes[0].starts_with("12.0 %"), "{:?}", out.notes);
     }
 }

@@ -19,10 +19,11 @@ mod trials;
 mod united;
 
 use crate::error::ReadingsError;
-use crate::trace_files::TraceFiles;
+use crate::trace_files::{Directory, TraceFiles};
 use clscope_analysis::Trace;
 use clscope_sensors::gpu_power::Choice;
-use clscope_sensors::replay::{Pacing, Replay};
+use clscope_sensors::replay::{self, Pacing};
+use clscope_trace::values::Replay;
 
 /// The readings of opened traces: their own, or those of the file that the caller named.
 ///
@@ -34,7 +35,7 @@ pub fn readings_of(
     options: &attribute::Options,
 ) -> Result<readings::Readings, ReadingsError> {
     let mut readings = match &options.readings {
-        Some(path) => Replay::open(path, Pacing::AtOnce)
+        Some(path) => replay::Replay::open(path, Pacing::AtOnce)
             .and_then(readings::Readings::replay)
             .map_err(|source| ReadingsError::File { path: path.clone(), source })?,
         None => readings::Readings::of(trace, files.sensors()).without(files.unread_sensors()),
@@ -65,11 +66,32 @@ pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
         let words = d.meta.as_ref()?.get("command")?.as_array()?.clone();
         Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
     });
+    let setting = |d: &Directory| {
+        d.meta.as_ref()?.get("settings")?.get("CLSCOPE_REPLAY")?.as_str()?.parse().ok()
+    };
+    let recorded: Option<Replay> = files.directories.iter().find_map(setting);
     for device in &mut energy.devices {
-        device.next = next(device, command.as_deref());
+        if let Some(Replay::Batches { .. }) = recorded {
+            at_sight(device);
+        }
+        device.next = next(device, command.as_deref(), recorded);
         device.notes.extend(without_joules(device));
     }
 }
+
+/// Transfers have no turn where kernels are repeated at their first sight.
+fn at_sight(device: &mut result::DeviceEnergy) {
+    let transfers = device.classes.iter().filter(|c| c.kind == "transfer");
+    let names: Vec<&str> = transfers.map(|c| c.name.as_str()).collect();
+    for replay in device.replays.iter_mut().filter(|r| names.contains(&r.name.as_str())) {
+        if replay.failed.as_deref() == Some(evidence::NO_TURN) {
+            replay.failed = Some(evidence::AT_SIGHT.to_owned());
+        }
+    }
+}
+
+/// Seconds of added time that are proposed at least.
+const MINUTE: f64 = 60.0;
 
 /// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
 fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
@@ -97,23 +119,43 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
 
 /// What tells apart what the run alone does not, and its price. After repetitions: what gives those
 /// without a turn one.
-fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> {
+fn next(
+    device: &result::DeviceEnergy,
+    command: Option<&str>,
+    recorded: Option<Replay>,
+) -> Option<String> {
     let command = command.unwrap_or("APP");
+    if device.failed.is_some() && device.replays.is_empty() && device.measured_joules.is_some() {
+        return Some(format!(
+            "clscope stat -r 10 -- {command} runs it ten times: their readings together know more than one short run's"
+        ));
+    }
     let failed =
         |why: &str| device.replays.iter().filter(|r| r.failed.as_deref() == Some(why)).count();
     let (late, absent) = (failed(evidence::NO_TURN), failed(evidence::NOT_LENT));
     if late > 0 {
-        return Some(format!(
-            "clscope record --replay=60s -- {command} repeats for up to a minute, so that the {late} without a turn may get theirs; \
-             `report --with` that trace uses both"
-        ));
+        // More than this run was given.
+        let seconds = match recorded {
+            Some(Replay::Within { seconds, .. }) => (3.0 * seconds).max(MINUTE).min(10.0 * MINUTE),
+            _ => MINUTE,
+        };
+        if recorded
+            .is_none_or(|of| !matches!(of, Replay::Within { seconds: had, .. } if had >= seconds))
+        {
+            return Some(format!(
+                "clscope record --replay={seconds:.0}s -- {command} repeats for up to {seconds:.0} s, so that the {late} without a turn may get theirs; \
+                 `report --with` that trace uses both"
+            ));
+        }
     }
     if absent > 0 {
         return Some(format!(
             "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
         ));
     }
-    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
+    let is_unknown =
+        |c: &&result::Class| c.joules_per_launch.is_none() && evidence::matters(c, &device.classes);
+    let unknown = device.classes.iter().filter(is_unknown).count();
     if !device.replays.is_empty() {
         return None;
     }
@@ -121,7 +163,11 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
         "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
     if unknown > 0 {
         return Some(format!(
-            "clscope record --replay -- {command} tells {unknown} kernels and transfers apart that the run does not: {price}"
+            "clscope record --replay -- {command} tells {} that the run does not: {price}",
+            match unknown {
+                1 => "1 kernel or transfer".to_owned(),
+                many => format!("{many} kernels and transfers"),
+            }
         ));
     }
     let is_weak =

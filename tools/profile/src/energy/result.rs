@@ -199,11 +199,12 @@ pub struct Class {
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
     pub watts: Option<Interval>,
-    /// Parts of `joules`: what running added, and what the named floors draw anyway.
-    pub dynamic_joules: Option<f64>,
+    /// Part of `joules` that running added. Its interval holds the floor's.
+    pub dynamic_joules: Option<Interval>,
     /// What running added at most, where less was found than is known of `joules`: then
     /// `dynamic_joules` is absent.
     pub dynamic_joules_below: Option<f64>,
+    /// The other part: what the named floors draw anyway.
     pub idle_joules: Option<f64>,
     /// Joule seconds of one launch.
     #[serde(rename = "energy_delay_joule_seconds")]
@@ -286,17 +287,46 @@ pub struct Agreement {
     pub differs: Option<f64>,
     /// Whether that is within both intervals.
     pub agrees: bool,
+    /// What the two may differ by: half-width of the 95 % interval of their difference. Where it is
+    /// about as much as was predicted, that they agree says little.
+    pub open_joules: f64,
+}
+
+impl Repetitions {
+    /// What repetitions make of the run and what the run measured, a line each, `joules` as people
+    /// read them. Sums of which the run itself knows too little to say anything are named together.
+    #[must_use]
+    pub fn told(&self, joules: impl Fn(f64) -> String) -> Vec<String> {
+        let (telling, other): (Vec<_>, Vec<_>) =
+            self.agreement.iter().partition(|a| a.is_telling() || !a.agrees);
+        let mut lines: Vec<String> = telling
+            .into_iter()
+            .map(|a| {
+                let [predicted, measured] = [a.predicted_joules, a.measured_joules].map(&joules);
+                let by = a.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
+                format!(
+                    "{}: repetitions make it {predicted} above the floor, the run measured {measured} ({by}{})",
+                    a.names.join(" + "),
+                    a.verdict()
+                )
+            })
+            .collect();
+        if !other.is_empty() {
+            let names: Vec<String> = other.iter().map(|a| a.names.join(" + ")).collect();
+            lines.push(format!(
+                "{}: known by repetitions alone, of {} the run's own readings know too little to compare",
+                names.join(", "),
+                if names.len() > 1 { "each" } else { "it" }
+            ));
+        }
+        lines
+    }
 }
 
 impl Agreement {
-    /// The difference for people, with its verdict.
-    #[must_use]
-    pub fn told(&self) -> String {
-        let by = self.differs.map_or_else(String::new, |d| match 1.0 + d {
-            times if times >= 10.0 => format!("{times:.0} times as much, "),
-            _ => format!("{:+.1} %, ", d * 100.0),
-        });
-        format!("{by}{}", self.verdict())
+    /// Whether the run knows enough for an agreement to mean something.
+    fn is_telling(&self) -> bool {
+        self.open_joules <= super::evidence::WEAK * self.predicted_joules
     }
 
     /// Whether the two agree, in words.

@@ -113,6 +113,7 @@ fn classes(
 ) -> (Vec<result::Class>, Vec<String>) {
     let plain = fit::plain_integration(problem.activity, problem.series);
     let second = fit::second_average(problem.activity, problem.series);
+    let level = result.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.half_width().0);
     let mut notes = Vec::new();
     let mut rows = Vec::with_capacity(result.classes.len());
     let per_span = device.launches_per_span();
@@ -133,14 +134,15 @@ fn classes(
             plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
             second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
             integrated_differs: integrated.map(|i| i.discrepancy),
-            ..figures(row, per_span.get(at).copied().unwrap_or(1.0))
+            ..figures(row, per_span.get(at).copied().unwrap_or(1.0), level)
         });
     }
     (rows, notes)
 }
 
-/// The figures of one class, of which a span stands for so many launches.
-fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
+/// The figures of one class, of which a span stands for so many launches. `level`: half-width of the
+/// floor, in watts.
+fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
     let (identifiability, needed) = match row.identifiability {
         Identifiability::Well => ("well", None),
         Identifiability::Weak { needed } => ("weak", Some(needed.0)),
@@ -161,7 +163,10 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
             .joules_per_launch
             .map(|j| figure(Interval::from(j).times(1.0 / per_span))),
         watts: row.watts.map(|w| figure(w.into())),
-        dynamic_joules: row.split.map(|s| s.0.0),
+        dynamic_joules: row.split.zip(row.joules).map(|((dynamic, _), joules)| {
+            let half = joules.half_width().0.hypot(level * row.covered.0);
+            Interval::estimated(dynamic.0, dynamic.0 - half, dynamic.0 + half)
+        }),
         dynamic_joules_below: None,
         idle_joules: row.split.map(|s| s.1.0),
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
@@ -302,10 +307,10 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>) {
 /// its upper end.
 pub(super) fn bound(out: &mut DeviceEnergy) {
     for class in &mut out.classes {
-        let Some((dynamic, whole)) = class.dynamic_joules.zip(class.joules) else { continue };
-        if dynamic < whole.half() {
+        let Some(dynamic) = class.dynamic_joules else { continue };
+        if dynamic.low < 0.0 {
             class.dynamic_joules = None;
-            class.dynamic_joules_below = Some(dynamic + whole.half());
+            class.dynamic_joules_below = Some(dynamic.high.max(0.0));
         }
     }
 }

@@ -70,6 +70,11 @@ fn shrink_class(row: &mut ClassEnergy, by: f64, tried: f64) {
     row.covered = Seconds(by * row.covered.0);
     row.joules = row.joules.map(|joules| scaled(joules, by));
     row.split = row.split.map(|(dynamic, idle)| (Joules(by * dynamic.0), Joules(by * idle.0)));
+    // What was tried may be longer or shorter than the others: the mean of those left is another.
+    let covered = row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
+    let of_each = row.joules.filter(|_| covered > 0.0).map(|joules| scaled(joules, 1.0 / covered));
+    row.joules_per_launch = row.joules_per_launch.and(of_each);
+    row.energy_delay = row.joules_per_launch.map(|j| j.value.0 * row.busy.0 / row.launches);
 }
 
 fn shrink_group(group: &mut GroupEnergy, by: f64) {
@@ -77,4 +82,41 @@ fn shrink_group(group: &mut GroupEnergy, by: f64) {
     group.joules = scaled(group.joules, by);
     group.idle = Joules(by * group.idle.0);
     group.dynamic = Joules(by * group.dynamic.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_analysis::energy::{ClassId, Identifiability, Method, Watts};
+
+    fn of<T: Copy>(value: T) -> Estimate<T> {
+        Estimate { value, low: value, high: value }
+    }
+
+    #[test]
+    fn a_launch_takes_what_those_take_that_are_left() {
+        // Five launches of 1 s at 20 W, of which four were trials of 1.2 s.
+        let mut row = ClassEnergy {
+            class: ClassId(0),
+            launches: 5.0,
+            busy: Seconds(5.0),
+            covered: Seconds(4.0),
+            group: None,
+            watts: Some(of(Watts(20.0))),
+            joules_per_launch: Some(of(Joules(20.0))),
+            joules: Some(of(Joules(80.0))),
+            split: None,
+            energy_delay: Some(20.0),
+            method: Some(Method::Regressed),
+            identifiability: Identifiability::Well,
+        };
+        shrink_class(&mut row, 1.0 - 4.8 / 5.0, 4.0);
+        let each = row.joules_per_launch.expect("one is left").value.0;
+        assert!((each - 20.0 * 0.2).abs() < 1e-9, "0.2 s at 20 W, not {each} J");
+        assert!((row.energy_delay.unwrap() - each * 0.2).abs() < 1e-9);
+        let covered = row.launches * row.covered.0 / row.busy.0;
+        assert!((row.joules.unwrap().value.0 / covered - each).abs() < 1e-9);
+        shrink_class(&mut row, 1.0, 1.0);
+        assert_eq!((row.joules_per_launch, row.energy_delay), (None, None), "none is left");
+    }
 }

@@ -7,6 +7,7 @@ use crate::figure::{dash, plus_minus, si};
 use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
+use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
 /// The section.
@@ -76,6 +77,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let _ = writeln!(out, "  not attributed: {why}");
         alone(d, shown, out);
         notes(d, out);
+        next(d, out);
         return;
     }
     let rows: Vec<&Class> =
@@ -199,6 +201,11 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         );
     }
     notes(d, out);
+    next(d, out);
+}
+
+/// What would make more known.
+fn next(d: &DeviceEnergy, out: &mut Page) {
     if let Some(next) = &d.next {
         let _ = writeln!(out, "  next: {next}");
     }
@@ -239,15 +246,8 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
                 si(r.joules, "J")
             );
         }
-        for a in &r.agreement {
-            let _ = writeln!(
-                out,
-                "  {}: repetitions make it {} above the floor, the run measured {} ({})",
-                a.names.join(" + "),
-                si(a.predicted_joules, "J"),
-                si(a.measured_joules, "J"),
-                a.told()
-            );
+        for line in r.told(|joules| si(joules, "J")) {
+            let _ = writeln!(out, "  {line}");
         }
     }
     let mut refused: Vec<(&str, &str)> =
@@ -275,11 +275,12 @@ fn sum(of: &Group) -> String {
 /// What running added, or its upper end.
 fn dynamic(of: &Class) -> Option<String> {
     let below = || of.dynamic_joules_below.map(|most| format!("<{}", si(most, "J")));
-    of.dynamic_joules.map(|dynamic| si(dynamic, "J")).or_else(below)
+    let told = |of: &Interval| format!("{} {}", si(of.value, "J"), plus_minus(of));
+    of.dynamic_joules.as_ref().map(told).or_else(below)
 }
 
-/// Longest run that is worth naming as what a figure needs, in seconds: a day.
-const LONGEST: f64 = 86_400.0;
+/// Longest run that is worth naming as what a figure needs, in seconds.
+const LONGEST: f64 = 3600.0;
 
 fn known(c: &Class) -> String {
     match (c.identifiability, c.needed_seconds) {
