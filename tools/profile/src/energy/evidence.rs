@@ -209,7 +209,7 @@ fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f64) {
             ..of
         });
         let relative = class.joules.and_then(|j| j.relative());
-        class.identifiability = relative.map_or(class.identifiability, |wide| known_by(wide));
+        class.identifiability = relative.map_or(class.identifiability, known_by);
         if let Some(group) = class.group.and_then(|at| groups.get_mut(at)) {
             group.joules = above_none(group.joules.widened(share));
             group.watts = above_none(group.watts.widened(share));
@@ -778,7 +778,7 @@ mod tests {
         unexplained(&mut out, &mut [], 880.0);
         for class in &out.classes {
             let relative = class.joules.unwrap().relative().unwrap();
-            assert!(relative >= 0.12 && relative < 0.13, "{relative}");
+            assert!((0.12..0.13).contains(&relative), "{relative}");
             assert_eq!(class.identifiability, "weak");
             assert!(class.watts.unwrap().relative().unwrap() >= 0.12);
         }

@@ -136,7 +136,7 @@ fn next(
     if late > 0 {
         // More than this run was given.
         let seconds = match recorded {
-            Some(Replay::Within { seconds, .. }) => (3.0 * seconds).max(MINUTE).min(10.0 * MINUTE),
+            Some(Replay::Within { seconds, .. }) => (3.0 * seconds).clamp(MINUTE, 10.0 * MINUTE),
             _ => MINUTE,
         };
         if recorded
