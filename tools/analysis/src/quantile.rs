@@ -1,5 +1,5 @@
-//! The median with its interval, and quantiles of the normal distribution and of Student's t. Refuses to assume a
-//! distribution: the caller does.
+//! The median with its interval, and quantiles of the normal distribution and of Student's t.
+//! Refuses to assume a distribution: the caller does.
 
 /// The median of what is finite; the mean of the middle two where their number is even. `None` of
 /// nothing.

@@ -164,6 +164,58 @@ fn harmless(what: &str, bytes: &[u8]) {
     assert_eq!(harm(what, bytes), None);
 }
 
+/// Every command that reads a trace.
+const READERS: &[&[&str]] = &[
+    &["report", "t.clscope"],
+    &["report", "t.clscope", "--format", "html", "-o", "r.html"],
+    &["dump", "t.clscope"],
+    &["export", "chrome", "t.clscope", "-o", "t.json"],
+    &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
+    &["export", "folded", "t.clscope", "-o", "t.folded"],
+    &["export", "speedscope", "t.clscope", "-o", "s.json"],
+    &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
+    &["export", "parquet", "t.clscope", "-o", "data"],
+    &["ctl", "t.clscope", "status"],
+    &["top", "t.clscope", "--once"],
+    &["mix", "t.clscope"],
+    &["explain", "t.clscope"],
+    &["what-if", "t.clscope", "*", "--local", "64"],
+    &["roofline", "t.clscope", "-o", "r.svg"],
+    &["overhead", "t.clscope"],
+    &["programs", "t.clscope"],
+    &["programs", "t.clscope", "--extract", "sources"],
+    &["check", "t.clscope"],
+    &["diff", "t.clscope", "t.clscope"],
+    &["sql", "t.clscope", "select 1"],
+    &["kernel", "t.clscope/captures/k.1"],
+    &["bench", "diff", "t.clscope/meta.json", "t.clscope/sensors.clt"],
+];
+
+/// Further ways in which those show names.
+const SHOWN_OTHERWISE: &[&[&str]] = &[
+    &["report", "t.clscope", "--limit", "0"],
+    &["report", "t.clscope", "--by", "call-site"],
+    &["report", "t.clscope", "--format", "json"],
+    &["report", "t.clscope", "--format", "csv"],
+    &["report", "t.clscope", "--gpu-power", "pkg-pp0-dram", "--section", "energy"],
+    &["dump", "t.clscope", "--format", "json"],
+    &["export", "chrome", "t.clscope", "-o", "-"],
+    &["diff", "t.clscope", "t.clscope", "--format", "markdown"],
+    &["diff", "t.clscope", "t.clscope", "--format", "html"],
+    &["diff", "t.clscope", "t.clscope", "--format", "junit"],
+    &["diff", "t.clscope", "t.clscope", "--format", "json"],
+    &["diff", "t.clscope", "t.clscope", "--fail-on", "time:+5%,energy:+5%"],
+    &["top", "t.clscope", "--once", "--format", "json"],
+    &["merge", "t.clscope", "-o", "m"],
+    &["report", "no\u{1b}[2Jne"],
+    &["mix", "t.clscope", "--format", "json"],
+    &["mix", "t.clscope", "--against", "simulated"],
+    &["explain", "t.clscope", "--least", "0"],
+    &["explain", "t.clscope", "--least", "0", "--format", "json"],
+    &["check", "t.clscope", "--format", "json"],
+    &["kernel", "t.clscope/captures/k.1", "--export", "c", "-o", "alone"],
+];
+
 #[test]
 fn names_reach_no_terminal_as_anything_but_text() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,48 +223,7 @@ fn names_reach_no_terminal_as_anything_but_text() {
     let simulated = "Instructions executed for kernel 'other\u{1b}[2J':\n    16 - add\n";
     fs::write(dir.path().join("simulated"), simulated).unwrap();
     let mut wrong = Vec::new();
-    for arguments in [
-        &["report", "t.clscope", "--limit", "0"][..],
-        &["report", "t.clscope", "--by", "call-site"],
-        &["report", "t.clscope", "--format", "json"],
-        &["report", "t.clscope", "--format", "csv"],
-        &["report", "t.clscope", "--gpu-power", "pkg-pp0-dram", "--section", "energy"],
-        &["dump", "t.clscope"],
-        &["dump", "t.clscope", "--format", "json"],
-        &["export", "chrome", "t.clscope", "-o", "-"],
-        &["export", "chrome", "t.clscope", "-o", "t.json"],
-        &["diff", "t.clscope", "t.clscope"],
-        &["diff", "t.clscope", "t.clscope", "--format", "markdown"],
-        &["diff", "t.clscope", "t.clscope", "--format", "html"],
-        &["diff", "t.clscope", "t.clscope", "--format", "junit"],
-        &["diff", "t.clscope", "t.clscope", "--format", "json"],
-        &["diff", "t.clscope", "t.clscope", "--fail-on", "time:+5%,energy:+5%"],
-        &["top", "t.clscope", "--once"],
-        &["top", "t.clscope", "--once", "--format", "json"],
-        &["export", "folded", "t.clscope", "-o", "t.folded"],
-        &["export", "speedscope", "t.clscope", "-o", "s.json"],
-        &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
-        &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
-        &["report", "t.clscope", "--format", "html", "-o", "r.html"],
-        &["merge", "t.clscope", "-o", "m"],
-        &["ctl", "t.clscope", "status"],
-        &["report", "no\u{1b}[2Jne"],
-        &["mix", "t.clscope"],
-        &["mix", "t.clscope", "--format", "json"],
-        &["mix", "t.clscope", "--against", "simulated"],
-        &["explain", "t.clscope", "--least", "0"],
-        &["explain", "t.clscope", "--least", "0", "--format", "json"],
-        &["what-if", "t.clscope", "*", "--local", "64"],
-        &["roofline", "t.clscope", "-o", "r.svg"],
-        &["overhead", "t.clscope"],
-        &["programs", "t.clscope"],
-        &["programs", "t.clscope", "--extract", "sources"],
-        &["check", "t.clscope"],
-        &["check", "t.clscope", "--format", "json"],
-        &["export", "parquet", "t.clscope", "-o", "data"],
-        &["kernel", "t.clscope/captures/k.1"],
-        &["kernel", "t.clscope/captures/k.1", "--export", "c", "-o", "alone"],
-    ] {
+    for &arguments in READERS.iter().chain(SHOWN_OTHERWISE) {
         let out = clscope(dir.path(), arguments);
         wrong.extend(harm(&format!("{arguments:?} stdout"), &out.stdout));
         wrong.extend(harm(&format!("{arguments:?} stderr"), &out.stderr));
@@ -265,33 +276,6 @@ fn json_is_exact_and_csv_holds_no_formula() {
         );
     }
 }
-
-/// Every command that reads a trace.
-const READERS: &[&[&str]] = &[
-    &["report", "t.clscope"],
-    &["report", "t.clscope", "--format", "html", "-o", "r.html"],
-    &["dump", "t.clscope"],
-    &["export", "chrome", "t.clscope", "-o", "t.json"],
-    &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
-    &["export", "folded", "t.clscope", "-o", "t.folded"],
-    &["export", "speedscope", "t.clscope", "-o", "s.json"],
-    &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
-    &["export", "parquet", "t.clscope", "-o", "data"],
-    &["ctl", "t.clscope", "status"],
-    &["top", "t.clscope", "--once"],
-    &["mix", "t.clscope"],
-    &["explain", "t.clscope"],
-    &["what-if", "t.clscope", "*", "--local", "64"],
-    &["roofline", "t.clscope", "-o", "r.svg"],
-    &["overhead", "t.clscope"],
-    &["programs", "t.clscope"],
-    &["programs", "t.clscope", "--extract", "sources"],
-    &["check", "t.clscope"],
-    &["diff", "t.clscope", "t.clscope"],
-    &["sql", "t.clscope", "select 1"],
-    &["kernel", "t.clscope/captures/k.1"],
-    &["bench", "diff", "t.clscope/meta.json", "t.clscope/sensors.clt"],
-];
 
 /// Each run is ended, and the test fails, where it waits for what never comes.
 #[test]

@@ -66,10 +66,15 @@ impl Interval {
     /// With a further half-width of this share of the value, which has nothing to do with the first.
     #[must_use]
     pub fn widened(&self, share: f64) -> Self {
-        let more = |side: f64| side.hypot(share * self.value);
+        self.open_by(share * self.value)
+    }
+
+    /// The same, with that half-width itself.
+    #[must_use]
+    pub fn open_by(&self, more: f64) -> Self {
         Self {
-            low: self.value - more(self.value - self.low),
-            high: self.value + more(self.high - self.value),
+            low: self.value - (self.value - self.low).hypot(more),
+            high: self.value + (self.high - self.value).hypot(more),
             ..*self
         }
     }

@@ -356,7 +356,7 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
         |own: &[f64], common: &[f64]| own.iter().sum::<f64>() + common.iter().sum::<f64>().powi(2);
     let off = total - predicted;
     let enough = known > 0.0 && open <= MINOR * busy;
-    let allowed = 2.0 * (spread(&own, &common) + error * error).sqrt();
+    let allowed = INTERVAL * (spread(&own, &common) + error * error).sqrt();
     let agrees = !enough || off.abs() <= allowed;
     if !agrees {
         // Who is wrong is not known: each by as much as all, and all together, by what is beyond

@@ -336,9 +336,7 @@ impl Sampled {
         let plain = self.total()?;
         let Some(left) = left.filter(|_| self.left_out > 0) else { return Some(plain) };
         let known = self.known();
-        let interval = left.interval();
-        let Estimate { value, low, high } = with_rare(interval, interval.value);
-        let high = if left.most > value { high.min(left.most) } else { high };
+        let Estimate { value, low, high } = left.interval();
         Some(Estimate { value: known + value, low: known + low, high: known + high })
     }
 
@@ -514,8 +512,8 @@ impl Sampled {
 /// 40 us, 0.03 to 0.1 % of the total (the guide on accuracy, totals of sampled timing).
 const RARE: f64 = 0.001;
 
-/// An interval that leaves room for launches that are rare.
-fn with_rare(estimate: Estimate, left_out: f64) -> Estimate {
+/// An interval that leaves room for launches that are rare; `left_out`: what those left out took.
+pub(super) fn with_rare(estimate: Estimate, left_out: f64) -> Estimate {
     let room = RARE * left_out.max(0.0);
     Estimate {
         value: estimate.value,

@@ -172,7 +172,7 @@ impl Stats {
         Self::told_apart(trace, alignment, None)
     }
 
-    /// As [`of`](Self::of_trace), with the launches of a kernel separated by a key.
+    /// As [`of_trace`](Self::of_trace), with the launches of a kernel separated by a key.
     #[must_use]
     pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
         Self::with(trace, alignment, variant, 1, |_| {})

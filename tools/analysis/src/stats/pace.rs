@@ -39,7 +39,7 @@
 //!   allows.
 
 use super::blame::Blame;
-use super::estimate::{Estimate, FEW, Sampled, hall};
+use super::estimate::{Estimate, FEW, Sampled, hall, with_rare};
 use super::usual::{Usual, commands};
 use super::windows::{Evidence, Window};
 use crate::quantile::t_975;
@@ -134,9 +134,10 @@ impl Left {
         // Of several queues some may be known by chance alone: what they leave room for adds up.
         let (below, above) = self.by_chance;
         let high = value + (up + above).max(self.excess);
+        let low = low.min(value) - self.down - below;
+        let Estimate { low, high, .. } = with_rare(Estimate { value, low, high }, value);
         let high = if self.most > value { high.min(self.most) } else { high };
-        let low = (low.min(value) - self.down - below).max(0.0);
-        Estimate { value, low: low.min(value), high: high.max(value + above) }
+        Estimate { value, low: low.max(0.0).min(value), high: high.max(value + above) }
     }
 }
 
@@ -166,7 +167,7 @@ impl Unit<'_> {
 }
 
 /// Probability with which what was left out may hold more than its order allows.
-const OUT_OF_ORDER: f64 = 0.05;
+const BEYOND_ORDER: f64 = 0.05;
 
 /// The most that launches left out took together by the order of all: chance chose which were timed,
 /// so that with the probability `q^k` the `k` longest of all were left out, `q` being the part that
@@ -175,22 +176,27 @@ const OUT_OF_ORDER: f64 = 0.05;
 /// not known.
 fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64> {
     let (longest, q) = (sampled.longest()?, sampled.part_left_out()?);
-    let longer = (OUT_OF_ORDER.ln() / q.ln()).ceil() - 1.0;
+    let longer = (BEYOND_ORDER.ln() / q.ln()).ceil() - 1.0;
     if lost > 0.0 && longer > 0.0 {
         return None;
     }
     // Each launch of a window may be such a one, and all together have its time.
     let mut rooms: Vec<(f64, f64)> = units.iter().map(|u| (u.available, u.n)).collect();
     rooms.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (mut left, mut most) = (longer, sampled.left_out() as f64 * longest);
+    Some(sampled.left_out() as f64 * longest + longest_rooms(&rooms, longer))
+}
+
+/// Time of the first windows that hold so many launches together; of each: time and launches.
+fn longest_rooms(rooms: &[(f64, f64)], mut launches: f64) -> f64 {
+    let mut time = 0.0;
     for (available, n) in rooms {
-        if left <= 0.0 {
+        if launches <= 0.0 {
             break;
         }
-        most += available;
-        left -= n;
+        time += available;
+        launches -= n;
     }
-    Some(most)
+    time
 }
 
 /// Whether the queue was never empty for long.
@@ -659,7 +665,8 @@ fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Left;
+    use super::{BEYOND_ORDER, Left, longest_rooms, most_by_order};
+    use crate::stats::estimate::Sampled;
 
     #[test]
     fn two_queues_leave_room_for_what_each_does() {
@@ -672,5 +679,25 @@ mod tests {
         assert!((both.low - sum(|e| e.low)).abs() < 1.0, "{both:?}");
         assert!((both.high - sum(|e| e.high)).abs() < 1.0, "{both:?}");
         assert_eq!((calm_only.low, calm_only.high), (9.9e5, 1.02e6));
+    }
+
+    #[test]
+    fn where_nearly_all_were_timed_those_left_out_are_as_those() {
+        let of = |timed: u64, left_out: u64| {
+            let mut out = Sampled::default();
+            let p = timed as f64 / (timed + left_out) as f64;
+            (0..timed).for_each(|i| out.add(1000 + i % 7 * 100, p));
+            (0..left_out).for_each(|_| out.leave_out());
+            out
+        };
+        // 3 %: that the longest of all is among them happens less often than is allowed for.
+        let most = most_by_order(&[], 0.0, &of(970, 30)).unwrap();
+        assert!((30.0 * 1600.0..30.0 * 1600.0 * 1.05).contains(&most), "{most}");
+        assert_eq!(most_by_order(&[], 1.0, &of(970, 30)), Some(most), "no window is needed");
+        // A half: four may be longer, and how long is not known without their windows.
+        assert_eq!(most_by_order(&[], 1.0, &of(500, 500)), None);
+        assert!(0.5f64.powi(4) > BEYOND_ORDER && 0.5f64.powi(5) < BEYOND_ORDER);
+        assert_eq!(longest_rooms(&[(90.0, 3.0), (50.0, 1.0), (40.0, 9.0)], 4.0), 140.0);
+        assert_eq!(most_by_order(&[], 0.0, &of(10, 0)), None, "none was left out");
     }
 }

@@ -7,6 +7,7 @@
 //! any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
 
 mod idle;
+mod joules;
 mod kernel;
 mod transfers;
 mod words;
@@ -213,7 +214,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
         }
         let mut explained = kernel::explain(kernel, parameters, share);
         if options.access_rates {
-            kernel::access_rates(kernel, parameters, &mut explained);
+            joules::access_rates(kernel, parameters, &mut explained);
         }
         // What holds for the whole device is said once.
         explained

@@ -330,8 +330,8 @@ fn measure(
                 || device.classes.iter().any(|c| c.repetition)
                 || tried.seconds > 0.0
             {
-                let beside = super::evidence::Beside { from: &from, tried, window };
-                super::evidence::apply(&mut out, device, &result, &found, beside);
+                let others = super::evidence::Circumstances { from: &from, tried, window };
+                super::evidence::apply(&mut out, device, &result, &found, others);
                 super::evidence::not_repeated(&mut out, device, &found, own);
             }
             // Whatever a figure rests on: whose turn it was is not known any better.

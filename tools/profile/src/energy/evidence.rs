@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 use super::activity::{PhysicalDevice, repeated_class};
+use super::balance::{floors_moved, rests, rests_taken_off, unexplained};
 use super::replayed::Found;
 use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed};
-use super::shapes::{Repeated, Tally};
+use super::shapes::Tally;
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
 use crate::interval::Interval;
@@ -38,8 +39,6 @@ const LENGTH: f64 = 0.01;
 /// Standard error of a repeated transfer, as a share. (The same transfer alone, minutes apart on an
 /// H200: 13 and 26 % more.)
 const TRANSFER: f64 = 0.08;
-/// Share of a run's energy from which on it is told that launches shared the floor.
-const BESIDE: f64 = 0.01;
 /// Share of the device's time in which commands ran beside each other, up to which their lengths are
 /// those of commands alone.
 const OVERLAPPED: f64 = 0.02;
@@ -89,7 +88,7 @@ fn borrowed(device: &PhysicalDevice, class: ClassId, found: &[Found]) -> bool {
 }
 
 /// What evidence is brought together with, beside a run's attribution.
-pub struct Beside<'e> {
+pub struct Circumstances<'e> {
     /// The other traces that repetitions were taken from.
     pub from: &'e [&'e Path],
     /// What trials of repetitions were taken off the classes of the application.
@@ -104,7 +103,7 @@ pub fn apply(
     device: &PhysicalDevice,
     result: &Attribution,
     found: &[Found],
-    Beside { from, tried, window }: Beside<'_>,
+    Circumstances { from, tried, window }: Circumstances<'_>,
 ) {
     let floor = floor(result);
     let mut evidence = Evidence {
@@ -129,7 +128,7 @@ pub fn apply(
     for group in &evidence.sums() {
         evidence.group(group);
     }
-    let Evidence { agreement, mut groups, moved, mut repeated, .. } = evidence;
+    let Evidence { agreement, mut groups, moved, mut repeated, overlapped, .. } = evidence;
     let running = repeated.joules;
     repeated.joules += rests_taken_off(out, rests(device, window), repeated.seconds, floor.0);
     if repeated.seconds > 0.0 || !from.is_empty() {
@@ -138,7 +137,7 @@ pub fn apply(
         let RepetitionSums { seconds, joules, .. } = repeated;
         out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
     }
-    let doubled = floors_moved(out, moved, floor.0, device.overlapped() > OVERLAPPED);
+    let doubled = floors_moved(out, moved, floor.0, overlapped > OVERLAPPED);
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().map(|f| f.joules).sum::<f64>();
     out.unattributed_joules = out.measured_joules.map(|all| all - parts);
@@ -173,110 +172,13 @@ impl RepetitionSums {
     }
 }
 
-/// Share of the application's energy that may belong to nothing without a note.
-const UNEXPLAINED: f64 = 0.05;
-
-/// Where what repetitions and the run make of it together is not what was measured, a note says so,
-/// and what is missing or too much is open of each class that repetitions tell: which of them draws
-/// otherwise in the run than repeated is not known.
-fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f64) {
-    let Some((all, own)) = out.measured_joules.zip(out.own_joules()).filter(|of| of.1 > 0.0) else {
-        return;
-    };
-    let rest = all - parts;
-    if (rest / own).abs() <= UNEXPLAINED {
-        return;
-    }
-    let percent = 100.0 * (rest / own).abs();
-    let what = match rest > 0.0 {
-        true => format!("{percent:.1} % of the application's energy is in no row"),
-        false => format!("rows and floors add up to {percent:.1} % more than was measured"),
-    };
-    out.notes.push(format!(
-        "{what}: repetitions explain this run less well than their own errors say (a kernel draws otherwise in it, or the floor is another); the intervals of what was repeated hold that much more"
-    ));
-    let told = |class: &Class| matches!(class.method, Some("repeated" | "both" | "sum"));
-    // Of floors as much as of rows.
-    let share = (rest / own).abs();
-    for class in out.classes.iter_mut().filter(|c| told(c)) {
-        for figure in [&mut class.joules, &mut class.joules_per_launch, &mut class.watts] {
-            *figure = figure.map(|of| above_none(of.widened(share)));
-        }
-        let more = class.joules.map_or(0.0, |joules| share * joules.value);
-        class.dynamic_joules = class.dynamic_joules.map(|of| Interval {
-            low: of.value - (of.value - of.low).hypot(more),
-            high: of.value + (of.high - of.value).hypot(more),
-            ..of
-        });
-        let relative = class.joules.and_then(|j| j.relative());
-        class.identifiability = relative.map_or(class.identifiability, known_by);
-        if let Some(group) = class.group.and_then(|at| groups.get_mut(at)) {
-            group.joules = above_none(group.joules.widened(share));
-            group.watts = above_none(group.watts.widened(share));
-        }
-    }
-}
-
-/// A figure that is not below 0.
-fn above_none(of: Interval) -> Interval {
-    Interval { low: of.low.max(0.0), ..of }
-}
-
 /// How well a figure is known, by its half-width as a share of it.
-fn known_by(relative: f64) -> &'static str {
+pub(super) fn known_by(relative: f64) -> &'static str {
     match relative {
         r if r <= WELL => "well",
         r if r <= WEAK => "weak",
         _ => "not-at-all",
     }
-}
-
-/// Seconds of the rests before repetitions that began in a part of the run.
-fn rests(device: &PhysicalDevice, window: Option<(HostNs, HostNs)>) -> f64 {
-    let inside = |at: HostNs| window.is_none_or(|(from, to)| from <= at && at <= to);
-    let begun = |r: &&Repeated| r.batches.first().is_none_or(|batch| inside(batch.0));
-    device.replays.iter().filter(begun).map(|r| r.rest).sum()
-}
-
-/// Joules of the rests before repetitions, in which the device stood still and the application was
-/// held: they are the repetitions', and no longer the floors' and gaps'.
-fn rests_taken_off(out: &mut DeviceEnergy, rested: f64, repeated_seconds: f64, floor: f64) -> f64 {
-    let rest = rested.min(out.floors.first().map_or(0.0, |f| f.idle_seconds));
-    if repeated_seconds <= 0.0 || rest <= 0.0 || floor <= 0.0 {
-        return 0.0;
-    }
-    if let Some(first) = out.floors.first_mut() {
-        first.idle_seconds -= rest;
-        first.joules = (first.joules - floor * rest).max(0.0);
-    }
-    if let Some(gaps) = &mut out.gaps {
-        gaps.joules = (gaps.joules - floor * rest).max(0.0);
-        gaps.seconds = (gaps.seconds - rest).max(0.0);
-    }
-    floor * rest
-}
-
-/// Gives the floor between launches the joules that launches of known length leave to it, or takes
-/// them off. Where launches ran beside each other each counts with the floor for its own length, and
-/// the floor that they share is in all of them: the joules that are so counted more than once are
-/// returned, and are no floor's between launches.
-fn floors_moved(out: &mut DeviceEnergy, moved: f64, floor: f64, overlapped: bool) -> f64 {
-    let Some(first) = out.floors.first_mut() else { return 0.0 };
-    if overlapped && moved < 0.0 {
-        if -moved > BESIDE * out.measured_joules.unwrap_or(0.0) {
-            out.notes.push(format!(
-                "launches ran beside each other: each counts with the floor for its own length, so that {:.0} J of the floor are counted more than once; `unattributed` is less by them",
-                -moved
-            ));
-        }
-        return -moved;
-    }
-    // More than there was cannot be taken off; the rest is unattributed.
-    first.joules = (first.joules + moved).max(0.0);
-    if floor > 0.0 && moved > 0.0 {
-        first.idle_seconds += moved / floor;
-    }
-    0.0
 }
 
 /// A device on the way to figures from all that is known, group by group.
@@ -597,8 +499,9 @@ impl Evidence<'_> {
                     let idle = self.floor.0 * busy;
                     if self.floor.0 > 0.0 && idle <= joules.value {
                         let half = joules.half().hypot(NORMAL * self.floor.1 * busy);
-                        class.dynamic_joules = Some(Interval::around(joules.value - idle, half))
-                            .map(|of| Interval { estimated: true, ..of });
+                        let dynamic = joules.value - idle;
+                        class.dynamic_joules =
+                            Some(Interval::estimated(dynamic, dynamic - half, dynamic + half));
                         class.idle_joules = Some(idle);
                     }
                     class.method = Some("sum");
@@ -694,13 +597,12 @@ pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
         || dynamic(class).is_some_and(|own| own > 0.0 && own >= MATTERS * added)
 }
 
-/// Classes that matter, are not well known and had no turn get a row that says so. `own`: this run repeated something
-/// itself.
+/// Classes that matter, are not well known and had no turn get a row that says so. `own`: this run
+/// repeated something itself.
 pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
     for (class, of) in out.classes.iter().zip(0..) {
-        let mut shapes = device.shapes.keys().filter(|(class, _)| class.0 == of);
-        let tried = shapes.any(|(_, shape)| found.iter().any(|f| f.shape == *shape));
         let shapes = device.shapes.iter().filter(|((class, _), _)| class.0 == of);
+        let tried = shapes.clone().any(|((_, shape), _)| found.iter().any(|f| f.shape == *shape));
         let why = match own {
             true if shapes.map(|(_, tally)| tally.launches).max() == Some(1) => ONCE,
             true => NO_TURN,
@@ -718,70 +620,5 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Fo
                 failed: Some(why.to_owned()),
             });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::activity::Kind;
-    use super::super::rows;
-    use super::*;
-    use crate::energy::power::Power;
-    use crate::energy::result::Floor;
-    use clscope_analysis::Trace;
-    use clscope_analysis::energy::{ResponseModel, Series};
-
-    fn device() -> DeviceEnergy {
-        let device = PhysicalDevice::named("gpu", "", Kind::Gpu);
-        let series = Series::Instant(Vec::new());
-        let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
-        let mut out = rows::unknown(&Trace::open(Vec::new()), &device, &power);
-        out.measured_joules = Some(1000.0);
-        out.floors = vec![Floor {
-            state: 0,
-            name: "between launches",
-            watts: None,
-            idle_seconds: 1.0,
-            joules: 100.0,
-        }];
-        out
-    }
-
-    fn class(joules: f64) -> Class {
-        Class {
-            joules: Some(Interval::around(joules, 1.0)),
-            joules_per_launch: Some(Interval::around(joules / 10.0, 0.1)),
-            watts: Some(Interval::around(100.0, 0.1)),
-            method: Some("repeated"),
-            identifiability: "well",
-            ..Class::default()
-        }
-    }
-
-    #[test]
-    fn the_floor_between_launches_stays_where_launches_share_theirs() {
-        let mut out = device();
-        assert_eq!(floors_moved(&mut out, -264.0, 100.0, true), 264.0);
-        assert_eq!((out.floors[0].joules, out.notes.len()), (100.0, 1));
-        assert!(out.notes[0].contains("264 J of the floor are counted more than once"));
-        let mut out = device();
-        assert_eq!(floors_moved(&mut out, -40.0, 100.0, false), 0.0);
-        assert_eq!((out.floors[0].joules, out.notes.len()), (60.0, 0));
-    }
-
-    #[test]
-    fn what_is_in_no_row_is_open_of_what_was_repeated() {
-        let mut out = device();
-        out.classes = vec![class(700.0), class(200.0)];
-        unexplained(&mut out, &mut [], 1000.0);
-        assert_eq!((out.classes[0].identifiability, out.notes.len()), ("well", 0));
-        unexplained(&mut out, &mut [], 880.0);
-        for class in &out.classes {
-            let relative = class.joules.unwrap().relative().unwrap();
-            assert!((0.12..0.13).contains(&relative), "{relative}");
-            assert_eq!(class.identifiability, "weak");
-            assert!(class.watts.unwrap().relative().unwrap() >= 0.12);
-        }
-        assert!(out.notes[0].starts_with("12.0 %"), "{:?}", out.notes);
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod activity;
 pub mod attribute;
+mod balance;
 pub mod borrowed;
 mod evidence;
 mod planes;
@@ -135,13 +136,12 @@ fn next(
     let (late, absent) = (failed(evidence::NO_TURN), failed(evidence::NOT_LENT));
     if late > 0 {
         // More than this run was given.
-        let seconds = match recorded {
-            Some(Replay::Within { seconds, .. }) => (3.0 * seconds).clamp(MINUTE, 10.0 * MINUTE),
-            _ => MINUTE,
+        let had = match recorded {
+            Some(Replay::Within { seconds, .. }) => seconds,
+            _ => 0.0,
         };
-        if recorded
-            .is_none_or(|of| !matches!(of, Replay::Within { seconds: had, .. } if had >= seconds))
-        {
+        let seconds = (3.0 * had).clamp(MINUTE, 10.0 * MINUTE);
+        if had < seconds {
             return Some(format!(
                 "clscope record --replay={seconds:.0}s -- {command} repeats for up to {seconds:.0} s, so that the {late} without a turn may get theirs; \
                  `report --with` that trace uses both"
