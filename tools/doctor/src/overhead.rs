@@ -5,6 +5,7 @@
 
 use crate::Surroundings;
 use clscope_capture::library::LibraryError;
+use clscope_opencl::signatures as f;
 use clscope_profile::report::recording::{Costs, Share};
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
@@ -177,19 +178,7 @@ mod place {
 }
 
 type Handle = *mut c_void;
-type Plain = unsafe extern "C-unwind" fn(Handle) -> i32;
-type Launch = unsafe extern "C-unwind" fn(
-    Handle,
-    Handle,
-    u32,
-    *const usize,
-    *const usize,
-    *const usize,
-    u32,
-    *const Handle,
-    *mut Handle,
-) -> i32;
-type CreateQueue = unsafe extern "C-unwind" fn(Handle, Handle, u64, *mut i32) -> Handle;
+/// Of a layer, which is no entry point of the API.
 type InitLayer = unsafe extern "C-unwind" fn(
     u32,
     *const *const c_void,
@@ -326,19 +315,23 @@ const LAUNCHES: usize = 1_000;
 unsafe fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
     // SAFETY: the caller's promise; so it is for the following three.
     let plain = |table: &[*const c_void]| unsafe {
-        std::mem::transmute::<*const c_void, Plain>(table[place::RETAIN_MEM_OBJECT])
+        std::mem::transmute::<*const c_void, f::clRetainMemObject>(table[place::RETAIN_MEM_OBJECT])
     };
     // SAFETY: as above.
     let finish = |table: &[*const c_void]| unsafe {
-        std::mem::transmute::<*const c_void, Plain>(table[place::FINISH])
+        std::mem::transmute::<*const c_void, f::clFinish>(table[place::FINISH])
     };
     // SAFETY: as above.
     let launch = |table: &[*const c_void]| unsafe {
-        std::mem::transmute::<*const c_void, Launch>(table[place::ENQUEUE_ND_RANGE_KERNEL])
+        std::mem::transmute::<*const c_void, f::clEnqueueNDRangeKernel>(
+            table[place::ENQUEUE_ND_RANGE_KERNEL],
+        )
     };
     // SAFETY: as above.
     let create = unsafe {
-        std::mem::transmute::<*const c_void, CreateQueue>(above[place::CREATE_COMMAND_QUEUE])
+        std::mem::transmute::<*const c_void, f::clCreateCommandQueue>(
+            above[place::CREATE_COMMAND_QUEUE],
+        )
     };
     let clock = clscope_clock::choose();
     let mut code = 0;
@@ -354,7 +347,7 @@ unsafe fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
         (clscope_clock::thread_cpu().0 - begin.0) as f64 / n as f64
     };
 
-    let calls = |function: Plain| {
+    let calls = |function: f::clRetainMemObject| {
         let function = std::hint::black_box(function);
         let begin = begin_now();
         for _ in 0..CALLS {
@@ -363,7 +356,7 @@ unsafe fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
         }
         ns_each(begin, CALLS)
     };
-    let floor = |function: Plain| {
+    let floor = |function: f::clRetainMemObject| {
         let function = std::hint::black_box(function);
         let mut slots = [[0u64; 4]; 128];
         let begin = begin_now();
@@ -377,7 +370,7 @@ unsafe fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
         }
         ns_each(begin, CALLS)
     };
-    let launches = |launch: Launch, finish: Plain| {
+    let launches = |launch: f::clEnqueueNDRangeKernel, finish: f::clFinish| {
         let (launch, finish) = (std::hint::black_box(launch), std::hint::black_box(finish));
         let global = 64usize;
         let begin = begin_now();

@@ -1,6 +1,7 @@
 //! Writes what the recorder and the command know of the OpenCL API: facts and signatures
 //! (`src/abi`), one row per entry point (`src/shell/table.rs`), the exported symbols
-//! (`src/exports.txt`), constants (`tools/trace/src/codes.rs`), and names of errors and enums
+//! (`src/exports.txt`), types of functions for who calls them (`tools/opencl/src/signatures.rs`),
+//! constants (`tools/trace/src/codes.rs`), and names of errors and enums
 //! (`tools/trace/src/names.rs`), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`.
 //! Neither input is committed; the output is.
 //!
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod constants;
+mod declared;
 mod meaning;
 mod names;
 mod registry;
@@ -34,6 +36,8 @@ fn main() -> Result<()> {
     write("src/abi/signatures.rs", &table::signatures(&registry)?)?;
     write("src/shell/table.rs", &table::rows(&registry)?)?;
     write("src/exports.txt", &table::exported_symbols(&registry))?;
+    let typedefs = declared::Typedefs::read(&document);
+    write("tools/opencl/src/signatures.rs", &declared::module(&registry, &typedefs)?)?;
     write("tools/trace/src/codes.rs", &constants::module(&document)?)?;
     write("tools/trace/src/names.rs", &names::module(&document))?;
     Ok(())

@@ -29,6 +29,8 @@ pub struct Parameter {
     pub constant: bool,
     /// Whether it is a pointer to a function.
     pub function: bool,
+    /// All of it, as in C.
+    pub declaration: String,
 }
 
 /// A command of the registry.
@@ -122,7 +124,8 @@ fn parameter(node: Node<'_, '_>) -> Result<Parameter> {
         child_text(node, "type").unwrap_or_else(|| text.split(' ').next().unwrap_or("").to_owned())
     };
     let pointers = if function { 0 } else { text.matches('*').count() + text.matches('[').count() };
-    Ok(Parameter { name, base, pointers, constant: text.starts_with("const "), function })
+    let constant = text.starts_with("const ");
+    Ok(Parameter { name, base, pointers, constant, function, declaration: text })
 }
 
 fn child_text(node: Node<'_, '_>, tag: &str) -> Option<String> {

@@ -1,8 +1,10 @@
-//! The OpenCL entry points that measuring needs, opened at run time. Owns the raw signatures and
-//! the look-up; refuses everything else: handles with owners live in the parent module.
+//! The OpenCL entry points that measuring needs, opened at run time. Owns the choice and the look-up;
+//! their types are generated (`signatures`). Refuses everything else: handles with owners live in the
+//! parent module.
 
+use crate::signatures as f;
 use libloading::Library;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
 /// `cl_int`.
@@ -11,12 +13,11 @@ pub type Status = i32;
 pub type Handle = *mut c_void;
 
 macro_rules! entry_points {
-    ($($field:ident = $name:literal ( $($arg:ty),* ) -> $ret:ty;)*
-     => later $($late:ident = $late_name:literal ( $($late_arg:ty),* ) -> $late_ret:ty;)*) => {
+    ($($field:ident = $name:ident;)* => later $($late:ident = $late_name:ident;)*) => {
         /// The entry points, resolved once. Those of versions after 1.2 may be absent.
         pub struct Api {
-            $(pub(super) $field: unsafe extern "C-unwind" fn($($arg),*) -> $ret,)*
-            $(pub(super) $late: Option<unsafe extern "C-unwind" fn($($late_arg),*) -> $late_ret>,)*
+            $(pub(super) $field: f::$name,)*
+            $(pub(super) $late: Option<f::$late_name>,)*
             // Never closed: the pointers above point into it, and runtimes keep threads of their
             // own that would lose their code.
             _library: ManuallyDrop<Library>,
@@ -28,21 +29,20 @@ macro_rules! entry_points {
                 // SAFETY: an OpenCL loader's initialisers are those every OpenCL program runs.
                 let library = unsafe { Library::new(path)? };
                 $(
-                    // SAFETY: the symbol has the type that the OpenCL 1.2 specification gives it.
-                    let $field = unsafe { *library.get::<unsafe extern "C-unwind" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
+                    let symbol = concat!(stringify!($name), "\0").as_bytes();
+                    // SAFETY: the symbol has the type that the registry gives to its name.
+                    let $field = unsafe { *library.get::<f::$name>(symbol)? };
                 )*
                 $(
-                    // SAFETY: as above, of the version that has the function.
-                    let $late = unsafe { library.get::<unsafe extern "C-unwind" fn($($late_arg),*) -> $late_ret>(concat!($late_name, "\0").as_bytes()).ok().map(|f| *f) };
+                    let symbol = concat!(stringify!($late_name), "\0").as_bytes();
+                    // SAFETY: as above.
+                    let $late = unsafe { library.get::<f::$late_name>(symbol) }.ok().map(|f| *f);
                 )*
                 Ok(Api { $($field,)* $($late,)* _library: ManuallyDrop::new(library) })
             }
         }
     };
 }
-
-type Notify = Option<unsafe extern "C-unwind" fn(*const c_char, *const c_void, usize, *mut c_void)>;
-type BuildNotify = Option<unsafe extern "C-unwind" fn(Handle, *mut c_void)>;
 
 /// `cl_image_format`.
 #[repr(C)]
@@ -67,63 +67,55 @@ pub struct ImageDescription {
 }
 
 entry_points! {
-    get_platform_ids = "clGetPlatformIDs"(u32, *mut Handle, *mut u32) -> Status;
-    get_platform_info = "clGetPlatformInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    get_device_ids = "clGetDeviceIDs"(Handle, u64, u32, *mut Handle, *mut u32) -> Status;
-    get_device_info = "clGetDeviceInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    create_context = "clCreateContext"(*const isize, u32, *const Handle, Notify, *mut c_void, *mut Status) -> Handle;
-    release_context = "clReleaseContext"(Handle) -> Status;
-    create_queue = "clCreateCommandQueue"(Handle, Handle, u64, *mut Status) -> Handle;
-    release_queue = "clReleaseCommandQueue"(Handle) -> Status;
-    create_buffer = "clCreateBuffer"(Handle, u64, usize, *mut c_void, *mut Status) -> Handle;
-    release_mem = "clReleaseMemObject"(Handle) -> Status;
-    create_program = "clCreateProgramWithSource"(Handle, u32, *const *const c_char, *const usize, *mut Status) -> Handle;
-    create_program_binary =
-        "clCreateProgramWithBinary"(Handle, u32, *const Handle, *const usize, *const *const u8, *mut Status, *mut Status) -> Handle;
-    build_program = "clBuildProgram"(Handle, u32, *const Handle, *const c_char, BuildNotify, *mut c_void) -> Status;
-    get_build_info = "clGetProgramBuildInfo"(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    get_program_info = "clGetProgramInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    release_program = "clReleaseProgram"(Handle) -> Status;
-    create_kernel = "clCreateKernel"(Handle, *const c_char, *mut Status) -> Handle;
-    release_kernel = "clReleaseKernel"(Handle) -> Status;
-    set_kernel_arg = "clSetKernelArg"(Handle, u32, usize, *const c_void) -> Status;
-    get_work_group_info = "clGetKernelWorkGroupInfo"(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    enqueue_kernel =
-        "clEnqueueNDRangeKernel"(Handle, Handle, u32, *const usize, *const usize, *const usize, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_read = "clEnqueueReadBuffer"(Handle, Handle, u32, usize, usize, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_write = "clEnqueueWriteBuffer"(Handle, Handle, u32, usize, usize, *const c_void, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_copy = "clEnqueueCopyBuffer"(Handle, Handle, Handle, usize, usize, usize, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_fill = "clEnqueueFillBuffer"(Handle, Handle, *const c_void, usize, usize, usize, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_map =
-        "clEnqueueMapBuffer"(Handle, Handle, u32, u64, usize, usize, u32, *const Handle, *mut Handle, *mut Status) -> *mut c_void;
-    enqueue_unmap = "clEnqueueUnmapMemObject"(Handle, Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
-    flush = "clFlush"(Handle) -> Status;
-    finish = "clFinish"(Handle) -> Status;
-    retain_context = "clRetainContext"(Handle) -> Status;
-    create_sub_buffer = "clCreateSubBuffer"(Handle, u64, u32, *const c_void, *mut Status) -> Handle;
-    create_image =
-        "clCreateImage"(Handle, u64, *const ImageFormat, *const ImageDescription, *mut c_void, *mut Status) -> Handle;
-    get_image_info = "clGetImageInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    enqueue_read_image =
-        "clEnqueueReadImage"(Handle, Handle, u32, *const usize, *const usize, usize, usize, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
-    enqueue_write_image =
-        "clEnqueueWriteImage"(Handle, Handle, u32, *const usize, *const usize, usize, usize, *const c_void, u32, *const Handle, *mut Handle) -> Status;
-    create_sampler = "clCreateSampler"(Handle, u32, u32, u32, *mut Status) -> Handle;
-    release_sampler = "clReleaseSampler"(Handle) -> Status;
-    compile_program =
-        "clCompileProgram"(Handle, u32, *const Handle, *const c_char, u32, *const Handle, *const *const c_char, BuildNotify, *mut c_void) -> Status;
-    link_program =
-        "clLinkProgram"(Handle, u32, *const Handle, *const c_char, u32, *const Handle, BuildNotify, *mut c_void, *mut Status) -> Handle;
-    get_kernel_info = "clGetKernelInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    get_argument_info = "clGetKernelArgInfo"(Handle, u32, u32, usize, *mut c_void, *mut usize) -> Status;
-    get_profiling = "clGetEventProfilingInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
-    release_event = "clReleaseEvent"(Handle) -> Status;
+    get_platform_ids = clGetPlatformIDs;
+    get_platform_info = clGetPlatformInfo;
+    get_device_ids = clGetDeviceIDs;
+    get_device_info = clGetDeviceInfo;
+    create_context = clCreateContext;
+    release_context = clReleaseContext;
+    create_queue = clCreateCommandQueue;
+    release_queue = clReleaseCommandQueue;
+    create_buffer = clCreateBuffer;
+    release_mem = clReleaseMemObject;
+    create_program = clCreateProgramWithSource;
+    create_program_binary = clCreateProgramWithBinary;
+    build_program = clBuildProgram;
+    get_build_info = clGetProgramBuildInfo;
+    get_program_info = clGetProgramInfo;
+    release_program = clReleaseProgram;
+    create_kernel = clCreateKernel;
+    release_kernel = clReleaseKernel;
+    set_kernel_arg = clSetKernelArg;
+    get_work_group_info = clGetKernelWorkGroupInfo;
+    enqueue_kernel = clEnqueueNDRangeKernel;
+    enqueue_read = clEnqueueReadBuffer;
+    enqueue_write = clEnqueueWriteBuffer;
+    enqueue_copy = clEnqueueCopyBuffer;
+    enqueue_fill = clEnqueueFillBuffer;
+    enqueue_map = clEnqueueMapBuffer;
+    enqueue_unmap = clEnqueueUnmapMemObject;
+    flush = clFlush;
+    finish = clFinish;
+    retain_context = clRetainContext;
+    create_sub_buffer = clCreateSubBuffer;
+    create_image = clCreateImage;
+    get_image_info = clGetImageInfo;
+    enqueue_read_image = clEnqueueReadImage;
+    enqueue_write_image = clEnqueueWriteImage;
+    create_sampler = clCreateSampler;
+    release_sampler = clReleaseSampler;
+    compile_program = clCompileProgram;
+    link_program = clLinkProgram;
+    get_kernel_info = clGetKernelInfo;
+    get_argument_info = clGetKernelArgInfo;
+    get_profiling = clGetEventProfilingInfo;
+    release_event = clReleaseEvent;
     => later
-    create_program_il = "clCreateProgramWithIL"(Handle, *const c_void, usize, *mut Status) -> Handle;
-    svm_alloc = "clSVMAlloc"(Handle, u64, usize, u32) -> *mut c_void;
-    svm_free = "clSVMFree"(Handle, *mut c_void) -> ();
-    svm_map = "clEnqueueSVMMap"(Handle, u32, u64, *mut c_void, usize, u32, *const Handle, *mut Handle) -> Status;
-    svm_unmap = "clEnqueueSVMUnmap"(Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
-    set_argument_svm = "clSetKernelArgSVMPointer"(Handle, u32, *const c_void) -> Status;
-    set_exec_info = "clSetKernelExecInfo"(Handle, u32, usize, *const c_void) -> Status;
+    create_program_il = clCreateProgramWithIL;
+    svm_alloc = clSVMAlloc;
+    svm_free = clSVMFree;
+    svm_map = clEnqueueSVMMap;
+    svm_unmap = clEnqueueSVMUnmap;
+    set_argument_svm = clSetKernelArgSVMPointer;
+    set_exec_info = clSetKernelExecInfo;
 }

@@ -10,6 +10,7 @@ mod memory;
 mod objects;
 mod programs;
 mod session;
+pub mod signatures;
 pub mod survey;
 mod svm;
 

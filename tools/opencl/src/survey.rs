@@ -2,6 +2,7 @@
 //! Owns the calls into libraries that may crash or hang; refuses to keep any of them open for use,
 //! and to decide what an answer means. Call it in a child process that may crash.
 
+use crate::signatures as f;
 use clscope_trace::codes as cl;
 use libloading::Library;
 use serde::{Deserialize, Serialize};
@@ -103,11 +104,7 @@ pub fn driver(name: &OsStr) -> Answer {
     }
 }
 
-type Handle = *mut c_void;
-type GetIds = unsafe extern "C-unwind" fn(u32, *mut Handle, *mut u32) -> i32;
-type GetInfo = unsafe extern "C-unwind" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-type GetDevices = unsafe extern "C-unwind" fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32;
-type GetExtension = unsafe extern "C-unwind" fn(*const std::ffi::c_char) -> *mut c_void;
+/// Of loaders alone: no entry point of the API.
 type GetLoaderInfo = unsafe extern "C-unwind" fn(u32, usize, *mut c_void, *mut usize) -> i32;
 
 /// Reads a value through one of OpenCL's size-then-data queries.
@@ -151,10 +148,10 @@ pub fn examine(path: &OsStr) -> Answer {
     // SAFETY: the types are those of the specification's functions of these names.
     let (ids, platform_info, devices, device_info) = unsafe {
         match (
-            library.get::<GetIds>(b"clGetPlatformIDs\0"),
-            library.get::<GetInfo>(b"clGetPlatformInfo\0"),
-            library.get::<GetDevices>(b"clGetDeviceIDs\0"),
-            library.get::<GetInfo>(b"clGetDeviceInfo\0"),
+            library.get::<f::clGetPlatformIDs>(b"clGetPlatformIDs\0"),
+            library.get::<f::clGetPlatformInfo>(b"clGetPlatformInfo\0"),
+            library.get::<f::clGetDeviceIDs>(b"clGetDeviceIDs\0"),
+            library.get::<f::clGetDeviceInfo>(b"clGetDeviceInfo\0"),
         ) {
             (Ok(a), Ok(b), Ok(c), Ok(d)) => (*a, *b, *c, *d),
             _ => {
@@ -172,7 +169,9 @@ pub fn examine(path: &OsStr) -> Answer {
         // The Khronos loader exports it, ocl-icd gives it out as an extension.
         let exported = library.get::<GetLoaderInfo>(b"clGetICDLoaderInfoOCLICD\0").ok().map(|f| *f);
         let given = || {
-            let extension = library.get::<GetExtension>(b"clGetExtensionFunctionAddress\0").ok()?;
+            let extension = library
+                .get::<f::clGetExtensionFunctionAddress>(b"clGetExtensionFunctionAddress\0")
+                .ok()?;
             let address = extension(c"clGetICDLoaderInfoOCLICD".as_ptr());
             std::mem::transmute::<*mut c_void, Option<GetLoaderInfo>>(address)
         };
@@ -184,7 +183,7 @@ pub fn examine(path: &OsStr) -> Answer {
             .filter(|name| !name.is_empty());
         }
     }
-    let info = |query: GetInfo, object: Handle, what: u32| {
+    let info = |query: f::clGetDeviceInfo, object: *mut c_void, what: u32| {
         // SAFETY: `object` is a handle that the loader gave; the buffer and its size agree.
         bytes(|size, data, needed| unsafe { query(object, what, size, data, needed) })
     };

@@ -4,6 +4,7 @@
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked};
 use crate::memory::ACCESS_FLAGS;
+use crate::signatures::clSVMFree;
 use crate::{Kernel, Session};
 use clscope_trace::codes as cl;
 use std::ffi::c_void;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 pub struct Svm {
     api: Arc<Api>,
     context: Handle,
-    free: unsafe extern "C-unwind" fn(Handle, *mut c_void),
+    free: clSVMFree,
     pointer: *mut c_void,
     bytes: usize,
 }
