@@ -2,10 +2,10 @@
 # checks.sh [miri|loom|tsan|aarch64|fuzz|kill|publish]...: what watches the code harder than the tests do,
 # as far as the toolchain can be had; what cannot be run is reported, and is no failure. All by
 # default. A few minutes.
-#   miri     the format's reader and writer, the recorder's map of objects and queue of commands in
-#            flight: undefined behaviour, data races, weak memory
+#   miri     the format's reader and writer, the recorder's map of objects, queue of commands in flight, places for what
+#            threads hand over, runs in rings, switch: undefined behaviour, data races, weak memory
 #   loom     what is lock-free in the recorder, in every order of memory and threads
-#   tsan     that map and queue under ThreadSanitizer (needs the nightly's rust-src)
+#   tsan     that map, queue and places under ThreadSanitizer (needs the nightly's rust-src)
 #   aarch64  the workspace type-checks for 64-bit Arm: no TSC there
 #   fuzz     a minute of damaged traces through libraries and command, a minute of whole directories through the
 #            command, each run limited in time and memory
@@ -39,7 +39,7 @@ for check in "$@"; do
                 ran "miri, format" cargo +nightly miri test -q -p clscope-trace -- --skip every_ --skip flip
             # Maps and queues live for ever by design: their memory is no leak.
             MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
-                ran "miri, recorder" cargo +nightly miri test -q -p clscope --lib -- facts::map pending switch current
+                ran "miri, recorder" cargo +nightly miri test -q -p clscope --lib -- facts::map pending slots protocol switch current
         else
             skipped miri "rustup component add miri --toolchain nightly"
         fi ;;
@@ -49,7 +49,7 @@ for check in "$@"; do
         if [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then
             host=$(rustc +nightly -vV | sed -n 's/^host: //p')
             RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$target/tsan \
-                ran "tsan, recorder" cargo +nightly test -q -Zbuild-std --target "$host" -p clscope --lib -- facts::map pending
+                ran "tsan, recorder" cargo +nightly test -q -Zbuild-std --target "$host" -p clscope --lib -- facts::map pending slots
         else
             skipped tsan "rustup component add rust-src --toolchain nightly"
         fi ;;

@@ -212,7 +212,9 @@ fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
     let watts = number(&device["mean_watts"]);
     let allowed = shown.tolerance(1e-9 * number(&device["time_ns"]));
     assert!((watts / 20.0 - 1.0).abs() < allowed, "{watts} W, allowed {allowed}");
-    for counter in energy["application"].as_array().unwrap() {
+    let counters = energy["application"].as_array().unwrap();
+    assert_eq!(counters.len(), WATTS.len(), "{energy:#}");
+    for counter in counters {
         let name = counter["sensor"].as_str().unwrap();
         let (_, _, watts) = WATTS
             .iter()

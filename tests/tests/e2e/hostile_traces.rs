@@ -69,10 +69,7 @@ fn read(stage: &Stage, what: &str) -> [Finished; 3] {
 fn files_cut_at_any_length_are_read_as_far_as_they_go() {
     for ending in [".defs", ".clt", ".ring"] {
         let stage = recorded();
-        let Some(file) = files(&stage, ending).pop() else {
-            assert_eq!(ending, ".clt", "a short run may end without a segment");
-            continue;
-        };
+        let file = files(&stage, ending).pop().unwrap_or_else(|| panic!("no file {ending}"));
         let whole = std::fs::read(&file).unwrap();
         for length in [
             0,

@@ -187,7 +187,7 @@ fn joules_of_all_rows_are_those_of_the_table_of_energy() {
     };
     if device["classes"].as_array().unwrap().iter().any(unknown) {
         assert!(row["joules"].is_null() && row["joules_absent"].is_string(), "{row}");
-        return;
+        return skip("sums of joules: this machine was too busy to tell those of a class", false);
     }
     let want: f64 = groups.iter().map(|group| number(&group["joules"]["value"])).sum();
     let found = number(&row["joules"]["value"]);

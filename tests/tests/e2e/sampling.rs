@@ -38,7 +38,9 @@ fn transfers_are_sampled_and_totals_stand_for_all() {
             stage.clscope(["report", "--format", "json", "t.clscope"]).run().success().stdout;
         let report: Value = serde_json::from_str(&report).unwrap();
         let transfers = report["transfers"].as_array().unwrap();
-        for transfer in transfers.iter().filter(|t| t["left_out"].as_u64() > Some(0)) {
+        let sampled = transfers.iter().filter(|t| t["left_out"].as_u64() > Some(0));
+        assert_eq!(sampled.clone().count(), 2, "writes and reads: {report:#}");
+        for transfer in sampled {
             let (count, timed) = (
                 transfer["count"].as_u64().unwrap(),
                 transfer["time_ns"]["count"].as_u64().unwrap(),

@@ -191,6 +191,7 @@ fn perf_events_and_device_timers_of_real_runtimes() {
                 .success();
         let report = report(&stage);
         if finished.stderr.contains("perf events are not read around commands") {
+            clscope_testing::skip("perf events: the kernel gives this process none", false);
             continue;
         }
         let perf = source(&report, "perf:");
@@ -253,7 +254,9 @@ fn reports_of_an_unknown_layout_are_kept_as_they_are() {
     let stage = Stage::new(Runtime::FakeLoader);
     queue_counters(&stage, "many_commands 3", Some("104"));
     let counters = |l: &Value| (l["event"] == "command").then(|| l["counters"][0].clone());
-    for of in dumped(&stage).iter().filter_map(counters) {
+    let all: Vec<Value> = dumped(&stage).iter().filter_map(counters).collect();
+    assert_eq!(all.len(), 5, "three launches, a write and a read");
+    for of in all {
         assert_eq!(
             (of["bytes"].as_u64(), of["raw"].as_str().map(str::len)),
             (Some(104), Some(208)),

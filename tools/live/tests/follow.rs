@@ -274,5 +274,6 @@ fn without_sensors_there_are_no_joules_and_a_reason() {
         .unwrap()
         .enter(&mut document, Duration::from_secs(1));
     assert!(document.joules_absent.is_some() && document.joules_age_ns.is_none());
+    assert!(!document.kernels.is_empty());
     assert!(document.kernels.iter().all(|k| k.joules.is_none()));
 }
