@@ -19,6 +19,7 @@ use clscope_analysis::quantile;
 use clscope_analysis::stats::estimate::Sampled;
 use clscope_analysis::stats::windows::{Launch, Timed, What, Windows};
 use clscope_analysis::time::{HostNs, Span, ThreadIndex};
+use clscope_testing::Random;
 use clscope_trace::record::{flag, size_class};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -31,26 +32,6 @@ const KEPT: f64 = 8.0;
 /// Probabilities tried: of busy applications, where launches cost more than the budget allows for; and
 /// of paced ones.
 const COMMON: [f64; 4] = [1.0 / 65.0, 0.2, 0.8, 0.97];
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-}
 
 /// What happened to one queue, in the order of the timeline.
 enum Step {
@@ -107,7 +88,7 @@ impl Population {
 type Duration = Box<dyn Fn(usize, &mut Random) -> f64>;
 
 fn synthetic() -> Vec<Population> {
-    let mut r = Random(1);
+    let mut r = Random::new(1);
     let mut make = |name: &str, n: usize, f: Duration| {
         Population::alone(name, (0..n).map(|i| f(i, &mut r).max(1.0) as u64))
     };
@@ -393,7 +374,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{n} trials each: % inside; truth below, above; interval down, up, %; error, %; by chance alone: inside, half-width, %; doubtful, %; inside of the others"
     );
-    let mut r = Random(2);
+    let mut r = Random::new(2);
     for (common, population) in COMMON.iter().flat_map(|p| populations.iter().map(move |o| (*p, o)))
     {
         let each = trials(population, common, n, &mut r);

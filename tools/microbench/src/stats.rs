@@ -248,16 +248,10 @@ mod tests {
     /// truth about as often as it says.
     #[test]
     fn batch_means_cover() {
-        let mut state = 1u64;
-        let mut uniform = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut random = clscope_testing::Random::new(1);
         let covered = (0..10_000)
             .filter(|_| {
-                let series: Vec<f64> = (0..64).map(|_| uniform()).collect();
+                let series: Vec<f64> = (0..64).map(|_| random.uniform()).collect();
                 let e = mean_of_series(&series).unwrap();
                 e.low <= 0.5 && 0.5 <= e.high
             })

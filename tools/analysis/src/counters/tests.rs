@@ -2,35 +2,23 @@
 
 use super::*;
 use crate::energy::{DeviceIndex, Span, Timing};
+use clscope_testing::Random;
 use proptest::prelude::*;
-
-/// xorshift*, (0, 1).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64 + 0.5)
-            / 9_007_199_254_740_992.0
-    }
-}
 
 const MS: i64 = 1_000_000;
 
 /// Kernels of the given lengths in random proportions that change every 150 ms, with a rest after
 /// each launch.
 fn mix(lengths_us: &[i64], seconds: i64, seed: u64) -> Vec<Span> {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed);
     let mut spans = Vec::new();
     let mut at = 0;
     while at < seconds * 1000 * MS {
-        let shares: Vec<f64> = lengths_us.iter().map(|_| random.next().powi(2)).collect();
+        let shares: Vec<f64> = lengths_us.iter().map(|_| random.uniform().powi(2)).collect();
         let total: f64 = shares.iter().sum();
         let until = at + 150 * MS;
         while at < until {
-            let mut pick = random.next() * total;
+            let mut pick = random.uniform() * total;
             let class = shares.iter().position(|s| {
                 pick -= s;
                 pick < 0.0
@@ -60,13 +48,13 @@ fn windows(
     blur: i64,
     noise: f64,
 ) -> Vec<(HostNs, HostNs, f64)> {
-    let mut random = Random(99);
+    let mut random = Random::new(99);
     let last = spans.last().map_or(0, |s| s.end.0);
     let mut out = Vec::new();
     let (mut from, mut seen) = (-300 * MS, -300 * MS + delay);
     let mut first = 0;
     while from < last + 300 * MS {
-        let to = from + 97 * MS + (random.next() * 5.0 * MS as f64) as i64;
+        let to = from + 97 * MS + (random.uniform() * 5.0 * MS as f64) as i64;
         let mut sum = idle * (to - from) as f64;
         while spans.get(first).is_some_and(|s| s.end.0 <= from) {
             first += 1;
@@ -75,8 +63,8 @@ fn windows(
             let overlap = (span.end.0.min(to) - span.start.0.max(from)).max(0);
             sum += (values[span.class.0 as usize] - idle) * overlap as f64;
         }
-        let mean = (sum / (to - from) as f64 + noise * (random.next() - 0.5)).max(0.0);
-        let end = to + delay + ((random.next() - 0.5) * 2.0 * blur as f64) as i64;
+        let mean = (sum / (to - from) as f64 + noise * (random.uniform() - 0.5)).max(0.0);
+        let end = to + delay + ((random.uniform() - 0.5) * 2.0 * blur as f64) as i64;
         out.push((HostNs(seen), HostNs(end), mean));
         (from, seen) = (to, end);
     }
@@ -119,7 +107,7 @@ fn kernels_a_thousandth_of_a_window_have_their_own_values() {
 fn slid(spans: &[Span], values: &[f64], phase: i64, lose: bool) -> Vec<(HostNs, HostNs, f64)> {
     let exact = |m: i64| phase + m * 99_997_000;
     let last = spans.last().map_or(0, |s| s.end.0);
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut out = Vec::new();
     let (mut seen, mut before) = (61 * MS, None);
     while seen < last {
@@ -138,11 +126,11 @@ fn slid(spans: &[Span], values: &[f64], phase: i64, lose: bool) -> Vec<(HostNs, 
             out.push((
                 HostNs(then),
                 HostNs(seen),
-                busy / (to - from) as f64 + 0.05 * (random.next() - 0.5),
+                busy / (to - from) as f64 + 0.05 * (random.uniform() - 0.5),
             ));
         }
         before = Some((seen, m));
-        seen += 100 * MS + (random.next() * 0.6 * MS as f64) as i64;
+        seen += 100 * MS + (random.uniform() * 0.6 * MS as f64) as i64;
         if lose && out.len() % 97 == 50 {
             seen += 340 * MS;
         }

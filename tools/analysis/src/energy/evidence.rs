@@ -585,37 +585,24 @@ mod tests {
         assert!((found.members.iter().map(|m| m.0).sum::<f64>() - 60.0).abs() < 0.5);
     }
 
-    /// xorshift* and a sum of twelve: near enough to a normal distribution.
-    fn normal(state: &mut u64) -> f64 {
-        let mut sum = -6.0;
-        for _ in 0..12 {
-            *state ^= *state >> 12;
-            *state ^= *state << 25;
-            *state ^= *state >> 27;
-            sum += (state.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64
-                / 9_007_199_254_740_992.0;
-        }
-        sum
-    }
-
     #[test]
     fn intervals_hold_as_often_as_they_say() {
-        let mut state = 88_172_645_463_325_252;
+        let mut random = clscope_testing::Random::new(1);
         let (mut inside, mut all, mut width) = (0, 0, 0.0);
         for _ in 0..2000 {
             // Five kernels, batches that differ by 1.5 %, and a mix that draws 1 % less or more
             // than its kernels alone.
-            let floor = 120.0 + normal(&mut state);
-            let mix = 1.0 + 0.01 * normal(&mut state);
+            let floor = 120.0 + random.normal();
+            let mix = 1.0 + 0.01 * random.normal();
             let mut members = Vec::new();
             let mut truth = Vec::new();
             for k in 0..5 {
                 let (watts, period) = (150.0 + 60.0 * f64::from(k), 20e-6 * f64::from(k + 1));
                 let launches = 10_000.0;
-                let offset = 1.0 + 0.006 * normal(&mut state);
+                let offset = 1.0 + 0.006 * random.normal();
                 let repetitions = (0..5)
                     .map(|_| {
-                        let dynamic = (watts - 120.0) * offset * (1.0 + 0.015 * normal(&mut state));
+                        let dynamic = (watts - 120.0) * offset * (1.0 + 0.015 * random.normal());
                         batch(120.0 + dynamic, period)
                     })
                     .collect();
@@ -625,7 +612,7 @@ mod tests {
                 truth.push((watts - 120.0) * mix * launches * period);
             }
             let busy: f64 = members.iter().map(|m| m.busy).sum();
-            let sum = truth.iter().sum::<f64>() * (1.0 + 0.003 * normal(&mut state))
+            let sum = truth.iter().sum::<f64>() * (1.0 + 0.003 * random.normal())
                 + (120.0 - floor) * busy;
             let found = reconcile((sum, 0.003 * sum), &members);
             for ((value, sd), (want, m)) in found.members.iter().zip(truth.iter().zip(&members)) {
