@@ -5,6 +5,7 @@
 use super::objects;
 use crate::recording;
 use clscope_trace::defs;
+use std::sync::atomic::Ordering;
 
 /// A geometry by value.
 #[repr(C)]
@@ -161,15 +162,23 @@ pub static ONE: usize = 1;
 #[cold]
 fn interned(key: &Key) -> u32 {
     let Some(tables) = objects::tables() else { return 0 };
-    let mut known = tables.geometries.lock();
-    if let Some(id) = known.get(key) {
-        return *id;
-    }
-    let id = known.len() as u32 + 1;
-    known.insert(*key, id);
+    let id = tables.geometries.with(|known| {
+        if let Some(id) = known.get(key) {
+            return *id;
+        }
+        // No id is given twice, also where the table had to begin anew.
+        let id = tables.next_geometry.fetch_add(1, Ordering::Relaxed);
+        define(id, key);
+        known.insert(*key, id);
+        id
+    });
+    id.unwrap_or(0)
+}
+
+/// Writes the definition: under the lock, so that no record names an id before its definition is on
+/// its way.
+fn define(id: u32, key: &Key) {
     let given = |bit: usize| key.head & bit != 0;
-    // The definition is written under the lock, so that no record names an id before its definition
-    // is on its way.
     recording::define(
         &defs::Geometry {
             id,
@@ -180,7 +189,6 @@ fn interned(key: &Key) -> u32 {
         }
         .into(),
     );
-    id
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::geometry::Key;
 use super::map::Map;
 use crate::abi::entry::H;
 use crate::os::current::Current;
-use crate::os::lock::Mutex;
+use crate::os::fork_safe::ForkSafe;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -17,7 +17,8 @@ pub struct Tables {
     next_object: AtomicU32,
     next_command: AtomicU64,
     launches: Map,
-    pub(super) geometries: Mutex<HashMap<Key, u32>>,
+    pub(super) geometries: ForkSafe<HashMap<Key, u32>>,
+    pub(super) next_geometry: AtomicU32,
 }
 
 /// Bits of an object's value above its id: bytes of an image element.
@@ -42,7 +43,8 @@ impl Tables {
             next_object: AtomicU32::new(1),
             next_command: AtomicU64::new(1),
             launches: Map::new(),
-            geometries: Mutex::new(HashMap::new()),
+            geometries: ForkSafe::new(),
+            next_geometry: AtomicU32::new(1),
         }
     }
 

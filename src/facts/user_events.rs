@@ -3,14 +3,14 @@
 
 use crate::abi::entry::H;
 use crate::os::current::Current;
-use crate::os::lock::Mutex;
+use crate::os::fork_safe::ForkSafe;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one incarnation of the process.
 #[derive(Default)]
 struct UserEvents {
-    waiting: Mutex<HashSet<usize>>,
+    waiting: ForkSafe<HashSet<usize>>,
     /// How many they are.
     count: AtomicU64,
 }
@@ -25,18 +25,20 @@ pub fn begin() {
 /// The application made one.
 pub fn created(event: H) {
     if let Some(events) = CURRENT.get() {
-        let mut waiting = events.waiting.lock();
-        waiting.insert(event.word());
-        events.count.store(waiting.len() as u64, Ordering::SeqCst);
+        events.waiting.with(|waiting| {
+            waiting.insert(event.word());
+            events.count.store(waiting.len() as u64, Ordering::SeqCst);
+        });
     }
 }
 
 /// The application set its status.
 pub fn ended(event: H) {
     if let Some(events) = CURRENT.get() {
-        let mut waiting = events.waiting.lock();
-        waiting.remove(&event.word());
-        events.count.store(waiting.len() as u64, Ordering::SeqCst);
+        events.waiting.with(|waiting| {
+            waiting.remove(&event.word());
+            events.count.store(waiting.len() as u64, Ordering::SeqCst);
+        });
     }
 }
 

@@ -1,7 +1,9 @@
 //! The lock for what outlives a fork, other than [`Current`](super::current::Current): a forked
 //! child never waits for a lock that another thread of its parent held at the fork, since it makes
-//! its own, and nobody waits for long. What must not be lost is not kept behind it.
+//! its own, and nobody waits for long. One that a signal's handler left taken by `siglongjmp` is made anew,
+//! too, as soon as its thread finds out. What must not be lost is not kept behind it.
 
+use super::held::Mark;
 use super::lock::Mutex;
 use super::undisturbed::uncancelled;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -65,6 +67,12 @@ pub struct ForkSafe<T> {
 // SAFETY: the value is reached through a mutex only, which hands it from thread to thread.
 unsafe impl<T: Send> Sync for ForkSafe<T> {}
 
+impl<T: Default + 'static> Default for ForkSafe<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Default + 'static> ForkSafe<T> {
     /// The value's default, made when it is first asked for.
     pub const fn new() -> Self {
@@ -78,7 +86,23 @@ impl<T: Default + 'static> ForkSafe<T> {
     }
 
     fn locked<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.current().value.try_lock_for(PATIENCE).map(|mut value| run(&mut value))
+        let made = self.current();
+        // SAFETY: gives up a value that nobody may change any more: it is never freed. The pointer to
+        // it outlives what a thread is in the middle of: it is a static's or leaked.
+        let _mark = unsafe {
+            Mark::new((&raw const self.made).cast(), (&raw const *made).cast(), |place, made| {
+                let place = &*place.cast::<AtomicPtr<Made<T>>>();
+                let none = std::ptr::null_mut();
+                // Where it is another's by now, it was given up before.
+                let _ = place.compare_exchange(
+                    made.cast_mut().cast(),
+                    none,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+            })
+        };
+        made.value.try_lock_for(PATIENCE).map(|mut value| run(&mut value))
     }
 
     /// This process's own. A child takes its parent's value over, unless a thread that the child
@@ -113,6 +137,7 @@ impl<T: Default + 'static> ForkSafe<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::held;
     use super::*;
 
     /// Tests that count generations up: one changes what another is in the middle of.
@@ -128,6 +153,22 @@ mod tests {
         assert!(!FLAG.is_taken() && FLAG.take() && !FLAG.take());
         FLAG.free();
         assert!(FLAG.take());
+    }
+
+    #[test]
+    fn what_a_handler_left_taken_is_made_anew_by_its_own_thread() {
+        static LEFT: ForkSafe<Vec<u32>> = ForkSafe::new();
+        let _forking = FORKING.lock();
+        LEFT.with(|v| v.push(1));
+        // As a handler's jump out of the middle does: nothing is dropped.
+        let left = LEFT.with(|v| {
+            v.push(2);
+            held::give_up();
+            assert_eq!(LEFT.with(|v| v.clone()), Some(vec![]), "another, and not waited for");
+            LEFT.with(|v| v.push(3))
+        });
+        assert_eq!(left, Some(Some(())));
+        assert_eq!(LEFT.with(|v| v.clone()), Some(vec![3]));
     }
 
     #[test]

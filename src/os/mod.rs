@@ -6,6 +6,7 @@ pub mod descriptors;
 pub mod doorbell;
 pub mod fork_safe;
 mod futex;
+pub mod held;
 pub mod lock;
 pub mod memory;
 pub mod objects;

@@ -1,9 +1,10 @@
 //! A robust lock: a signal's handler that leaves by `siglongjmp` leaves it taken, and its thread gives it
-//! back as soon as it finds that the frame which held it is gone. So signals need not be held back, which
+//! back as soon as it finds that the frame which held it is gone ([`held`](super::held)). So signals need not be held back, which
 //! would send those of the process to other threads. For values that are whole between any two
 //! instructions of those who change them.
 
 use super::futex;
+use super::held::Mark;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,11 @@ pub struct Robust<T> {
 unsafe impl<T: Send> Sync for Robust<T> {}
 
 /// The value, as long as the calling thread has it.
-pub struct Guard<'a, T>(&'a Robust<T>);
+pub struct Guard<'a, T> {
+    of: &'a Robust<T>,
+    /// Goes after the lock is given back.
+    _mark: Mark,
+}
 
 impl<T> Robust<T> {
     /// Free.
@@ -35,9 +40,16 @@ impl<T> Robust<T> {
     pub fn lock(&self) -> Option<Guard<'_, T>> {
         let me = number();
         let mut mine = me;
+        // SAFETY: it is given back only where this thread has it; who made it keeps it as long as
+        // threads may come.
+        let mark = unsafe {
+            Mark::new((&raw const self.owner).cast(), std::ptr::null(), |owner, _| {
+                give_back(&*owner.cast::<AtomicU32>());
+            })
+        };
         loop {
             let found = self.owner.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed);
-            let Err(found) = found else { return Some(Guard(self)) };
+            let Err(found) = found else { return Some(Guard { of: self, _mark: mark }) };
             if found & !AWAITED == me {
                 return None;
             }
@@ -54,18 +66,18 @@ impl<T> Robust<T> {
             }
         }
     }
+}
 
-    /// Gives it back where the calling thread has it: the frame that took it has been left.
-    pub fn let_go(&self) {
-        if self.owner.load(Ordering::Relaxed) & !AWAITED == number() {
-            self.free();
-        }
+/// Gives it back where the calling thread has it: the frame that took it has been left.
+fn give_back(owner: &AtomicU32) {
+    if owner.load(Ordering::Relaxed) & !AWAITED == number() {
+        free(owner);
     }
+}
 
-    fn free(&self) {
-        if self.owner.swap(0, Ordering::Release) & AWAITED != 0 {
-            futex::wake_one(&self.owner);
-        }
+fn free(owner: &AtomicU32) {
+    if owner.swap(0, Ordering::Release) & AWAITED != 0 {
+        futex::wake_one(owner);
     }
 }
 
@@ -79,25 +91,26 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: this thread has it.
-        unsafe { &*self.0.value.get() }
+        unsafe { &*self.of.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread has it, and the guard is borrowed alone.
-        unsafe { &mut *self.0.value.get() }
+        unsafe { &mut *self.of.value.get() }
     }
 }
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        self.0.free();
+        free(&self.of.owner);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::held;
     use super::*;
 
     #[test]
@@ -118,14 +131,14 @@ mod tests {
             while value.owner.load(Ordering::Relaxed) & AWAITED == 0 {
                 std::thread::yield_now();
             }
-            std::thread::scope(|s| drop(s.spawn(|| value.let_go())));
+            std::thread::scope(|s| drop(s.spawn(held::give_up)));
             assert!(!waiter.is_finished(), "what another has is not given back");
             // As a handler's jump does.
             std::mem::forget(left);
-            value.let_go();
+            held::give_up();
             assert_eq!(waiter.join().expect("no panic"), Some(1));
         });
-        value.let_go();
+        held::give_up();
         assert!(value.lock().is_some());
     }
 }

@@ -218,11 +218,6 @@ impl Files {
         Ok(())
     }
 
-    /// Gives back what the calling thread was in the middle of: its frames have been left.
-    pub fn let_go(&self) {
-        self.defs_end.let_go();
-    }
-
     /// Appends a definition. Whether it is in the trace.
     pub fn define(&self, def: &Def) -> bool {
         let mut bytes = Vec::with_capacity(256);

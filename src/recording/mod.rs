@@ -23,6 +23,7 @@ pub mod writer;
 
 use crate::os::current::Current;
 use crate::os::fork_safe;
+use crate::os::held;
 use crate::os::robust::Robust;
 use crate::settings::config::Config;
 use clscope_trace::Clock;
@@ -92,8 +93,7 @@ impl Recording {
     /// Gives back what the calling thread was in the middle of: its frames have been left by a signal's
     /// handler.
     pub fn let_go(&self) {
-        self.files.let_go();
-        self.segment.let_go();
+        held::give_up();
         // It may have been reading the clocks, for all of them.
         let _ = NEXT_ANCHOR.compare_exchange(u64::MAX, 0, Ordering::Relaxed, Ordering::Relaxed);
     }

@@ -1,0 +1,101 @@
+//! What a thread is in the middle of. A signal's handler that leaves the recorder by `siglongjmp` runs no
+//! destructor on its way: the locks that the thread had stay taken, until it finds that its frames
+//! are gone and gives up what is remembered here.
+//!
+//! Refuses to say whether a lock is really held: what is remembered a moment before it is taken, or
+//! after it was given back, must be given up at no cost but facts.
+
+use std::cell::Cell;
+
+/// Locks within locks that are remembered.
+const DEEPEST: usize = 8;
+
+/// What gives a lock up: told the lock and a word of its own.
+type GiveUp = unsafe fn(*const (), *const ());
+
+/// A lock, and how it is given up.
+#[derive(Clone, Copy)]
+struct Held {
+    lock: *const (),
+    word: *const (),
+    give_up: GiveUp,
+}
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static HELD: [Cell<Option<Held>>; DEEPEST] = const { [const { Cell::new(None) }; DEEPEST] };
+}
+
+/// The thread is in the middle of something, until this goes.
+pub struct Mark(usize);
+
+impl Mark {
+    /// Remembers a lock that the calling thread is about to take.
+    ///
+    /// # Safety
+    ///
+    /// `give_up` may be called with `lock` and `word` by this thread as long as this is there, and
+    /// for ever where a handler has left the frame that it belongs to.
+    pub unsafe fn new(lock: *const (), word: *const (), give_up: GiveUp) -> Self {
+        // Counted first: a handler that comes between has places of its own.
+        let at = DEPTH.replace(DEPTH.get() + 1);
+        HELD.with(|held| {
+            if let Some(place) = held.get(at) {
+                place.set(Some(Held { lock, word, give_up }));
+            }
+        });
+        Self(at)
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        HELD.with(|held| {
+            if let Some(place) = held.get(self.0) {
+                place.set(None);
+            }
+        });
+        DEPTH.set(self.0);
+    }
+}
+
+/// Gives up all that the calling thread was in the middle of: its frames have been left.
+pub fn give_up() {
+    HELD.with(|held| {
+        for held in held.iter().rev().filter_map(Cell::take) {
+            // SAFETY: as `Mark::new` was promised.
+            unsafe { (held.give_up)(held.lock, held.word) };
+        }
+    });
+    DEPTH.set(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    unsafe fn count(lock: *const (), _: *const ()) {
+        // SAFETY: the counter below.
+        unsafe { &*lock.cast::<AtomicU32>() }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn what_was_left_is_given_up_once_and_what_was_given_back_is_not() {
+        let (left, back) = (AtomicU32::new(0), AtomicU32::new(0));
+        let mark = |of: &AtomicU32| {
+            // SAFETY: both outlive the test's marks.
+            unsafe { Mark::new((&raw const *of).cast(), std::ptr::null(), count) }
+        };
+        // More than are remembered.
+        for _ in 0..DEEPEST + 2 {
+            std::mem::forget(mark(&left));
+            drop(mark(&back));
+        }
+        give_up();
+        give_up();
+        assert_eq!((left.into_inner(), back.into_inner()), (DEEPEST as u32, 0));
+        drop(mark(&AtomicU32::new(0)));
+        assert_eq!(DEPTH.get(), 0);
+    }
+}
