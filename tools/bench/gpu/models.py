@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges what the models of time, energy and transfers predict, against what was measured, from traces recorded on a GPU.
 
-    models.py CLSCOPE DEVICE [--kernels TRACE...] [--groups TRACE=ITEMS...] [--transfers TRACE...] [--moved TRACE LOG] [--accesses TRACE LOG]
+    models.py CLSCOPE DEVICE [--kernels TRACE...] [--groups TRACE=ITEMS...] [--rooms TRACE=BYTES...] [--transfers TRACE...] [--moved TRACE LOG] [--accesses TRACE LOG]
 
 CLSCOPE is the command, DEVICE the file that `clscope bench model --export` wrote on the same device.
 
@@ -9,6 +9,7 @@ CLSCOPE is the command, DEVICE the file that `clscope bench model --export` wrot
              NDRange, whether the verdict agrees with GPM (a pipe or memory at 70 % or more <-> bound by it), modelled joules against
              those of repetitions, the whole and what lies above the floor
 --groups     the same program in groups of ITEMS, a trace for each size (kernels.c takes the size): `what-if --local` from each to each
+--rooms      likewise, of groups that took BYTES of local memory that they did not use: `what-if --local-memory`
 --transfers  of transfers.c: the host's time of each size against the links of DEVICE
 --moved      of moved.c with `--counters gpm`, and its output: bytes that memory moved against closed forms
 --accesses   of accesses.c with `--mix --mix-accesses`, and its output: transactions of memory, exactly
@@ -28,6 +29,7 @@ parser.add_argument("clscope")
 parser.add_argument("device")
 parser.add_argument("--kernels", nargs="*", default=[])
 parser.add_argument("--groups", nargs="*", default=[])
+parser.add_argument("--rooms", nargs="*", default=[])
 parser.add_argument("--transfers", nargs="*", default=[])
 parser.add_argument("--moved", nargs=2)
 parser.add_argument("--accesses", nargs=2)
@@ -101,7 +103,7 @@ def kernels():
                     line.append(percent(times[-1]))
                 joules, modelled = k["joules"], value(k["modelled_joules"])
                 # Truth is what is known well.
-                if joules and modelled and joules["high"] - joules["low"] < 0.12 * joules["value"]:
+                if joules and joules["evidence"] == "measured" and modelled and joules["high"] - joules["low"] < 0.12 * joules["value"]:
                     whole.append(modelled / joules["value"] - 1)
                     line.append(percent(whole[-1]))
                     floor = floors[0] * took * 1e-9 if floors else None
@@ -129,8 +131,8 @@ def kernels():
         table("Each: time, its error, that of joules", worst)
 
 
-def groups():
-    traces = {int(items): trace for trace, items in (g.rsplit("=", 1) for g in arguments.groups)}
+def changed(of, option, what):
+    traces = {int(items): trace for trace, items in (g.rsplit("=", 1) for g in of)}
     times = {}
     for items, trace in traces.items():
         for device in explained(trace)["devices"]:
@@ -139,13 +141,13 @@ def groups():
     rows = []
     for items, trace in traces.items():
         for other in traces.keys() - {items}:
-            predicted = document("what-if", trace, "*", "--by", "ndrange", "--local", str(other), "--parameters", arguments.device)
+            predicted = document("what-if", trace, "*", "--by", "ndrange", option, str(other), "--parameters", arguments.device)
             for p in predicted["predictions"]:
                 before, after = times.get((p["kernel"], items)), times.get((p["kernel"], other))
                 if before and after:
                     t = p["time_ns"]
                     rows.append((p["kernel"], before, after, t["value"], t["low"] <= after <= t["high"]))
-    table("What if groups were of another size: time", [judged([r[3] / r[2] - 1 for r in rows], {}) + [f"inside the interval {percent(sum(r[4] for r in rows) / max(len(rows), 1))}"]])
+    table(f"What if {what}: time", [judged([r[3] / r[2] - 1 for r in rows], {}) + [f"inside the interval {percent(sum(r[4] for r in rows) / max(len(rows), 1))}"]])
     signs = []
     for least in (1.05, 1.2):
         real = [r for r in rows if abs(math.log(r[2] / r[1])) > math.log(least)]
@@ -154,7 +156,7 @@ def groups():
     # What is no change should not be said to be one.
     same = [r for r in rows if abs(math.log(r[2] / r[1])) <= math.log(1.05)]
     signs.append(["no change beyond 5 %", len(same), f"predicted within 20 % {percent(sum(abs(math.log(r[3] / r[1])) < math.log(1.2) for r in same) / max(len(same), 1))}"])
-    table("What if groups were of another size: sign", signs)
+    table(f"What if {what}: sign", signs)
 
 
 def segment(link, size):
@@ -221,7 +223,9 @@ def moved():
 if arguments.kernels:
     kernels()
 if arguments.groups:
-    groups()
+    changed(arguments.groups, "--local", "groups were of another size")
+if arguments.rooms:
+    changed(arguments.rooms, "--local-memory", "groups took other local memory")
 if arguments.transfers:
     transfers()
 if arguments.moved:

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
   clscope what-if run1 gemm --local 128          in groups of 128 items
+  clscope what-if run1 gemm --local-memory 16K   with 16 KiB of local memory a group
   clscope what-if run1 gemm --global 2x          with twice the items, and twice the work
   clscope what-if run1 gemm --clock 1400         with its compute units at 1400 MHz
   clscope what-if run1 gemm --on other.json      on another device (bench model --export)")]
@@ -27,6 +28,9 @@ pub struct Args {
     /// Items of a group
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub local: Option<u64>,
+    /// Bytes of local memory of a group, arguments included, for the same work: what occupancy changes
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub local_memory: Option<u64>,
     /// Work-items: a factor such as 2x or 0.5x
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub global: Option<f64>,
@@ -51,6 +55,10 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
+fn bytes(text: &str) -> Result<u64, String> {
+    clscope_trace::values::size(text).map_err(|error| error.to_string())
+}
+
 fn megahertz(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches("MHz").trim().parse::<f64>() {
         Ok(f) if (1.0..=1e5).contains(&f) => Ok(f),
@@ -64,8 +72,13 @@ fn megahertz(text: &str) -> Result<f64, String> {
 /// If nothing is to change, there is no such trace or kernel, or what the prediction needs is not
 /// known.
 pub fn run(args: &Args) -> Result<()> {
-    if args.local.is_none() && args.global.is_none() && args.clock.is_none() && args.on.is_none() {
-        bail!("nothing is to change: name --local, --global, --clock or --on");
+    let is_changed = args.local.is_some()
+        || args.local_memory.is_some()
+        || args.global.is_some()
+        || args.clock.is_some()
+        || args.on.is_some();
+    if !is_changed {
+        bail!("nothing is to change: name --local, --local-memory, --global, --clock or --on");
     }
     let profile = Profile::open(std::slice::from_ref(&args.trace))?;
     let view = profile.view(args.facts.options(args.format == Format::Json));
@@ -74,6 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     let other = args.on.as_deref().map(kept::read).transpose()?;
     let change = Change {
         local: args.local,
+        local_bytes: args.local_memory,
         scale: args.global,
         clock_mhz: args.clock,
         device: other.as_ref(),

@@ -17,7 +17,7 @@ use clscope_models::kernel::Traffic;
 use clscope_models::{Evidence, Figure};
 
 /// What of it is run with power watched.
-const METERED: [&str; 21] = [
+const METERED: [&str; 22] = [
     "flop/private/float/fma/",
     "flop/private/float/add/scalar",
     "flop/private/float/mul/scalar",
@@ -39,6 +39,7 @@ const METERED: [&str; 21] = [
     "levels/",
     "classes/",
     "blend/",
+    "transfer/continuous/",
 ];
 
 /// What a quick run takes of the suites that it leaves out: what gives ceilings.
@@ -46,13 +47,15 @@ const QUICK: [&str; 4] =
     ["classes/float/special", "blend/rotate", "blend/atomic", "blend/local_atomic"];
 
 /// What is run without: latencies, transfers.
-const UNMETERED: [&str; 7] = [
+const UNMETERED: [&str; 9] = [
     "latency/add/ilp1/",
     "latency/special/ilp1/single",
     "latency/local/ilp1/single",
     "latency/stream/ilp1/",
     "latency/random/ilp1/single",
-    "transfer/",
+    "transfer/pageable/",
+    "transfer/pinned/",
+    "transfer/mapped/",
     "memory/read/vect4/x16",
 ];
 
@@ -100,13 +103,15 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     if effort.quick {
         // Joules need every class; ceilings do not.
         cases.retain(|c| {
-            !["vect2", "random", "classes/", "conflict", "blend/"].iter().any(|p| c.contains(p))
+            !["vect2", "random", "classes/", "conflict", "blend/", "continuous"]
+                .iter()
+                .any(|p| c.contains(p))
         });
         cases.extend(QUICK.map(str::to_owned));
     }
     let suites = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let with = Choice {
-        suites: suites(&["flop", "memory", "levels", "classes", "blend"]),
+        suites: suites(&["flop", "memory", "levels", "classes", "blend", "transfer"]),
         cases,
         no_sensors: effort.no_sensors,
         peak: None,
@@ -212,6 +217,7 @@ fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
     latencies(&cases, &mut out);
     let second = results.last().map(|r| r.cases.as_slice()).unwrap_or_default();
     out.links = links(second);
+    watts_of_links(&cases, &mut out.links);
     let errors = energy_model(&cases, &mut out);
     absent(results, &mut out);
     (out, errors)
@@ -365,6 +371,16 @@ fn links(of: &[CaseResult]) -> Vec<Link> {
         }
     }
     out
+}
+
+/// Watts while transfers follow each other, from the windows of power.
+fn watts_of_links(cases: &Cases<'_>, links: &mut [Link]) {
+    for link in links {
+        let id = format!("transfer/continuous/{}/{}", link.memory, link.direction);
+        let found = cases.0.iter().find(|c| c.id == id && !held_back(c));
+        let watts = found.and_then(|c| Some(measured(c.figure("power")?.estimate)));
+        link.watts = watts.map(|watts| Parameter::measured(watts, "W", &id));
+    }
 }
 
 /// Fits joules by class to every case whose power and mix are known; gives the relative errors of

@@ -99,6 +99,19 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// A figure of a microbenchmark.
+    #[must_use]
+    pub fn measured(figure: Figure, unit: &str, source: &str) -> Self {
+        Self {
+            value: figure.value,
+            low: figure.low.clamp(0.0, figure.value.max(0.0)),
+            high: figure.high.max(figure.value),
+            estimated: true,
+            unit: unit.to_owned(),
+            source: source.to_owned(),
+        }
+    }
+
     /// As a figure.
     #[must_use]
     pub fn figure(&self) -> Figure {
@@ -296,15 +309,7 @@ impl Device {
             return;
         }
         self.absent.remove(name);
-        let parameter = Parameter {
-            value: figure.value,
-            low: figure.low.clamp(0.0, figure.value),
-            high: figure.high.max(figure.value),
-            estimated: true,
-            unit: unit.to_owned(),
-            source: source.to_owned(),
-        };
-        self.parameters.insert(name.to_owned(), parameter);
+        self.parameters.insert(name.to_owned(), Parameter::measured(figure, unit, source));
     }
 }
 

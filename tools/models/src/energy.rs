@@ -8,7 +8,7 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::Traffic;
+use crate::kernel::{Kernel, Traffic};
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Mix, Precision, Space};
 use clscope_profile::interval::Interval;
@@ -80,6 +80,15 @@ pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Am
     of[12] += mix.scattered_bytes().map_or(0.0, |beyond| beyond.max(0.0));
     (of[13], of[14]) = (traffic.last, traffic.memory);
     of
+}
+
+/// The amounts of a launch of `seconds`; `None` where its instructions were not counted.
+#[must_use]
+pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amounts> {
+    let units = f64::from(device.compute_units);
+    let busy = kernel.groups().map_or(units, |g| units.min(g as f64));
+    let traffic = kernel.traffic(device).unwrap_or_default();
+    Some(amounts(kernel.mix.as_ref()?, seconds, busy, traffic))
 }
 
 /// A launch, or a window of steady running, with what it took above the floor.
@@ -245,6 +254,15 @@ impl EnergyModel {
         let figure =
             Figure::new(sum, (sum - side).max(floor.min(sum)), sum + side, Evidence::Modelled);
         (figure, parts)
+    }
+
+    /// Joules of a launch above the floor.
+    #[must_use]
+    pub fn above_floor(&self, amounts: &Amounts) -> f64 {
+        let each = |((name, _), amount): (&(&str, _), &f64)| {
+            self.terms.get(*name).map_or(0.0, |t| t.joules.value * amount)
+        };
+        TERMS.iter().zip(amounts).map(each).sum()
     }
 
     /// Names of terms that a launch has and no microbenchmark had.

@@ -3,6 +3,7 @@
 
 use crate::figure::{Evidence, Figure};
 use crate::kernel::{Kernel, Resources, scaled};
+use crate::split::{self, Sum};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::stats::Stats;
 use clscope_mix::{Block, Mix, ptx};
@@ -93,6 +94,8 @@ pub struct OnDevice {
     pub floor_watts: Option<Figure>,
     /// Why there are no joules.
     pub unmetered: Option<String>,
+    /// Of kernels and transfers whose joules are known as a sum only.
+    pub sums: Vec<Sum>,
 }
 
 /// Items, and items of a group where the application chose them.
@@ -360,6 +363,9 @@ fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
         on.unmetered.clone_from(&device.failed);
         let floor = device.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
         on.floor_watts = floor.map(Figure::measured);
+        // Of several devices of one name it is not known which ran what.
+        let is_alone = energy.devices.iter().filter(|d| d.device == device.device).count() == 1;
+        on.sums = if is_alone { split::sums(device) } else { Vec::new() };
         for kernel in &mut on.kernels {
             kernel.unmetered.clone_from(&device.failed);
             kernel.floor_watts = on.floor_watts;

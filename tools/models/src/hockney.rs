@@ -52,6 +52,7 @@ impl Link {
             && self.segments.iter().all(sound)
             && self.misfit.is_finite()
             && self.misfit >= 0.0
+            && self.watts.as_ref().is_none_or(|w| w.value.is_finite() && w.value >= 0.0)
     }
 
     /// Nanoseconds of a transfer of so many bytes; the interval is twice the fit's misfit.

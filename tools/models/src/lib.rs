@@ -20,6 +20,7 @@
 //! | [`hockney`] | transfers: latency and bandwidth, two segments |
 //! | [`idle`] | operating states and how long they are held |
 //! | [`predict`] | time and joules of a changed launch |
+//! | [`split`] | joules of what is known as a sum only, by the energy model |
 //! | [`facts`] | a trace as inputs of the models |
 //! | [`explain`] | what all of them say of a trace, as a value |
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ pub mod latency;
 pub mod predict;
 pub mod prior;
 pub mod roofline;
+pub mod split;
 pub mod stations;
 pub mod waves;
 

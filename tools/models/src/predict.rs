@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 pub struct Change<'d> {
     /// Items of a group.
     pub local: Option<u64>,
+    /// Bytes of local memory of a group, arguments included; work stays as it is.
+    pub local_bytes: Option<u64>,
     /// Work-items, as a multiple of those that were launched; work grows alike.
     pub scale: Option<f64>,
     /// Clock of the compute units, MHz.
@@ -91,6 +93,9 @@ fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
     let mut of = kernel.clone();
     if let Some(local) = change.local {
         of.local = Some(local);
+    }
+    if let Some(bytes) = change.local_bytes {
+        of.resources.local_bytes = Some(bytes);
     }
     if let Some(by) = change.scale {
         of.items = of.items.map(|n| (n as f64 * by).round().max(1.0) as u64);
@@ -205,6 +210,42 @@ fn groups_of(of: &Kernel, local: u64, after: Option<&Device>) -> Result<Vec<Stri
     Ok(warnings)
 }
 
+/// CL_DEVICE_LOCAL_MEM_SIZE of NVIDIA's runtime on devices from compute capability 2.0 on, bytes.
+const MOST_LOCAL: u64 = 48 << 10;
+
+/// Refuses local memory that no compute unit has, or whose effect on occupancy is not known.
+fn local_memory_of(of: &Kernel, bytes: u64, after: Option<&Device>) -> Result<(), Missing> {
+    let device = after.ok_or_else(|| Missing::device(&of.device))?;
+    let Some((limits, lanes)) = device.capability.and_then(latency::limits).zip(device.lanes)
+    else {
+        return Err(Missing::new(
+            format!("how many groups a compute unit of {} holds is not known", device.name),
+            "a device that states its compute capability (NVIDIA) has known limits",
+        ));
+    };
+    if bytes > MOST_LOCAL {
+        return Err(Missing::new(
+            format!("a group has {MOST_LOCAL} bytes of local memory at most, and not {bytes}"),
+            "name fewer bytes",
+        ));
+    }
+    let local = of.local.ok_or_else(|| {
+        Missing::new(
+            "launches of the kernel differ in their groups, or the runtime chose them",
+            "name the size with --local, or one launch with --by ndrange",
+        )
+    })?;
+    if latency::occupancy(limits, u64::from(lanes), local, of.resources).is_none() {
+        return Err(Missing::new(
+            format!(
+                "no compute unit holds a group with {bytes} bytes of local memory and what else it takes"
+            ),
+            "name fewer bytes",
+        ));
+    }
+    Ok(())
+}
+
 /// Most items of a group: runtimes for CPUs allow some thousands, those for GPUs 1024 or fewer.
 const MOST_ITEMS: u64 = 16_384;
 
@@ -259,6 +300,13 @@ pub fn predict(
     let warnings = change.local.map(|local| groups_of(kernel, local, after_device.as_ref()));
     let warnings = warnings.transpose()?.unwrap_or_default();
     let of = changed(kernel, change);
+    if let Some(bytes) = change.local_bytes {
+        local_memory_of(&of, bytes, after_device.as_ref())?;
+        reasons.push(format!(
+            "a group takes {bytes} bytes of local memory{}, and does the same",
+            kernel.resources.local_bytes.map_or_else(String::new, |b| format!(" instead of {b}"))
+        ));
+    }
     let overhead = device.and_then(|d| d.get(name::LAUNCH).ok());
     let work = |t: Figure| overhead.map_or(t.value, |o| (t.value - o.value).max(0.05 * t.value));
     let mut time = Figure { value: work(measured), ..measured };
@@ -381,13 +429,9 @@ fn joules(
     };
     let own = change.device.is_none();
     let by_model = |k: &Kernel, d: Option<&Device>, own: bool, ns: Figure| {
-        let (mix, m) = (k.mix.as_ref()?, model(d)?);
-        let units = f64::from(d?.compute_units);
-        let busy = k.groups().map_or(units, |g| units.min(g as f64));
-        let traffic = k.traffic(d?).unwrap_or_default();
         let seconds = ns.value * 1e-9;
-        let amounts = energy::amounts(mix, seconds, busy, traffic);
-        Some(m.joules(&amounts, seconds, floor(own, d)?).0)
+        let amounts = energy::of_launch(k, d?, seconds)?;
+        Some(model(d)?.joules(&amounts, seconds, floor(own, d)?).0)
     };
     let (old, new) =
         (by_model(kernel, device, true, before_ns), by_model(of, after, own, after_ns));
@@ -572,6 +616,24 @@ mod tests {
         assert_eq!(of.warnings.len(), 1, "{:?}", of.warnings);
         let of = predict(&small, Some(&round()), &to(96)).unwrap();
         assert!(of.warnings[1].contains("no multiple of 96"), "{:?}", of.warnings);
+    }
+
+    #[test]
+    fn local_memory_changes_how_many_groups_fit_and_refuses_what_none_can_have() {
+        let to = |bytes| Change { local_bytes: Some(bytes), ..Change::default() };
+        let mut device = round();
+        let why = predict(&kernel(), Some(&device), &to(1 << 12)).unwrap_err();
+        assert!(why.to_string().contains("is not known"), "{why}");
+        (device.capability, device.lanes) = (Some((9, 0)), Some(32));
+        let why = predict(&kernel(), Some(&device), &to(1 << 16)).unwrap_err();
+        assert!(why.to_string().contains("49152 bytes"), "{why}");
+        // Groups of 64 items: 32 fit with little local memory, 4 with 48 KiB.
+        let little = predict(&kernel(), Some(&device), &to(1 << 10)).unwrap();
+        let much = predict(&kernel(), Some(&device), &to(48 << 10)).unwrap();
+        assert!(much.ns.high > 2.0 * little.ns.high, "{little:?} {much:?}");
+        assert!(much.reasons.iter().any(|r| r.contains("warps fit instead of")), "{much:?}");
+        let unknown = Kernel { local: None, ..kernel() };
+        assert!(predict(&unknown, Some(&device), &to(1 << 10)).is_err());
     }
 
     #[test]

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_models::explain::{self, Explained, Explanation, Options};
 use clscope_models::facts::{self, OnDevice};
+use clscope_models::split;
+use clscope_profile::energy::result::Energy;
 use clscope_profile::profile::{self, Profile, View};
 use clscope_text::explain as text;
 use clscope_trace::pattern;
@@ -136,6 +138,39 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
             Ok(explain::device(on, parameters.as_ref(), options))
         })
         .collect()
+}
+
+/// Tells apart by the energy model what the readings know as a sum only, where the trace holds
+/// instructions and the device's parameters are kept or named. A page has another use for them.
+///
+/// # Errors
+/// If a file of parameters that the user named cannot be used.
+pub fn split_sums(
+    view: &View<'_>,
+    parameters: &ParameterArgs,
+    is_page: bool,
+    energy: &mut Energy,
+) -> Result<()> {
+    let has_sums = energy.devices.iter().any(|d| !split::sums(d).is_empty());
+    if !has_sums || !view.has_mixes() {
+        if parameters.parameters.is_some() && !is_page {
+            crate::output::say(
+                "note: --parameters is not used: there is no sum of joules that the energy model \
+                 could tell apart by counted instructions (`record --mix`)",
+            );
+        }
+        return Ok(());
+    }
+    for on in facts::by_device(view)?.iter().filter(|on| !on.sums.is_empty()) {
+        let Some(device) = parameters.of(&on.name, &on.platform, &on.driver)? else { continue };
+        let (shares, missing) = split::all(on, &device);
+        for into in energy.devices.iter_mut().filter(|d| d.device == on.name) {
+            split::put(&shares, into);
+            let why = missing.iter().map(|m| format!("not told apart by the energy model: {m}"));
+            into.notes.extend(why);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a kernel of an output is meant, by whichever of its names.

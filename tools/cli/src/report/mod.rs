@@ -205,11 +205,6 @@ fn shown(args: &Args, names: &Rc<Names>) -> Shown {
 /// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
-    if args.parameters.parameters.is_some() && args.format != Format::Html {
-        bail!(
-            "--parameters is for the bounds of kernels on a page (--format html); `clscope explain` prints them"
-        );
-    }
     let profile = Profile::open(&args.traces)?;
     let view = profile.view(Options {
         by: args.by.of_kernels().into(),
@@ -228,7 +223,9 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
     report::sort(&mut report, args.sort.into());
-    report.energy = Some(view.energy()?.clone());
+    let mut energy = view.energy()?.clone();
+    crate::explain::split_sums(&view, &args.parameters, args.format == Format::Html, &mut energy)?;
+    report.energy = Some(energy);
     if let Some(by) = args.by.places() {
         let energy = report.energy.as_ref();
         let has_rank = report.processes.iter().any(|process| process.mpi_rank.is_some());

@@ -197,7 +197,11 @@ pub const ENERGY: Table = Table {
         may("joules_per_launch_high", Double, "upper end of the 95 % interval"),
         may("watts", Double, "mean power while it runs"),
         may("method", Text, "by what it is known"),
-        may("identifiability", Text, "well, weak, only-as-sum, only-with-floor or not-at-all"),
+        may(
+            "identifiability",
+            Text,
+            "well, weak, only-as-sum, only-with-floor, not-at-all or modelled",
+        ),
     ],
 };
 

@@ -7,14 +7,13 @@ use crate::device::Device;
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
-use clscope_mix::Mix;
 
 /// What a launch takes, what the energy model has for it, and where that goes.
 pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     let seconds = of.time_ns.map(|t| t.value * 1e-9);
     let model = device.and_then(|d| Some((d, d.energy.as_ref()?)));
-    if let (Some((device, model)), Some(mix), Some(seconds)) = (model, &of.mix, seconds) {
-        let amounts = amounts(of, mix, device, seconds);
+    let amounts = device.zip(seconds).and_then(|(d, s)| energy::of_launch(of, d, s));
+    if let (Some((_, model)), Some(amounts), Some(seconds)) = (model, amounts, seconds) {
         let floor = of.floor_watts.map_or(model.floor_watts, |w| w.value);
         let (figure, parts) = model.joules(&amounts, seconds, floor);
         (out.modelled_joules, out.joule_parts) = (Some(figure), parts);
@@ -27,6 +26,10 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
     }
     if let Some(of_launch) = of.joules {
         let mut text = format!("{} a launch{}", joules(of_launch.value), doubt(of_launch));
+        let is_share = of_launch.evidence == Evidence::Modelled;
+        if is_share {
+            text += ", the energy model's share of a sum that was measured";
+        }
         if let (Some(floor), Some(seconds)) = (of.floor_watts, seconds) {
             let least = floor.value * seconds;
             text += &if least > of_launch.value {
@@ -40,7 +43,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
                 format!(", {share} of it the floor of {:.0} W", floor.value)
             };
         }
-        if let Some(modelled) = out.modelled_joules {
+        if let Some(modelled) = out.modelled_joules.filter(|_| !is_share) {
             let off = modelled.value / of_launch.value - 1.0;
             // What is hardly known judges no model.
             let off = if half(of_launch) < VAGUE {
@@ -50,7 +53,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
             };
             text += &format!("; the energy model has {}{off}", joules(modelled.value));
         }
-        out.statements.push(Statement::new("joules", Evidence::Measured, text));
+        out.statements.push(Statement::new("joules", of_launch.evidence, text));
     } else if let Some(modelled) = out.modelled_joules {
         out.statements.push(Statement::new(
             "joules",
@@ -85,26 +88,19 @@ fn half(of: Figure) -> f64 {
     if half.is_nan() { f64::INFINITY } else { half }
 }
 
-/// What a launch has of each term of the energy model.
-fn amounts(of: &Kernel, mix: &Mix, device: &Device, seconds: f64) -> energy::Amounts {
-    let units = f64::from(device.compute_units);
-    let busy = of.groups().map_or(units, |g| units.min(g as f64));
-    energy::amounts(mix, seconds, busy, of.traffic(device).unwrap_or_default())
-}
-
 /// Joules in the form of access rates, beside the default one.
 pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
     let of = &device.map_or_else(|| of.clone(), |d| of.clone().on(d));
     let found = (|| {
         let device = device.ok_or_else(|| Missing::device(&of.device))?;
-        let mix = of.counted()?;
+        of.counted()?;
         let took = of.time_ns.ok_or_else(|| {
             Missing::new("its launches were not timed", "`clscope record` with device timing on")
         })?;
         let seconds = took.value * 1e-9;
         let model = device.energy.as_ref().map_or(0.0, |m| m.floor_watts);
         let floor = of.floor_watts.map_or(model, |w| w.value);
-        let amounts = amounts(of, mix, device, seconds);
+        let amounts = energy::of_launch(of, device, seconds).unwrap_or_default();
         Ok((energy::access_rates(device, &amounts, seconds, floor)?, took.value))
     })();
     let (found, took) = match found {

@@ -18,6 +18,7 @@ use crate::facts::OnDevice;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::Segment;
 use crate::roofline::{Bound, Resource};
+use crate::split;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -204,6 +205,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
     let total: f64 = of.kernels.iter().filter_map(|k| k.total_ns).sum();
     let share = |ns: Option<f64>| ns.filter(|_| total > 0.0).map(|ns| ns / total);
     let (mut kernels, mut more, mut more_share) = (Vec::new(), 0, 0.0);
+    let (shares, apart) = parameters.map(|p| split::all(of, p)).unwrap_or_default();
     for kernel in of.kernels.iter().filter(|k| (options.wanted)(&k.name)) {
         let share = share(kernel.total_ns);
         // One whose time is not known may be any size.
@@ -212,6 +214,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
             more_share += share.unwrap_or(0.0);
             continue;
         }
+        let kernel = &split::with_share(kernel, &shares);
         let mut explained = kernel::explain(kernel, parameters, share);
         if options.access_rates {
             joules::access_rates(kernel, parameters, &mut explained);
@@ -223,7 +226,7 @@ pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) 
         kernels.push(explained);
     }
     let (idle, idle_levers) = idle::explain(of, parameters);
-    let mut missing = Vec::new();
+    let mut missing = apart;
     if parameters.is_none() {
         missing.push(Missing::device(&of.name));
     }

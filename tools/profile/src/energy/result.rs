@@ -93,8 +93,7 @@ pub struct Source {
 }
 
 /// Energy of one device.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceEnergy {
     pub device: String,
@@ -180,8 +179,7 @@ pub struct Shared {
 }
 
 /// One class of commands.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     pub name: String,
@@ -213,10 +211,11 @@ pub struct Class {
     /// number (`--flop`).
     pub gflop_per_joule: Option<Interval>,
     /// By what it is known: the run's own readings (`integrated`, `regressed`), repetitions within
-    /// the sum that the run knows (`repeated`), either by itself (`both`), or what the others leave
-    /// of a sum (`sum`).
+    /// the sum that the run knows (`repeated`), either by itself (`both`), what the others leave of a
+    /// sum (`sum`), or the energy model's share of a sum (`modelled`).
     pub method: Option<&'static str>,
-    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
+    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`; `modelled` where a model tells
+    /// a sum apart.
     pub identifiability: &'static str,
     /// Length of run at this mix for an interval of 5 %.
     #[serde(rename = "needed_ns", serialize_with = "as_some_ns")]

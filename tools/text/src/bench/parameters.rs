@@ -74,9 +74,12 @@ pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
                 format!("{from}{us:.1} us + size / {:.2} GB/s", s.gigabytes_per_second)
             })
             .collect();
+        let watts = link.watts.as_ref().map_or_else(String::new, |w| {
+            format!("; {} W ({} to {}) without pause", short(w.value), short(w.low), short(w.high))
+        });
         writeln!(
             out,
-            "  {:26} {} (errors of {:.0} %)",
+            "  {:26} {} (errors of {:.0} %){watts}",
             format!("{} {}", link.memory, link.direction),
             parts.join("; "),
             link.misfit * 100.0

@@ -126,7 +126,13 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     for g in d.groups.iter().filter(is_left) {
         let floor = if g.with_floor { " and the floor" } else { "" };
         let names = g.names.join(" + ");
+        let modelled = |name: &String| {
+            d.classes.iter().any(|c| c.name == *name && c.identifiability == "modelled")
+        };
         let what = match g.names.len() > 1 || g.with_floor {
+            true if g.names.iter().all(modelled) => {
+                "only the sum is measured, and told apart by the energy model"
+            }
             true => "only the sum is known",
             false => "only what others leave of a sum is known",
         };
