@@ -6,7 +6,7 @@ mod common;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_testing::Limited;
 use clscope_trace::defs::{Def, Kernel};
-use common::{Stage, save, stderr, stdout};
+use common::{Stage, ended, save, stderr, stdout};
 use serde_json::Value;
 use std::process::Output;
 
@@ -54,7 +54,7 @@ fn stage() -> Stage {
 }
 
 fn diff(stage: &Stage, arguments: &[&str]) -> Output {
-    stage.clscope().arg("diff").args(arguments).ended()
+    ended(stage.clscope().arg("diff").args(arguments))
 }
 
 fn json(stage: &Stage, arguments: &[&str]) -> Value {

@@ -143,12 +143,16 @@ fn capture(trace: &Path) {
     fs::write(folder.join("program.cl"), source).unwrap();
 }
 
+/// A document that it prints keeps to its committed schema, whatever the trace holds.
 fn clscope(dir: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_clscope"))
+    let output = Command::new(env!("CARGO_BIN_EXE_clscope"))
         .args(arguments)
         .current_dir(dir)
         .env("CLSCOPE_CALIBRATION", dir.join("calibration.json"))
-        .ended()
+        .ended();
+    let breaches = clscope_testing::schema::text_breaches(&String::from_utf8_lossy(&output.stdout));
+    assert!(breaches.is_empty(), "{arguments:?} breaks its schema: {breaches:#?}");
+    output
 }
 
 /// Why a text is not harmless: a character without a glyph, or a line that a name began.

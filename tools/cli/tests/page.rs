@@ -7,7 +7,7 @@ use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function
 use clscope_testing::Limited;
 use clscope_trace::defs::{Def, Device, Geometry, Kernel, Queue};
 use clscope_trace::record::CommandKind;
-use common::{Stage, save, stderr};
+use common::{Stage, ended, save, stderr};
 
 fn page(stage: &Stage, arguments: &[&str]) -> String {
     let output = stage
@@ -166,7 +166,7 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     let share: f64 = between(shown, "data-v=\"", "\"").parse().unwrap();
     let truth = (0..400).map(|i| 10_000.0 + f64::from(i)).sum::<f64>();
     assert!(shown.contains(">~") && shown.contains("not all launches were timed"), "{shown}");
-    let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
+    let json = ended(stage.clscope().args(["report", "t.clscope", "--format", "json"]));
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let busy = json["devices"][0]["busy_estimate_ns"]["value"].as_f64().unwrap();
     assert!((busy / truth - 1.0).abs() < 0.02, "{busy} {truth}");
@@ -219,7 +219,7 @@ fn opened_rows_of_a_sample_say_which_launches_they_are_of() {
     process.exit(20_000_000, 0);
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
-    let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
+    let json = ended(stage.clscope().args(["report", "t.clscope", "--format", "json"]));
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let (kernel, of) = (&json["kernels"][0], &json["kernels"][0]["time_ns"]);
     assert_eq!((kernel["count"].as_u64(), of["count"].as_u64()), (Some(800), Some(128)));
@@ -253,7 +253,7 @@ fn the_busy_share_is_the_same_everywhere() {
     let mut process = launches(&["alone".to_owned(), "other".to_owned()], true);
     process.exit(40_000, 0);
     save(&process, &stage.join("t.clscope"));
-    let json = stage.clscope().args(["report", "t.clscope", "--format", "json"]).ended();
+    let json = ended(stage.clscope().args(["report", "t.clscope", "--format", "json"]));
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let device = &json["devices"][0];
     let share = device["busy_share"]["value"].as_f64().unwrap();

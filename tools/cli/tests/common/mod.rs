@@ -98,6 +98,15 @@ impl Stage {
     }
 }
 
+/// Runs a command to its end. A document that it prints keeps to its committed schema.
+#[track_caller]
+pub fn ended(command: &mut Command) -> Output {
+    let output = command.ended();
+    let breaches = clscope_testing::schema::text_breaches(&String::from_utf8_lossy(&output.stdout));
+    assert!(breaches.is_empty(), "{command:?} breaks its schema: {breaches:#?}");
+    output
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
