@@ -70,6 +70,11 @@ pub trait Returned: Copy {
     unsafe fn code(self, errcode: *const i32) -> i32;
     /// What a call returns when its real function does not exist.
     fn missing() -> Self;
+    /// The memory that it returned, 0 where it returns none.
+    #[inline(always)]
+    fn address(self) -> usize {
+        0
+    }
 }
 
 impl Returned for i32 {
@@ -108,6 +113,10 @@ impl Returned for P {
     }
     fn missing() -> Self {
         std::ptr::null_mut()
+    }
+    #[inline(always)]
+    fn address(self) -> usize {
+        self as usize
     }
 }
 

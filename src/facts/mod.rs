@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod compiled;
 pub mod contexts;
 pub mod geometry;
+pub mod given;
 pub mod images;
 pub mod info;
 pub mod kernels;

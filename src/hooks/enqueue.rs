@@ -1,9 +1,10 @@
 //! The way of every enqueue through the features: where it comes from, whether it is recorded and
 //! timed, and what is kept of it.
 
+use super::given::{self, Use};
 use super::stale::{self, Of};
 use super::{checked, queue, snapshot};
-use crate::abi::entry::{H, Site};
+use crate::abi::entry::{H, P, Site};
 use crate::facts::geometry::Recent;
 use crate::facts::kernels;
 use crate::features::call_sites::{self, Stacks};
@@ -133,6 +134,32 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
     call_sites::here(stacks, sites, function)
 }
 
+/// As [`enqueued`], of a call that has to do with memory of the host: a transfer from there or to
+/// there, or one that gives it out or takes it back. `returned` is the memory it gave.
+///
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(always)]
+pub unsafe fn enqueued_with(
+    entered: Entered,
+    what: &What,
+    plan: &Plan,
+    memory: Use,
+    returned: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match memory {
+            Use::None => enqueued(entered, what, plan),
+            Use::Transfer(host) => enqueued_from(entered, what, plan, host),
+            Use::Map(_) | Use::Unmap(_) => {
+                enqueued(entered, what, plan);
+                given::changed(what.site, what.object, memory, returned);
+            }
+        }
+    }
+}
+
 /// Records the command and ends the call. The plan is not moved: it was just written, in pieces
 /// that a copy would read in one.
 ///
@@ -140,12 +167,31 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
 /// The call has succeeded with these arguments.
 #[inline(never)]
 pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
+    // SAFETY: the caller's promise.
+    unsafe { finish(entered, what, plan, None) }
+}
+
+/// As [`enqueued`], of a transfer from or to this memory of the host: apart, so that others pay
+/// nothing for it.
+///
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(never)]
+unsafe fn enqueued_from(entered: Entered, what: &What, plan: &Plan, host: P) {
+    // SAFETY: the caller's promise.
+    unsafe { finish(entered, what, plan, Some(host)) }
+}
+
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(always)]
+unsafe fn finish(entered: Entered, what: &What, plan: &Plan, host: Option<P>) {
     let end = recording::now();
     // SAFETY: the caller's promise.
     unsafe {
         match beside::nothing_ran() {
-            true => write(entered, what, plan, |entered| (entered.begin(), end)),
-            false => told_beside(entered, what, plan, end),
+            true => write(entered, what, plan, host, |entered| (entered.begin(), end)),
+            false => told_beside(entered, what, plan, host, end),
         }
     }
 }
@@ -157,7 +203,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
 /// The call has succeeded with these arguments.
 #[cold]
 #[inline(never)]
-unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, end: u64) {
+unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, host: Option<P>, end: u64) {
     let times = beside::without((entered.begin(), end), entered.thread.last.get());
     let local = replace::launched_with();
     let mut geometry = what.geometry;
@@ -165,7 +211,7 @@ unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, end: u64) {
         geometry = geometry.with_local(local);
     }
     // SAFETY: the caller's promise; the sizes live until the call has ended.
-    unsafe { write(entered, &What { geometry, ..*what }, plan, |_| times) }
+    unsafe { write(entered, &What { geometry, ..*what }, plan, host, |_| times) }
 }
 
 /// # Safety
@@ -175,6 +221,7 @@ unsafe fn write(
     entered: Entered,
     what: &What,
     plan: &Plan,
+    host: Option<P>,
     times: impl FnOnce(&Entered) -> (u64, u64),
 ) {
     let times = times(&entered);
@@ -186,6 +233,9 @@ unsafe fn write(
             true => unsafe { what.geometry.id(&mut (*launches(t)).geometries) },
             false => 0,
         };
+        if let Some(host) = host {
+            given::tell(t, what.site.function, host, times.1);
+        }
         // SAFETY: the caller's promise.
         let command = unsafe { launch::record(t, what, plan, times, geometry, || sampling(t)) };
         if plan.records() && config::get().tells_ids {

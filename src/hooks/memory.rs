@@ -3,6 +3,7 @@
 
 use super::ended;
 use super::enqueue::{self, What};
+use super::given;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::abi::signatures as f;
@@ -196,6 +197,12 @@ pub unsafe fn clEnqueueSVMFree(
     event: *mut H,
 ) -> i32 {
     let pair = callbacks::svm_free(pfn_free_func, user_data);
+    if pfn_free_func.is_null() && !pointers.is_null() {
+        for at in 0..count as usize {
+            // SAFETY: the application's list, which the call is about to read.
+            given::freed(unsafe { pointers.cast::<P>().add(at).read_unaligned() });
+        }
+    }
     let words = || vec![objects::word(command_queue), u64::from(count)];
     let call = |event| {
         // SAFETY: the application's call with its callback wrapped.

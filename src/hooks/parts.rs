@@ -20,14 +20,14 @@ pub enum Side {
 ///
 /// # Safety
 /// `of` is NULL or has three entries.
-unsafe fn three(of: *const usize) -> Option<[u64; 3]> {
+pub(super) unsafe fn three(of: *const usize) -> Option<[u64; 3]> {
     // SAFETY: the caller's promise.
     (!of.is_null()).then(|| unsafe { [*of, *of.add(1), *of.add(2)].map(|size| size as u64) })
 }
 
 /// Rows of bytes.
-struct Rows {
-    begin: u64,
+pub(super) struct Rows {
+    pub(super) begin: u64,
     width: u64,
     rows: u64,
     slices: u64,
@@ -37,7 +37,7 @@ struct Rows {
 
 impl Rows {
     /// Of a region with such pitches, 0 for those that are as small as they can be.
-    fn new(origin: [u64; 3], region: [u64; 3], pitches: (usize, usize)) -> Option<Self> {
+    pub(super) fn new(origin: [u64; 3], region: [u64; 3], pitches: (usize, usize)) -> Option<Self> {
         let [width, rows, slices] = region;
         let or = |given: usize, least: u64| if given == 0 { least } else { given as u64 };
         let row = or(pitches.0, width);

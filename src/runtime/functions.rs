@@ -79,7 +79,7 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clGetMemObjectInfo BESIDE => "Asks for size and flags of what a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
+    clGetMemObjectInfo When::Always => "Asks for the flags of an object that is mapped, for the type of an image that is, and whether an object is released for good while it is mapped; beside the application for size and flags of what a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
     clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters; for a copy of what the host may not read.";
     clReleaseMemObject BESIDE => "Gives them back.";
     clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer; copies what the host may not read.";

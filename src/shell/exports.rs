@@ -135,13 +135,22 @@ macro_rules! body {
         event: $event:ident,
         extra: $extra:expr,
         geometry: $geometry:expr,
+        host_memory: $host_memory:expr,
         keep: [$($keep:expr),*],
     }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
-            // SAFETY: the application's own call, arguments untouched.
-            let Some(mut entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
+            let Some(mut entered) = guard::enter(site) else {
+                // SAFETY: the application's own call, arguments untouched.
+                let returned = unsafe { real($($arg),*) };
+                if const { hooks::given::changes($kind) } {
+                    // SAFETY: errcode_ret is NULL or was written by the call.
+                    let code = unsafe { returned.code($errcode) };
+                    hooks::given::unrecorded(site, code, $object, || $host_memory, returned.address());
+                }
+                return returned;
+            };
             let bytes = if const { hooks::enqueue::tells_size($kind) } { $bytes } else { 0 };
             let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object, bytes);
             let asked: *mut H = $event;
@@ -171,8 +180,9 @@ macro_rules! body {
                     extra: $extra,
                     geometry: $geometry,
                 };
+                let memory = $host_memory;
                 // SAFETY: the call has succeeded.
-                unsafe { hooks::enqueue::enqueued(entered, &what, &plan) };
+                unsafe { hooks::enqueue::enqueued_with(entered, &what, &plan, memory, returned.address()) };
             } else {
                 hooks::checked::failed($id, plan.call_site());
                 entered.call($id, code, &[$($keep),*]);

@@ -6,6 +6,7 @@ use crate::abi::entry::{H, P};
 use crate::abi::functions::COUNT;
 use crate::facts::objects;
 use crate::hooks;
+use crate::hooks::given::Use;
 use crate::shell::exports::entries;
 use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
@@ -38,14 +39,14 @@ entries! {
     create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: image_format, keep: [objects::word(context), flags as u64] }
     create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
     plain 26 clRetainMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
-    plain 27 clReleaseMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
+    hook 27 clReleaseMemObject(memobj: H) -> i32 { }
     call 28 clGetSupportedImageFormats(context: H, flags: u64, image_type: u32, num_entries: u32, image_formats: P, num_image_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64, image_type as u64, num_entries as u64] }
     plain 29 clGetMemObjectInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(memobj), small: [(param_name, 16)], keep: [objects::word(memobj), param_name as u64] }
     plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(image), small: [(param_name, 16)], keep: [objects::word(image), param_name as u64] }
     plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(pipe), small: [(param_name, 16)], keep: [objects::word(pipe), param_name as u64] }
     hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 { }
-    call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> P { errcode: null_mut(), keep: [objects::word(context), flags as u64, size as u64, alignment as u64] }
-    plain 34 clSVMFree(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    hook 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> P { }
+    hook 34 clSVMFree(context: H, svm_pointer: P) -> () { }
     create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context)] }
     plain 36 clRetainSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
     plain 37 clReleaseSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
@@ -99,6 +100,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Transfer(ptr),
         keep: [objects::word(command_queue), objects::word(buffer), blocking_read as u64, offset as u64, size as u64],
     }
     enqueue 77 clEnqueueReadBufferRect(command_queue: H, buffer: H, blocking_read: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -114,6 +116,8 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        // SAFETY: the application's arrays are as the function specifies.
+        host_memory: unsafe { Use::rows(ptr, host_origin, region, (host_row_pitch, host_slice_pitch)) },
         keep: [objects::word(command_queue), objects::word(buffer), blocking_read as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64],
     }
     enqueue 78 clEnqueueWriteBuffer(command_queue: H, buffer: H, blocking_write: u32, offset: usize, size: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -128,6 +132,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Transfer(ptr),
         keep: [objects::word(command_queue), objects::word(buffer), blocking_write as u64, offset as u64, size as u64],
     }
     enqueue 79 clEnqueueWriteBufferRect(command_queue: H, buffer: H, blocking_write: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -143,6 +148,8 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        // SAFETY: the application's arrays are as the function specifies.
+        host_memory: unsafe { Use::rows(ptr, host_origin, region, (host_row_pitch, host_slice_pitch)) },
         keep: [objects::word(command_queue), objects::word(buffer), blocking_write as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64],
     }
     enqueue 80 clEnqueueFillBuffer(command_queue: H, buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -157,6 +164,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(buffer), pattern_size as u64, offset as u64, size as u64],
     }
     enqueue 81 clEnqueueCopyBuffer(command_queue: H, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -171,6 +179,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64],
     }
     enqueue 82 clEnqueueCopyBufferRect(command_queue: H, src_buffer: H, dst_buffer: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, src_row_pitch: usize, src_slice_pitch: usize, dst_row_pitch: usize, dst_slice_pitch: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -186,6 +195,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_row_pitch as u64, src_slice_pitch as u64, dst_row_pitch as u64, dst_slice_pitch as u64],
     }
     enqueue 83 clEnqueueReadImage(command_queue: H, image: H, blocking_read: u32, origin: *const usize, region: *const usize, row_pitch: usize, slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -201,6 +211,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Transfer(ptr),
         keep: [objects::word(command_queue), objects::word(image), blocking_read as u64, row_pitch as u64, slice_pitch as u64],
     }
     enqueue 84 clEnqueueWriteImage(command_queue: H, image: H, blocking_write: u32, origin: *const usize, region: *const usize, input_row_pitch: usize, input_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -216,6 +227,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Transfer(ptr),
         keep: [objects::word(command_queue), objects::word(image), blocking_write as u64, input_row_pitch as u64, input_slice_pitch as u64],
     }
     enqueue 85 clEnqueueFillImage(command_queue: H, image: H, fill_color: P, origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -231,6 +243,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(image)],
     }
     enqueue 86 clEnqueueCopyImage(command_queue: H, src_image: H, dst_image: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -246,6 +259,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_image)],
     }
     enqueue 87 clEnqueueCopyImageToBuffer(command_queue: H, src_image: H, dst_buffer: H, src_origin: *const usize, region: *const usize, dst_offset: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -261,6 +275,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_buffer), dst_offset as u64],
     }
     enqueue 88 clEnqueueCopyBufferToImage(command_queue: H, src_buffer: H, dst_image: H, src_offset: usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -276,6 +291,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64],
     }
     enqueue 89 clEnqueueMapBuffer(command_queue: H, buffer: H, blocking_map: u32, map_flags: u64, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> P {
@@ -290,6 +306,7 @@ entries! {
         event: event,
         extra: map_flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Map(size),
         keep: [0, objects::word(command_queue), objects::word(buffer), blocking_map as u64, map_flags as u64, offset as u64, size as u64],
     }
     enqueue 90 clEnqueueMapImage(command_queue: H, image: H, blocking_map: u32, map_flags: u64, origin: *const usize, region: *const usize, image_row_pitch: P, image_slice_pitch: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> P {
@@ -305,6 +322,8 @@ entries! {
         event: event,
         extra: map_flags as u32,
         geometry: hooks::Geometry::NONE,
+        // SAFETY: the application's arrays are as the function specifies.
+        host_memory: unsafe { Use::map_image(image, region, image_row_pitch, image_slice_pitch) },
         keep: [0, objects::word(command_queue), objects::word(image), blocking_map as u64, map_flags as u64],
     }
     enqueue 91 clEnqueueUnmapMemObject(command_queue: H, memobj: H, mapped_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -319,6 +338,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::Unmap(mapped_ptr),
         keep: [objects::word(command_queue), objects::word(memobj)],
     }
     enqueue 92 clEnqueueMigrateMemObjects(command_queue: H, num_mem_objects: u32, mem_objects: *const H, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -333,6 +353,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_mem_objects as u64, flags as u64],
     }
     enqueue 93 clEnqueueNDRangeKernel(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -347,6 +368,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size),
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(kernel), work_dim as u64],
     }
     hook 94 clEnqueueNativeKernel(command_queue: H, user_func: P, args: P, cb_args: usize, num_mem_objects: u32, mem_list: *const H, args_mem_loc: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { }
@@ -362,6 +384,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue)],
     }
     enqueue 96 clEnqueueBarrierWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -376,6 +399,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue)],
     }
     hook 97 clEnqueueSVMFree(command_queue: H, num_svm_pointers: u32, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { }
@@ -391,6 +415,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), blocking_copy as u64, size as u64],
     }
     enqueue 99 clEnqueueSVMMemFill(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -405,6 +430,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), pattern_size as u64, size as u64],
     }
     enqueue 100 clEnqueueSVMMap(command_queue: H, blocking_map: u32, flags: u64, svm_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -419,6 +445,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), blocking_map as u64, flags as u64, size as u64],
     }
     enqueue 101 clEnqueueSVMUnmap(command_queue: H, svm_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -433,6 +460,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue)],
     }
     enqueue 102 clEnqueueSVMMigrateMem(command_queue: H, num_svm_pointers: u32, svm_pointers: P, sizes: *const usize, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -447,6 +475,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_svm_pointers as u64, flags as u64],
     }
     hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> P { }
@@ -465,6 +494,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue)],
     }
     enqueue_untimed 108 clEnqueueWaitForEvents(command_queue: H, num_events: u32, event_list: *const H) -> i32 { errcode: null_mut(), queue: command_queue, kind: CommandKind::WaitForEvents, waits: (num_events, event_list), keep: [objects::word(command_queue), num_events as u64] }
@@ -485,6 +515,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::TASK,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(kernel)],
     }
     call 115 clGetDeviceIDsFromD3D10KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
@@ -503,6 +534,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 120 clEnqueueReleaseD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -517,6 +549,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 121 clGetDeviceIDsFromD3D11KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
@@ -535,6 +568,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 126 clEnqueueReleaseD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -549,6 +583,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 127 clGetDeviceIDsFromDX9MediaAdapterKHR(platform: H, num_media_adapters: usize, media_adapter_type: P, media_adapters: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), num_media_adapters as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
@@ -565,6 +600,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 130 clEnqueueReleaseDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -579,6 +615,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 131 clGetDeviceIDsFromDX9INTEL(platform: H, dx9_device_source: usize, dx9_object: P, dx9_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), dx9_device_source as u32 as u64, dx9_device_set as u32 as u64, num_entries as u32 as u64] }
@@ -595,6 +632,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 134 clEnqueueReleaseDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *mut H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -609,6 +647,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: P, display: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), sync as u64, display as u64] }
@@ -625,6 +664,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 138 clEnqueueReleaseEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -639,6 +679,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     plain 139 clLogMessagesToSystemLogAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { object: 0, small: [(cb, 21)], keep: [cb as u64] }
@@ -662,6 +703,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_mem_objects as u32 as u64, flags as u64 as u64],
     }
     call 149 clGetDeviceImageInfoQCOM(device: H, image_width: usize, image_height: usize, image_format: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(device), image_width as u64, image_height as u64, param_name as u32 as u64] }
@@ -677,6 +719,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 151 clEnqueueGenerateMipmapIMG(command_queue: H, src_image: H, dst_image: H, mipmap_filter_mode: usize, array_region: *const usize, mip_region: *const usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -691,6 +734,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_image), mipmap_filter_mode as u32 as u64],
     }
     enqueue 152 clEnqueueReleaseGrallocObjectsIMG(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -705,6 +749,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     call 153 clGetKernelSubGroupInfoKHR(in_kernel: H, in_device: H, param_name: usize, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(in_kernel), objects::word(in_device), param_name as u32 as u64, input_value_size as u64] }
@@ -722,6 +767,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_sema_objects as u32 as u64],
     }
     enqueue 157 clEnqueueSignalSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -736,6 +782,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_sema_objects as u32 as u64],
     }
     plain 158 clGetSemaphoreInfoKHR(sema_object: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(sema_object), small: [(param_name, 16)], keep: [objects::word(sema_object), param_name as u32 as u64] }
@@ -755,6 +802,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
     }
     enqueue 164 clEnqueueReleaseExternalMemObjectsKHR(command_queue: H, num_mem_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -769,11 +817,12 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
     }
     create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64] }
-    call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> P { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
-    plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    hook 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> P { }
+    hook 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { }
     hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: usize, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { }
     enqueue 169 clEnqueueSVMMemcpyARM(command_queue: H, blocking_copy: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
@@ -787,6 +836,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), blocking_copy as u32 as u64, size as u64],
     }
     enqueue 170 clEnqueueSVMMemFillARM(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -801,6 +851,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), pattern_size as u64, size as u64],
     }
     enqueue 171 clEnqueueSVMMapARM(command_queue: H, blocking_map: usize, flags: usize, svm_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -815,6 +866,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), blocking_map as u32 as u64, flags as u64 as u64, size as u64],
     }
     enqueue 172 clEnqueueSVMUnmapARM(command_queue: H, svm_ptr: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -829,6 +881,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue)],
     }
     plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u32 as u64] }
@@ -856,6 +909,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 187 clEnqueueReleaseGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -870,6 +924,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     create 188 clCreateFromGLTexture2D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
@@ -888,6 +943,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
     enqueue 193 clEnqueueReleaseVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -902,13 +958,14 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), num_objects as u32 as u64],
     }
-    call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), size as u64, alignment as u32 as u64] }
+    hook 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { }
     call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
-    call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
-    plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
-    plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    hook 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> P { }
+    hook 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { }
+    hook 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { }
     plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(context), small: [(param_name, 16)], keep: [objects::word(context), param_name as u32 as u64] }
     plain 200 clSetKernelArgMemPointerINTEL(kernel: H, arg_index: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u32 as u64] }
     enqueue 201 clEnqueueMemsetINTEL(command_queue: H, dst_ptr: P, value: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -923,6 +980,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), value as i32 as u64, size as u64],
     }
     enqueue 202 clEnqueueMemFillINTEL(command_queue: H, dst_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -937,6 +995,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), pattern_size as u64, size as u64],
     }
     enqueue 203 clEnqueueMemcpyINTEL(command_queue: H, blocking: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -951,6 +1010,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), blocking as u32 as u64, size as u64],
     }
     enqueue 204 clEnqueueMigrateMemINTEL(command_queue: H, ptr: P, size: usize, flags: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -965,6 +1025,7 @@ entries! {
         event: event,
         extra: flags as u32,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), size as u64, flags as u64 as u64],
     }
     enqueue 205 clEnqueueMemAdviseINTEL(command_queue: H, ptr: P, size: usize, advice: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -979,6 +1040,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), size as u64, advice as u32 as u64],
     }
     create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: usize, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64] }
@@ -999,6 +1061,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [num_queues as u32 as u64, objects::word(command_buffer)],
     }
     call 212 clCommandBarrierWithWaitListKHR(command_buffer: H, command_queue: H, properties: P, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue)] }
@@ -1040,6 +1103,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(program), blocking_read as u32 as u64, size as u64],
     }
     enqueue 240 clEnqueueWriteHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_write: usize, ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
@@ -1054,6 +1118,7 @@ entries! {
         event: event,
         extra: 0,
         geometry: hooks::Geometry::NONE,
+        host_memory: Use::None,
         keep: [objects::word(command_queue), objects::word(program), blocking_write as u32 as u64, size as u64],
     }
     call 241 clGetImageRequirementsInfoEXT(context: H, properties: P, flags: usize, image_format: P, image_desc: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, param_name as u32 as u64] }

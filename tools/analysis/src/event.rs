@@ -2,6 +2,7 @@
 //! borrow from the mapped files; refuses to order them ([`crate::merge`]) or to sum them up
 //! ([`crate::stats`]).
 
+use crate::host_memory::HostMemory;
 use crate::issue::Unfinished;
 use crate::time::{CommandId, DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex};
 use clscope_trace::Untimed;
@@ -52,7 +53,8 @@ pub enum Mark {
     },
     /// Recording was paused (`true`) or went on.
     Paused(bool),
-    /// What a checked run saw inside the call that follows on the thread.
+    /// What a checked run saw inside the call that follows on the thread. What memory of the host a
+    /// transfer uses stands with the transfer ([`Enqueued::memory`]).
     Detail(record::Detail),
     /// A record of a kind this version does not know.
     Unknown {
@@ -119,6 +121,8 @@ pub struct Enqueued<'a> {
     pub record: record::Command<'a>,
     /// Further parts of the wait list.
     pub more_waits: Vec<Waits<'a>>,
+    /// The host's memory that a transfer uses, `None` for other commands.
+    pub memory: Option<HostMemory>,
 }
 
 impl Enqueued<'_> {

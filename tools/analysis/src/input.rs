@@ -9,7 +9,7 @@ use clscope_trace::defs::{
     Defs, Device, Exit, Function, Geometry, Kernel, LocalSize, Mix, Module, Platform,
     Process as ProcessDef, Program, Queue, Replaced, Replay, Resources, Thread, Warning,
 };
-use clscope_trace::record::DropReason;
+use clscope_trace::record::{DropReason, detail};
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
@@ -224,6 +224,12 @@ pub struct Process<'a> {
 }
 
 impl<'a> Process<'a> {
+    /// Whether its recorder tells of each transfer whose memory of the host OpenCL gave out.
+    #[must_use]
+    pub fn tells_host_memory(&self) -> bool {
+        self.header.version >= detail::HOST_MEMORY_SINCE
+    }
+
     /// Opens a process. Errors with the process's issues where not one file of it can be read.
     pub fn open(files: ProcessFiles<'a>) -> Result<Self, Vec<Issue>> {
         let ProcessFiles { label, defs, segments, ring, mut issues, extra_anchors } = files;

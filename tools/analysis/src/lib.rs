@@ -29,6 +29,7 @@ pub mod clock;
 pub mod counters;
 pub mod energy;
 pub mod event;
+pub mod host_memory;
 pub mod ids;
 pub mod input;
 pub mod issue;

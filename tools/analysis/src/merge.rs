@@ -5,13 +5,14 @@
 
 use crate::align::Alignment;
 use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome, Run};
+use crate::host_memory::HostMemory;
 use crate::ids::IdMap;
 use crate::input::Process;
 use crate::issue::{IssueKind, Unfinished};
 use crate::time::{DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex, Ticks};
 use crate::{Trace, clock::ProcessClock};
 use clscope_trace::Untimed;
-use clscope_trace::record::{Record, WAITS_INLINE, Waits, flag};
+use clscope_trace::record::{Record, WAITS_INLINE, Waits, detail, flag};
 use clscope_trace::stream::{Block, Passed, Plain, Records};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -58,6 +59,10 @@ struct Cursor<'t, 'a> {
     /// Next record where it is another: its ticks and its content.
     head: Option<(u64, Record<'a>)>,
     last: HostNs,
+    /// What memory of the host the transfer uses whose record is next.
+    memory: HostMemory,
+    /// What it is where nothing is told.
+    untold: HostMemory,
     calls: Calls<'t>,
     /// What was passed over since the last call that was given.
     passed: Option<Passed>,
@@ -280,6 +285,10 @@ impl<'t, 'a> Merge<'t, 'a> {
         };
         out.in_flight.resize_with(trace.processes.len(), InFlight::default);
         for (index, process) in trace.processes.iter().enumerate() {
+            let untold = match process.tells_host_memory() {
+                true => HostMemory::Application,
+                false => HostMemory::Unknown,
+            };
             for blocks in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
                 let mut cursor = Cursor {
                     process: index as u32,
@@ -291,6 +300,8 @@ impl<'t, 'a> Merge<'t, 'a> {
                     plain: None,
                     head: None,
                     last: HostNs(i64::MIN),
+                    memory: untold,
+                    untold,
                     calls,
                     passed: None,
                 };
@@ -401,10 +412,18 @@ impl<'t, 'a> Merge<'t, 'a> {
                 kept: Kept::Words(args),
                 run: None,
             })),
-            Record::Command(command) => Taken::Enqueue(
-                Span { begin: begin(command.duration), end: at },
-                Enqueued { record: command, more_waits: Vec::new() },
-            ),
+            Record::Command(command) => {
+                let memory = std::mem::replace(&mut cursor.memory, cursor.untold);
+                let memory = command.kind.uses_host_memory().then_some(memory);
+                Taken::Enqueue(
+                    Span { begin: begin(command.duration), end: at },
+                    Enqueued { record: command, more_waits: Vec::new(), memory },
+                )
+            }
+            Record::Detail(of) if of.what == detail::HOST_MEMORY => {
+                cursor.memory = HostMemory::told(&of);
+                Taken::Nothing
+            }
             Record::MoreWaits { command, waits } => {
                 // Those that follow their command directly were taken with it.
                 if let Some(pending) = self.in_flight[process].pending.get_mut(&command) {
@@ -418,6 +437,10 @@ impl<'t, 'a> Merge<'t, 'a> {
                 Taken::Outcome(command, Early::Untimed(reason, detail))
             }
             other => {
+                if let Record::Dropped { .. } = other {
+                    // What was to be told of the next transfer may be among them.
+                    cursor.memory = HostMemory::Unknown;
+                }
                 let mark = match other {
                     Record::Dropped { count, reason } => Mark::Dropped { count, reason },
                     Record::Paused(on) => Mark::Paused(on),

@@ -200,6 +200,12 @@ impl ThreadBuilder {
         self
     }
 
+    /// What was seen inside the call that follows.
+    pub fn detail(&mut self, at: u64, of: &record::Detail) -> &mut Self {
+        self.put(at, 0, |out, delta, _| words(out, &record::detail(of, delta)));
+        self
+    }
+
     /// Lost records.
     pub fn dropped(&mut self, at: u64, count: u64, reason: DropReason) -> &mut Self {
         self.put(at, 0, |out, delta, _| words(out, &record::dropped(count, reason, delta)));
@@ -319,6 +325,8 @@ pub struct ProcessBuilder {
     pub waiting: bool,
     /// Calls in progress at the end: thread, function, begin in true ns.
     pub in_calls: Vec<(u32, u16, u64)>,
+    /// Version of the format that its files say.
+    pub version: (u16, u16),
 }
 
 /// The files of a process as bytes.
@@ -462,6 +470,7 @@ impl ProcessBuilder {
             in_ring: false,
             waiting: false,
             in_calls: Vec::new(),
+            version: VERSION,
         }
     }
 
@@ -499,7 +508,7 @@ impl ProcessBuilder {
 
     fn header(&self, kind: FileKind) -> [u8; HEADER_LEN] {
         FileHeader {
-            version: VERSION,
+            version: self.version,
             kind,
             pid: self.pid,
             ppid: 1,

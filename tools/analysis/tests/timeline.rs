@@ -3,12 +3,13 @@
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Kept, Mark, Outcome};
+use clscope_analysis::host_memory::HostMemory;
 use clscope_analysis::input::ProcessFiles;
 use clscope_analysis::issue::{IssueKind, Unfinished};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
 use clscope_analysis::time::{CommandId, HostNs, Ticks};
 use clscope_trace::defs::Anchor;
-use clscope_trace::record::{CommandKind, DropReason, WAITS_INLINE, flag};
+use clscope_trace::record::{CommandKind, Detail, DropReason, WAITS_INLINE, detail, flag};
 use clscope_trace::{Clock, Untimed};
 use proptest::prelude::*;
 
@@ -768,5 +769,49 @@ fn a_run_of_calls_is_one_event_and_counts_as_many() {
         let (of_run, calls) = (&stats.functions(&trace)["clSetKernelArg"].time, stats.calls);
         assert_eq!((of_run.count(), calls), (5, 6), "{clock:?}");
         near(of_run.total() as u64, 1_100);
+    }
+}
+
+#[test]
+fn a_transfer_says_what_memory_of_the_host_it_uses() {
+    let told = |how, object, flags| Detail {
+        function: function::ENQUEUE_WRITE,
+        what: detail::HOST_MEMORY,
+        site: 0,
+        values: [how, object, flags],
+    };
+    let built = |version| {
+        let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+        p.version = version;
+        let command = |id, kind| CommandSpec::transfer(id, 1, kind, 64);
+        let write = |id| command(id, CommandKind::WriteBuffer);
+        let copy = command(5, CommandKind::CopyBuffer);
+        let thread = p.thread(0);
+        thread.detail(1_100, &told(detail::MAPPED, 9, 16)).enqueue(1_000, 1_100, &write(1));
+        thread.enqueue(2_000, 2_100, &write(2));
+        thread.detail(3_100, &told(detail::NOT_KEPT, 0, u64::MAX));
+        thread.enqueue(3_000, 3_100, &write(3));
+        // A detail may be among what was lost, of the next transfer alone.
+        thread.dropped(4_000, 3, DropReason::WriteFailed).enqueue(4_050, 4_100, &write(4));
+        thread.enqueue(5_000, 5_100, &copy).enqueue(6_000, 6_100, &write(6));
+        p.exit(9_000, 0);
+        p.build()
+    };
+    let given = HostMemory::Given { how: detail::MAPPED, object: 9, flags: Some(16) };
+    let (own, unknown) = (HostMemory::Application, HostMemory::Unknown);
+    for (version, untold) in [((1, 8), own), ((1, 7), unknown)] {
+        let bytes = [built(version)];
+        let trace = open(&bytes);
+        let mut found = Vec::new();
+        for event in trace.events(None) {
+            match event {
+                Event::Command(command) => found.push(command.enqueued.memory),
+                Event::Mark { mark: Mark::Detail(of), .. } => panic!("{of:?} is with its transfer"),
+                _ => {}
+            }
+        }
+        let some = [given, untold, unknown, unknown].map(Some);
+        assert_eq!(found[..4], some, "{version:?}");
+        assert_eq!(found[4..], [None, Some(untold)], "{version:?}");
     }
 }

@@ -23,6 +23,15 @@ pub const HOOKS: &[&str] = &[
     "clSetCommandQueueProperty",
     "clSetMemObjectDestructorCallback",
     "clSetMemObjectDestructorAPPLE",
+    "clReleaseMemObject",
+    "clSVMAlloc",
+    "clSVMAllocARM",
+    "clSVMFree",
+    "clSVMFreeARM",
+    "clHostMemAllocINTEL",
+    "clSharedMemAllocINTEL",
+    "clMemFreeINTEL",
+    "clMemBlockingFreeINTEL",
     "clCreateProgramWithSource",
     "clCreateProgramWithBinary",
     "clCreateProgramWithIL",
@@ -157,4 +166,24 @@ pub fn region_bytes(function: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// What an enqueue has to do with memory of the host that OpenCL gives out: it uses it for a transfer,
+/// maps an object there, or ends that.
+pub fn host_memory(function: &str) -> &'static str {
+    match function {
+        "clEnqueueReadBuffer"
+        | "clEnqueueWriteBuffer"
+        | "clEnqueueReadImage"
+        | "clEnqueueWriteImage" => "Use::Transfer(ptr)",
+        "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" => {
+            "unsafe { Use::rows(ptr, host_origin, region, (host_row_pitch, host_slice_pitch)) }"
+        }
+        "clEnqueueMapBuffer" => "Use::Map(size)",
+        "clEnqueueMapImage" => {
+            "unsafe { Use::map_image(image, region, image_row_pitch, image_slice_pitch) }"
+        }
+        "clEnqueueUnmapMemObject" => "Use::Unmap(mapped_ptr)",
+        _ => "Use::None",
+    }
 }

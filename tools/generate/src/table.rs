@@ -19,6 +19,7 @@ use crate::abi::entry::{H, P};
 use crate::abi::functions::COUNT;
 use crate::facts::objects;
 use crate::hooks;
+use crate::hooks::given::Use;
 use crate::shell::exports::entries;
 use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
@@ -279,6 +280,7 @@ fn row(command: &RegistryCommand) -> Row {
                 ("event", event),
                 ("extra", &extra),
                 ("geometry", geometry),
+                ("host_memory", meaning::host_memory(name)),
                 ("keep", &keep),
             ]
         };
@@ -542,6 +544,7 @@ mod tests {
             "hook 0 clFinish(command_queue: H) -> i32 { }",
             "create 1 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, format: null_mut(), keep: [objects::word(context), flags as u64, size as u64] }",
             "        kind: CommandKind::ReadBuffer,\n        object: buffer,\n        object2: H::NULL,\n        bytes: size as u64,\n        blocking: blocking_read,\n        waits: (num_events_in_wait_list, event_wait_list),\n        event: event,",
+            "        host_memory: Use::Transfer(ptr),",
             "plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(device), small: [(param_name, 16)],",
             // A whole word, cut to its width where it is kept; `type` is no name in Rust.
             "clDoThingKHR(queue: H, type_: usize) -> i32 {",

@@ -99,8 +99,9 @@
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
 //! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
 //! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5 `Replaced`, `LocalSize` and
-//! `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of `Mix`). `tests/bytes/` states each layout
-//! a second time, in offsets and bytes, so that a mistake made alike in writer and reader is seen.
+//! `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of `Mix`; 1.8
+//! `Detail` of the host's memory). `tests/bytes/` states each layout a second time, in offsets and bytes,
+//! so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
 //! kind and count it), or a field at the end of a definition (what an old file lacks reads as the
@@ -145,7 +146,7 @@ pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 7);
+pub const VERSION: (u16, u16) = (1, 8);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -34,8 +34,9 @@
 //! with an even one B. So the record of a killed process is whole. Who reads the ring of a running
 //! process asks for `count` again afterwards.
 //!
-//! A `Detail` tells what a checked run (`CLSCOPE_CHECK`) saw inside the call whose own record follows
-//! on the same thread; its head names that call's function.
+//! A `Detail` tells what was seen inside the call whose own record follows on the same thread; its head
+//! names that call's function. Most are of checked runs (`CLSCOPE_CHECK`); what memory of the host a
+//! transfer uses is told in any run ([`detail::HOST_MEMORY`]).
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
 //! as f32 bits; 0 means that it was certain. It is kept for launches that were timed and for those
@@ -187,7 +188,7 @@ pub enum Record<'a> {
     Paused(bool),
     /// Identical host calls in a row. The record's time is the end of the last.
     Run(Run),
-    /// What a checked run saw inside the call whose record follows.
+    /// What was seen inside the call whose record follows.
     Detail(Detail),
     /// A kind this version does not know.
     Unknown {

@@ -21,6 +21,8 @@ mod v1_5;
 mod v1_6;
 #[path = "samples/v1_7.rs"]
 mod v1_7;
+#[path = "samples/v1_8.rs"]
+mod v1_8;
 
 use clscope_trace::defs::{Def, Defs, FRAME_LEN, frame_checksum};
 use clscope_trace::file::{HEADER_LEN, control, read_u32};
@@ -41,18 +43,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_7::FOLDER);
+    let folder = folder(v1_8::FOLDER);
     assert_eq!(
-        v1_7::FOLDER,
+        v1_8::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_7::header,
-        definitions: v1_7::definitions(),
-        records: v1_7::records(&arguments, &short, &long),
+        header: v1_8::header,
+        definitions: v1_8::definitions(),
+        records: v1_8::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -63,7 +65,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_7::FOLDER, name);
+        let kept = bytes(v1_8::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -94,7 +96,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 8] = [
+const VERSIONS: [Version; 9] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -142,6 +144,12 @@ const VERSIONS: [Version; 8] = [
         header: v1_7::header,
         definitions: v1_7::definitions,
         records: v1_7::records,
+    },
+    Version {
+        folder: v1_8::FOLDER,
+        header: v1_8::header,
+        definitions: v1_8::definitions,
+        records: v1_8::records,
     },
 ];
 
@@ -255,7 +263,7 @@ fn known(is_known: fn(u16) -> bool) -> BTreeSet<u16> {
 
 #[test]
 fn the_newest_sample_has_every_kind() {
-    let read = |name: &str| bytes(v1_7::FOLDER, name);
+    let read = |name: &str| bytes(v1_8::FOLDER, name);
     let segment = read("4321-2.7.clt");
     let records = Blocks::new(&segment).flat_map(|block| block.records().collect::<Vec<_>>());
     let found = records.map(|(_, record)| name_of(&record)).collect::<BTreeSet<_>>();

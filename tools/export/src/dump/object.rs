@@ -4,6 +4,7 @@
 use super::text::{flags, sizes};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Enqueued, Event, Kept, Mark, Outcome};
+use clscope_analysis::host_memory::HostMemory;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::{ProcessIndex, ThreadIndex};
 use clscope_profile::sites::{Named, Sites};
@@ -20,6 +21,8 @@ fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Na
         "object": c.object, "object2": c.object2, "bytes": c.bytes, "extra": c.extra,
         "probability": if c.kind.is_sampled() { c.probability() } else { None },
         "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),
+        "host_memory": e.memory.map(HostMemory::text),
+        "host_memory_object": match e.memory { Some(HostMemory::Given { object: object @ 1.., .. }) => Some(object), _ => None },
         "waits": e.waits().map(|w| w.map(|w| w.0)).collect::<Vec<_>>(), "flags": flags(c.flags),
         "called_from": site.map(|s| &s.frames),
     })

@@ -3,6 +3,7 @@
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};
+use clscope_analysis::host_memory::HostMemory;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
 use clscope_profile::sites::{Named, Sites};
@@ -88,6 +89,12 @@ fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>, o
     }
     if c.bytes != 0 {
         let _ = write!(out, " bytes={}", c.bytes);
+    }
+    if let Some(memory) = e.memory {
+        let _ = write!(out, " host={}", memory.text());
+        if let HostMemory::Given { object: object @ 1.., .. } = memory {
+            let _ = write!(out, " of=#{object}");
+        }
     }
     if c.extra != 0 {
         let _ = match c.probability().filter(|_| c.kind.is_sampled()) {

@@ -1,7 +1,8 @@
 //! What a [`Detail`] tells, and its values. Readers pass over numbers that they do not know: a new one
-//! is no new version of the format.
+//! is no new version of the format, unless a reader must know that it would be there
+//! ([`HOST_MEMORY`]).
 
-/// What a checked run saw inside a call. (Since 1.3.)
+/// What was seen inside a call: by a checked run, but for [`HOST_MEMORY`]. (Since 1.3.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detail {
     /// The call's function.
@@ -71,6 +72,25 @@ pub const BOX_TO: u32 = 15;
 /// Memory of the host that a transfer without blocking uses was found not to be mapped when the
 /// call began, which waits: address, bytes.
 pub const UNMAPPED: u32 = 16;
+/// The memory of the host that a transfer reads or writes is OpenCL's, by its first byte: where it is
+/// from ([`MAPPED`] and its like); the id of the object, 0 without one; the flags that it was made
+/// with ([`FLAGS_UNKNOWN`]). In any run, right ahead of the call's own record. (Since 1.8: from this
+/// version on a transfer without it uses memory that OpenCL did not give out.)
+pub const HOST_MEMORY: u32 = 17;
+/// The version of the format from which on [`HOST_MEMORY`] is told.
+pub const HOST_MEMORY_SINCE: (u16, u16) = (1, 8);
+/// Of [`HOST_MEMORY`]: a region of an object that is mapped; its flags are `cl_mem_flags`.
+pub const MAPPED: u64 = 1;
+/// Of [`HOST_MEMORY`]: shared virtual memory; its flags are `cl_svm_mem_flags`.
+pub const SVM: u64 = 2;
+/// Of [`HOST_MEMORY`]: allocated on the host by clHostMemAllocINTEL.
+pub const HOST_ALLOCATION: u64 = 3;
+/// Of [`HOST_MEMORY`]: allocated by clSharedMemAllocINTEL.
+pub const SHARED_ALLOCATION: u64 = 4;
+/// Of [`HOST_MEMORY`]: OpenCL had given out more than the recorder keeps, so that it does not know.
+pub const NOT_KEPT: u64 = 5;
+/// Of [`HOST_MEMORY`], in place of flags: nobody told.
+pub const FLAGS_UNKNOWN: u64 = u64::MAX;
 /// Of [`NAMES`]: an object.
 pub const OBJECT: u64 = 1;
 /// Of [`NAMES`]: an event.

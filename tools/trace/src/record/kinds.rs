@@ -87,6 +87,22 @@ impl CommandKind {
         })
     }
 
+    /// Whether the command moves bytes from or to memory of the host that its call names, of which
+    /// [`detail::HOST_MEMORY`](super::detail::HOST_MEMORY) tells.
+    #[must_use]
+    pub const fn uses_host_memory(self) -> bool {
+        use CommandKind as K;
+        matches!(
+            self,
+            K::ReadBuffer
+                | K::WriteBuffer
+                | K::ReadBufferRect
+                | K::WriteBufferRect
+                | K::ReadImage
+                | K::WriteImage
+        )
+    }
+
     /// Whether the command runs application code on the device.
     pub const fn is_kernel(self) -> bool {
         matches!(self, CommandKind::NdRange | CommandKind::Task)

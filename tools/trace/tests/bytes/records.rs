@@ -379,6 +379,7 @@ fn numbers_of_what_details_tell() {
         detail::BOX,
         detail::BOX_TO,
         detail::UNMAPPED,
+        detail::HOST_MEMORY,
     ];
     for (number, told) in (1..).zip(told) {
         assert_eq!(told, number);
@@ -387,4 +388,13 @@ fn numbers_of_what_details_tell() {
     let named =
         [detail::OBJECT, detail::EVENT, detail::LAUNCHED, detail::NO_LIST, detail::NULL_EVENT];
     assert_eq!(named, [1, 2, 3, 4, 5]);
+    let memories = [
+        detail::MAPPED,
+        detail::SVM,
+        detail::HOST_ALLOCATION,
+        detail::SHARED_ALLOCATION,
+        detail::NOT_KEPT,
+    ];
+    assert_eq!(memories, [1, 2, 3, 4, 5]);
+    assert_eq!((detail::FLAGS_UNKNOWN, detail::HOST_MEMORY_SINCE), (u64::MAX, (1, 8)));
 }
