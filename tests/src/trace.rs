@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_analysis::event::{Event, Kept, Mark, Outcome};
+use clscope_analysis::host_memory::HostMemory;
 use clscope_analysis::input::{Definitions, File, ProcessFiles};
 use clscope_analysis::issue::{Issue, Unfinished};
 use clscope_analysis::{Trace, time};
@@ -76,6 +77,8 @@ pub struct Command {
     pub dimensions: u32,
     /// Bytes moved.
     pub bytes: u64,
+    /// Which memory of the host it uses, if it uses any.
+    pub memory: Option<HostMemory>,
     /// Whether the call was blocking.
     pub blocking: bool,
     /// Whether the application asked for the event.
@@ -367,6 +370,7 @@ fn command_of(
         local: geometry.and_then(|g| g.local),
         dimensions: geometry.map_or(0, |g| g.dimensions),
         bytes: record.bytes,
+        memory: command.enqueued.memory,
         blocking: record.flags & flag::BLOCKING != 0,
         app_event: record.flags & flag::APP_EVENT != 0,
         waits: command.enqueued.waits().map(|w| w.map(|id| id.0)).collect(),

@@ -22,6 +22,7 @@ mod energy_helper;
 mod energy_truth;
 mod faults;
 mod goldens;
+mod host_memory;
 mod hostile_traces;
 mod integrated_gpu;
 mod kernel;

@@ -5,6 +5,7 @@ use crate::figure::{Evidence, Figure};
 use crate::kernel::{Kernel, Resources, scaled};
 use crate::split::{self, Sum};
 use clscope_analysis::event::{Event, Outcome};
+use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
 use clscope_mix::{Block, Mix, ptx};
 use clscope_profile::energy::activity::By;
@@ -34,9 +35,38 @@ pub struct Sized {
 pub struct Transfers {
     /// By bytes.
     pub sizes: BTreeMap<u64, Sized>,
+    /// Those that use memory of the host, by which; themselves not told apart further.
+    pub by_memory: BTreeMap<Class, Transfers>,
 }
 
 impl Transfers {
+    /// Adds a transfer.
+    fn add(&mut self, bytes: u64, blocking: bool, ns: Option<u64>) {
+        let one = self.sizes.entry(bytes).or_default();
+        one.count += 1;
+        one.blocking += u64::from(blocking);
+        if let Some(ns) = ns {
+            one.timed += 1;
+            one.ns += ns as f64;
+        }
+    }
+
+    /// Those of some kinds of memory in one.
+    #[must_use]
+    pub fn of_memory(&self, wanted: &[Class]) -> Self {
+        let mut out = Self::default();
+        for (_, some) in self.by_memory.iter().filter(|(class, _)| wanted.contains(class)) {
+            for (bytes, more) in &some.sizes {
+                let one = out.sizes.entry(*bytes).or_default();
+                one.count += more.count;
+                one.timed += more.timed;
+                one.ns += more.ns;
+                one.blocking += more.blocking;
+            }
+        }
+        out
+    }
+
     /// How many.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -202,13 +232,15 @@ fn commands(
             }
         } else if let Some(direction) = record.kind.direction().filter(|_| record.bytes > 0) {
             let Some(on) = out.get_mut(d.device_name(device).as_ref()) else { continue };
-            let sizes = &mut on.transfers.entry(direction).or_default().sizes;
-            let one = sizes.entry(record.bytes).or_default();
-            one.count += 1;
-            one.blocking += u64::from(command.enqueued.has(flag::BLOCKING));
-            if let Outcome::Timed(times) = &command.outcome {
-                one.timed += 1;
-                one.ns += times.duration() as f64;
+            let of = on.transfers.entry(direction).or_default();
+            let blocking = command.enqueued.has(flag::BLOCKING);
+            let ns = match &command.outcome {
+                Outcome::Timed(times) => Some(times.duration()),
+                _ => None,
+            };
+            of.add(record.bytes, blocking, ns);
+            if let Some(memory) = command.enqueued.memory {
+                of.by_memory.entry(memory.class()).or_default().add(record.bytes, blocking, ns);
             }
         }
     }

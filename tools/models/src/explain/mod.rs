@@ -21,6 +21,7 @@ use crate::roofline::{Bound, Resource};
 use crate::split;
 use serde::Serialize;
 use std::collections::BTreeMap;
+pub use transfers::{HostMemory, Portion};
 
 /// Name and version of this schema.
 pub const SCHEMA: &str = "clscope-explain/1";
@@ -171,6 +172,8 @@ pub struct Moved {
     pub bytes: f64,
     /// Device time of all.
     pub time_ns: Option<f64>,
+    /// Which memory of the host they use; null where they use none.
+    pub host_memory: Option<HostMemory>,
     /// Latency of small ones, fitted to the trace's own sizes; null where the fit misses them by a
     /// quarter or more.
     pub latency_ns: Option<f64>,

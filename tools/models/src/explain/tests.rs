@@ -8,6 +8,7 @@ use crate::hockney::{Link, Segment};
 use crate::idle::{State, States};
 use crate::kernel::Kernel;
 use crate::kernel::tests::mix;
+use clscope_analysis::host_memory::Class as HostClass;
 use clscope_mix::Class;
 use clscope_profile::interval::Interval;
 use clscope_trace::record::Direction;
@@ -298,7 +299,9 @@ fn moving(sizes: &[(u64, u64)], ns: impl Fn(f64) -> f64) -> OnDevice {
         (bytes, Sized { count, timed: count, ns: all, blocking: count })
     });
     let mut of = on(vec![kernel("k", 1e6)]);
-    of.transfers.insert(Direction::HostToDevice, Transfers { sizes: sizes.collect() });
+    let transfers = Transfers { sizes: sizes.collect(), ..Transfers::default() };
+    let by_memory = [(HostClass::Unknown, transfers.clone())].into();
+    of.transfers.insert(Direction::HostToDevice, Transfers { by_memory, ..transfers });
     of
 }
 
@@ -385,6 +388,61 @@ fn pinned_memory_is_offered_by_its_ratio_and_under_its_condition() {
     same.links[1].segments = same.links[0].segments.clone();
     let found = device(&moving(&some, |b| b / 2.0), Some(&same), ALL);
     assert!(!offers(&found.transfers[0], "pageable"), "{found:?}");
+}
+
+/// As [`moving`] from pageable memory, half of it pinned.
+fn half_pinned() -> OnDevice {
+    let mut of = moving(&[(1 << 24, 8)], |b| b / 9.0);
+    let transfers = of.transfers.get_mut(&Direction::HostToDevice).unwrap();
+    let of_class = |ns: f64| {
+        let one = Sized { count: 4, timed: 4, ns: ns * 4.0, blocking: 4 };
+        Transfers { sizes: [(1 << 24, one)].into(), ..Transfers::default() }
+    };
+    let bytes = f64::from(1 << 24);
+    let classes = [
+        (HostClass::Pinned, of_class(bytes / 50.0)),
+        (HostClass::Application, of_class(bytes / 9.0)),
+    ];
+    transfers.by_memory = classes.into();
+    transfers.sizes = transfers.of_memory(&[HostClass::Pinned, HostClass::Application]).sizes;
+    of
+}
+
+#[test]
+fn pinned_memory_is_offered_to_what_does_not_use_it() {
+    let mut of = half_pinned();
+    let found = device(&of, Some(&linked()), ALL);
+    let moved = &found.transfers[0];
+    let rows = moved.host_memory.unwrap();
+    let counts = [rows.pinned, rows.mapped, rows.application, rows.unknown].map(|row| row.count);
+    assert_eq!((counts, rows.pinned.bytes), ([4, 0, 4, 0], 4.0 * f64::from(1 << 24)));
+    let said = &moved.statements.iter().find(|s| s.topic == "memory").unwrap();
+    assert_eq!(said.evidence, Evidence::Measured);
+    assert!(said.text.starts_with("4 of 67.1 MB from mapped memory that OpenCL"), "{said:?}");
+    assert!(said.text.ends_with("4 of 67.1 MB from the application's own memory"), "{said:?}");
+    let lever = moved.levers.iter().find(|l| l.text.contains("CL_MEM_ALLOC_HOST_PTR")).unwrap();
+    assert!(lever.text.starts_with("for 4 of 8 from the application's own memory"), "{lever:?}");
+    // By the time of those four alone.
+    let bytes = 4.0 * f64::from(1 << 24);
+    let kept = (56e3 + bytes / 50.0) / (56e3 + bytes / 10.0);
+    let saved = lever.saves_ns.unwrap();
+    assert!((saved.value - bytes / 9.0 * (1.0 - kept)).abs() < 1.0, "{saved:?}");
+    assert!(!moved.missing.iter().any(|m| m.what.contains("memory of the host")), "{moved:?}");
+
+    let transfers = of.transfers.get_mut(&Direction::HostToDevice).unwrap();
+    let own = transfers.by_memory.remove(&HostClass::Application).unwrap();
+    transfers.by_memory.insert(HostClass::Unknown, own.clone());
+    let found = device(&of, Some(&linked()), ALL);
+    let moved = &found.transfers[0];
+    assert!(offers(moved, "for 4 of 8, if their memory is pageable"), "{moved:?}");
+    assert!(moved.missing.iter().any(|m| m.what.contains("4 of 8 transfers use")), "{moved:?}");
+
+    // Nothing is left to be pinned.
+    let transfers = of.transfers.get_mut(&Direction::HostToDevice).unwrap();
+    transfers.by_memory.remove(&HostClass::Unknown);
+    transfers.by_memory.insert(HostClass::Mapped, own);
+    let found = device(&of, Some(&linked()), ALL);
+    assert!(!offers(&found.transfers[0], "CL_MEM_ALLOC_HOST_PTR"), "{found:?}");
 }
 
 #[test]

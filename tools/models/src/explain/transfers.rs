@@ -8,7 +8,34 @@ use crate::device::Device;
 use crate::facts::{OnDevice, Sized, Transfers, link_direction};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::{self, Link, Segment};
+use clscope_analysis::host_memory::Class;
 use clscope_trace::record::Direction;
+use serde::Serialize;
+
+/// Transfers by the memory of the host that they use.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostMemory {
+    /// Mapped memory of objects made with CL_MEM_ALLOC_HOST_PTR, and allocations of OpenCL on the
+    /// host: what runtimes pin.
+    pub pinned: Portion,
+    /// Other memory that OpenCL gave out: mapped memory of other objects, shared virtual memory.
+    pub mapped: Portion,
+    /// The application's own: pageable, unless it pinned it by other means.
+    pub application: Portion,
+    /// Not known.
+    pub unknown: Portion,
+}
+
+/// Some transfers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Portion {
+    /// How many.
+    pub count: u64,
+    /// Bytes of all.
+    pub bytes: f64,
+}
 
 pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> Vec<Moved> {
     of.transfers.iter().map(|(direction, t)| moved(*direction, t, device)).collect()
@@ -29,6 +56,7 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
         count: of.count(),
         bytes: of.bytes(),
         time_ns: of.ns(),
+        host_memory: host_memory(of),
         latency_ns: own.as_ref().map(Link::latency_ns),
         gigabytes_per_second: own.as_ref().map(Link::bandwidth),
         segments: own.as_ref().map(|l| l.segments.clone()).unwrap_or_default(),
@@ -37,6 +65,7 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
         levers: Vec::new(),
         missing: Vec::new(),
     };
+    memory(&mut out);
     let Some(ns) = of.ns() else {
         out.missing.push(Missing::new(
             "transfers were not timed",
@@ -75,8 +104,52 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
         .chain(links.iter().filter(|l| Some(l.direction.as_str()) == link_direction(direction)));
     let fastest = fastest.flat_map(|l| &l.segments).map(|s| s.gigabytes_per_second);
     batching(of, own.as_ref(), fastest.fold(0.0, f64::max), ns, &mut out);
-    pinned(of, ours("pageable"), ours("pinned"), ns, &mut out);
+    pinned(of, ours("pageable"), ours("pinned"), &mut out);
     out
+}
+
+/// Transfers by the memory of the host that they use, where they use any.
+fn host_memory(of: &Transfers) -> Option<HostMemory> {
+    let part = |class| {
+        let some = of.of_memory(&[class]);
+        Portion { count: some.count(), bytes: some.bytes() }
+    };
+    (!of.by_memory.is_empty()).then(|| HostMemory {
+        pinned: part(Class::Pinned),
+        mapped: part(Class::Mapped),
+        application: part(Class::Application),
+        unknown: part(Class::Unknown),
+    })
+}
+
+/// Which memory of the host they use, in words.
+fn memory(out: &mut Moved) {
+    let Some(of) = out.host_memory else { return };
+    let parts = [
+        (of.pinned, "from mapped memory that OpenCL allocated on the host (CL_MEM_ALLOC_HOST_PTR)"),
+        (of.mapped, "from other memory that OpenCL mapped or shares"),
+        (of.application, "from the application's own memory"),
+        (of.unknown, "from memory that the trace does not tell"),
+    ];
+    if of.unknown.count < out.count {
+        let some = parts.iter().filter(|(part, _)| part.count > 0);
+        let to_or_from = |text: &str| match out.direction == Direction::DeviceToHost.name() {
+            true => text.replacen("from", "to", 1),
+            false => text.to_owned(),
+        };
+        let texts: Vec<String> = some
+            .map(|(part, text)| {
+                format!("{} of {} {}", part.count, bytes(part.bytes), to_or_from(text))
+            })
+            .collect();
+        out.statements.push(Statement::new("memory", Evidence::Measured, texts.join(", ")));
+    }
+    if of.unknown.count > 0 {
+        out.missing.push(Missing::new(
+            format!("which memory of the host {} of {} transfers use", of.unknown.count, out.count),
+            "`clscope record` of this version tells, where no more is mapped at a time than it keeps",
+        ));
+    }
 }
 
 /// From this misfit on, a fit says nothing of what it was fitted to.
@@ -128,16 +201,14 @@ fn batching(of: &Transfers, link: Option<&Link>, fastest: f64, ns: f64, out: &mu
 /// Share of the time that pinned memory must save to be worth a word.
 const WORTH: f64 = 0.05;
 
-/// What pinned memory would change about the same sizes. The device's file has both kinds of memory as
-/// the host sees them, and the trace has the device's times: only their ratio can be taken over. A
-/// trace does not say which memory its transfers used.
-fn pinned(
-    of: &Transfers,
-    pageable: Option<&Link>,
-    pinned: Option<&Link>,
-    ns: f64,
-    out: &mut Moved,
-) {
+/// What pinned memory would change about the same sizes, of those that do not come from memory that
+/// OpenCL gave out. The device's file has both kinds of memory as the host sees them, and the trace has
+/// the device's times: only their ratio can be taken over.
+fn pinned(of: &Transfers, pageable: Option<&Link>, pinned: Option<&Link>, out: &mut Moved) {
+    let others = of.of_memory(&[Class::Application, Class::Unknown]);
+    if others.count() == 0 {
+        return;
+    }
     let Some(pinned) = pinned else {
         if link_known(out.direction) {
             out.missing.push(Missing::new(
@@ -148,7 +219,7 @@ fn pinned(
         return;
     };
     let of_all = |link: &Link| {
-        of.sizes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (size, s)| {
+        others.sizes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (size, s)| {
             let one = link.time_ns(*size as f64).times(s.count as f64);
             Figure {
                 value: sum.value + one.value,
@@ -159,34 +230,40 @@ fn pinned(
         })
     };
     let best = of_all(pinned);
+    let which = match others.count() == of.count() {
+        true => "these sizes take".to_owned(),
+        false => format!("the sizes of those {} take", others.count()),
+    };
     let Some(slow) = pageable.map(of_all) else {
-        let text = format!(
-            "with the host's wait, these sizes take {} from pinned memory",
-            time(best.value)
-        );
+        let text = format!("with the host's wait, {which} {} from pinned memory", time(best.value));
         out.statements.push(Statement::new("memory", Evidence::Modelled, text));
         return;
     };
     let text = format!(
-        "with the host's wait, these sizes take {} from pinned and {} from pageable memory on this device",
+        "with the host's wait, {which} {} from pinned and {} from pageable memory on this device",
         time(best.value),
         time(slow.value)
     );
     out.statements.push(Statement::new("memory", Evidence::Modelled, text));
     let kept = best.over(slow);
-    if kept.value > 1.0 - WORTH {
-        return;
-    }
+    let Some(ns) = others.ns().filter(|_| kept.value <= 1.0 - WORTH) else { return };
     if ns <= best.high {
         let text = "they take no longer than pinned memory would".to_owned();
         out.statements.push(Statement::new("memory", Evidence::Modelled, text));
         return;
     }
+    let unknown = of.of_memory(&[Class::Unknown]).count();
+    let which = format!("for {} of {}", others.count(), of.count());
+    let condition = match unknown {
+        0 => format!(
+            "{which} from the application's own memory, unless it pinned that by other means"
+        ),
+        n if n == of.count() => "if the memory is pageable (the trace does not tell)".to_owned(),
+        n => format!("{which}, if their memory is pageable (the trace does not tell of {n})"),
+    };
     let saved = |kept: f64| ns * (1.0 - kept).max(0.0);
     out.levers.push(Lever {
-        text: "if the memory is pageable (the trace does not tell): host memory of \
-               CL_MEM_ALLOC_HOST_PTR, mapped once, is pinned"
-            .to_owned(),
+        text: format!("{condition}: host memory of CL_MEM_ALLOC_HOST_PTR, mapped once, is pinned"),
         saves_ns: Some(Figure::new(
             saved(kept.value),
             saved(kept.high),
