@@ -1,7 +1,7 @@
 //! Memory of the host that OpenCL gave the application: regions that are mapped, shared virtual memory,
 //! allocations on the host. Owns where it lies, for transfers that use it. A table of fixed size without
-//! a lock, which a fork cannot leave unusable: at worst one place of it. Where more is given out than it
-//! holds, it says of other memory that it does not know. Refuses to follow who owns what else is there.
+//! a lock; a forked child begins with an empty one. Where more is given out than it holds, it says of
+//! other memory that it does not know. Refuses to follow who owns what else is there.
 #![forbid(unsafe_code)]
 
 use clscope_trace::record::detail;
@@ -36,13 +36,15 @@ struct Place {
 }
 
 impl Place {
-    const FREE: Self = Self {
-        changes: AtomicU64::new(0),
-        begin: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        of: AtomicU64::new(0),
-        flags: AtomicU64::new(0),
-    };
+    const fn free() -> Self {
+        Self {
+            changes: AtomicU64::new(0),
+            begin: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            of: AtomicU64::new(0),
+            flags: AtomicU64::new(0),
+        }
+    }
 
     /// Changes it, if nobody else does and it is as `is` says.
     fn change(&self, is: impl Fn(&Self) -> bool, change: impl FnOnce(&Self)) -> bool {
@@ -107,8 +109,19 @@ impl<const N: usize> Table<N> {
             given: AtomicU32::new(0),
             without: AtomicU32::new(0),
             used: AtomicUsize::new(0),
-            places: [const { Place::FREE }; N],
+            places: [const { Place::free() }; N],
         }
+    }
+
+    /// Forgets all.
+    fn clear(&self) {
+        for place in &self.places {
+            place.begin.store(0, Ordering::Relaxed);
+            place.changes.store(0, Ordering::Relaxed);
+        }
+        self.used.store(0, Ordering::Relaxed);
+        self.without.store(0, Ordering::Relaxed);
+        self.given.store(0, Ordering::Release);
     }
 
     fn used(&self) -> &[Place] {
@@ -204,6 +217,12 @@ impl<const N: usize> Table<N> {
 const MOST: usize = 128;
 
 static TABLE: Table<MOST> = Table::new();
+
+/// Begins anew: the first call of a process, while no other is made. A forked child names objects anew,
+/// and has the copy of a region, which no device knows.
+pub fn begin() {
+    TABLE.clear();
+}
 
 /// OpenCL gave this memory to the application.
 pub fn add(begin: usize, bytes: usize, given: Given) {
@@ -332,6 +351,13 @@ mod tests {
         assert_eq!(table.find(120), Some(mapped(7)));
         table.remove(100, 7);
         assert_eq!(table.find(120), None);
+        table.add(100, 50, mapped(7));
+        table.add(200, 50, mapped(7));
+        table.clear();
+        assert_eq!((table.find(120), table.find(5000), table.has(7)), (None, None, false));
+        table.add(100, 50, mapped(7));
+        table.add(200, 50, mapped(7));
+        assert_eq!(table.find(220), Some(mapped(7)), "the place is of use again");
     }
 
     #[test]

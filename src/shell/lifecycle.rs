@@ -2,7 +2,7 @@
 //! features that were asked for begin at the first OpenCL call of each process, and end with it.
 
 use super::exports;
-use crate::facts::{objects, user_events};
+use crate::facts::{given, objects, user_events};
 use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
 use crate::hooks::{extension, instead, stale};
 use crate::recording::{self, Recording, diag, fork, guard, meta, state};
@@ -53,6 +53,7 @@ fn start() -> bool {
         }
     };
     objects::begin();
+    given::begin();
     user_events::begin();
     device_time::begin(settings.device_timing, counted);
     call_sites::begin(settings.call_sites);
