@@ -317,7 +317,7 @@ mod tests {
             ..Kernel::default()
         };
         let one = Sized { count: 1000, timed: 1000, ns: 1e9, ..Sized::default() };
-        let up = Transfers { sizes: BTreeMap::from([(1 << 20, one)]) };
+        let up = Transfers { sizes: BTreeMap::from([(1 << 20, one)]), ..Transfers::default() };
         OnDevice {
             kernels: vec![kernel("a", 200_000_000), kernel("b", 100_000_000)],
             transfers: BTreeMap::from([(Direction::HostToDevice, up)]),
