@@ -234,10 +234,15 @@ pub fn remove(begin: usize, object: u32) {
     TABLE.remove(begin, object);
 }
 
-/// Whether a region of the object is mapped.
+/// Whether any memory is given.
 #[inline(always)]
+pub fn any() -> bool {
+    TABLE.given.load(Ordering::Relaxed) != 0
+}
+
+/// Whether a region of the object is mapped.
 pub fn has(object: u32) -> bool {
-    TABLE.given.load(Ordering::Relaxed) != 0 && TABLE.has(object)
+    TABLE.has(object)
 }
 
 /// An object is no more, and whatever was mapped of it.

@@ -17,6 +17,7 @@ use crate::recording::thread::Kept;
 use crate::settings::config;
 use clscope_trace::record::CommandKind;
 use std::cell::Cell;
+use std::ptr::null_mut;
 
 /// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
 /// its counts for sampling.
@@ -134,7 +135,7 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
     call_sites::here(stacks, sites, function)
 }
 
-/// As [`enqueued`], of a call that has to do with memory of the host: a transfer from there or to
+/// As [`enqueued`], of a call that may have to do with memory of the host: a transfer from there or to
 /// there, or one that gives it out or takes it back. `returned` is the memory it gave.
 ///
 /// # Safety
@@ -147,45 +148,21 @@ pub unsafe fn enqueued_with(
     memory: Use,
     returned: usize,
 ) {
+    let host = if let Use::Transfer(host) = memory { host } else { null_mut() };
     // SAFETY: the caller's promise.
-    unsafe {
-        match memory {
-            Use::None => enqueued(entered, what, plan),
-            Use::Transfer(host) => enqueued_from(entered, what, plan, host),
-            Use::Map(_) | Use::Unmap(_) => {
-                enqueued(entered, what, plan);
-                given::changed(what.site, what.object, memory, returned);
-            }
-        }
+    unsafe { enqueued(entered, what, plan, host) };
+    if let Use::Map(_) | Use::Unmap(_) = memory {
+        given::changed(what.site, what.object, memory, returned);
     }
 }
 
 /// Records the command and ends the call. The plan is not moved: it was just written, in pieces
-/// that a copy would read in one.
+/// that a copy would read in one. `host` is the host's memory that a transfer uses, else NULL.
 ///
 /// # Safety
 /// The call has succeeded with these arguments.
 #[inline(never)]
-pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
-    // SAFETY: the caller's promise.
-    unsafe { finish(entered, what, plan, None) }
-}
-
-/// As [`enqueued`], of a transfer from or to this memory of the host: apart, so that others pay
-/// nothing for it.
-///
-/// # Safety
-/// The call has succeeded with these arguments.
-#[inline(never)]
-unsafe fn enqueued_from(entered: Entered, what: &What, plan: &Plan, host: P) {
-    // SAFETY: the caller's promise.
-    unsafe { finish(entered, what, plan, Some(host)) }
-}
-
-/// # Safety
-/// The call has succeeded with these arguments.
-#[inline(always)]
-unsafe fn finish(entered: Entered, what: &What, plan: &Plan, host: Option<P>) {
+pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan, host: P) {
     let end = recording::now();
     // SAFETY: the caller's promise.
     unsafe {
@@ -203,7 +180,7 @@ unsafe fn finish(entered: Entered, what: &What, plan: &Plan, host: Option<P>) {
 /// The call has succeeded with these arguments.
 #[cold]
 #[inline(never)]
-unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, host: Option<P>, end: u64) {
+unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, host: P, end: u64) {
     let times = beside::without((entered.begin(), end), entered.thread.last.get());
     let local = replace::launched_with();
     let mut geometry = what.geometry;
@@ -221,7 +198,7 @@ unsafe fn write(
     entered: Entered,
     what: &What,
     plan: &Plan,
-    host: Option<P>,
+    host: P,
     times: impl FnOnce(&Entered) -> (u64, u64),
 ) {
     let times = times(&entered);
@@ -233,7 +210,7 @@ unsafe fn write(
             true => unsafe { what.geometry.id(&mut (*launches(t)).geometries) },
             false => 0,
         };
-        if let Some(host) = host {
+        if !host.is_null() {
             given::tell(t, what.site.function, host, times.1);
         }
         // SAFETY: the caller's promise.
@@ -274,7 +251,7 @@ pub unsafe fn run(
     }
     if code == 0 {
         // SAFETY: the call has succeeded.
-        unsafe { enqueued(entered, &what, &plan) };
+        unsafe { enqueued(entered, &what, &plan, null_mut()) };
     } else {
         checked::failed(what.site.function, plan.call_site());
         entered.call(what.site.function, code, &words());

@@ -126,23 +126,37 @@ pub fn freed(address: P) {
 #[inline(never)]
 pub unsafe fn clReleaseMemObject(site: Site, real: f::clReleaseMemObject, memobj: H) -> i32 {
     // Asked for before: afterwards the object may be gone.
-    let known = objects::id(memobj);
-    let last = given::has(known) && is_last(site, memobj);
-    let (entered, code) = super::passed(site, || {
+    let last = if given::any() { last_of(site, memobj) } else { None };
+    let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call, argument untouched.
-        unsafe { real(memobj) }
-    });
-    if code == 0 && last {
-        given::remove_all(known);
-    }
-    if let Some(entered) = entered {
-        ended(entered, site, code, memobj);
-    }
+        let code = unsafe { real(memobj) };
+        forget(last, code);
+        return code;
+    };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(memobj) });
+    ended(entered, site, code, memobj);
+    forget(last, code);
     code
 }
 
-/// Whether the application has one reference of an object, which is mapped.
+/// The object that is released for good with this call while regions of it are mapped, if it is.
 #[cold]
+#[inline(never)]
+fn last_of(site: Site, memobj: H) -> Option<u32> {
+    let known = objects::id(memobj);
+    (given::has(known) && is_last(site, memobj)).then_some(known)
+}
+
+/// What was mapped of an object that is no more is OpenCL's again.
+#[inline(always)]
+fn forget(last: Option<u32>, code: i32) {
+    if let (Some(object), 0) = (last, code) {
+        given::remove_all(object);
+    }
+}
+
+/// Whether the application has one reference of an object, which is mapped.
 fn is_last(site: Site, memobj: H) -> bool {
     let own = || {
         let about = api::clGetMemObjectInfo.behind(site.slot);

@@ -218,7 +218,7 @@ macro_rules! body {
                 };
                 let plan = hooks::enqueue::plan_without_event(&entered, site, $queue);
                 // SAFETY: the call has succeeded.
-                unsafe { hooks::enqueue::enqueued(entered, &what, &plan) };
+                unsafe { hooks::enqueue::enqueued(entered, &what, &plan, null_mut()) };
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }
