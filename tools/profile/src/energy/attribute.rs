@@ -66,6 +66,18 @@ const ANOTHER_TIME: f64 = 1.0;
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
 
+/// Why repetitions of other traces are of no use to a run without joules.
+fn lent_in_vain(lenders: &[Lender]) -> Option<String> {
+    let mut names: Vec<String> = lenders.iter().map(|l| l.path.display().to_string()).collect();
+    names.dedup();
+    (!names.is_empty()).then(|| {
+        format!(
+            "nothing of {} (--with) is used: repetitions tell apart what this run's own readings measured, and there are none",
+            names.join(", ")
+        )
+    })
+}
+
 /// Energy of a trace, given its readings.
 pub fn energy_of(
     trace: &Trace<'_>,
@@ -83,6 +95,7 @@ pub fn energy_of(
     };
     if readings.sensors.iter().all(|s| s.points.is_empty()) {
         out.absent = Some(recorded::absent(readings));
+        out.notes.extend(lent_in_vain(lenders));
         return out;
     }
     let choice = options.gpu_power.or(recorded).unwrap_or_default();
@@ -107,6 +120,9 @@ pub fn energy_of(
                 why.join("; ")
             )
         });
+    }
+    if out.absent.is_some() {
+        out.notes.extend(lent_in_vain(lenders));
     }
     for lender in lenders.iter().filter(|l| !devices.iter().any(|d| d.name == l.device)) {
         out.notes.push(format!(
