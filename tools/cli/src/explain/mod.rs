@@ -144,7 +144,7 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
 /// instructions and the device's parameters are kept or named. A page has another use for them.
 ///
 /// # Errors
-/// If a file of parameters that the user named cannot be used.
+/// If a file of parameters that the user named cannot be used, or is of no use here.
 pub fn split_sums(
     view: &View<'_>,
     parameters: &ParameterArgs,
@@ -154,9 +154,10 @@ pub fn split_sums(
     let has_sums = energy.devices.iter().any(|d| !split::sums(d).is_empty());
     if !has_sums || !view.has_mixes() {
         if parameters.parameters.is_some() && !is_page {
-            crate::output::say(
-                "note: --parameters is not used: there is no sum of joules that the energy model \
-                 could tell apart by counted instructions (`record --mix`)",
+            bail!(
+                "--parameters is for sums of joules that the energy model tells apart by counted \
+                 instructions (`record --mix`), of which there is none here, and for the bounds of \
+                 kernels on a page (--format html); `clscope explain` prints them"
             );
         }
         return Ok(());
