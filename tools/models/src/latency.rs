@@ -2,7 +2,8 @@
 //! many warps a compute unit holds, how fast a few of them can be, and what contention adds. Throughputs
 //! are in instructions per cycle and compute unit, latencies in cycles, n in warps of a compute unit.
 
-use crate::kernel::Resources;
+use crate::device::Device;
+use crate::kernel::{Kernel, Resources};
 use clscope_mix::{Block, Class};
 use std::collections::HashMap;
 
@@ -242,6 +243,20 @@ pub struct Occupancy {
     pub limiter: Limiter,
     /// Registers are not known: there may be fewer.
     pub at_most: bool,
+}
+
+/// Limits of a device's compute units, and the lanes of its warps, where both are known.
+#[must_use]
+pub fn limits_of(device: &Device) -> Option<(Limits, u64)> {
+    limits(device.capability?).zip(device.lanes.map(u64::from))
+}
+
+/// Occupancy of a kernel's own groups on a device. `None` where the size of groups or the device's
+/// limits are not known, or a group does not fit at all.
+#[must_use]
+pub fn occupancy_on(device: &Device, kernel: &Kernel) -> Option<Occupancy> {
+    let (limits, lanes) = limits_of(device)?;
+    occupancy(limits, lanes, kernel.local?, kernel.resources)
 }
 
 /// Occupancy of a kernel in groups of `local` items. `None` where a group does not fit at all.

@@ -76,12 +76,7 @@ pub struct Prediction {
 /// Waves of groups on a device, where its limits are known.
 fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
     let units = device.map(|d| d.compute_units).or(kernel.compute_units)?;
-    let resident = device
-        .and_then(|d| {
-            let limits = latency::limits(d.capability?)?;
-            latency::occupancy(limits, u64::from(d.lanes?), kernel.local?, kernel.resources)
-        })
-        .map_or(1, |o| o.groups);
+    let resident = device.and_then(|d| latency::occupancy_on(d, kernel)).map_or(1, |o| o.groups);
     let (groups, units) = (kernel.groups()?, u64::from(units));
     // Where all fit at once, what counts is how evenly units share them.
     let slots = if groups <= units * resident { units } else { units * resident };
@@ -190,9 +185,8 @@ fn groups_of(of: &Kernel, local: u64, after: Option<&Device>) -> Result<Vec<Stri
             "name fewer items",
         );
     }
-    let limits = after.and_then(|d| latency::limits(d.capability?).zip(d.lanes));
-    if let Some((limits, lanes)) = limits
-        && latency::occupancy(limits, u64::from(lanes), local, of.resources).is_none()
+    if let Some((limits, lanes)) = after.and_then(latency::limits_of)
+        && latency::occupancy(limits, lanes, local, of.resources).is_none()
     {
         return refused(
             format!("no compute unit holds a group of {local} items with what each takes of it"),
@@ -216,8 +210,7 @@ const MOST_LOCAL: u64 = 48 << 10;
 /// Refuses local memory that no compute unit has, or whose effect on occupancy is not known.
 fn local_memory_of(of: &Kernel, bytes: u64, after: Option<&Device>) -> Result<(), Missing> {
     let device = after.ok_or_else(|| Missing::device(&of.device))?;
-    let Some((limits, lanes)) = device.capability.and_then(latency::limits).zip(device.lanes)
-    else {
+    let Some((limits, lanes)) = latency::limits_of(device) else {
         return Err(Missing::new(
             format!("how many groups a compute unit of {} holds is not known", device.name),
             "a device that states its compute capability (NVIDIA) has known limits",
@@ -235,7 +228,7 @@ fn local_memory_of(of: &Kernel, bytes: u64, after: Option<&Device>) -> Result<()
             "name the size with --local, or one launch with --by ndrange",
         )
     })?;
-    if latency::occupancy(limits, u64::from(lanes), local, of.resources).is_none() {
+    if latency::occupancy(limits, lanes, local, of.resources).is_none() {
         return Err(Missing::new(
             format!(
                 "no compute unit holds a group with {bytes} bytes of local memory and what else it takes"

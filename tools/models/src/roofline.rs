@@ -365,10 +365,7 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     if let Some(bytes) = kernel.dram_bytes {
         add(Resource::Memory, device.get(name::DRAM).map(|r| Some(bytes.over(r))), true);
     }
-    let occupancy = device.capability.and_then(latency::limits).and_then(|limits| {
-        let lanes = u64::from(device.lanes?);
-        latency::occupancy(limits, lanes, kernel.local?, kernel.resources)
-    });
+    let occupancy = latency::occupancy_on(device, kernel);
     add(Resource::Latency, Ok(waiting(kernel, device, occupancy)), false);
     out.bounds.sort_by(|a, b| b.ns.value.total_cmp(&a.ns.value));
     out.missing = missing.into_iter().collect();
