@@ -14,6 +14,7 @@
 
 use crate::os::current::Current;
 use crate::os::lock::Mutex;
+use crate::os::undisturbed::undisturbed;
 use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;
@@ -81,7 +82,9 @@ pub fn here(tree: &mut Stacks, sites: &Sites, function: u16) -> u32 {
     if let Some(site) = tree.find(at, function) {
         return site;
     }
-    guard::protect(0, || unwound(tree, sites, at, function))
+    // Whoever asks the dynamic linker holds its lock, which nobody could give up for a handler that
+    // leaves: signals wait.
+    guard::protect(0, || undisturbed(|| unwound(tree, sites, at, function)))
 }
 
 #[cfg(target_arch = "x86_64")]

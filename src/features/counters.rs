@@ -12,6 +12,7 @@ use crate::facts::{info, platforms};
 use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
 use crate::os::lock::Mutex;
+use crate::os::undisturbed::undisturbed;
 use crate::recording::files::Appended;
 use crate::recording::{Recording, diag, guard};
 use crate::runtime::functions as api;
@@ -529,70 +530,92 @@ fn this_thread() -> usize {
     std::ptr::from_ref(guard::thread()) as usize
 }
 
+/// Runs `run` on what is read, unless another thread has it for long. On the application's threads,
+/// whose handlers must not leave it in the middle: signals wait.
+fn with(patience: Duration, run: impl FnOnce(&mut State)) {
+    let Some(state) = CURRENT.get() else { return };
+    undisturbed(|| {
+        if let Some(mut state) = state.try_lock_for(patience) {
+            run(&mut state);
+        }
+    });
+}
+
 /// A command is about to be enqueued on a queue of this device, NULL if unknown.
 pub fn before(slot: usize, device: H) {
-    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
-    let (thread, state) = (this_thread(), &mut *state);
-    // Of a call that failed, or a command that could not be waited for.
-    state.under_way.retain(|a| a.thread != thread);
-    state.over.retain(|a| a.thread != thread);
-    let late = state.read(now());
-    let shared = !state.under_way.is_empty();
-    state.under_way.iter_mut().for_each(|a| a.shared = true);
-    let timer = if device.is_null() { None } else { state.timer(slot, device) };
-    let begun = |broken| Sum {
-        window: sensors::CounterWindow { broken, ..Default::default() },
-        any: false,
-    };
-    let sums = late.into_iter().map(begun).collect();
-    state.under_way.push(Around { thread, sums, shared, timer, timer_after: None });
+    with(LOCK, |state| state.before(slot, device));
 }
 
 /// It was enqueued and is complete.
 pub fn after(slot: usize, device: H) {
-    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
-    let (thread, state) = (this_thread(), &mut *state);
-    let timed = state.under_way.iter().any(|a| a.thread == thread && a.timer.is_some());
-    let timer = if timed { state.timer(slot, device) } else { None };
-    state.read(now());
-    let Some(index) = state.under_way.iter().position(|a| a.thread == thread) else { return };
-    let mut around = state.under_way.swap_remove(index);
-    // Counts since the last reading of a failed source belong to no command.
-    around.timer_after =
-        timer.filter(|(id, _)| around.timer.is_some_and(|(i, _)| i == *id)).map(|(_, read)| read);
-    state.over.push(around);
+    with(LOCK, |state| state.after(slot, device));
 }
 
 /// The command has this id.
 pub fn command(id: u64) {
-    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
-    let thread = this_thread();
-    let Some(index) = state.over.iter().position(|a| a.thread == thread) else { return };
-    let around = state.over.swap_remove(index);
-    state.write(&around, id);
-    state.tick();
+    with(LOCK, |state| state.command(id));
 }
 
 /// What a runtime's own counters, of this configuration, said of a command.
 pub fn report(command: u64, configuration: u32, bytes: Vec<u8>) {
-    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
-    let state = &mut *state;
-    let known = state.queues.iter().find(|(of, _)| *of == configuration).map(|(_, id)| *id);
-    let source = known.unwrap_or_else(|| {
-        let (name, set) =
-            (format!("intel-queue:{configuration}"), format!("configuration {configuration}"));
-        let id = state.announce(sensors::CounterSource { name, set, ..Default::default() });
-        state.queues.push((configuration, id));
-        id
-    });
-    sensors::encode(&CounterReport { source, command, bytes }.into(), &mut state.payload);
-    state.tick();
+    with(LOCK, |state| state.report(command, configuration, bytes));
 }
 
 /// The process ends in order.
 pub fn end() {
-    let Some(state) = CURRENT.get() else { return };
-    if let Some(mut state) = state.try_lock_for(Duration::from_millis(20)) {
-        state.flush(now());
+    with(Duration::from_millis(20), |state| state.flush(now()));
+}
+
+impl State {
+    fn before(&mut self, slot: usize, device: H) {
+        let thread = this_thread();
+        // Of a call that failed, or a command that could not be waited for.
+        self.under_way.retain(|a| a.thread != thread);
+        self.over.retain(|a| a.thread != thread);
+        let late = self.read(now());
+        let shared = !self.under_way.is_empty();
+        self.under_way.iter_mut().for_each(|a| a.shared = true);
+        let timer = if device.is_null() { None } else { self.timer(slot, device) };
+        let begun = |broken| Sum {
+            window: sensors::CounterWindow { broken, ..Default::default() },
+            any: false,
+        };
+        let sums = late.into_iter().map(begun).collect();
+        self.under_way.push(Around { thread, sums, shared, timer, timer_after: None });
+    }
+
+    fn after(&mut self, slot: usize, device: H) {
+        let thread = this_thread();
+        let timed = self.under_way.iter().any(|a| a.thread == thread && a.timer.is_some());
+        let timer = if timed { self.timer(slot, device) } else { None };
+        self.read(now());
+        let Some(index) = self.under_way.iter().position(|a| a.thread == thread) else { return };
+        let mut around = self.under_way.swap_remove(index);
+        // Counts since the last reading of a failed source belong to no command.
+        around.timer_after = timer
+            .filter(|(id, _)| around.timer.is_some_and(|(i, _)| i == *id))
+            .map(|(_, read)| read);
+        self.over.push(around);
+    }
+
+    fn command(&mut self, id: u64) {
+        let thread = this_thread();
+        let Some(index) = self.over.iter().position(|a| a.thread == thread) else { return };
+        let around = self.over.swap_remove(index);
+        self.write(&around, id);
+        self.tick();
+    }
+
+    fn report(&mut self, command: u64, configuration: u32, bytes: Vec<u8>) {
+        let known = self.queues.iter().find(|(of, _)| *of == configuration).map(|(_, id)| *id);
+        let source = known.unwrap_or_else(|| {
+            let (name, set) =
+                (format!("intel-queue:{configuration}"), format!("configuration {configuration}"));
+            let id = self.announce(sensors::CounterSource { name, set, ..Default::default() });
+            self.queues.push((configuration, id));
+            id
+        });
+        sensors::encode(&CounterReport { source, command, bytes }.into(), &mut self.payload);
+        self.tick();
     }
 }

@@ -9,6 +9,7 @@ use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
 use crate::os::lock::Mutex;
 use crate::os::threads;
+use crate::os::undisturbed::undisturbed;
 use crate::recording::Recording;
 use crate::recording::diag;
 use crate::recording::files::Appended;
@@ -128,7 +129,13 @@ impl Sampling {
         }
     }
 
+    /// Called on the application's threads, whose handlers must not leave it in the middle: signals
+    /// wait.
     fn read(&self, patience: Duration, last: bool) {
+        undisturbed(|| self.read_undisturbed(patience, last));
+    }
+
+    fn read_undisturbed(&self, patience: Duration, last: bool) {
         let Some(mut at) = self.at.try_lock_for(patience) else { return };
         let (sampler, store) = &mut *at;
         let mut host = SystemHost(Clocks);

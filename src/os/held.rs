@@ -3,9 +3,10 @@
 //! are gone and gives up what is remembered here.
 //!
 //! Refuses to say whether a lock is really held: what is remembered a moment before it is taken, or
-//! after it was given back, must be given up at no cost but facts.
+//! after it was given back, must be given up at no cost but facts, and more than once.
 
 use std::cell::Cell;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Locks within locks that are remembered.
 const DEEPEST: usize = 8;
@@ -44,12 +45,16 @@ impl Mark {
                 place.set(Some(Held { lock, word, give_up }));
             }
         });
+        // A handler of this thread finds it remembered before it is taken, and until it is given
+        // back.
+        compiler_fence(Ordering::SeqCst);
         Self(at)
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
         HELD.with(|held| {
             if let Some(place) = held.get(self.0) {
                 place.set(None);
@@ -62,9 +67,13 @@ impl Drop for Mark {
 /// Gives up all that the calling thread was in the middle of: its frames have been left.
 pub fn give_up() {
     HELD.with(|held| {
-        for held in held.iter().rev().filter_map(Cell::take) {
+        for place in held.iter().rev() {
+            let Some(held) = place.get() else { continue };
             // SAFETY: as `Mark::new` was promised.
             unsafe { (held.give_up)(held.lock, held.word) };
+            // Forgotten afterwards: a handler may leave this, too, and then it is done again.
+            compiler_fence(Ordering::SeqCst);
+            place.set(None);
         }
     });
     DEPTH.set(0);
@@ -73,7 +82,7 @@ pub fn give_up() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     unsafe fn count(lock: *const (), _: *const ()) {
         // SAFETY: the counter below.

@@ -3,6 +3,10 @@
 //! raw lock that is all in its own word. parking_lot's own parks its threads in a table of the whole
 //! process, which a fork can leave taken, and then hangs a child that never saw the lock. What outlives a
 //! fork is behind [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
+//!
+//! A signal's handler that leaves by `siglongjmp` leaves it taken for ever. So a thread of the
+//! application takes one only with signals held back ([`undisturbed`](super::undisturbed)); else it
+//! takes a [`Robust`](super::robust::Robust) one.
 
 use super::futex;
 use parking_lot::lock_api::{self, GuardSend, RawMutex, RawMutexTimed};
@@ -12,8 +16,6 @@ use std::time::{Duration, Instant};
 /// A value that one thread at a time has. A panic while it is held leaves it as it is: panics are
 /// caught before they reach the application, and count as a fault of ours alone.
 pub type Mutex<T> = lock_api::Mutex<Futex, T>;
-/// The value, as long as a thread has it.
-pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Futex, T>;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -40,7 +42,7 @@ impl Futex {
 
 /// The clock of those who wait.
 #[expect(clippy::disallowed_methods, reason = "for patience, not for a measurement")]
-fn clock() -> Instant {
+pub fn clock() -> Instant {
     Instant::now()
 }
 

@@ -7,6 +7,7 @@ pub mod doorbell;
 pub mod fork_safe;
 mod futex;
 pub mod held;
+pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod objects;

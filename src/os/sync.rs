@@ -8,8 +8,6 @@ pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Orderin
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(all(test, feature = "loom")))]
-pub use super::lock::Mutex;
-#[cfg(not(all(test, feature = "loom")))]
 pub use super::robust::Robust;
 
 #[cfg(all(test, feature = "loom"))]
@@ -35,11 +33,6 @@ mod checked {
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
-
-        /// Time does not pass here: nobody holds a lock for ever.
-        pub fn try_lock_for(&self, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
-            Some(self.lock())
-        }
     }
 
     /// No handler leaves anything here.
@@ -52,6 +45,15 @@ mod checked {
 
         pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
             Some(self.0.lock())
+        }
+
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock()
+        }
+
+        /// Time does not pass here: nobody holds a lock for ever.
+        pub fn try_lock_for(&self, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+            self.lock()
         }
     }
 }

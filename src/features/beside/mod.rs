@@ -17,7 +17,7 @@ pub use written::{Place, Writable, written};
 use crate::abi::entry::H;
 use crate::facts::arguments;
 use crate::facts::user_events;
-use crate::os::fork_safe::Flag;
+use crate::os::fork_safe::{Flag, Taken};
 use crate::os::threads;
 use crate::recording;
 use clscope_trace::record::CommandKind;
@@ -122,12 +122,14 @@ pub struct Alone {
     before: u64,
     /// Whether the application's command has been enqueued.
     behind: bool,
+    _taken: Taken,
 }
 
 impl Alone {
     /// `None` while another thread has it.
     pub fn take(begun: u64) -> Option<Self> {
-        BUSY.take().then_some(Self { since: Some(begun), before: 0, behind: false })
+        let taken = BUSY.take()?;
+        Some(Self { since: Some(begun), before: 0, behind: false, _taken: taken })
     }
 
     /// Ticks that it has taken.
@@ -155,7 +157,6 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         self.pause();
-        BUSY.free();
     }
 }
 

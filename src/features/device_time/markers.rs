@@ -12,7 +12,7 @@ use super::{Calls, Queue};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::user_events;
-use crate::os::lock::Mutex;
+use crate::os::robust::Robust;
 use crate::os::threads;
 use crate::recording::guard;
 use crate::recording::{self, state};
@@ -47,7 +47,7 @@ impl Held {
 pub struct Markers {
     /// Host time from which on there may be more; `u64::MAX`: never.
     due: AtomicU64,
-    held: Mutex<Vec<Held>>,
+    held: Robust<Vec<Held>>,
     /// How many are held.
     count: AtomicU64,
 }
@@ -64,7 +64,7 @@ impl Markers {
     pub fn new(wanted: bool) -> Self {
         Self {
             due: AtomicU64::new(if wanted { 0 } else { u64::MAX }),
-            held: Mutex::new(Vec::new()),
+            held: Robust::made_anew(Vec::new()),
             count: AtomicU64::new(0),
         }
     }
@@ -125,7 +125,7 @@ impl Markers {
     }
 
     /// Whether it is this queue's turn, which the other queues of its device then leave to it.
-    fn reserve(&self, schedules: &Mutex<Vec<Schedule>>, queue: &Queue, now: u64) -> bool {
+    fn reserve(&self, schedules: &Robust<Vec<Schedule>>, queue: &Queue, now: u64) -> bool {
         let Some(mut schedules) = schedules.try_lock() else { return false };
         let at = schedules.iter().position(|s| s.device == queue.device).unwrap_or_else(|| {
             schedules.push(Schedule { device: queue.device, due: 0, interval_ns: FIRST_NS });

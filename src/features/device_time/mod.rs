@@ -16,7 +16,8 @@ use crate::abi::entry::{H, P};
 use crate::facts::map::Map;
 use crate::facts::{objects, user_events};
 use crate::os::current::Current;
-use crate::os::lock::{Mutex, MutexGuard};
+use crate::os::list::List;
+use crate::os::robust::{self, Robust};
 use crate::recording::guard::{self, Thread};
 use crate::recording::{self, ring};
 use crate::runtime::functions as api;
@@ -78,7 +79,7 @@ pub struct Queue {
     /// What `harvests` was when the reaper came by.
     harvests_seen: AtomicU64,
     /// Taken off `pending` and not complete yet; only harvesters touch it.
-    backlog: Mutex<VecDeque<Entry>>,
+    backlog: Robust<VecDeque<Entry>>,
 }
 
 /// What becomes of what a runtime counted for a command.
@@ -88,14 +89,14 @@ pub type Report = fn(command: u64, bytes: Vec<u8>);
 pub struct DeviceTime {
     pub timing: DeviceTiming,
     report: Report,
-    queues: Mutex<Vec<&'static Queue>>,
+    queues: List<Queue>,
     /// Queues by handle: addresses of queues that are never freed, even, with [`GONE`] beside them.
     handles: Map,
     reaper: reaper::Reaper,
     /// Methods `sample` and `auto`.
     pub sampler: Option<sampling::LaunchSampler>,
     /// When each device's next markers are due.
-    clocks: Mutex<Vec<markers::Schedule>>,
+    clocks: Robust<Vec<markers::Schedule>>,
     /// Harvesting has ended: the process exits.
     stopped: AtomicBool,
 }
@@ -127,10 +128,10 @@ impl DeviceTime {
             timing,
             report,
             sampler,
-            queues: Mutex::new(Vec::new()),
+            queues: List::new(),
             handles: Map::new(),
             reaper: reaper::Reaper::new(),
-            clocks: Mutex::new(Vec::new()),
+            clocks: Robust::made_anew(Vec::new()),
             stopped: AtomicBool::new(false),
         }
     }
@@ -144,15 +145,13 @@ impl DeviceTime {
     /// not timed, and says so.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        if let Some(queues) = self.queues.try_lock() {
-            queues.iter().for_each(|queue| queue.timed.store(false, Ordering::Relaxed));
-        }
+        self.queues.iter().for_each(|queue| queue.timed.store(false, Ordering::Relaxed));
         self.reaper.leave_opencl();
     }
 
     /// Commands whose time is still awaited.
     pub fn pending(&self) -> u64 {
-        self.queues.try_lock().map_or(0, |queues| queues.iter().map(|q| q.in_flight()).sum())
+        self.queues.iter().map(Queue::in_flight).sum()
     }
 }
 
@@ -185,10 +184,10 @@ pub enum Made {
 
 /// Makes a queue known.
 pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
-    let mut queues = device.queues.lock();
+    let place = device.queues.reserve();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
         id: objects::new_id(),
-        index: u16::try_from(queues.len() + 1).unwrap_or(0),
+        index: u16::try_from(place + 1).unwrap_or(0),
         slot: new.slot,
         handle: new.handle.word(),
         context: new.context.word(),
@@ -210,9 +209,9 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
         pending: Pending::new(),
         harvests: AtomicU64::new(0),
         harvests_seen: AtomicU64::new(0),
-        backlog: Mutex::new(VecDeque::new()),
+        backlog: Robust::made_anew(VecDeque::new()),
     }));
-    queues.push(queue);
+    device.queues.put(place, queue);
     // Queues are never freed: handles come back, and a thread may be in the middle of using one.
     device.handles.set(new.handle.word() as u64, std::ptr::from_ref(queue) as u64);
     queue
@@ -251,8 +250,7 @@ pub fn former_queue(handle: H) -> Option<&'static Queue> {
 
 /// The queue of an event's facts.
 pub fn queue_at(index: u16) -> Option<&'static Queue> {
-    let queues = current()?.queues.lock();
-    queues.get(usize::from(index).checked_sub(1)?).copied()
+    current()?.queues.get(usize::from(index).checked_sub(1)?)
 }
 
 /// Runs a query of an event's reference count while no recorder thread releases one: the answer and
@@ -266,11 +264,10 @@ pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
 /// Queues of a context, or all.
 fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
     let Some(device) = current() else { return Vec::new() };
-    let queues = device.queues.lock();
     let ours = |q: &&Queue| q.in_flight() + q.markers.held() > 0;
-    queues
+    device
+        .queues
         .iter()
-        .copied()
         .filter(|q| context.is_none_or(|c| q.context == c.word()) && ours(q))
         .collect()
 }
@@ -394,7 +391,7 @@ fn harvest_while(
 fn harvest_locked(
     t: &Thread,
     queue: &Queue,
-    mut backlog: MutexGuard<'_, VecDeque<Entry>>,
+    mut backlog: robust::Guard<'_, VecDeque<Entry>>,
     observed: Option<u64>,
     most: usize,
     known: impl Fn(&Calls, &Entry) -> bool,

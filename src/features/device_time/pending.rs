@@ -129,7 +129,9 @@ impl Pending {
             .cast()
     }
 
-    /// Appends; gives the entry back when the queue is full.
+    /// Appends; gives the entry back when the queue is full. A handler's jump between its two steps
+    /// leaves a place that nobody fills: the queue is full then as soon as it comes round, and the
+    /// backlog takes what follows.
     pub fn push(&self, entry: Entry) -> Result<(), Entry> {
         let mut tail = self.tail.load(Ordering::Relaxed);
         loop {
@@ -161,16 +163,24 @@ impl Pending {
 
     /// Takes the oldest. Callers take turns: they hold the queue's backlog lock.
     pub fn pop(&self) -> Option<Entry> {
-        let head = self.head.load(Ordering::Relaxed);
-        if head == self.tail.load(Ordering::Acquire) {
-            return None;
-        }
-        let cell = self.cell(head)?;
-        let full = 2 * (head / CAPACITY) + 1;
-        if cell.turn.load(Ordering::Acquire) != full {
-            // Reserved by a thread that has not written it yet.
-            return None;
-        }
+        let mut head = self.head.load(Ordering::Relaxed);
+        let (cell, full) = loop {
+            if head == self.tail.load(Ordering::Acquire) {
+                return None;
+            }
+            let cell = self.cell(head)?;
+            let (turn, full) = (cell.turn.load(Ordering::Acquire), 2 * (head / CAPACITY) + 1);
+            if turn == full {
+                break (cell, full);
+            }
+            if turn < full {
+                // Reserved by a thread that has not written it yet.
+                return None;
+            }
+            // Taken by a thread that a handler's jump has led away just afterwards.
+            head += 1;
+            self.head.store(head, Ordering::Relaxed);
+        };
         // SAFETY: full, and only one thread pops at a time.
         let entry = unsafe { (*cell.entry.get()).assume_init_read() };
         cell.turn.store(full + 1, Ordering::Release);

@@ -17,7 +17,7 @@
 use super::Queue;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::os::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::os::sync::{AtomicU32, AtomicU64, Ordering, Robust};
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Switch {
     /// Address of the state of the only thread that enqueued events so far.
     owner: AtomicU64,
     /// Held while the runtime's setting is changed.
-    telling: Mutex<()>,
+    telling: Robust<()>,
 }
 
 impl Switch {
@@ -48,7 +48,7 @@ impl Switch {
         Self {
             state: AtomicU32::new(if may { ON } else { NEVER }),
             owner: AtomicU64::new(0),
-            telling: Mutex::new(()),
+            telling: Robust::new(()),
         }
     }
 

@@ -165,6 +165,35 @@ fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
     }
 }
 
+/// A handler may leave the recorder while its thread has locks: no other thread waits for them, and what
+/// comes afterwards is recorded for all. With a runtime that has none itself.
+#[test]
+fn locks_that_a_handler_left_taken_hold_nobody_up() {
+    let ways: [(Runtime, &[Mode]); 2] = [
+        (Runtime::FakeLoader, &[Mode::Preload, Mode::Audit, Mode::Record]),
+        (Runtime::FakeDriver, &Mode::RECORDING),
+    ];
+    for (runtime, modes) in ways {
+        let stage = Stage::new(runtime.clone());
+        let line = "jump_anywhere 3 300 2000";
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for mode in modes {
+            for places in ["0", "4"] {
+                stage.forget("t");
+                let with = stage.app(*mode, "t", line).env("CLSCOPE_CALL_SITES", places);
+                let with = with.env("CLSCOPE_KERNELS", "no*").limit(60).run();
+                assert_eq!(with.seen(), bare.seen(), "{runtime:?} {mode:?}: {}", with.stderr);
+                let recorded = Recorded::read(&[&stage.trace("t")]);
+                let process = recorded.only();
+                // Those behind the jumps, none of which is missing.
+                let count = process.count("clRetainContext");
+                assert!(count >= 3 * 2020, "{runtime:?} {mode:?}: {count}");
+                assert!(process.dropped <= 900, "{runtime:?} {mode:?}: {}", process.dropped);
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_written_through_links_nor_into_anothers_directory() {
     for runtime in Runtime::real() {
