@@ -277,11 +277,18 @@ fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// A file's name: its directory is the subject's.
+fn name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
 impl fmt::Display for IssueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { file, error } => write!(f, "{file} was left out: {error}"),
-            Self::InputOutput { file, error } => write!(f, "{file} could not be read: {error}"),
+            Self::Unreadable { file, error } => write!(f, "{} was left out: {error}", name(file)),
+            Self::InputOutput { file, error } => {
+                write!(f, "{} could not be read: {error}", name(file))
+            }
             Self::NoDefinitions => {
                 write!(f, "there is no readable .defs file, so nothing has a name")
             }
@@ -298,7 +305,8 @@ impl fmt::Display for IssueKind {
             Self::OtherProcess { file, pid, incarnation } => {
                 write!(
                     f,
-                    "{file} was left out: its header says it belongs to process {pid}, incarnation {incarnation}"
+                    "{} was left out: its header says it belongs to process {pid}, incarnation {incarnation}",
+                    name(file)
                 )
             }
             Self::NoAnchors => write!(
@@ -315,12 +323,12 @@ impl fmt::Display for IssueKind {
                 write!(f, "{} contradicted the others and were left out", count(*n, "clock anchor"))
             }
             Self::TornBlocks { file, blocks, bytes } => {
-                write!(f, "{file}: {} torn, {bytes} bytes skipped", count(*blocks, "block"))
+                write!(f, "{}: {} torn, {bytes} bytes skipped", name(file), count(*blocks, "block"))
             }
             Self::SkippedBytes { file, bytes } => {
-                write!(f, "{file}: {bytes} bytes belong to no block")
+                write!(f, "{}: {bytes} bytes belong to no block", name(file))
             }
-            Self::DamagedRing { file } => write!(f, "{file}: a ring could not be read"),
+            Self::DamagedRing { file } => write!(f, "{}: a ring could not be read", name(file)),
             Self::MissingBlocks { threads, blocks } => {
                 write!(f, "{} missing, of {}", count(*blocks, "block"), count(*threads, "thread"))
             }

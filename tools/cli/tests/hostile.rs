@@ -363,7 +363,7 @@ fn what_is_no_file_is_named_where_it_alone_is_missing() {
         assert!(!report()[1].contains(name), "{name} may be absent");
         symlink("/dev/zero", path.join(name)).unwrap();
         let [text, said] = report();
-        let told = format!("t.clscope/{name} could not be read: it is a symbolic link");
+        let told = format!("t.clscope: {name} could not be read: it is a symbolic link");
         assert!(said.contains(&told), "{said}");
         assert!(!text.contains("no sensors were read"), "{text}");
         assert!(text.contains("only regular files are read"), "{text}");

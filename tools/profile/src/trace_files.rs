@@ -118,7 +118,8 @@ impl TraceFiles {
         let mut trace = Trace::open(processes.collect());
         for (_, file, error) in self.directories.iter().flat_map(|d| &d.unread) {
             let kind = IssueKind::InputOutput { file: file.clone(), error: error.clone() };
-            trace.issues.push(Issue { subject: file.clone(), kind });
+            let directory = file.rsplit_once('/').map_or(&**file, |(directory, _)| directory);
+            trace.issues.push(Issue { subject: directory.to_owned(), kind });
         }
         for directory in &self.directories {
             let calibrations = directory.calibrations();
