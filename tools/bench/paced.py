@@ -20,7 +20,8 @@ def classes(clscope, trace):
     for row in report["kernels"] + report["transfers"]:
         estimate = row.get("estimate")
         if estimate and estimate["mean_ns"]:
-            value = estimate["mean_ns"]["estimate"], *estimate["mean_ns"]["ci95"]
+            mean = estimate["mean_ns"]
+            value = mean["value"], mean["low"], mean["high"]
         elif row["time_ns"]["count"]:
             mean = row["time_ns"]["total"] / row["time_ns"]["count"]
             value = mean, mean, mean

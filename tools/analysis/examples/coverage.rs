@@ -31,7 +31,10 @@ const ALWAYS: usize = 16;
 const KEPT: f64 = 8.0;
 /// Probabilities tried: of busy applications, where launches cost more than the budget allows for; and
 /// of paced ones.
-const COMMON: [f64; 4] = [1.0 / 65.0, 0.2, 0.8, 0.97];
+const COMMON: [f64; 5] = [1.0 / 65.0, 0.2, 0.8, 0.97, AUTO];
+/// Not a probability: as `auto` does, which times all of a part of the run and then a few.
+const AUTO: f64 = 2.0;
+const COMPLETE: f64 = 0.85;
 
 /// What happened to one queue, in the order of the timeline.
 enum Step {
@@ -302,7 +305,9 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
                         // Where next to all can be timed, chance leaves out as many at any time.
                         let wave = if common > 0.9 { 0.0 } else { 0.77 * wave };
                         let now = common * wave.exp();
-                        let p = if nth < ALWAYS {
+                        let complete = (COMPLETE * population.steps.len() as f64) as usize;
+                        let now = if common == AUTO { 0.1 } else { now };
+                        let p = if nth < ALWAYS || common == AUTO && i < complete {
                             1.0
                         } else {
                             now.max(KEPT / (nth + 1) as f64).min(1.0)
@@ -314,12 +319,12 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
                     if population.ordered {
                         let launch = Launch { class: u64::from(*class), geometry: *geometry };
                         let of_class = (*class > 0).then_some((launch, chance));
-                        if timed {
-                            windows.enqueued(*thread, *call, What::Timed(*id, of_class));
-                        } else if *blocking {
-                            windows.blocked(*thread, *call, What::LeftOut(launch));
+                        let what =
+                            if timed { What::Timed(*id, of_class) } else { What::LeftOut(launch) };
+                        if *blocking {
+                            windows.blocked(*thread, *call, what);
                         } else {
-                            windows.enqueued(*thread, *call, What::LeftOut(launch));
+                            windows.enqueued(*thread, *call, what);
                         }
                         chosen.insert(*id, timed);
                     }

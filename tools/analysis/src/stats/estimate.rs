@@ -27,6 +27,8 @@ use crate::quantile::t_975;
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
 pub const FEW: u64 = 10;
+/// Timed launches for each one left out from which on a model of these decides about little.
+const FEW_LEFT_OUT: u64 = 4;
 
 impl Estimate {
     /// A figure that is known.
@@ -353,6 +355,20 @@ impl Sampled {
         Some(middle(self.first_bin + last) * (1.0 + RELATIVE_ERROR))
     }
 
+    /// The length that one of those left out may have with a probability above `but`: so many timed
+    /// ones are longer that it would have been one of them. `None` where none was left out.
+    pub(super) fn not_excluded(&self, but: f64) -> Option<f64> {
+        // With the probability p^j none was left out of those that are longer than the j-th.
+        let p = self.timed() as f64 / self.launches as f64;
+        let nth = ((1.0 - but).ln() / p.ln()).ceil();
+        let mut seen = 0.0;
+        let found = self.bins.iter().rposition(|b| {
+            seen += b.0 * p;
+            seen >= nth * (1.0 - 1e-9)
+        });
+        (self.left_out > 0).then(|| found.map(|at| middle(self.first_bin + at)))?
+    }
+
     /// Of the launches that chance decided about, the part that was left out; `None` where none was,
     /// or all were.
     pub(super) fn part_left_out(&self) -> Option<f64> {
@@ -368,7 +384,8 @@ impl Sampled {
     pub fn doubtful(&self, left: Option<&Left>, preempted: bool) -> bool {
         let Some(total) = self.total_with(left).filter(|_| self.left_out > 0) else { return false };
         let much = 0.1 * total.value;
-        self.basis() == Some(Basis::Model)
+        // A few that were left out beside many that were timed decide about nothing.
+        (self.basis() == Some(Basis::Model) && self.left_out > self.timed() / FEW_LEFT_OUT)
             || match left {
                 Some(left) => {
                     left.heaviest > much

@@ -394,7 +394,7 @@ impl Stats {
                             What::Unknown => {}
                         }
                     }
-                    if e.has(flag::BLOCKING) && !e.has(flag::TIMED) {
+                    if e.has(flag::BLOCKING) {
                         windows.blocked(call.thread, call.span, what);
                     } else {
                         windows.enqueued(call.thread, call.span, what);

@@ -39,9 +39,10 @@
 //!   allows.
 
 use super::blame::Blame;
-use super::estimate::{Estimate, FEW, Sampled, hall, with_rare};
+use super::estimate::{Basis, Estimate, FEW, Sampled, hall, with_rare};
 use super::usual::{Usual, commands};
-use super::windows::{Evidence, Window};
+use super::windows::{Around, Evidence, Window};
+use crate::ids::IdMap;
 use crate::quantile::t_975;
 use std::collections::BTreeMap;
 
@@ -49,8 +50,6 @@ use std::collections::BTreeMap;
 const GROUP: [usize; 2] = [6, 15];
 /// Beyond so many times the pace of the last group nothing is concluded from it.
 const FAR: f64 = 16.0;
-/// Part of a window in which the queue was not empty, from which on it counts as full.
-const MOSTLY: f64 = 0.9;
 /// Most that the recorder's own event adds to the span of a launch, nanoseconds (an H200: 1.98 us by
 /// `doctor --calibrate`, up to 3 between launches that follow each other).
 const TIMING: f64 = 3000.0;
@@ -162,12 +161,18 @@ impl Unit<'_> {
     }
 
     fn is_full(&self) -> bool {
-        is_full(self.full, self.available)
+        self.window.is_full()
     }
 }
 
 /// Probability with which what was left out may hold more than its order allows.
 const BEYOND_ORDER: f64 = 0.05;
+/// Part left out up to which the timed launches show the tail of all.
+const MOST_LEFT_OUT: f64 = 0.5;
+/// Batches of launches that tell how a run changes, at least.
+const BATCHES: usize = 6;
+/// Standard deviations beyond what passes beside launches from which on time is taken for launches.
+const SIGNIFICANT: f64 = 2.0;
 
 /// The most that launches left out took together by the order of all: chance chose which were timed,
 /// so that with the probability `q^k` the `k` longest of all were left out, `q` being the part that
@@ -186,6 +191,21 @@ fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64
     Some(sampled.left_out() as f64 * longest + longest_rooms(&rooms, longer))
 }
 
+/// What launches left out that are longer than all timed ones may add, where that is little. That `j`
+/// of them are has the probability `q^j`, `q` being the part left out. How much longer follows from
+/// the tail of times for which a worker is held up: that the longest is `t` times as long as the
+/// next is as improbable as `1/t` (Zipf's law), so that beyond `q^j/5 %` times nothing is expected.
+/// `None` where most were left out: then their tail is not seen.
+fn longer_by_order(sampled: &Sampled) -> Option<f64> {
+    let (longest, q) =
+        (sampled.longest()?, sampled.left_out() as f64 / sampled.launches().max(1) as f64);
+    if q > MOST_LEFT_OUT {
+        return None;
+    }
+    let each = (1..).map(|j| q.powi(j) / BEYOND_ORDER).take_while(|t| *t > 1.0);
+    Some(longest * each.sum::<f64>())
+}
+
 /// Time of the first windows that hold so many launches together; of each: time and launches.
 fn longest_rooms(rooms: &[(f64, f64)], mut launches: f64) -> f64 {
     let mut time = 0.0;
@@ -197,11 +217,6 @@ fn longest_rooms(rooms: &[(f64, f64)], mut launches: f64) -> f64 {
         launches -= n;
     }
     time
-}
-
-/// Whether the queue was never empty for long.
-fn is_full(full: f64, available: f64) -> bool {
-    full >= MOSTLY * available
 }
 
 /// A timed launch, as if it had been left out.
@@ -225,12 +240,16 @@ pub struct Queue<'a> {
     pub windows: &'a [Window],
     /// Timed launches with the windows that they were in.
     pub evidence: &'a [Evidence],
+    /// The same of launches that were certain to be timed.
+    pub certain: &'a [Evidence],
     /// Typical duration of a class and geometry.
     pub typical: &'a dyn Fn(u64, u32) -> Option<f64>,
     /// What usually passes beyond typical launches.
     pub(super) usual: Option<Usual>,
     /// Whose time that stands out may be.
     pub(super) blame: Blame,
+    /// What passes around launches of each class, as seen where none was left out.
+    pub(super) around: &'a IdMap<Around>,
     /// Whether the device's workers may be interrupted for long, as a CPU's are.
     pub preempted: bool,
 }
@@ -238,7 +257,7 @@ pub struct Queue<'a> {
 impl Queue<'_> {
     /// What usually passes beyond typical launches where the queue was never empty.
     pub(super) fn usual(&self) -> Option<Usual> {
-        let full = self.windows.iter().filter(|w| is_full(w.full, w.available));
+        let full = self.windows.iter().filter(|w| w.is_full());
         Usual::of(full.filter_map(|w| Some((w, w.available - self.expected(w)?))))
     }
 
@@ -290,12 +309,18 @@ impl Queue<'_> {
             (lost, out.most, out.open) = (lost + rest * middle, f64::INFINITY, f64::INFINITY);
         }
         out.open += units.iter().filter(|u| !u.is_full()).map(|u| u.available).sum::<f64>();
-        let cases: Vec<Case> = self
-            .evidence
-            .iter()
-            .filter(|e| e.launch.class == class)
-            .filter_map(|e| self.case(e))
-            .collect();
+        let of = |all: &[Evidence]| -> Vec<Case> {
+            let of_class = all.iter().filter(|e| e.launch.class == class);
+            of_class.filter_map(|e| self.case(e)).collect()
+        };
+        let mut cases = of(self.evidence);
+        if (cases.len() as u64) < FEW && self.preempted {
+            // Chance chose too few: those timed with certainty stand for the rest as well. Their pace
+            // says whether the run went on as it began.
+            cases.extend(of(self.certain));
+            let weight = sampled.left_out() as f64 / cases.len() as f64;
+            cases.iter_mut().for_each(|c| c.weight = weight);
+        }
         let mut fill: Vec<f64> = vec![1.0; units.len()];
         let few = (cases.len() as u64) < FEW;
         if few {
@@ -362,6 +387,11 @@ impl Queue<'_> {
             let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
             let each = open().map(|u| u.n * room(u)).sum::<f64>() / (effective + 1.0);
             out.unseen = each.min(open().map(room).sum());
+            if let Some(longer) = longer_by_order(sampled).filter(|l| *l < out.unseen) {
+                out.unseen = longer;
+                out.open = out.open.min(longer);
+            }
+            out = self.narrower(class, &units, &cases, sampled, fill, out);
         }
         if let Some(most) = most_by_order(&units, lost, sampled) {
             out.most = out.most.min(most);
@@ -371,16 +401,80 @@ impl Queue<'_> {
         Some(out)
     }
 
+    /// The estimate from paces, or that of chance where its interval is narrower: the progress of a
+    /// queue that was often empty tells little.
+    fn narrower(
+        &self,
+        class: u64,
+        units: &[Unit<'_>],
+        cases: &[Case],
+        sampled: &Sampled,
+        mut fill: Vec<f64>,
+        mut paced: Left,
+    ) -> Left {
+        let (Some((middle, _)), Some(plain)) = (sampled.typical(), sampled.total()) else {
+            return paced;
+        };
+        let left_out = sampled.left_out() as f64;
+        let value = (plain.value - sampled.known()).max(0.0);
+        let mean = value / left_out;
+        fill.fill(mean / middle.max(1.0));
+        let (excess, unexplained, _) = self.excess(class, units, cases, &fill, (middle, false));
+        let (mut below, mut above) = (plain.value - plain.low, plain.high - plain.value);
+        if sampled.basis() == Some(Basis::Model) {
+            // Chance says nothing about how the run changed from where all were timed.
+            let (y, pace) = cases.iter().fold((0.0, 0.0), |(y, p), c| (y + c.y, p + c.pace()));
+            let by_time = changed(cases.iter().map(|c| c.y - mean), left_out);
+            (below, above) = (below.max(by_time), above.max(by_time));
+            let changed = changed(cases.iter().map(|c| c.y - c.pace() * y / pace), left_out);
+            paced.variance = paced.variance.max((changed / t_975(f64::INFINITY)).powi(2));
+        }
+        // Launches are left out whole.
+        above = above.max(sampled.not_excluded(BEYOND_ORDER).unwrap_or(0.0) - mean);
+        let chance = Left {
+            value,
+            by_chance: (below, above),
+            excess,
+            unexplained,
+            unseen: paced.unseen,
+            most: paced.most,
+            open: paced.open,
+            ..Left::default()
+        };
+        if chance.interval().half() < paced.interval().half() { chance } else { paced }
+    }
+
+    /// Time that launches as estimated leave beyond what passes around them where none was left out,
+    /// where that is significant; `None` where too little of that was seen.
+    fn beyond(&self, units: &[Unit<'_>], fill: &[f64]) -> Option<f64> {
+        let (mut beyond, mut variance, mut least) = (0.0, 0.0, f64::INFINITY);
+        for (u, f) in units.iter().zip(fill) {
+            let (mut gaps, mut spread) = (0.0, 0.0);
+            for (i, (launch, n)) in u.window.counts.iter().enumerate() {
+                let around = self.around.get(&launch.class)?;
+                let (before, behind) = (around.before.each()?, around.behind.each()?);
+                let first = if i == 0 { 1.0 } else { 0.0 };
+                gaps += first * before.0 + n * behind.0;
+                spread += first * before.1 + n * behind.1;
+                least = least.min(around.behind.seen());
+            }
+            (beyond, variance) = (beyond + u.available - f * u.expected - gaps, variance + spread);
+        }
+        // The means were measured on some only.
+        variance *= 1.0 + units.len() as f64 / least;
+        Some(if beyond > SIGNIFICANT * variance.sqrt() { beyond } else { 0.0 })
+    }
+
     fn case(&self, e: &Evidence) -> Option<Case> {
         let expected = self.expected(&e.window)?;
-        let Window { available, full, .. } = e.window;
+        let available = e.window.available;
         let typical = (self.typical)(e.launch.class, e.launch.geometry)?;
         Some(Case {
             y: e.duration,
             weight: e.weight,
             typical,
             stretch: available / expected,
-            full: is_full(full, available),
+            full: e.window.is_full(),
         })
     }
 
@@ -551,6 +645,11 @@ impl Queue<'_> {
             let others = if alike { 0.0 } else { others.max(0.0) };
             return (most + others, most + others, Some(gap));
         }
+        if self.preempted
+            && let Some(more) = self.beyond(units, fill)
+        {
+            return (more, more, Some(gap));
+        }
         // Long launches make gaps beside them look long: little is taken for usual.
         let (typical, of_full) = if alike {
             let sum = of_full(gap, &stands_out);
@@ -611,6 +710,24 @@ impl Beyond {
         let rest = Self::rest(u, time, fill).unwrap_or(0.0);
         if self.outlier(u, time, fill) > 0.0 { 0.0 } else { rest }
     }
+}
+
+/// By how much the sum of `n` launches may differ, in 95 % of the cases, from what others say that came
+/// before, whose residuals are given in order: by batches of as many (a launch is as its neighbours
+/// are).
+fn changed(residuals: impl Iterator<Item = f64>, n: f64) -> f64 {
+    let all: Vec<f64> = residuals.collect();
+    let size = (n as usize).clamp(1, (all.len() / BATCHES).max(1));
+    let means: Vec<f64> =
+        all.chunks_exact(size).map(|c| c.iter().sum::<f64>() / size as f64).collect();
+    let batches = means.len() as f64;
+    if batches < 2.0 {
+        return 0.0;
+    }
+    let mean = means.iter().sum::<f64>() / batches;
+    let squares: f64 = means.iter().map(|m| (m - mean) * (m - mean)).sum();
+    let variance = squares / (batches - 1.0) * (1.0 + 1.0 / batches);
+    t_975(batches - 1.0) * n * variance.sqrt()
 }
 
 /// Adds the errors of a group's estimate.

@@ -24,6 +24,10 @@ const MOST_EVIDENCE: usize = 1 << 13;
 const MOST_KINDS: usize = 256;
 /// Timed launches from which a geometry has a typical duration of its own.
 const ENOUGH: u64 = 3;
+/// Gaps from which on it is known how long they are.
+const GAPS: f64 = 30.0;
+/// Part of a window in which the queue was not empty, from which on it counts as full.
+const MOSTLY: f64 = 0.9;
 /// How far spans of one queue may overlap and it still counts as in order, nanoseconds: alignment
 /// moves them a little.
 const OVERLAP_NS: i64 = 5_000;
@@ -77,13 +81,18 @@ pub struct Window {
     /// Of it, when the queue was not empty: after the last of them was enqueued, or all of the time
     /// but what typical launches would have left idle, whichever is more.
     pub full: f64,
-    /// How many of each.
+    /// How many of each, in the order of the first of each.
     pub counts: Vec<(Launch, f64)>,
     /// Commands of which nothing is known ran in it too.
     pub tainted: bool,
 }
 
 impl Window {
+    /// Whether the queue was never empty for long.
+    pub(super) fn is_full(&self) -> bool {
+        self.full >= MOSTLY * self.available
+    }
+
     fn count(&mut self, launch: Launch, n: f64) {
         match self.counts.iter_mut().find(|c| c.0 == launch) {
             Some(found) => found.1 += n,
@@ -111,6 +120,42 @@ pub struct Evidence {
     pub weight: f64,
     /// The windows beside it and itself.
     pub window: Window,
+}
+
+/// What passed before and behind timed launches of a class up to timed neighbours, or to a moment at
+/// which all was done: no launch was left out in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Around {
+    /// From the call, or the end of what was before.
+    pub(super) before: Gaps,
+    /// Until the next began.
+    pub(super) behind: Gaps,
+}
+
+/// Lengths of gaps, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Gaps {
+    n: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Gaps {
+    fn add(&mut self, gap: f64) {
+        (self.n, self.sum, self.squares) = (self.n + 1.0, self.sum + gap, self.squares + gap * gap);
+    }
+
+    /// Mean and variance; `None` where too few were seen.
+    pub(super) fn each(&self) -> Option<(f64, f64)> {
+        let mean = self.sum / self.n;
+        (self.n >= GAPS)
+            .then(|| (mean, (self.squares - self.n * mean * mean).max(0.0) / (self.n - 1.0)))
+    }
+
+    /// How many were seen.
+    pub(super) fn seen(&self) -> f64 {
+        self.n
+    }
 }
 
 /// Windows and the launches of one that is not yet closed.
@@ -160,8 +205,14 @@ pub struct Windows {
     /// The last launch timed by chance, until its window's end is known.
     pending: Option<(Launch, f64, f64, Open)>,
     evidence: Vec<Evidence>,
+    /// The same of launches that were certain to be timed, with weights of 0.
+    certain: Vec<Evidence>,
     /// For how many each remembered one of them stands.
     thinned: f64,
+    /// What passed around timed launches of each class, and the class of the last command, if it is
+    /// one that was timed.
+    around: IdMap<Around>,
+    before: Option<u64>,
     /// Durations of the launches of each class and geometry, and what is typical of them so far.
     kinds: IdMap<(Sampled, i64), u128>,
     /// The order of commands is not certain.
@@ -232,7 +283,8 @@ impl Windows {
 
     fn forget(&mut self) {
         (self.waiting, self.known, self.open, self.windows) = Default::default();
-        (self.pending, self.evidence, self.kinds) = Default::default();
+        (self.pending, self.evidence, self.certain) = Default::default();
+        (self.around, self.kinds) = Default::default();
     }
 
     /// The launch with the number under which its geometry is counted.
@@ -265,11 +317,13 @@ impl Windows {
                 }
                 Item::Command(What::Unknown, call) => self.run(call, None),
                 Item::Beside => {
+                    self.before = None;
                     self.open.iter_mut().for_each(|open| open.window.tainted = true);
                     self.pending.iter_mut().for_each(|timed| timed.3.window.tainted = true);
                 }
                 Item::Done(at) => {
                     self.settle(at);
+                    self.passed(at);
                     self.close(at);
                     self.free_from = Some(self.free_from.map_or(at, |free| free.max(at)));
                 }
@@ -283,6 +337,7 @@ impl Windows {
         // What was never timed is done at once: then the queue counts as empty sooner.
         let typical =
             launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.1);
+        self.before = None;
         let open = self.open.get_or_insert_with(|| Open::new(from));
         open.enqueued(call.end, typical);
         match launch {
@@ -299,21 +354,32 @@ impl Windows {
     /// window begins there.
     fn timed(&mut self, timed: Timed, launch: Option<(Launch, f64)>, call: Span) {
         self.settle(timed.start);
+        self.passed(timed.start);
+        self.before = launch.map(|(launch, _)| launch.class);
         if let Some((launch, p)) = launch {
             let launch = self.kind(launch);
             let from = self.from(call);
+            if self.open.is_none() {
+                let gap = timed.start.since(from) as f64;
+                self.around.entry(launch.class).or_default().before.add(gap);
+            }
             let kind = self.kinds.entry(key(launch)).or_default();
             kind.0.add(timed.duration, p);
             kind.1 = kind.0.typical().map_or(0, |t| t.0 as i64);
-            if p < 1.0 {
-                let mut own = self.open.clone().unwrap_or_else(|| Open::new(from));
-                own.enqueued(call.end, kind.1);
-                own.window.count(launch, 1.0);
-                self.pending = Some((launch, timed.duration as f64, (1.0 - p) / p, own));
-            }
+            let mut own = self.open.clone().unwrap_or_else(|| Open::new(from));
+            own.enqueued(call.end, kind.1);
+            own.window.count(launch, 1.0);
+            self.pending = Some((launch, timed.duration as f64, (1.0 - p) / p, own));
         }
         self.close(timed.start);
         self.free_from = Some(timed.end);
+    }
+
+    /// What follows the last command begins, or all was done.
+    fn passed(&mut self, at: HostNs) {
+        if let Some((class, end)) = self.before.take().zip(self.free_from) {
+            self.around.entry(class).or_default().behind.add(at.since(end) as f64);
+        }
     }
 
     /// The window of the last launch timed by chance ended.
@@ -324,12 +390,21 @@ impl Windows {
             own.last = open.last;
             own.idle += open.idle;
         }
-        self.evidence.push(Evidence {
-            launch,
-            duration,
-            weight: weight * self.thinned.max(1.0),
-            window: own.close(end),
-        });
+        let window = own.close(end);
+        // What was certain to be timed represents nothing but itself.
+        if weight <= 0.0 {
+            if self.certain.len() >= MOST_EVIDENCE {
+                let mut second = false;
+                self.certain.retain(|_| {
+                    second = !second;
+                    second
+                });
+            }
+            self.certain.push(Evidence { launch, duration, weight, window });
+            return;
+        }
+        let weight = weight * self.thinned.max(1.0);
+        self.evidence.push(Evidence { launch, duration, weight, window });
         if self.evidence.len() > MOST_EVIDENCE {
             self.thinned = 2.0 * self.thinned.max(1.0);
             let mut second = false;
@@ -386,9 +461,11 @@ impl Windows {
         let mut queue = Queue {
             windows: &self.windows,
             evidence: &self.evidence,
+            certain: &self.certain,
             typical: &typical,
             usual: None,
             blame: Blame::of(&self.evidence, &typical),
+            around: &self.around,
             preempted,
         };
         queue.usual = queue.usual();
@@ -553,7 +630,7 @@ mod tests {
             let (begin, p) = (20_000 * i, if i < 16 { 1.0 } else { 0.05 });
             let (call, length) = (span(begin, begin + 10_000), 950 + i % 100);
             if random.uniform() < p {
-                windows.enqueued(MAIN, call, What::Timed(i as u64, Some((LAUNCH, p))));
+                windows.blocked(MAIN, call, What::Timed(i as u64, Some((LAUNCH, p))));
                 let (start, end) = (HostNs(begin + 6_000), HostNs(begin + 6_000 + length));
                 windows.completed(i as u64, Some(Timed { start, end, duration: length as u64 }));
                 sampled.add(length as u64, p);
