@@ -408,8 +408,15 @@ mod tests {
             plane: "PKG".into(),
             ..Default::default()
         };
-        let sensor =
-            Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
+        let sensor = Sensor {
+            host: 0,
+            series,
+            points,
+            starts: Vec::new(),
+            windows: Vec::new(),
+            period_ns: None,
+            dead: None,
+        };
         let dead = Sensor { dead: Some("stands still".into()), ..sensor.clone() };
         assert!(counter(&dead).is_none());
         let mut still = sensor.clone();

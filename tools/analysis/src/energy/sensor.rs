@@ -10,7 +10,8 @@ use crate::quantile::median;
 
 /// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts);
 /// the fit works for any quantity whose mean over a window is observed, such as the counters a GPU
-/// snapshots every 100 ms.
+/// snapshots every 100 ms. A reading that is not a number parts two recordings: what lies between them
+/// is neither a row nor a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Series {
     /// Running total (joules since some start) at each stamp. Readings between two steps of the
@@ -29,7 +30,7 @@ pub struct SeriesFaults {
     pub repeated: u64,
     /// Readings whose stamp lies before an earlier one's.
     pub unordered: u64,
-    /// Not a number, or infinite.
+    /// Infinite, or a mean that is not a number.
     pub not_finite: u64,
     /// Times a running total went backwards; the step is not used.
     pub backwards: u64,
@@ -115,12 +116,12 @@ impl Rows {
         let mut faults = SeriesFaults::default();
         match series {
             Series::Cumulative(readings) => {
-                let points = clean(readings, origin, &mut faults);
-                counter_rows(&points, faults)
+                let (points, starts) = clean(readings, origin, &mut faults);
+                counter_rows(&points, &starts, faults)
             }
             Series::Instant(samples) => {
-                let points = clean(samples, origin, &mut faults);
-                instant_rows(&points, faults)
+                let (points, starts) = clean(samples, origin, &mut faults);
+                instant_rows(&points, &starts, faults)
             }
             Series::WindowMean(windows) => {
                 let mut rows: Vec<Row> = Vec::with_capacity(windows.len());
@@ -171,11 +172,23 @@ impl Rows {
     }
 }
 
+/// Times at which a recording begins behind another, in order.
+type Starts = Vec<f64>;
+
 /// Drops what cannot be used, keeps order.
-fn clean(readings: &[(HostNs, f64)], origin: HostNs, faults: &mut SeriesFaults) -> Vec<(f64, f64)> {
+fn clean(
+    readings: &[(HostNs, f64)],
+    origin: HostNs,
+    faults: &mut SeriesFaults,
+) -> (Vec<(f64, f64)>, Starts) {
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(readings.len());
     let mut last = None;
+    let (mut starts, mut parted) = (Starts::new(), false);
     for &(at, value) in readings {
+        if value.is_nan() {
+            parted = last.is_some();
+            continue;
+        }
         if !value.is_finite() {
             faults.not_finite += 1;
             continue;
@@ -186,17 +199,26 @@ fn clean(readings: &[(HostNs, f64)], origin: HostNs, faults: &mut SeriesFaults) 
             _ => {
                 points.push((at.seconds_since(origin), value));
                 last = Some(at);
+                if std::mem::take(&mut parted) {
+                    starts.push(at.seconds_since(origin));
+                }
             }
         }
     }
-    points
+    (points, starts)
+}
+
+/// Whether a recording begins behind `from`, up to `to`.
+fn begins(starts: &[f64], from: f64, to: f64) -> bool {
+    let behind = starts.partition_point(|at| *at <= from);
+    starts.get(behind).is_some_and(|at| *at <= to)
 }
 
 /// Share of repeated values above which a series is taken to be polled faster than its sensor
 /// updates.
 const OVERSAMPLED: f64 = 0.3;
 
-fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
+fn counter_rows(points: &[(f64, f64)], starts: &[f64], mut faults: SeriesFaults) -> Rows {
     let repeats = points.windows(2).filter(|pair| pair[0].1 == pair[1].1).count();
     let oversampled = repeats as f64 > OVERSAMPLED * points.len() as f64;
     let mut steps: Vec<(f64, f64, bool)> = Vec::with_capacity(points.len() - repeats);
@@ -212,6 +234,7 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
                     faults.repeated += 1;
                 }
             }
+            Some(last) if begins(starts, last.0, at) => steps.push((at, total, false)),
             Some(last) if total == last.1 => faults.repeated += 1,
             Some(last) if total < last.1 => {
                 faults.backwards += 1;
@@ -241,7 +264,7 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
     Rows { rows, kind: RowKind::Counter, period, poll, faults }
 }
 
-fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
+fn instant_rows(points: &[(f64, f64)], starts: &[f64], mut faults: SeriesFaults) -> Rows {
     let repeats = points.windows(2).filter(|pair| pair[0].1 == pair[1].1).count();
     let mut kept: Vec<(f64, f64)> = Vec::with_capacity(points.len());
     if repeats as f64 > OVERSAMPLED * points.len() as f64 {
@@ -258,7 +281,9 @@ fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
     let period = typical(kept.windows(2).map(|pair| pair[1].0 - pair[0].0));
     let mut rows: Vec<Row> = Vec::with_capacity(kept.len());
     for &(at, mean) in &kept {
-        let joined = rows.last().is_some_and(|row: &Row| at - row.to <= GAP_PERIODS * period);
+        let parted = rows.last().is_some_and(|row: &Row| begins(starts, row.to, at));
+        let joined =
+            !parted && rows.last().is_some_and(|row: &Row| at - row.to <= GAP_PERIODS * period);
         let half = match rows.last_mut() {
             Some(last) if joined => {
                 let half = (at - last.to) / 2.0;
@@ -266,7 +291,7 @@ fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
                 half
             }
             Some(_) => {
-                faults.gaps += 1;
+                faults.gaps += u64::from(!parted);
                 0.0
             }
             None => 0.0,
@@ -307,7 +332,7 @@ mod tests {
             (1, 2.0),
             (2, 3.0),
             (1, 9.0),
-            (3, f64::NAN),
+            (3, f64::INFINITY),
             (4, 1.0),
             (5, 2.0),
             (6, 3.0),
@@ -320,6 +345,23 @@ mod tests {
         assert_eq!(rows.rows.len(), 4, "the step backwards is no row");
         assert!((rows.total() - 4.0).abs() < 1e-12);
         assert_eq!(rows.coverage().len(), 2);
+    }
+
+    #[test]
+    fn two_recordings_are_no_counter_that_went_backwards_and_no_gap() {
+        // Each counts from its own start, 100 W; the second begins at less, as much, or more.
+        for from in [0.0, 0.9, 5.0] {
+            let count = |ms: i64, from: f64| (0..10).map(move |i| (ms + i, from + 0.1 * i as f64));
+            let parted = count(0, 0.0).chain([(999, f64::NAN)]).chain(count(1000, from));
+            let rows = Rows::new(&Series::Cumulative(at(&parted.collect::<Vec<_>>())), HostNs(0));
+            assert_eq!(rows.faults, SeriesFaults::default(), "{from}");
+            assert!(rows.rows.iter().all(|r| (r.mean - 100.0).abs() < 1e-6), "{:?}", rows.rows);
+            assert_eq!((rows.rows.len(), rows.coverage().len()), (18, 2));
+        }
+        let sample = |ms: i64| (0..10).map(move |i| (ms + i, (i % 3) as f64));
+        let parted = sample(0).chain([(999, f64::NAN)]).chain(sample(1000));
+        let rows = Rows::new(&Series::Instant(at(&parted.collect::<Vec<_>>())), HostNs(0));
+        assert_eq!((rows.faults, rows.coverage().len()), (SeriesFaults::default(), 2));
     }
 
     #[test]

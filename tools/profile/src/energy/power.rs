@@ -140,11 +140,12 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
         .or(known.period.map(|p| p.0))
         .unwrap_or_else(|| period(sensor));
     let points = sensor.points.clone();
+    let parts = |points| Series::Instant(parted(points, &sensor.starts));
     let (series, mut response, settle) = match sensor.series.quantity {
         Quantity::Energy => {
             let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
             return (
-                Series::Cumulative(points),
+                Series::Cumulative(parted(points, &sensor.starts)),
                 ResponseModel::counter(period),
                 period,
                 3.0 * period,
@@ -154,18 +155,16 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
             Some(ns) => {
                 let window = ns as f64 * 1e-9;
                 (
-                    Series::Instant(points),
+                    parts(points),
                     ResponseModel::averaged_samples(period, window.max(period)),
                     2.0 * window,
                 )
             }
             // Samples that a driver's own thread stamps, and may stamp late.
-            None if sensor.series.name == "power-samples" => (
-                Series::Instant(restamped(&points)),
-                ResponseModel::lagged_samples(period),
-                6.0 * period,
-            ),
-            None => (Series::Instant(points), ResponseModel::lagged_samples(period), 6.0 * period),
+            None if sensor.series.name == "power-samples" => {
+                (parts(restamped(&points)), ResponseModel::lagged_samples(period), 6.0 * period)
+            }
+            None => (parts(points), ResponseModel::lagged_samples(period), 6.0 * period),
         },
     };
     if let (Some(window), None) = (known.window, known.lag) {
@@ -178,6 +177,15 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
     response.lag = narrowed(response.lag, known.lag);
     response.delay = narrowed(response.delay, known.delay);
     (series, response, period, settle)
+}
+
+/// Readings with a value that is not a number before each at which another recording begins.
+fn parted(mut points: Vec<(HostNs, f64)>, starts: &[HostNs]) -> Vec<(HostNs, f64)> {
+    for start in starts {
+        let at = points.partition_point(|p| p.0 < *start);
+        points.insert(at, (HostNs(start.0.saturating_sub(1)), f64::NAN));
+    }
+    points
 }
 
 /// A parameter within twice the uncertainty of its calibration, and not outside its own range.
@@ -450,7 +458,15 @@ mod tests {
             package: Some(0),
             ..Default::default()
         };
-        Sensor { host: 0, series, points, windows: Vec::new(), period_ns: Some(1e6), dead: None }
+        Sensor {
+            host: 0,
+            series,
+            points,
+            starts: Vec::new(),
+            windows: Vec::new(),
+            period_ns: Some(1e6),
+            dead: None,
+        }
     }
 
     fn samples(pci: &str, name: &str) -> Sensor {
@@ -464,7 +480,15 @@ mod tests {
             ..Default::default()
         };
         let points = (0..300).map(|i| (HostNs(i * 20_000_000), 200.0 + i as f64)).collect();
-        Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None }
+        Sensor {
+            host: 0,
+            series,
+            points,
+            starts: Vec::new(),
+            windows: Vec::new(),
+            period_ns: None,
+            dead: None,
+        }
     }
 
     fn readings(sensors: Vec<Sensor>) -> Readings {

@@ -24,6 +24,8 @@ pub struct Sensor {
     pub series: Series,
     /// Time and value in joules, watts, or the quantity's unit; in order of time.
     pub points: Vec<(HostNs, f64)>,
+    /// Where another recording begins, in order of time.
+    pub starts: Vec<HostNs>,
     /// Where readings are means over windows: those windows, in order of time.
     pub windows: Vec<Window>,
     /// Update period as the sampler measured it, ns.
@@ -190,6 +192,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
                     host,
                     series,
                     points: Vec::new(),
+                    starts: Vec::new(),
                     windows: Vec::new(),
                     period_ns: None,
                     dead: None,
@@ -328,6 +331,12 @@ impl Readings {
                 .retain(|w| start.is_none_or(|s| w.end <= s) || end.is_none_or(|e| w.begin >= e));
             known.windows.append(&mut sensor.windows);
             known.windows.sort_by_key(|w| w.begin);
+            // Each counts from its own start, and nobody read it between.
+            let behind = sensor.points.iter().map(|p| p.0).find(|at| at.0 > last.0.0);
+            let is_before = sensor.points.first().is_some_and(|p| p.0.0 < first.0.0);
+            known.starts.extend(behind.into_iter().chain(is_before.then_some(first.0)));
+            known.starts.append(&mut sensor.starts);
+            known.starts.sort();
             known.points.append(&mut sensor.points);
             known.points.sort_by_key(|p| p.0);
             if sensor.dead.is_none() {
@@ -366,6 +375,7 @@ impl Readings {
                 host: 0,
                 series,
                 points: Vec::new(),
+                starts: Vec::new(),
                 windows: Vec::new(),
                 period_ns: None,
                 dead: None,
@@ -403,5 +413,36 @@ impl Readings {
             sensor.points.sort_by_key(|p| p.0);
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_one_recording_ends_and_another_begins_is_kept() {
+        let file = |from: i64| {
+            let points = (0..10).map(|i| (HostNs(from + i), i as f64)).collect();
+            let series = Series { quantity: Quantity::Energy, ..Series::default() };
+            let sensor = Sensor {
+                host: 0,
+                series,
+                points,
+                starts: Vec::new(),
+                windows: Vec::new(),
+                period_ns: None,
+                dead: None,
+            };
+            File { sensors: vec![sensor], ..File::default() }
+        };
+        let mut all = Readings::default();
+        [100, 300, 0, 305].into_iter().for_each(|from| all.join(file(from)));
+        let starts: Vec<i64> = all.sensors[0].starts.iter().map(|at| at.0).collect();
+        assert_eq!(
+            starts,
+            [100, 300, 310],
+            "the last: what another has of the same time is left out"
+        );
     }
 }

@@ -221,6 +221,7 @@ mod tests {
                 points,
                 windows: Vec::new(),
                 period_ns: Some(1e6),
+                starts: Vec::new(),
                 dead: None,
             }
         };
@@ -259,6 +260,7 @@ mod tests {
             points: recording(0).chain(recording(12)).collect(),
             windows: Vec::new(),
             period_ns: Some(1e7),
+            starts: Vec::new(),
             dead: None,
         };
         let run =
