@@ -74,10 +74,14 @@ const QUIET_BEFORE: [u32; 3] = [2, 7, 15];
 /// Length of a quiet time: a sensor's response to what ran before, and some readings of 20 ms.
 pub const QUIET_MS: u64 = 400;
 /// Added time that a run has from its first command on, and for each second of it while the first
-/// half of the time lasts. The other half comes within twenty seconds.
+/// half of the time lasts. The other half comes within twenty seconds; for what has had few batches
+/// within sixteen, as their root: nobody knows how long a run goes on, and one of eight seconds has
+/// six sevenths of all then.
 const AT_ONCE: f64 = 2.0;
 const EACH_SECOND: f64 = 4.0;
 const SECOND_HALF: f64 = 20.0;
+const SOONER: f64 = 16.0;
+const FEW_BURSTS: u32 = 8;
 /// Time of the run's own before which no transfer is repeated: applications begin with uploads that
 /// never come again.
 const BEGINNING: f64 = 0.25;
@@ -122,14 +126,18 @@ impl Schedule {
     }
 
     /// What may have been added by now: half of the fixed part early, so that short runs get their
-    /// share, the other half slowly, so that long runs are met at many places. What has had no batch
-    /// (`first`) may have all of it early: there might be no other moment.
-    fn allowed(&self, now: f64, first: bool) -> f64 {
+    /// share, the other half slowly, so that long runs are met at many places; what has had few batches
+    /// comes sooner. What has had none may have all of it early: there might be no other moment.
+    fn allowed(&self, now: f64, bursts: u32) -> f64 {
         let Wanted::Within { seconds, share } = self.wanted else { return f64::INFINITY };
         let (own, half) = (self.own(now), seconds / 2.0);
         let early = AT_ONCE + EACH_SECOND * own;
-        let fixed = half.min(early) + half.min(own * half / SECOND_HALF);
-        let fixed = if first { fixed.max(early) } else { fixed };
+        let slowly = match bursts {
+            ..FEW_BURSTS => (own / SOONER).min(1.0).sqrt(),
+            FEW_BURSTS.. => (own / SECOND_HALF).min(1.0),
+        };
+        let fixed = half.min(early) + half * slowly;
+        let fixed = if bursts == 0 { fixed.max(early) } else { fixed };
         fixed.min(seconds).max(share * own)
     }
 
@@ -165,7 +173,7 @@ impl Schedule {
         if of.refused {
             return Turn::Pass;
         }
-        let allowed = self.allowed(now, of.bursts == 0);
+        let allowed = self.allowed(now, of.bursts);
         if let Wanted::Batches { batches, milliseconds } = self.wanted {
             return if of.bursts == 0 && kernel {
                 Turn::Repeat { batches, milliseconds, quiet: false, unsettled: false }
@@ -235,7 +243,7 @@ impl Schedule {
 
     /// Whether there is time for a first trial that takes so long, with `spent` on it already.
     pub fn affords(&self, seconds: f64, spent: f64, now: f64) -> bool {
-        self.spent + spent + seconds <= self.allowed(now - spent, true)
+        self.spent + spent + seconds <= self.allowed(now - spent, 0)
     }
 
     /// One of a key takes so long; whether buffers are restored between launches.
@@ -303,7 +311,7 @@ mod tests {
                     schedule.spent(key as u64, took, batches, Refusal::None);
                     now += took;
                     out.spent += took;
-                    out.beyond = out.beyond.max(out.spent - schedule.allowed(now, true));
+                    out.beyond = out.beyond.max(out.spent - schedule.allowed(now, 0));
                 }
                 now += alone;
                 own += alone;
@@ -336,6 +344,9 @@ mod tests {
                 assert!(bursts.len() >= least, "{length} s, {key}: {bursts:?}");
             }
         }
+        // A short run has most of what was promised.
+        let out = run(Wanted::AUTO, &frame, 8.0, 7);
+        assert!(out.spent > 15.0, "{}", out.spent);
         // No more is added than a share of a long run, or than was told.
         let out = run("10%".parse().unwrap(), &frame, 60.0, 7);
         assert!(out.spent <= 6.0 && out.beyond <= 0.0);
