@@ -58,13 +58,52 @@ pub struct Repeated {
     pub batches: usize,
     /// What was refused, and why.
     pub refused: BTreeSet<(String, String)>,
-    /// Kernels and kinds of transfers that ran and are neither; empty where the trace is too large
-    /// to count at once.
-    pub rest: BTreeSet<String>,
+    /// Kernels and kinds of transfers that ran and are neither, and why; empty where the trace is too
+    /// large to count at once.
+    pub rest: BTreeMap<String, Unrepeated>,
+    /// Ticks that one takes, of all that were tried or repeated.
+    pub alone: BTreeMap<String, u64>,
+}
+
+/// Why commands were not repeated that nothing forbids to repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unrepeated {
+    /// They came once.
+    Once,
+    /// Transfers of that kind are not.
+    Kind,
+    /// They are too small a part of the time.
+    Small,
+    /// Their turn did not come within the added time.
+    NoTurn,
+}
+
+/// Kinds of transfers that the recorder repeats.
+const KINDS: [CommandKind; 4] = [
+    CommandKind::ReadBuffer,
+    CommandKind::WriteBuffer,
+    CommandKind::CopyBuffer,
+    CommandKind::FillBuffer,
+];
+/// Part of the time below which the recorder leaves commands alone, and what a second of transfers
+/// counts beside one of kernels there.
+const LEAST_SHARE: f64 = 0.005;
+const TRANSFER: f64 = 0.05;
+
+/// Commands of one name that ran.
+struct Ran {
+    name: String,
+    count: u64,
+    /// Of a transfer.
+    kind: Option<CommandKind>,
 }
 
 impl Repeated {
     fn add(&mut self, replay: &Replay, name: String) {
+        for ran in replay.batches.iter().chain(&replay.trials).filter(|b| !b.restores_only) {
+            let each = ran.end.saturating_sub(ran.begin) / ran.count.max(1);
+            self.alone.entry(name.clone()).and_modify(|a| *a = each.min(*a)).or_insert(each);
+        }
         let batches = replay.batches.iter().filter(|b| !b.restores_only).count();
         if !replay.refused.is_empty() {
             self.refused.insert((name, replay.refused.clone()));
@@ -75,12 +114,28 @@ impl Repeated {
     }
 
     /// What ran and is not told of yet.
-    fn add_rest(&mut self, ran: impl Iterator<Item = String>) {
+    fn add_rest(&mut self, ran: impl Iterator<Item = Ran>) {
+        let mut all: BTreeMap<String, (u64, Option<CommandKind>)> = BTreeMap::new();
+        for of in ran {
+            let known = all.entry(of.name).or_insert((0, of.kind));
+            known.0 = known.0.saturating_add(of.count);
+        }
+        let time = |name: &String, (count, kind): (u64, Option<CommandKind>)| {
+            let weight = if kind.is_some() { TRANSFER } else { 1.0 };
+            Some(weight * count as f64 * *self.alone.get(name)? as f64)
+        };
+        let whole: f64 = all.iter().filter_map(|(name, of)| time(name, *of)).sum();
         let is_told = |name: &String| {
             self.names.contains(name) || self.refused.iter().any(|(refused, _)| refused == name)
         };
-        let rest: BTreeSet<String> = ran.filter(|name| !is_told(name)).collect();
-        self.rest = rest;
+        let why = |name: &String, of: (u64, Option<CommandKind>)| match of {
+            (_, Some(kind)) if !KINDS.contains(&kind) => Unrepeated::Kind,
+            (1, _) => Unrepeated::Once,
+            _ if time(name, of).is_some_and(|own| own < LEAST_SHARE * whole) => Unrepeated::Small,
+            _ => Unrepeated::NoTurn,
+        };
+        let rest = all.iter().filter(|(name, _)| !is_told(name));
+        self.rest = rest.map(|(name, of)| (name.clone(), why(name, *of))).collect();
     }
 }
 
@@ -121,7 +176,7 @@ pub fn contents(directory: &Path) -> Contents {
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
     // A part of a recording has fewer launches than the application made.
     let mut launches = Launches::new();
-    let (mut kernels, mut transfers) = (HashMap::new(), BTreeSet::new());
+    let (mut kernels, mut transfers) = (HashMap::new(), HashMap::new());
     let mut whole = small;
     for (name, role) in files.into_iter().filter(|(name, _)| length(name) > 0) {
         let (kind, process) = match role {
@@ -164,7 +219,9 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in ring.block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
-                            transfers.extend(transfer(&record));
+                            if let Some(kind) = transfer(&record) {
+                                *transfers.entry(kind).or_default() += 1;
+                            }
                         }
                     }
                 }
@@ -175,7 +232,9 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
-                            transfers.extend(transfer(&record));
+                            if let Some(kind) = transfer(&record) {
+                                *transfers.entry(kind).or_default() += 1;
+                            }
                         }
                     }
                 }
@@ -185,8 +244,15 @@ pub fn contents(directory: &Path) -> Contents {
             *launches.entry((process.clone(), kernel)).or_default() += n;
         }
     }
-    let ran = launches.keys().filter_map(|key| kernels.get(key).cloned());
-    found.repeated.add_rest(ran.chain(transfers.into_iter().map(|kind| kind.name().to_owned())));
+    let ran = launches.iter().filter_map(|(key, count)| {
+        Some(Ran { name: kernels.get(key).cloned()?, count: *count, kind: None })
+    });
+    let moved = transfers.into_iter().map(|(kind, count)| Ran {
+        name: kind.name().to_owned(),
+        count,
+        kind: Some(kind),
+    });
+    found.repeated.add_rest(ran.chain(moved));
     whole &= found.dropped == 0 && found.unreadable.is_empty();
     found.captures = captures.finish(whole.then_some(&launches));
     found
@@ -294,6 +360,51 @@ mod tests {
         let found = contents(folder.path());
         assert_eq!((found.processes, found.without_trace), (0, 1));
         assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
+    }
+
+    #[test]
+    fn why_commands_were_not_repeated_is_told_of_each() {
+        let batch = |end: u64, count| clscope_trace::defs::ReplayBatch {
+            begin: 0,
+            end,
+            count,
+            ..Default::default()
+        };
+        let mut of = Repeated::default();
+        let tried = |end, count| Replay { trials: vec![batch(end, count)], ..Replay::default() };
+        let repeated = Replay { batches: vec![batch(10_000, 10)], ..Replay::default() };
+        of.add(&repeated, "main".into());
+        of.add(&tried(900, 1), "late".into());
+        of.add(&tried(1_000, 1), "late".into());
+        of.add(&tried(10, 1), "tiny".into());
+        let refused = Replay { refused: "it reads a pipe".into(), ..Replay::default() };
+        of.add(&refused, "pipe".into());
+        let kernel = |name: &str, count| Ran { name: name.into(), count, kind: None };
+        let moved =
+            |kind: CommandKind, count| Ran { name: kind.name().into(), count, kind: Some(kind) };
+        let ran = [
+            kernel("main", 300),
+            kernel("late", 200),
+            kernel("late", 1),
+            kernel("tiny", 100),
+            kernel("once", 1),
+            kernel("pipe", 7),
+            moved(CommandKind::ReadBuffer, 9),
+            moved(CommandKind::WriteImage, 9),
+        ];
+        of.add_rest(ran.into_iter());
+        let why: Vec<(&str, Unrepeated)> = of.rest.iter().map(|(n, w)| (&**n, *w)).collect();
+        use Unrepeated::{Kind, NoTurn, Once, Small};
+        let read = (CommandKind::ReadBuffer.name(), NoTurn);
+        let mut expected = [
+            read,
+            (CommandKind::WriteImage.name(), Kind),
+            ("late", NoTurn),
+            ("once", Once),
+            ("tiny", Small),
+        ];
+        expected.sort();
+        assert_eq!(why, expected);
     }
 
     #[test]

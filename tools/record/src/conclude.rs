@@ -108,8 +108,8 @@ pub(super) fn conclude(
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         plan.tell(no_command(contents.dropped));
     }
-    if plan.replay.is_some() && contents.commands > 0 {
-        summary::repeated(&contents.repeated).iter().for_each(|text| plan.tell(text));
+    if let Some(wanted) = plan.replay.filter(|_| contents.commands > 0) {
+        summary::repeated(&contents.repeated, wanted).iter().for_each(|text| plan.tell(text));
     }
     if plan.mix && contents.commands > 0 {
         summary::uncounted(contents).iter().for_each(|text| plan.tell(text));

@@ -6,9 +6,10 @@ use clscope_io::text::count;
 use clscope_launch::Capture;
 use clscope_launch::capture::{CACHES, Program};
 use clscope_profile::captures::Captures;
-use clscope_profile::contents::{Contents, Repeated};
+use clscope_profile::contents::{Contents, Repeated, Unrepeated};
 use clscope_profile::names::{Form, Names};
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
+use clscope_trace::values::Replay;
 use std::path::Path;
 
 /// Most captures, and most refusals, that are told of.
@@ -62,9 +63,9 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
 }
 
 /// What became of kernels and transfers that were to be repeated.
-pub fn repeated(of: &Repeated) -> Vec<String> {
+pub fn repeated(of: &Repeated, wanted: Replay) -> Vec<String> {
     let refused = of.refused.iter().map(|(name, _)| name);
-    let kernels = of.names.iter().chain(refused).chain(&of.rest);
+    let kernels = of.names.iter().chain(refused).chain(of.rest.keys());
     let names = Names::new(kernels.map(|name| &**name));
     let shown = |name: &str| names.shown(name, Form::Short).to_owned();
     let mut out = Vec::new();
@@ -82,13 +83,25 @@ pub fn repeated(of: &Repeated) -> Vec<String> {
     out.extend(refused.map(|(name, why)| format!("not repeated: {}: {why}", shown(name))));
     let more = of.refused.len().saturating_sub(MOST);
     out.extend((more > 0).then(|| format!("not repeated: and {more} more")));
-    if !of.rest.is_empty() && of.batches > 0 {
-        let first: Vec<String> = of.rest.iter().take(FEW).map(|name| shown(name)).collect();
-        let more = of.rest.len().saturating_sub(FEW);
+    let more = wanted.more().map(|s| format!(" (--replay={s:.0}s adds more)")).unwrap_or_default();
+    let reasons = [
+        (Unrepeated::NoTurn, format!("without a turn within the added time{more}")),
+        (Unrepeated::Small, "less than 0.5 % of the time".to_owned()),
+        (Unrepeated::Once, "came once".to_owned()),
+        (Unrepeated::Kind, "transfers of a kind that is not repeated".to_owned()),
+    ];
+    for (why, reason) in reasons.into_iter().filter(|_| of.batches > 0) {
+        let of_it: Vec<&str> =
+            of.rest.iter().filter(|(_, of)| **of == why).map(|(name, _)| &**name).collect();
+        if of_it.is_empty() {
+            continue;
+        }
+        let first: Vec<String> = of_it.iter().take(FEW).map(|name| shown(name)).collect();
+        let more = of_it.len().saturating_sub(FEW);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         out.push(format!(
-            "not repeated: {}{more}: run once, too small a part of the time, of a kind that is not repeated, or without a turn \
-             within the added time (--replay=60s adds more)",
+            "not repeated: {}, {reason}: {}{more}",
+            count(of_it.len() as u64, "kernel or transfer", "kernels and transfers"),
             first.join(", ")
         ));
     }
@@ -153,14 +166,21 @@ mod tests {
             names: set(&["blur"]),
             batches: 3,
             refused: [("grow".to_owned(), "it reads a pipe".to_owned())].into(),
-            rest: set(&["a", "b", "c", "d", "e"]),
+            rest: ["a", "b", "c", "d", "e"].map(|n| (n.to_owned(), Unrepeated::NoTurn)).into(),
+            ..Repeated::default()
         };
-        let lines = repeated(&of);
+        of.rest.insert("once".to_owned(), Unrepeated::Once);
+        let had = Replay::Within { seconds: 60.0, share: 0.0 };
+        let lines = repeated(&of, had);
         assert_eq!(lines[0], "repeated: 1 kernel or transfer in 3 batches");
         assert_eq!(lines[1], "not repeated: grow: it reads a pipe");
-        assert!(lines[2].starts_with("not repeated: a, b, c, d and 1 more: "), "{}", lines[2]);
+        assert_eq!(
+            lines[2],
+            "not repeated: 5 kernels and transfers, without a turn within the added time (--replay=180s adds more): a, b, c, d and 1 more"
+        );
+        assert_eq!(lines[3], "not repeated: 1 kernel or transfer, came once: once");
         of.rest.clear();
-        assert_eq!(repeated(&of).len(), 2);
+        assert_eq!(repeated(&of, had).len(), 2);
     }
 
     #[test]

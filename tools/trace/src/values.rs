@@ -132,6 +132,15 @@ pub enum Replay {
 impl Replay {
     /// What is added where no amount is given: 20 s, or a quarter of the run where that is more.
     pub const AUTO: Self = Self::Within { seconds: 20.0, share: 0.25 };
+
+    /// Seconds of added time that give more commands a turn than this does; `None` where that is as
+    /// much as anyone waits for.
+    #[must_use]
+    pub fn more(self) -> Option<f64> {
+        let had = if let Self::Within { seconds, .. } = self { seconds } else { 0.0 };
+        let more = (3.0 * had).clamp(60.0, 600.0);
+        (had < more).then_some(more)
+    }
 }
 
 /// What it adds to a run.
@@ -448,6 +457,8 @@ mod tests {
         assert_eq!("6:1000".parse(), Ok(Replay::Batches { batches: 6, milliseconds: 1000 }));
         assert_eq!("auto".parse(), Ok(Replay::AUTO));
         assert_eq!("30s".parse(), Ok(Replay::Within { seconds: 30.0, share: 0.0 }));
+        let more = |text: &str| text.parse::<Replay>().unwrap().more();
+        assert_eq!((more("auto"), more("60s"), more("600s")), (Some(60.0), Some(180.0), None));
         assert_eq!("10%".parse(), Ok(Replay::Within { seconds: 0.0, share: 0.1 }));
         assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
         for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1", "s", "-1s", "0%", "nans"] {

@@ -50,8 +50,8 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
                     (c.idle.map_or(0.0, |i| i.value), full)
                 });
                 // What it reads at rest it reads in the gaps.
-                let kernel = |mean: f64| (rest + (mean - rest) * stretch).clamp(0.0, full);
-                let mean = Interval::estimated(kernel(of.value), kernel(of.low), kernel(of.high));
+                let kernel = |mean: f64| rest + (mean - rest) * stretch;
+                let mean = within(full, kernel(of.value), kernel(of.low), kernel(of.high));
                 *value =
                     Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
                 told = true;
@@ -65,6 +65,14 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
                 .to_owned(),
         );
     }
+}
+
+/// An interval between nothing and all. At either bound it keeps the side that leads away from it: that
+/// the counter read more than all makes what is below all no more certain.
+fn within(full: f64, value: f64, low: f64, high: f64) -> Interval {
+    let (below, above) = (value - low, high - value);
+    let value = value.clamp(0.0, full);
+    Interval::estimated(value, (value - below).max(0.0), (value + above).min(full))
 }
 
 /// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions;
@@ -173,6 +181,23 @@ mod tests {
         assert_eq!((of.by, of.mean.map(|m| m.value)), (Some("repeated"), Some(50.0)));
         assert!(of.only_with.is_none() && out.notes.len() == 1);
         assert!(out.classes[1].values["sm"].mean.is_none());
+    }
+
+    #[test]
+    fn at_a_bound_a_figure_keeps_the_side_that_leads_away_from_it() {
+        let of = |value: f64, low: f64, high: f64| {
+            let at = within(100.0, value, low, high);
+            (at.value, at.low, at.high)
+        };
+        assert_eq!(of(50.0, 49.0, 52.0), (50.0, 49.0, 52.0));
+        assert_eq!(of(104.0, 103.0, 106.0), (100.0, 99.0, 100.0));
+        assert_eq!(of(99.5, 98.0, 101.0), (99.5, 98.0, 100.0));
+        assert_eq!(of(-1.0, -4.0, -0.5), (0.0, 0.0, 0.5));
+        // Launches of 4 ms every 10 ms that read 40 % with gaps: 100 % while they ran.
+        let out = folded(4.0, false, sum(50.0));
+        let mean = out.classes[0].values["sm"].mean.unwrap();
+        assert_eq!((mean.value, mean.high), (100.0, 100.0));
+        assert!((mean.low - 97.5).abs() < 1e-9, "{mean:?}");
     }
 
     #[test]

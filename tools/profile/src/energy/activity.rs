@@ -208,6 +208,12 @@ impl PhysicalDevice {
         if whole > 0 { twice as f64 / whole as f64 } else { 0.0 }
     }
 
+    /// Commands of a class that the application enqueued, timed or not.
+    pub fn called(&self, class: ClassId) -> u64 {
+        let of_class = self.shapes.iter().filter(|((of, _), _)| *of == class);
+        of_class.fold(0, |sum, (_, tally)| sum.saturating_add(tally.launches))
+    }
+
     /// Launches that each span represents on average, by class, where spans were joined to save
     /// memory; 1 else. One pass over the spans for all classes: there can be many of both.
     pub fn launches_per_span(&self) -> Vec<f64> {

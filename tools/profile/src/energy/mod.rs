@@ -91,8 +91,8 @@ fn at_sight(device: &mut result::DeviceEnergy) {
     }
 }
 
-/// Seconds of added time that are proposed at least.
-const MINUTE: f64 = 60.0;
+/// Share of the added time that was used, below which more of it would not be used either.
+const LITTLE: f64 = 0.5;
 
 /// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
 fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
@@ -140,8 +140,16 @@ fn next(
             Some(Replay::Within { seconds, .. }) => seconds,
             _ => 0.0,
         };
-        let seconds = (3.0 * had).clamp(MINUTE, 10.0 * MINUTE);
-        if had < seconds {
+        let own = device.repetitions.as_ref().filter(|r| r.from.is_none());
+        if let Some(used) = own.map(|r| r.seconds).filter(|used| *used < LITTLE * had) {
+            return Some(format!(
+                "more added time would not give the {late} without a turn theirs: of {had:.0} s the run came to {used:.0} s before it ended; \
+                 let it run longer, or record it again with --replay and give that trace to `report --with`"
+            ));
+        }
+        if let Some(seconds) =
+            recorded.unwrap_or(Replay::Within { seconds: 0.0, share: 0.0 }).more()
+        {
             return Some(format!(
                 "clscope record --replay={seconds:.0}s -- {command} repeats for up to {seconds:.0} s, so that the {late} without a turn may get theirs; \
                  `report --with` that trace uses both"
@@ -185,5 +193,42 @@ fn percent(share: f64) -> String {
     match 100.0 * share {
         percent if percent < 0.1 => "less than 0.1 %".to_owned(),
         percent => format!("{percent:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows for a device of which one kernel had no turn, in a run that was to have so much
+    /// added time and came to so many seconds of repetitions.
+    fn advice(had: f64, used: f64) -> Option<String> {
+        let replay = result::Replayed {
+            name: "late".into(),
+            joules_per_launch: None,
+            watts: None,
+            batches: 0,
+            launches: 0,
+            saved_bytes: 0,
+            restored_joules: None,
+            failed: Some(evidence::NO_TURN.into()),
+        };
+        let repetitions =
+            result::Repetitions { seconds: used, joules: 1.0, from: None, agreement: Vec::new() };
+        let device = result::DeviceEnergy {
+            replays: vec![replay],
+            repetitions: Some(repetitions),
+            ..Default::default()
+        };
+        next(&device, Some("app"), Some(Replay::Within { seconds: had, share: 0.0 }))
+    }
+
+    #[test]
+    fn more_time_is_proposed_than_the_run_had_and_none_that_it_would_not_use() {
+        let proposed = |had, used| advice(had, used).unwrap();
+        assert!(proposed(20.0, 15.0).contains("--replay=60s -- app"));
+        assert!(proposed(60.0, 45.0).contains("--replay=180s -- app"));
+        assert!(proposed(60.0, 5.0).contains("more added time would not give the 1"));
+        assert_eq!(advice(600.0, 500.0), None);
     }
 }

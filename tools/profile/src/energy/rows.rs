@@ -128,13 +128,18 @@ fn classes(
             ));
         }
         let at = row.class.0 as usize;
+        let figures = figures(row, per_span.get(at).copied().unwrap_or(1.0), level);
+        // What has no time was launched all the same.
+        let launches =
+            if figures.launches > 0.0 { figures.launches } else { device.called(row.class) as f64 };
         rows.push(result::Class {
             name: class.name.clone(),
+            launches,
             kind: if class.kernel { "kernel" } else { "transfer" },
             plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
             second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
             integrated_differs: integrated.map(|i| i.discrepancy),
-            ..figures(row, per_span.get(at).copied().unwrap_or(1.0), level)
+            ..figures
         });
     }
     (rows, notes)
