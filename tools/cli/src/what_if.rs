@@ -6,7 +6,7 @@ use crate::explain::{FactArgs, Format, is_meant};
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_io::text::line;
 use clscope_models::kept;
-use clscope_models::predict::{Change, Predictions, SCHEMA, predict};
+use clscope_models::predict::{Change, Predictions, Refused, SCHEMA, predict};
 use clscope_profile::profile::Profile;
 use std::path::PathBuf;
 
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<()> {
         device: other.as_ref(),
         forced: args.facts.parameters.force,
     };
-    let mut out = Vec::new();
+    let (mut out, mut refused) = (Vec::new(), Vec::new());
     for device in &devices {
         let found: Vec<_> =
             device.kernels.iter().filter(|k| is_meant(&view, &args.kernel, &k.name)).collect();
@@ -103,12 +103,24 @@ pub fn run(args: &Args) -> Result<()> {
         let own = args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
         for kernel in found {
             let kernel = own.as_ref().map_or_else(|| kernel.clone(), |d| kernel.clone().on(d));
-            let of = predict(&kernel, own.as_ref(), &change).map_err(|missing| anyhow!(missing));
-            out.push(of.with_context(|| format!("cannot predict {}", line(&kernel.name)))?);
+            match predict(&kernel, own.as_ref(), &change) {
+                Ok(of) => out.push(of),
+                Err(why) => refused.push(Refused { kernel: kernel.name.clone(), why }),
+            }
         }
     }
-    if out.is_empty() {
-        bail!("no kernel of the trace is called {}; `clscope report` names them", args.kernel);
+    let cannot = |of: &Refused| format!("cannot predict {}", line(&of.kernel));
+    match refused.first() {
+        Some(first) if out.is_empty() => {
+            return Err(anyhow!(first.why.clone())).with_context(|| cannot(first));
+        }
+        None if out.is_empty() => {
+            bail!("no kernel of the trace is called {}; `clscope report` names them", args.kernel)
+        }
+        // Of several that a pattern means, some are no reason to say nothing of the others.
+        _ => refused.iter().for_each(|of| {
+            crate::output::say(format_args!("warning: {}: {}", cannot(of), of.why));
+        }),
     }
     match args.format {
         Format::Json => {
@@ -116,6 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
                 schema: SCHEMA,
                 display_names: view.display_names(),
                 predictions: out,
+                refused,
             };
             crate::output::show_json(&of).context("cannot write the prediction")?;
         }

@@ -3,6 +3,7 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
+use crate::latency;
 use clscope_mix::{Block, Class, Mix, Precision, Space};
 
 /// What the compiler and the launch set aside for work-items and groups.
@@ -215,10 +216,54 @@ impl Kernel {
             mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum()
         });
         let few = self.items.is_some_and(|n| accesses <= FEW.saturating_mul(n));
-        let beyond = self.beyond().filter(|b| few || *b < 0.0).unwrap_or(0.0);
-        let moved = (requested + beyond).max(0.0);
+        let beyond = self.beyond();
+        let moved = (requested + beyond.filter(|b| few || *b < 0.0).unwrap_or(0.0)).max(0.0);
         let last = if streams { moved } else { touched };
-        Some(Traffic { last: last.max(memory.min(requested)), memory })
+        // What the nearest cache does not hold until it is wanted again is fetched again, in pieces.
+        let pieces = beyond.map_or(PIECES * requested, |b| (requested + b).max(0.0));
+        let held = if few { 1.0 } else { self.held(device, touched) };
+        let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
+        Some(Traffic { last: last.max(again).max(memory.min(requested)), memory })
+    }
+
+    /// Items that are on a compute unit at once, and bytes of its first-level cache beside their local
+    /// memory. `None` where the device's limits are not known, or the two share nothing.
+    fn beside_local_memory(&self, device: &Device) -> Option<(f64, f64)> {
+        let occupancy = latency::occupancy_on(device, self)?;
+        let local_bytes = self.resources.local_bytes.unwrap_or(0);
+        let left = latency::first_cache(device, occupancy.groups, local_bytes)?;
+        let resident = (occupancy.groups * self.local?) as f64;
+        let share = self.items? as f64 / f64::from(device.compute_units.max(1));
+        Some((resident.min(share.max(1.0)), left as f64))
+    }
+
+    /// Bytes of a compute unit's first-level cache beside the local memory of the groups on it. `None` where
+    /// that is not known, or the two share nothing.
+    #[must_use]
+    pub fn first_cache(&self, device: &Device) -> Option<f64> {
+        self.beside_local_memory(device).map(|(_, left)| left)
+    }
+
+    /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache holds
+    /// until it is wanted again. A cache that drops what was used least recently holds nothing of
+    /// what is gone through in turn as soon as that is twice its size.
+    fn held(&self, device: &Device, touched: f64) -> f64 {
+        let known = self.beside_local_memory(device).zip(self.items.filter(|n| *n > 0));
+        known.map_or(1.0, |((resident, left), items)| {
+            let touched = resident * touched / items as f64;
+            (2.0 * left / touched.max(1.0) - 1.0).clamp(0.0, 1.0)
+        })
+    }
+
+    /// Most items whose accesses can be under way at once on a compute unit: what they wait for has its
+    /// place in the nearest cache. `None` where nothing limits them so.
+    #[must_use]
+    pub fn under_way(&self, device: &Device) -> Option<f64> {
+        let (_, left) = self.beside_local_memory(device)?;
+        let beyond = self.beyond().filter(|b| *b > 0.0)?;
+        let of_item = (self.requested().ok()?.value + beyond) / self.items? as f64;
+        // An item with many accesses has some of them under way.
+        (of_item > 0.0 && of_item <= STREAMED).then(|| left / of_item)
     }
 
     /// Bytes of the passes through the banks of local memory, at their full width; where passes were not
@@ -272,6 +317,10 @@ pub const STREAMED: f64 = 256.0;
 
 /// Accesses of an item to global memory up to which it is taken to find nothing of a piece again.
 const FEW: u64 = 4;
+
+/// Bytes that a miss of the nearest cache fetches for each that is asked for, where pieces were not
+/// counted: between one, of neighbours, and eight, of scattered words.
+const PIECES: f64 = 2.0;
 
 /// Share of the last cache that surely holds what launches before left.
 const KEPT: f64 = 0.5;

@@ -204,6 +204,33 @@ pub fn limits(capability: (u32, u32)) -> Option<Limits> {
     }
 }
 
+/// Bytes of a compute unit's memory from which local memory takes its part of a compute capability,
+/// and the parts that can be set, KiB: the rest is the first-level cache. NVIDIA, CUDA C++ Programming
+/// Guide, "Shared memory" of each compute capability. `None` where the two are apart.
+const fn shared_with_cache(capability: (u32, u32)) -> Option<(u64, &'static [u64])> {
+    const LARGE: &[u64] = &[0, 8, 16, 32, 64, 100, 132, 164, 196, 228];
+    match capability {
+        (7, 0) => Some((128, &[0, 8, 16, 32, 64, 96])),
+        (7, 5) => Some((96, &[32, 64])),
+        (8, 0 | 7) => Some((192, &[0, 8, 16, 32, 64, 100, 132, 164])),
+        (8, 6 | 9) | (12, 0 | 1) => Some((128, &[0, 8, 16, 32, 64, 100])),
+        (9, 0) | (10, 0 | 3) => Some((256, LARGE)),
+        _ => None,
+    }
+}
+
+/// Bytes of a unit's first-level cache beside so many groups, each with so much local memory: the
+/// smallest part is taken to be set that holds them. `None` where the two do not share a memory, or
+/// the device's limits are not known.
+#[must_use]
+pub fn first_cache(device: &Device, groups: u64, local_bytes: u64) -> Option<u64> {
+    let (limits, _) = limits_of(device)?;
+    let (whole, parts) = shared_with_cache(device.capability?)?;
+    let needed = groups * (local_bytes + limits.reserved_bytes);
+    let set = parts.iter().find(|part| **part << 10 >= needed).or(parts.last())?;
+    Some((whole - set) << 10)
+}
+
 /// What keeps more groups from being resident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limiter {
@@ -389,6 +416,29 @@ mod tests {
         assert_eq!((small.warps, small.limiter, small.at_most), (32, Limiter::Groups, true));
         assert_eq!(occupancy(h200, 32, 1024, with(255, 0)), None, "it cannot be launched");
         assert_eq!(limits((99, 0)), None);
+    }
+
+    #[test]
+    fn local_memory_takes_from_the_first_cache() {
+        let of = |capability| Device { capability, lanes: Some(32), ..Device::default() };
+        let h100 = of(Some((9, 0)));
+        let kib =
+            |device: &Device, groups, bytes| first_cache(device, groups, bytes).map(|b| b >> 10);
+        // Eight groups take a KiB each that is set aside; with 16 KiB more, 136.
+        assert_eq!(kib(&h100, 8, 0), Some(248));
+        assert_eq!(kib(&h100, 8, 16 << 10), Some(256 - 164));
+        assert_eq!(kib(&h100, 9, 24 << 10), Some(28));
+        // More than all is all.
+        assert_eq!(kib(&h100, 99, 48 << 10), Some(28));
+        assert_eq!(kib(&of(Some((7, 5))), 1, 0), Some(64));
+        assert_eq!((kib(&of(Some((6, 0))), 1, 0), kib(&of(None), 1, 0)), (None, None));
+        // No part is more than a unit's groups can have, and none is missing.
+        for capability in [(7, 0), (7, 5), (8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (12, 0)]
+        {
+            let (_, parts) = shared_with_cache(capability).unwrap();
+            let most = limits(capability).unwrap().local_bytes >> 10;
+            assert_eq!(parts.last(), Some(&most), "{capability:?}");
+        }
     }
 
     /// Table 6.5, Kepler: points of its own model give its coefficients back.

@@ -45,6 +45,19 @@ pub struct Predictions {
     pub display_names: BTreeMap<String, String>,
     /// One for each kernel that is meant.
     pub predictions: Vec<Prediction>,
+    /// Those that are meant and of which nothing can be predicted.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub refused: Vec<Refused>,
+}
+
+/// A kernel of which nothing can be predicted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Refused {
+    /// The kernel.
+    pub kernel: String,
+    /// Why.
+    pub why: Missing,
 }
 
 /// What is predicted of one launch.
@@ -378,6 +391,16 @@ pub fn predict(
         // Between no effect (throughput is the limit) and all of it (latency is).
         time = Figure { low: time.low * fewer.min(1.0), high: time.high * fewer.max(1.0), ..time };
     }
+    let first = |kernel: &Kernel, device: Option<&Device>| kernel.first_cache(device?);
+    if let (Some(old), Some(new)) = (first(kernel, device), first(&of, after_device.as_ref()))
+        && (old - new).abs() >= 1024.0
+    {
+        reasons.push(format!(
+            "local memory leaves {:.0} KiB of a compute unit's first cache instead of {:.0}",
+            new / 1024.0,
+            old / 1024.0
+        ));
+    }
     let after_overhead = after_device.as_ref().and_then(|d| d.get(name::LAUNCH).ok());
     if overhead.is_some()
         && let Some(o) = after_overhead
@@ -627,6 +650,51 @@ mod tests {
         assert!(much.reasons.iter().any(|r| r.contains("warps fit instead of")), "{much:?}");
         let unknown = Kernel { local: None, ..kernel() };
         assert!(predict(&unknown, Some(&device), &to(1 << 10)).is_err());
+    }
+
+    #[test]
+    fn local_memory_takes_the_cache_from_what_is_read_again() {
+        let to = |bytes| Change { local_bytes: Some(bytes), ..Change::default() };
+        let mut device = round();
+        (device.capability, device.lanes) = (Some((9, 0)), Some(32));
+        // 1M items read 64 bytes of their own 8 times over, in pieces that a warp has to itself: what is
+        // on a unit at once touches 128 KiB.
+        let items = 1u64 << 20;
+        let mut counted = mix(&[(Class::LoadGlobal, 32 * items, 0, 128 * items)]);
+        counted.classes.get_mut(&Class::LoadGlobal).unwrap().transactions = Some(16 * items);
+        let of = Kernel {
+            items: Some(items),
+            local: Some(256),
+            mix: Some(counted),
+            footprint: Some(64.0 * items as f64),
+            ..kernel()
+        };
+        let at = |bytes| {
+            let of = Kernel {
+                resources: Resources { local_bytes: Some(bytes), ..of.resources },
+                ..of.clone()
+            };
+            let traffic = of.traffic(&device).unwrap();
+            (of.first_cache(&device).unwrap() / 1024.0, traffic.last)
+        };
+        assert_eq!(at(1 << 10).0, 256.0 - 16.0);
+        // 24 KiB for each of 8 groups leave 28: nothing is held until it is read again.
+        assert_eq!(at(24 << 10), (28.0, 512.0 * items as f64));
+        assert!(at(1 << 10).1 < 0.3 * at(24 << 10).1, "{:?}", at(1 << 10));
+        let little =
+            Kernel { resources: Resources { local_bytes: Some(1 << 10), ..of.resources }, ..of };
+        let more = predict(&little, Some(&device), &to(24 << 10)).unwrap();
+        assert!(more.ns.value > 1.2 * little.time_ns.unwrap().value, "{more:?}");
+        assert!(more.reasons.iter().any(|r| r.contains("first cache instead of 240")), "{more:?}");
+        // What is read once has nothing to lose.
+        let once = Kernel {
+            footprint: Some(128.0 * items as f64),
+            mix: None,
+            bytes: Some(128.0 * items as f64),
+            ..little
+        };
+        let same = predict(&once, Some(&device), &to(24 << 10)).unwrap();
+        assert!(same.ns.value < 1.1 * once.time_ns.unwrap().value, "{same:?}");
     }
 
     #[test]
