@@ -248,8 +248,8 @@ fn captured_launches_run_alone_with_the_same_results() {
             let took = found["capture"]["duration_ns"].as_f64().unwrap_or(0.0);
             let there = &found["there"];
             assert_eq!(there.is_null(), took == 0.0 || found["base"]["time"].is_null(), "{case}");
-            if let Some(low) = there["low_ns"].as_f64() {
-                let within = low <= took && took <= there["high_ns"].as_f64().unwrap();
+            if let Some(low) = there["single_ns"]["low"].as_f64() {
+                let within = low <= took && took <= there["single_ns"]["high"].as_f64().unwrap();
                 assert_eq!((&there["is_within"], low > 0.0), (&within.into(), true), "{there:#}");
                 assert!(there["coverage"].as_f64().unwrap() <= 5.0 / 7.0 + 1e-9, "{there:#}");
             }

@@ -84,13 +84,14 @@ fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
     assert!(notes(&alone).contains("no idle time was recorded"), "{alone:#}");
     // Given in watts, or by the idle states of a device.
     let idle = serde_json::json!({
-        "states": [{"watts": 5.0, "low": 4.9, "high": 5.1, "clock_mhz": null, "hold_s": null}],
-        "watched_s": 3.0,
+        "states": [{"watts": {"value": 5.0, "low": 4.9, "high": 5.1, "estimated": true},
+            "clock_mhz": null, "hold_ns": null}],
+        "watched_ns": 3e9,
         "runs": 3,
     });
     let parameters = |name: &Value| {
         serde_json::json!({
-            "schema": "clscope-device/1", "name": name, "platform": "any", "driver": "any",
+            "schema": "clscope-device/3", "name": name, "platform": "any", "driver": "any",
             "kind": "cpu", "date": "2026-01-02", "version": "0.1.0", "quick": true,
             "compute_units": 1, "lanes": null, "capability": null, "power_source": "any",
             "parameters": {}, "links": [], "idle": idle, "energy": null, "absent": {},

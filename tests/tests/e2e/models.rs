@@ -99,7 +99,7 @@ fn measured_parameters_bound_explain_draw_and_predict() {
     let stage = Stage::new(Runtime::Pocl);
     let measured = clscope(&stage, "bench model --quick --json").run();
     let measured = json(&measured.success().stdout);
-    assert_eq!(measured["schema"], "clscope-device/2");
+    assert_eq!(measured["schema"], "clscope-device/3");
     for name in [
         "bandwidth.dram",
         "bandwidth.l1",

@@ -13,8 +13,8 @@ use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the document's schema.
-pub const SCHEMA: u32 = 1;
+/// Name and version of the document's schema.
+pub const SCHEMA: &str = "clscope-diff/2";
 /// Kernels below this share of the time of all are listed and not judged: there are many, and none
 /// of them matters.
 const MINOR: f64 = 0.005;
@@ -97,7 +97,7 @@ pub struct Difference {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// [`SCHEMA`].
-    pub schema: u32,
+    pub schema: &'static str,
     /// Traces of the base.
     pub base: Vec<String>,
     /// Traces of the new side.

@@ -20,7 +20,7 @@ fn diff_path() -> PathBuf {
 
 #[test]
 fn the_committed_schema_of_differences_is_that_of_the_types() {
-    schema::committed_type::<Diff>(&diff_path(), &format!("clscope-diff/{}", diff::SCHEMA));
+    schema::committed_type::<Diff>(&diff_path(), diff::SCHEMA);
 }
 
 #[test]

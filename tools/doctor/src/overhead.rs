@@ -189,15 +189,16 @@ type InitLayer = unsafe extern "C-unwind" fn(
 /// The runtime below the recorder. None of it does anything that takes time.
 mod stub {
     use super::{AtomicUsize, Handle, Ordering};
+    use clscope_trace::codes::CL_INVALID_OPERATION;
 
     static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
     pub unsafe extern "C-unwind" fn succeeds(_: Handle) -> i32 {
         0
     }
-    /// CL_INVALID_OPERATION: for everything that the self-test does not use.
+    /// For everything that the self-test does not use.
     pub unsafe extern "C-unwind" fn refuses() -> i32 {
-        -59
+        CL_INVALID_OPERATION
     }
     pub unsafe extern "C-unwind" fn create_queue(
         _: Handle,

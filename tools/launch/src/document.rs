@@ -15,7 +15,7 @@ use clscope_profile::mixes;
 use serde::Serialize;
 
 /// Name and version of the document.
-pub const SCHEMA: &str = "clscope-kernel/1";
+pub const SCHEMA: &str = "clscope-kernel/2";
 
 /// What running a capture gave.
 #[derive(Debug, Clone, Serialize)]
@@ -204,8 +204,8 @@ pub struct Energy {
     pub watts: Interval,
     /// Launches that were metered together.
     pub launches: usize,
-    /// How long, s.
-    pub seconds: f64,
+    /// How long, ns.
+    pub metered_ns: f64,
     /// The sensor.
     pub sensor: String,
 }

@@ -332,7 +332,7 @@ fn put_energy(version: &mut Version, sensor: Option<&str>, drawn: Result<Drawn, 
                 joules_above_idle: of.above_idle,
                 watts: of.watts,
                 launches: of.launches,
-                seconds: of.window_ns as f64 * 1e-9,
+                metered_ns: of.window_ns as f64,
                 sensor: sensor.to_owned(),
             });
             version.counters = of

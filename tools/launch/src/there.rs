@@ -5,6 +5,7 @@
 use crate::document::Time;
 use clscope_compare::verdict::{RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
 use clscope_opencl::DeviceKind;
+use clscope_profile::interval::Interval;
 use serde::Serialize;
 
 /// Chance that a single launch lies in the range, where there are enough to know one so wide.
@@ -20,11 +21,9 @@ pub struct There {
     pub duration_ns: u64,
     /// The median alone over that, less 1.
     pub change: f64,
-    /// The range in which a single launch of another process lies, ns: that of the launches here, and
-    /// a spread between processes that is assumed.
-    pub low_ns: f64,
-    /// Its other end, ns.
-    pub high_ns: f64,
+    /// The median here, and the range in which a single launch of another process lies, ns: that of
+    /// the launches here, and a spread between processes that is assumed.
+    pub single_ns: Interval,
     /// The chance that a single launch here lies in the range of the launches here.
     pub coverage: f64,
     /// Relative standard deviation between processes that is assumed in the range.
@@ -61,8 +60,7 @@ impl There {
         Some(Self {
             duration_ns,
             change: median / there - 1.0,
-            low_ns: low,
-            high_ns: high,
+            single_ns: Interval::estimated(median, low, high),
             coverage: (n + 1 - 2 * out) as f64 / (n + 1) as f64,
             assumed_between: between,
             is_within: (low..=high).contains(&there),
@@ -89,8 +87,8 @@ mod tests {
         // j = 2: the second smallest and largest of 99; 96 of 100 lie between them.
         let found = of(1010, DeviceKind::Gpu);
         assert_eq!((found.coverage, found.is_within), (0.96, true));
-        assert!((found.low_ns - 1001.0 * (1.0 - 1.96 * 0.0075)).abs() < 1e-9, "{found:?}");
-        assert!((found.high_ns - 1097.0 * (1.0 + 1.96 * 0.0075)).abs() < 1e-9, "{found:?}");
+        assert!((found.single_ns.low - 1001.0 * (1.0 - 1.96 * 0.0075)).abs() < 1e-9, "{found:?}");
+        assert!((found.single_ns.high - 1097.0 * (1.0 + 1.96 * 0.0075)).abs() < 1e-9, "{found:?}");
         assert!((found.change - (1049.0 / 1010.0 - 1.0)).abs() < 1e-12);
         assert!(!of(1300, DeviceKind::Gpu).is_within && !of(900, DeviceKind::Gpu).is_within);
         // Processes differ more on a processor.

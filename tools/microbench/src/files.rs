@@ -152,7 +152,7 @@ pub fn reported(of: &Reported, directory: &Path, alone: bool) -> Result<(), Writ
     }
     let link = |report: &Report| {
         let page = folder(Path::new(""), report.name, false).join("index.html");
-        let there = directory.join(&page).is_file() && report.seconds.is_some();
+        let there = directory.join(&page).is_file() && report.took_ns.is_some();
         there.then(|| page.display().to_string())
     };
     whole(&directory.join("index.html"), |out| out.write_all(plot::index(of, link).as_bytes()))

@@ -129,7 +129,7 @@ pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
         let watts = Estimate::from(state.watts);
         case.figures.push(Figure::new(format!("state_{n}_power"), "W", watts));
         // It begins and ends somewhere in a piece.
-        let hold = state.hold_s.map(|s| Estimate::symmetric(s, PIECE_NS as f64 * 1e-9));
+        let hold = state.held().map(|s| Estimate::symmetric(s, PIECE_NS as f64 * 1e-9));
         case.figures.extend(hold.map(|s| Figure::new(format!("state_{n}_hold"), "s", s)));
     }
 }
@@ -164,7 +164,7 @@ fn states(series: &[Series], watched_s: f64) -> Option<States> {
         .map(|n| {
             let of = |get: fn(&State) -> f64| alike.iter().map(move |s| get(&s[n]));
             let count = alike.len() as f64;
-            let holds: Option<Vec<f64>> = alike.iter().map(|s| s[n].hold_s).collect();
+            let holds: Option<Vec<f64>> = alike.iter().map(|s| s[n].hold_ns).collect();
             let clocks: Option<Vec<f64>> = alike.iter().map(|s| s[n].clock_mhz).collect();
             State {
                 watts: Interval::estimated(
@@ -173,11 +173,12 @@ fn states(series: &[Series], watched_s: f64) -> Option<States> {
                     of(|s| s.watts.high).fold(0.0, f64::max),
                 ),
                 clock_mhz: clocks.and_then(|c| stats::median(&c)),
-                hold_s: holds.and_then(|h| stats::median(&h)),
+                hold_ns: holds.and_then(|h| stats::median(&h)),
             }
         })
         .collect();
-    Some(States { states, watched_s, runs: u32::try_from(alike.len()).unwrap_or(1) })
+    let watched_ns = watched_s * 1e9;
+    Some(States { states, watched_ns, runs: u32::try_from(alike.len()).unwrap_or(1) })
 }
 
 fn of_one(series: &Series) -> Vec<State> {
@@ -203,7 +204,7 @@ fn of_one(series: &Series) -> Vec<State> {
         out.push(State {
             watts: Interval::estimated(mean.value, low.min(mean.value), high.max(mean.value)),
             clock_mhz: stats::median(&clocks),
-            hold_s: until.map(|_| end - begun),
+            hold_ns: until.map(|_| (end - begun) * 1e9),
         });
         begun = end;
     }
@@ -231,7 +232,7 @@ mod tests {
         let runs = vec![series(&[(25, 120.0), (12, 100.0), (60, 80.0)]); 3];
         let found = states(&runs, 39.0).unwrap();
         assert_eq!(found.states.len(), 3, "{found:?}");
-        let holds: Vec<Option<f64>> = found.states.iter().map(|s| s.hold_s).collect();
+        let holds: Vec<Option<f64>> = found.states.iter().map(State::held).collect();
         assert!((holds[0].unwrap() - 10.0).abs() < 0.5 && (holds[1].unwrap() - 4.8).abs() < 0.5);
         assert_eq!(holds[2], None);
         assert!((found.states[2].watts.value - 80.0).abs() < 1.0 && found.is_sound());
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn a_level_series_is_one_state_and_a_short_one_none() {
         let found = states(&[series(&[(60, 119.0)])], 24.0).unwrap();
-        assert_eq!((found.states.len(), found.states[0].hold_s), (1, None));
+        assert_eq!((found.states.len(), found.states[0].hold_ns), (1, None));
         assert_eq!(states(&[series(&[(3, 119.0)])], 1.2), None);
     }
 }

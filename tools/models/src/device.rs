@@ -12,10 +12,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "clscope-device/2";
-/// The version before it, which is read as well: there the states and terms had their ends beside
-/// their values.
-const BEFORE: &str = "clscope-device/1";
+pub const SCHEMA: &str = "clscope-device/3";
+/// Versions that are read as well. In both, idle states were held for seconds.
+const BEFORE: &str = "clscope-device/2";
+/// In this one states and terms also had their ends beside their values.
+const FIRST: &str = "clscope-device/1";
 
 /// Largest file that is read, bytes.
 pub const MOST_BYTES: u64 = 4 << 20;
@@ -215,9 +216,8 @@ impl Device {
         let head: Head = serde_json::from_slice(bytes).map_err(syntax)?;
         let device: Self = match head.schema.as_str() {
             SCHEMA => serde_json::from_slice(bytes),
-            BEFORE => {
-                serde_json::from_slice(bytes).and_then(|of| serde_json::from_value(raised(of)))
-            }
+            version @ (FIRST | BEFORE) => serde_json::from_slice(bytes)
+                .and_then(|of| serde_json::from_value(raised(of, version))),
             _ => return Err(Refused::Schema { found: head.schema }),
         }
         .map_err(syntax)?;
@@ -313,21 +313,36 @@ impl Device {
     }
 }
 
-/// A file of the version before as one of this.
-fn raised(mut of: Value) -> Value {
+/// A file of a version before as one of this.
+fn raised(mut of: Value, version: &str) -> Value {
     let mut each = |at: &str, change: fn(&mut Value)| match of.pointer_mut(at) {
         Some(Value::Object(named)) => named.values_mut().for_each(change),
         Some(Value::Array(all)) => all.iter_mut().for_each(change),
         _ => {}
     };
-    each("/parameters", estimated);
-    each("/links", |link| link.get_mut("watts").into_iter().for_each(estimated));
-    each("/idle/states", |state| enclose(state, "watts"));
-    each("/energy/terms", |term| enclose(term, "joules"));
+    if version == FIRST {
+        each("/parameters", estimated);
+        each("/links", |link| link.get_mut("watts").into_iter().for_each(estimated));
+        each("/idle/states", |state| enclose(state, "watts"));
+        each("/energy/terms", |term| enclose(term, "joules"));
+    }
+    each("/idle/states", |state| in_nanoseconds(state, "hold_s", "hold_ns"));
+    if let Some(idle) = of.get_mut("idle") {
+        in_nanoseconds(idle, "watched_s", "watched_ns");
+    }
     if let Some(schema) = of.get_mut("schema") {
         *schema = SCHEMA.into();
     }
     of
+}
+
+/// A time in seconds under its new name; one that is null stays so.
+fn in_nanoseconds(of: &mut Value, from: &str, to: &str) {
+    let Some(fields) = of.as_object_mut() else { return };
+    if let Some(time) = fields.remove(from) {
+        let time = time.as_f64().map_or(time, |s| (s * 1e9).into());
+        fields.insert(to.to_owned(), time);
+    }
 }
 
 fn estimated(of: &mut Value) {
@@ -388,7 +403,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn files_of_the_version_before_are_read() {
+    fn files_of_versions_before_are_read() {
         let before = serde_json::json!({
             "schema": "clscope-device/1", "name": "Round", "platform": "Test", "driver": "1.0",
             "kind": "gpu", "date": "2026-11-22", "version": "0.1.0", "quick": false,
@@ -419,9 +434,23 @@ pub(crate) mod tests {
         assert_eq!(device.links[0].watts.as_ref().unwrap().low, 69.0);
         let watts = device.idle.as_ref().unwrap().states[0].watts;
         assert_eq!((watts.low, watts.value, watts.high), (49.0, 50.0, 52.0));
+        assert_eq!(device.idle.as_ref().unwrap().watched_ns, 60e9);
         let joules = device.energy.as_ref().unwrap().terms["fp32"].joules;
         assert_eq!((joules.low, joules.value, joules.high), (1.0, 2.0, 4.0));
-        assert_eq!(Device::read(device.text().unwrap().as_bytes()), Ok(device));
+        let text = device.text().unwrap();
+        assert_eq!(Device::read(text.as_bytes()).as_ref(), Ok(&device));
+        // The second had the shape of today and seconds.
+        let mut second: Value = serde_json::from_str(&text).unwrap();
+        second["schema"] = BEFORE.into();
+        let idle = second["idle"].as_object_mut().unwrap();
+        idle.remove("watched_ns").unwrap();
+        idle.insert("watched_s".to_owned(), 60.0.into());
+        let state = idle["states"][0].as_object_mut().unwrap();
+        state.remove("hold_ns").unwrap();
+        state.insert("hold_s".to_owned(), 1.5.into());
+        let read = Device::read(second.to_string().as_bytes()).unwrap();
+        let state = &read.idle.as_ref().unwrap().states[0];
+        assert_eq!((state.hold_ns, state.watts), (Some(1.5e9), watts));
         // What is no object where one is wanted is refused, not read past.
         for at in ["/parameters", "/links/0/watts", "/idle/states/0", "/energy/terms/fp32"] {
             let mut broken = before.clone();

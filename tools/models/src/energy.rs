@@ -293,8 +293,8 @@ pub struct Component {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AccessRates {
-    /// Cycles of all components, one after the other (equation 6.8), over the clock, s.
-    pub seconds: f64,
+    /// Cycles of all components, one after the other (equation 6.8), over the clock, ns.
+    pub time_ns: f64,
     /// The sum of MaxPower x AccessRate (equations 6.4 to 6.7), W above the floor.
     pub runtime_watts: f64,
     /// Runtime power and floor (equation 6.3) for the measured time, J.
@@ -374,7 +374,7 @@ pub fn access_rates(
     components.sort_by(|a, b| b.access_rate.total_cmp(&a.access_rate));
     let runtime_watts = components.iter().map(|c| c.max_watts * c.access_rate).sum::<f64>();
     Ok(AccessRates {
-        seconds: total / hertz,
+        time_ns: total / hertz * 1e9,
         runtime_watts,
         joules: (floor_watts + runtime_watts) * seconds,
         components,
@@ -457,7 +457,7 @@ mod tests {
         device.keep_parameter(name::CLOCK, Figure::exact(1e3, Evidence::Measured), "MHz", "test");
         // 500 G instructions and 100 GB a second: 10 us of each.
         let of = access_rates(&device, &amounts, 20e-6, 20.0).unwrap();
-        assert!((of.seconds - 20e-6).abs() < 1e-12, "{of:?}");
+        assert!((of.time_ns - 20e3).abs() < 1e-3, "{of:?}");
         assert!(of.components.iter().all(|c| (c.access_rate - 0.5).abs() < 1e-9), "{of:?}");
         // 1 W and 5 W while busy.
         assert!((of.runtime_watts - 3.0).abs() < 1e-9, "{of:?}");

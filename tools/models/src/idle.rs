@@ -15,8 +15,8 @@ pub struct State {
     /// Clock of the compute units, MHz, where it is known.
     pub clock_mhz: Option<f64>,
     /// How long it lasts after the state before it; null for the last, which was held until
-    /// watching ended.
-    pub hold_s: Option<f64>,
+    /// watching ended. ns.
+    pub hold_ns: Option<f64>,
 }
 
 /// What a device does after work ends.
@@ -26,10 +26,18 @@ pub struct State {
 pub struct States {
     /// In order of time from the last command on.
     pub states: Vec<State>,
-    /// How long it was watched.
-    pub watched_s: f64,
+    /// How long it was watched, ns.
+    pub watched_ns: f64,
     /// Times it was watched.
     pub runs: u32,
+}
+
+impl State {
+    /// How long it lasts, seconds; `None` for the last.
+    #[must_use]
+    pub fn held(&self) -> Option<f64> {
+        self.hold_ns.map(|ns| ns * 1e-9)
+    }
 }
 
 /// Value, lower and upper end.
@@ -46,9 +54,9 @@ impl States {
             low.is_finite() && high.is_finite() && low <= value && value <= high
         };
         !self.states.is_empty()
-            && self.watched_s.is_finite()
+            && self.watched_ns.is_finite()
             && self.states.iter().all(watts)
-            && self.states.iter().filter_map(|s| s.hold_s).all(|t| t.is_finite() && t >= 0.0)
+            && self.states.iter().filter_map(|s| s.hold_ns).all(|t| t.is_finite() && t >= 0.0)
     }
 
     /// Joules of a gap of so many seconds after work: each state's watts for as long as it is held
@@ -57,7 +65,7 @@ impl States {
     pub fn joules(&self, seconds: f64) -> Figure {
         let (mut left, mut sum) = (seconds.max(0.0), [0.0; 3]);
         for state in &self.states {
-            let here = state.hold_s.map_or(left, |hold| hold.min(left));
+            let here = state.held().map_or(left, |hold| hold.min(left));
             for (sum, watts) in sum.iter_mut().zip(ends(state)) {
                 *sum += watts * here;
             }
@@ -75,7 +83,7 @@ impl States {
     /// Seconds without work until the device is in its last state; `None` where it has but one.
     #[must_use]
     pub fn until_lowest(&self) -> Option<f64> {
-        (self.states.len() > 1).then(|| self.states.iter().filter_map(|s| s.hold_s).sum())
+        (self.states.len() > 1).then(|| self.states.iter().filter_map(State::held).sum())
     }
 
     /// What joining gaps into one would save: their joules one by one, less those of one gap as
@@ -98,14 +106,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn state(watts: f64, hold_s: Option<f64>) -> State {
-        State { watts: Interval::estimated(watts, watts, watts), clock_mhz: None, hold_s }
+    fn state(watts: f64, held: Option<f64>) -> State {
+        let hold_ns = held.map(|s| s * 1e9);
+        State { watts: Interval::estimated(watts, watts, watts), clock_mhz: None, hold_ns }
     }
 
     /// Piispanen 2014: high for 10 s, middle for 5 s, then low.
     fn three() -> States {
         let states = vec![state(120.0, Some(10.0)), state(100.0, Some(5.0)), state(80.0, None)];
-        States { states, watched_s: 60.0, runs: 3 }
+        States { states, watched_ns: 60e9, runs: 3 }
     }
 
     #[test]
@@ -118,7 +127,7 @@ mod tests {
         assert_eq!(of.until_lowest(), Some(15.0));
         // Five gaps of 4 s stay high: 2400 J; one of 20 s takes 2100 J.
         assert!((of.saved_by_joining(&[4.0; 5]).value - 300.0).abs() < 1e-9);
-        let one = States { states: vec![state(80.0, None)], watched_s: 60.0, runs: 1 };
+        let one = States { states: vec![state(80.0, None)], watched_ns: 60e9, runs: 1 };
         assert_eq!(one.until_lowest(), None);
         assert_eq!(one.saved_by_joining(&[1.0; 9]).value, 0.0);
     }

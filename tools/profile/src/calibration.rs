@@ -8,16 +8,20 @@
 //! `meta.json`, under `calibration`.
 //!
 //! ```json
-//! { "schema": 1, "entries": [ {
+//! { "schema": 2, "entries": [ {
 //!     "subject": { "kind": "device", "name": "...", "driver": "..." },
 //!     "host": "name", "measured_at_s": 1760000000, "clscope": "0.1.0",
-//!     "figures": { "span-bias-ns": { "value": 1900.0, "uncertainty": 100.0 } },
+//!     "figures": { "span-bias-ns": {
+//!         "value": 1900.0, "low": 1800.0, "high": 2000.0, "estimated": true } },
 //!     "notes": [] } ] }
 //! ```
-//! A figure's name ends in its unit. Measuring a subject again on the same host replaces its entry.
+//! A figure's name ends in its unit; it has the shape of all figures with an interval
+//! ([`Interval`]). Version 1 had the half-width of the interval, `uncertainty`, in the place of its
+//! ends, and is read as well. Measuring a subject again on the same host replaces its entry.
 #![forbid(unsafe_code)]
 
 use crate::error::CalibrationError;
+use crate::interval::Interval;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::SPAN_BIAS;
 use clscope_io::input;
@@ -30,7 +34,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Version of the format; raised when something changes its meaning or goes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Names another file.
 pub const VARIABLE: &str = "CLSCOPE_CALIBRATION";
 
@@ -56,12 +60,39 @@ pub enum Subject {
 
 /// A measured figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Read", into = "Interval")]
 pub struct Figure {
     /// The value, in the unit that ends the figure's name.
     pub value: f64,
     /// Half-width of its 95 % interval; absent where it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
+}
+
+/// A figure as any version wrote it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Read {
+    Interval(Interval),
+    First { value: f64, uncertainty: Option<f64> },
+}
+
+impl From<Read> for Figure {
+    fn from(of: Read) -> Self {
+        match of {
+            Read::Interval(of) => {
+                let half = Some(of.half()).filter(|h| h.is_finite());
+                Self { value: of.value, uncertainty: half }
+            }
+            Read::First { value, uncertainty } => Self { value, uncertainty },
+        }
+    }
+}
+
+impl From<Figure> for Interval {
+    fn from(of: Figure) -> Self {
+        let half = of.uncertainty.unwrap_or(f64::INFINITY);
+        Self::estimated(of.value, of.value - half, of.value + half)
+    }
 }
 
 /// What was measured about one subject.
@@ -134,11 +165,11 @@ impl Store {
         };
         let store: Self = serde_json::from_slice(&text)
             .map_err(|source| CalibrationError::Foreign { path: at(), source })?;
-        if store.schema != SCHEMA {
+        if !(1..=SCHEMA).contains(&store.schema) {
             let found = store.schema;
             return Err(CalibrationError::Version { path: at(), found, known: SCHEMA });
         }
-        Ok(store)
+        Ok(Self { schema: SCHEMA, ..store })
     }
 
     /// Adds an entry, in the place of one about the same subject on the same host.
@@ -243,6 +274,29 @@ mod tests {
             Figure { value: 1_800.0, uncertainty: Some(90.0) }
         );
         assert_eq!(own[0].figures.len(), 1, "what was measured before may not hold any more");
+    }
+
+    #[test]
+    fn figures_have_the_common_shape_and_those_of_the_first_version_are_read() {
+        let known = Figure { value: 1_900.0, uncertainty: Some(100.0) };
+        let written = serde_json::to_value(known).unwrap();
+        let shape = serde_json::json!(
+            {"value": 1900.0, "low": 1800.0, "high": 2000.0, "estimated": true}
+        );
+        assert_eq!(written, shape);
+        let open = Figure { uncertainty: None, ..known };
+        assert!(serde_json::to_value(open).unwrap()["low"].is_null());
+        let read = |text: &str| serde_json::from_str::<Figure>(text).unwrap();
+        for figure in [known, open] {
+            assert_eq!(read(&serde_json::to_string(&figure).unwrap()), figure);
+        }
+        assert_eq!(read(r#"{"value": 1900.0, "uncertainty": 100.0}"#), known);
+        assert_eq!(read(r#"{"value": 1900.0}"#), open);
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibration.json");
+        std::fs::write(&path, r#"{"schema": 1, "entries": []}"#).unwrap();
+        assert_eq!(Store::load(&path).unwrap(), Store::default());
     }
 
     #[test]

@@ -57,10 +57,9 @@ pub fn text_breaches(text: &str) -> Vec<String> {
     let parsed = text.trim_start().strip_prefix('{').and_then(|_| serde_json::from_str(text).ok());
     let Some(document) = parsed.filter(Value::is_object) else { return Vec::new() };
     let path = match &document["schema"] {
-        // Both name their schemas by a number alone.
-        Value::Number(_) if document["rows"].is_array() => "tools/compare/diff.schema.json",
-        Value::Number(_) => "tools/profile/report.schema.json",
         Value::String(name) => match name.split('/').next() {
+            Some("clscope-report") => "tools/profile/report.schema.json",
+            Some("clscope-diff") => "tools/compare/diff.schema.json",
             Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
             Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
             Some("clscope-stat") => "tools/compare/stat.schema.json",

@@ -142,8 +142,8 @@ fn in_the_application(out: &mut Page, of: &Document) {
     put!(
         out,
         "    single launches like those here take {} to {} ({:.0} of 100): {}",
-        time(there.low_ns),
-        time(there.high_ns),
+        time(there.single_ns.low),
+        time(there.single_ns.high),
         100.0 * there.coverage,
         if there.is_within { "it is one of them" } else { "it is none of them" }
     );
@@ -368,7 +368,7 @@ fn energy(out: &mut Page, of: &Version) {
                 within(&e.joules, joules),
                 e.watts.value,
                 count(e.launches as u64, "launch", "launches"),
-                e.seconds
+                e.metered_ns * 1e-9
             );
             if let Some(above) = &e.joules_above_idle {
                 put!(

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 pub use clscope_trace::directory::CAPTURE_APPLICATION as FILE;
-pub use trace::of as of_trace;
+pub use trace::of_trace;
 
 /// Version of the file.
 pub const SCHEMA: u32 = 1;

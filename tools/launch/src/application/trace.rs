@@ -86,7 +86,7 @@ fn roles(d: &Definitions) -> HashMap<u16, Role> {
 /// The launches like each captured one, by the names of the captures' folders. Reads all records
 /// twice; a trace without captures not at all.
 #[must_use]
-pub fn of(trace: &Trace<'_>) -> Vec<(String, Application)> {
+pub fn of_trace(trace: &Trace<'_>) -> Vec<(String, Application)> {
     let targets = targets(trace);
     if targets.is_empty() {
         return Vec::new();
@@ -388,7 +388,7 @@ mod tests {
         }
         let bytes = p.build();
         let trace = Trace::open(vec![bytes.files("t/9-0")]);
-        let found = of(&trace);
+        let found = of_trace(&trace);
         assert_eq!(found.len(), 1);
         let (folder, of) = &found[0];
         assert_eq!(folder, "matmul.3");
@@ -417,6 +417,6 @@ mod tests {
     #[test]
     fn a_trace_without_captures_is_not_read() {
         let bytes = ProcessBuilder::standard(HostModel::default(), 9, 1).build();
-        assert!(of(&Trace::open(vec![bytes.files("t/9-0")])).is_empty());
+        assert!(of_trace(&Trace::open(vec![bytes.files("t/9-0")])).is_empty());
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 mod seen;
 
 /// The name of the schema and its version.
-pub const SCHEMA: &str = "clscope-bench-reproduced/1";
+pub const SCHEMA: &str = "clscope-bench-reproduced/2";
 
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -121,8 +121,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The commands that measure the same.
     pub commands: Vec<String>,
-    /// How long it took, seconds; 0 where another experiment had measured the same.
-    pub seconds: Option<f64>,
+    /// How long it took, ns; 0 where another experiment had measured the same.
+    pub took_ns: Option<f64>,
     /// What stands along the curves.
     pub x: Option<&'static str>,
     /// Figure and unit of the curves.
@@ -207,7 +207,7 @@ impl Report {
             reason: Some(reason),
             notes: Vec::new(),
             commands: of.parts().iter().map(super::Part::command).collect(),
-            seconds: None,
+            took_ns: None,
             x: None,
             y: None,
             curves: Vec::new(),

@@ -242,9 +242,9 @@ impl Session<'_> {
         };
         let known: Vec<&Known> = parts.iter().map(|n| &self.known[*n]).collect();
         let parts: Vec<&Results> = known.iter().map(|k| &k.results).collect();
-        let seconds = Some(now.elapsed().as_secs_f64());
+        let took_ns = Some(now.elapsed().as_secs_f64() * 1e9);
         let commands = known.iter().map(|k| k.command.clone()).collect();
-        let report = Report { seconds, commands, ..Report::of(of, &parts) };
+        let report = Report { took_ns, commands, ..Report::of(of, &parts) };
         if let Some(directory) = self.wanted.output {
             files::experiment(&report, &parts, directory, self.alone, self.wanted.png)?;
         }

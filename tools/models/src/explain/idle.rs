@@ -55,8 +55,8 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
             let watts: Vec<String> = states
                 .states
                 .iter()
-                .map(|s| match s.hold_s {
-                    Some(hold) => format!("{:.0} W for {}", s.watts.value, time(hold * 1e9)),
+                .map(|s| match s.hold_ns {
+                    Some(hold) => format!("{:.0} W for {}", s.watts.value, time(hold)),
                     None => format!("{:.0} W from then on", s.watts.value),
                 })
                 .collect();

@@ -126,7 +126,7 @@ pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Expla
     };
     let text = format!(
         "all cycles one after another take {} of {}; {:.0} W above the floor, {} a launch: {}{left_out}",
-        time(found.seconds * 1e9),
+        time(found.time_ns),
         time(took),
         found.runtime_watts,
         joules(found.joules),

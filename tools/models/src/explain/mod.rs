@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub use transfers::{HostMemory, Portion};
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-explain/1";
+pub const SCHEMA: &str = "clscope-explain/2";
 
 /// Launches shorter than this may take less than launching and waiting, ns: where no empty kernel was
 /// measured on the device.

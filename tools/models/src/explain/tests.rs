@@ -255,7 +255,7 @@ fn access_rates_are_told_on_request() {
     // 10 MB at 100 GB/s, and 1 W while memory is busy.
     let rates = found.access_rates.as_ref().unwrap();
     assert!(
-        (rates.seconds - 100e-6).abs() < 1e-9 && (rates.runtime_watts - 1000.0).abs() < 1e-6,
+        (rates.time_ns - 100e3).abs() < 1.0 && (rates.runtime_watts - 1000.0).abs() < 1e-6,
         "{rates:?}"
     );
     let text = said(&found, "rates")[0];
@@ -449,15 +449,15 @@ fn pinned_memory_is_offered_to_what_does_not_use_it() {
 fn gaps_are_priced_by_the_devices_states() {
     let mut of = on(vec![kernel("k", 1e6)]);
     (of.busy_s, of.gaps) = (Some(2.0), vec![4.0; 5]);
-    let state = |watts, hold_s| State {
+    let state = |watts, hold_ns| State {
         watts: Interval::estimated(watts, watts, watts),
         clock_mhz: None,
-        hold_s,
+        hold_ns,
     };
     let mut device_file = round();
     device_file.idle = Some(States {
-        states: vec![state(120.0, Some(10.0)), state(80.0, None)],
-        watched_s: 60.0,
+        states: vec![state(120.0, Some(10e9)), state(80.0, None)],
+        watched_ns: 60e9,
         runs: 3,
     });
     let found = device(&of, Some(&device_file), ALL);

@@ -14,15 +14,15 @@ use clscope_analysis::stats::sketch::Distribution;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Version of this schema.
-pub const SCHEMA: u32 = 3;
+/// Name and version of this schema.
+pub const SCHEMA: &str = "clscope-report/4";
 
 /// The whole report.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA`].
-    pub schema: u32,
+    pub schema: &'static str,
     /// Trace directories.
     pub traces: Vec<String>,
     /// What the run changed of its application on request; null for a plain run.

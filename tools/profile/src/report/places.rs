@@ -260,7 +260,7 @@ impl Places {
     fn of(ranks: &[Option<u32>], sums: &[Sum], energy: Option<&Energy>, by: PlaceBy) -> Self {
         let times: Option<Vec<f64>> = sums.iter().map(|s| Some(s.time?.value)).collect();
         let mean = times.map(|t| t.iter().sum::<f64>() / t.len() as f64).filter(|mean| *mean > 0.0);
-        let joules = shared_joules::of(sums, energy);
+        let joules = shared_joules::joules_of_rows(sums, energy);
         let row = |((rank, sum), joules): ((&Option<u32>, &Sum), Result<Interval, String>)| {
             let (joules, absent) = match joules {
                 Ok(joules) => (Some(joules), None),

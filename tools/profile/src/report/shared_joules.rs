@@ -13,7 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const NAMED: usize = 4;
 
 /// Joules of each row, or why they are not known. Those of fits err together: their ends add up.
-pub(super) fn of(sums: &[Sum], energy: Option<&Energy>) -> Vec<Result<Interval, String>> {
+pub(super) fn joules_of_rows(
+    sums: &[Sum],
+    energy: Option<&Energy>,
+) -> Vec<Result<Interval, String>> {
     let shares = Shares::of(sums, energy);
     let of = |(row, sum): (usize, &Sum)| {
         let mut all = Interval::measured(0.0, 0.0, 0.0);
@@ -159,7 +162,7 @@ mod tests {
     }
 
     fn values(sums: &[Sum], energy: &Energy) -> Vec<Result<(f64, f64, f64), String>> {
-        let rows = of(sums, Some(energy)).into_iter();
+        let rows = joules_of_rows(sums, Some(energy)).into_iter();
         rows.map(|row| row.map(|j| (j.value, j.low, j.high))).collect()
     }
 
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_not_known_has_its_reason() {
         let why = |energy: &Energy, of: &Sum| {
-            super::of(std::slice::from_ref(of), Some(energy)).remove(0).unwrap_err()
+            super::joules_of_rows(std::slice::from_ref(of), Some(energy)).remove(0).unwrap_err()
         };
         let one = sum(&[("a", &[30])]);
         let known = energy(vec![class("b", Some(1.0), None)], false);
@@ -205,7 +208,7 @@ mod tests {
         assert_eq!(why(&failed, &one), "d: too few readings");
         // One row knows no time of it, so that no row knows its share.
         let shared = energy(vec![class("a", Some(1.0), None)], false);
-        let rows = super::of(&[one, sum(&[("a", &[0])])], Some(&shared));
+        let rows = super::joules_of_rows(&[one, sum(&[("a", &[0])])], Some(&shared));
         assert!(rows.iter().all(Result::is_err), "{rows:?}");
         assert_eq!(ran("a").metered, Some(0));
     }

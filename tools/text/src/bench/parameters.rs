@@ -30,7 +30,7 @@ pub fn accuracy(errors: &[f64]) -> Option<String> {
 pub fn states(out: &mut impl Write, of: &States) -> io::Result<()> {
     for (n, s) in of.states.iter().enumerate() {
         let hold =
-            s.hold_s.map_or_else(|| "until watching ended".to_owned(), |t| format!("for {t:.1} s"));
+            s.held().map_or_else(|| "until watching ended".to_owned(), |t| format!("for {t:.1} s"));
         let clock = s.clock_mhz.map_or_else(String::new, |c| format!(" at {c:.0} MHz"));
         writeln!(
             out,
