@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 use super::result::{Class, Column, Source, Together, Value};
-use crate::energy::activity::PhysicalDevice;
+use crate::energy::activity::{self, PhysicalDevice, repeated_class};
 use crate::energy::power::own;
 use crate::energy::readings::{Readings, Sensor};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
-use clscope_analysis::counters::{self, Attributed, Counter, Delay, Idle};
+use clscope_analysis::counters::{self, Attributed, Counter, Delay, Idle, OneByOne};
 use clscope_analysis::energy::{Activity, ClassId, HostNs};
 use clscope_trace::sensors::{CounterSource, Quantity};
 use std::collections::BTreeMap;
@@ -185,6 +185,7 @@ pub fn regress(
             absent: result.as_ref().err().map(ToString::to_string),
         });
     }
+    let input_of = |name: &str| inputs.iter().find(|i| i.name == name);
     let totals = activity.totals();
     let per_span = device.launches_per_span();
     for (index, class) in device.classes.iter().enumerate() {
@@ -197,7 +198,17 @@ pub fn regress(
                 continue;
             };
             covered = covered.max(row.covered.0);
-            values.insert(column.name.clone(), value(device, result, row, &column.unit));
+            let mut found = value(device, result, row, &column.unit);
+            // What ran in few windows is in none of the fit's figures, and alone in some of them.
+            if class.repetition
+                && found.mean.is_none()
+                && let Some(mean) =
+                    input_of(&column.name).and_then(|i| in_batches(device, class, i, delay))
+            {
+                found =
+                    Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
+            }
+            values.insert(column.name.clone(), found);
         }
         let launches = totals.get(index).map_or(0.0, |t| t.launches)
             * per_span.get(index).copied().unwrap_or(1.0);
@@ -211,6 +222,40 @@ pub fn regress(
             clocks: None,
         });
     }
+}
+
+/// Beyond what is known of when windows were, they must lie so much inside of a batch: clocks are
+/// aligned to microseconds, and launches take a while to begin.
+const GUARD_S: f64 = 0.002;
+
+/// The mean of a counter over the windows that lie in batches of repetitions, in which the device ran
+/// one kernel or transfer and nothing else; `None` with fewer than two.
+fn in_batches(
+    device: &PhysicalDevice,
+    class: &activity::Class,
+    input: &Input,
+    delay: Delay,
+) -> Option<Interval> {
+    // A window was so much earlier than it says.
+    let (least, most) = match delay {
+        Delay::Known(within) => (-within, within),
+        Delay::Between { least, most, .. } => (least, most),
+    };
+    let mut sum = OneByOne::default();
+    let (mut count, mut moment) = (0u32, 0.0);
+    let replays = device.replays.iter().filter(|r| repeated_class(&r.name, false) == class.name);
+    for (begin, end, _, restores) in replays.flat_map(|r| &r.batches) {
+        let inside = |w: &&(HostNs, HostNs, f64)| {
+            !restores
+                && w.0.seconds_since(*begin) >= most + GUARD_S
+                && end.seconds_since(w.1) >= GUARD_S - least
+        };
+        for (_, _, mean) in input.windows.iter().filter(inside) {
+            sum.add(*mean, 1.0);
+            (count, moment) = (count + 1, moment + mean);
+        }
+    }
+    (count >= 2).then(|| estimate(sum.estimate(moment / f64::from(count))))
 }
 
 /// Most that a share may read: spans end before the device is ready for the next command, so that
@@ -250,4 +295,60 @@ fn value(
         _ => Some("it did not run while counters were read".to_owned()),
     };
     Value { mean, by: mean.map(|_| "regressed"), only_with, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::activity::Kind;
+    use crate::energy::shapes::{Repeated, Shape};
+
+    /// Windows of 100 ms of a counter that reads `of` while the kernel is repeated, from 1 s to 1.5 s,
+    /// and 5 else; each is told of 70 ms late.
+    fn input(of: f64) -> Input {
+        let window = |k: i64| {
+            let (begin, end) = (k * 100 + 70, k * 100 + 170);
+            let inside = k >= 10 && k < 15;
+            let at = |ms: i64| HostNs(ms * 1_000_000);
+            (at(begin), at(end), if inside { of + 0.1 * (k % 2) as f64 } else { 5.0 })
+        };
+        let windows = (0..30).map(window).collect();
+        Input { name: "sm".into(), unit: "%".into(), windows, idle: Idle::Zero }
+    }
+
+    fn device(restores: bool) -> PhysicalDevice {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.replays.push(Repeated {
+            name: "a".into(),
+            shape: Shape { name: "a".into(), sizes: vec![64] },
+            stamped: None,
+            per_restoration: 1,
+            before: 1,
+            refused: String::new(),
+            saved: 0,
+            rest: 0.0,
+            batches: vec![(HostNs(1_000_000_000), HostNs(1_500_000_000), 100, restores)],
+            trials: Vec::new(),
+            kernel: true,
+        });
+        device
+    }
+
+    #[test]
+    fn windows_that_surely_lie_in_a_batch_give_its_mean() {
+        let class =
+            |name: &str| activity::Class { name: name.into(), kernel: true, repetition: true };
+        let of = |device: &PhysicalDevice, name: &str| {
+            in_batches(device, &class(name), &input(60.0), DELAY)
+        };
+        // Told of 0 to 120 ms late: those of 1.17 to 1.27 s and on to 1.47 s.
+        let found = of(&device(false), "a (repeated)").unwrap();
+        assert!((found.value - 60.05).abs() < 0.06 && found.half() < 0.5, "{found:?}");
+        assert!(found.low < 60.05 && found.high > 60.05, "{found:?}");
+        assert_eq!(of(&device(false), "b (repeated)"), None);
+        assert_eq!(of(&device(true), "a (repeated)"), None, "restoring is in these windows");
+        let mut short = device(false);
+        short.replays[0].batches[0].1 = HostNs(1_280_000_000);
+        assert_eq!(of(&short, "a (repeated)"), None, "one window says nothing of its error");
+    }
 }
