@@ -45,8 +45,9 @@
 //! the thread's ring (`recording::ring`). Calls that create objects, that the recorder must answer
 //! itself, or after which commands are known to be complete have hooks; enqueues go through
 //! `hooks::enqueue`. `hooks::instead` inserts `features::replay`, `features::mix`,
-//! `features::capture`, `hooks::replaced`, `hooks::snapshot` and `hooks::checked` in runs that ask for them. `settings::config` is the only reader of the environment, `recording::diag` the
-//! only writer to stderr.
+//! `features::capture`, `hooks::replaced`, `hooks::snapshot` and `hooks::checked` in runs that ask
+//! for them. `settings::config` is the only reader of the environment, `recording::diag` the only
+//! writer to stderr.
 
 #![allow(
     non_snake_case,

@@ -139,7 +139,8 @@ pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) 
         if let Ok(word) = bytes.try_into().map(usize::from_ne_bytes)
             && objects::id_of_word(word) != 0
         {
-            // SAFETY: the runtime has taken the value, which an object known to it has, for that object.
+            // SAFETY: the runtime has taken the value, which an object known to it has, for that
+            // object.
             argument = Argument::Object(unsafe { H::from_word(word) });
         }
     }

@@ -1,7 +1,8 @@
-//! Memory of the host that OpenCL gave the application: regions that are mapped, shared virtual memory,
-//! allocations on the host. Owns where it lies, for transfers that use it. A table of fixed size without
-//! a lock; a forked child begins with an empty one. Where more is given out than it holds, it says of
-//! other memory that it does not know. Refuses to follow who owns what else is there.
+//! Memory of the host that OpenCL gave the application: regions that are mapped, shared virtual
+//! memory, allocations on the host. Owns where it lies, for transfers that use it. A table of fixed
+//! size without a lock; a forked child begins with an empty one. Where more is given out than it
+//! holds, it says of other memory that it does not know. Refuses to follow who owns what else is
+//! there.
 #![forbid(unsafe_code)]
 
 use clscope_trace::record::detail;
@@ -218,8 +219,8 @@ const MOST: usize = 128;
 
 static TABLE: Table<MOST> = Table::new();
 
-/// Begins anew: the first call of a process, while no other is made. A forked child names objects anew,
-/// and has the copy of a region, which no device knows.
+/// Begins anew: the first call of a process, while no other is made. A forked child names objects
+/// anew, and has the copy of a region, which no device knows.
 pub fn begin() {
     TABLE.clear();
 }

@@ -1,6 +1,6 @@
 //! Owns how much of an image there is: its texels in three dimensions, as commands on images count
-//! them, and the bytes of one. Refuses images of several levels or samples: no command reaches all of
-//! them at once.
+//! them, and the bytes of one. Refuses images of several levels or samples: no command reaches all
+//! of them at once.
 #![forbid(unsafe_code)]
 
 use super::arguments::ask;

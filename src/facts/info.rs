@@ -82,8 +82,8 @@ pub const PROGRAM_DEVICES: HandleInfo = HandleInfo(cl::CL_PROGRAM_DEVICES);
 pub const QUEUE_CONTEXT: HandleInfo = HandleInfo(cl::CL_QUEUE_CONTEXT);
 pub const QUEUE_DEVICE: HandleInfo = HandleInfo(cl::CL_QUEUE_DEVICE);
 
-/// A handle, NULL where there is none or the runtime does not tell. Objects hold those that they are
-/// made of.
+/// A handle, NULL where there is none or the runtime does not tell. Objects hold those that they
+/// are made of.
 pub fn handle(info: Option<Info>, object: H, name: HandleInfo) -> H {
     handles(info, object, name).first().copied().unwrap_or(H::NULL)
 }

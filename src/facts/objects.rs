@@ -1,5 +1,5 @@
-//! What the application's handles are: ids for the trace. Look-ups take no lock; a handle that the runtime gives out again is simply defined again,
-//! so nothing has to be removed.
+//! What the application's handles are: ids for the trace. Look-ups take no lock; a handle that the
+//! runtime gives out again is simply defined again, so nothing has to be removed.
 #![forbid(unsafe_code)]
 
 use super::geometry::Key;

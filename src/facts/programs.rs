@@ -1,5 +1,5 @@
-//! What programs are made of: what the application made them from, and what the runtime hands out of
-//! them. Refuses to keep any of it.
+//! What programs are made of: what the application made them from, and what the runtime hands out
+//! of them. Refuses to keep any of it.
 
 use super::{compiled, info};
 use crate::abi::constants as cl;

@@ -226,8 +226,8 @@ pub struct What {
 }
 
 /// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and
-/// leaves little of the recorder in the caches, and the atomic additions on the way would wait for one line
-/// after the other.
+/// leaves little of the recorder in the caches, and the atomic additions on the way would wait for
+/// one line after the other.
 #[inline(always)]
 pub fn ahead(t: &Thread, plan: &Plan) {
     fetch(t.cursor.get().cast());

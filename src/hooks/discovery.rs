@@ -11,8 +11,8 @@ use crate::os::threads;
 use crate::os::undisturbed::uncancelled;
 use std::collections::HashSet;
 
-/// How long a thread waits, ten seconds in all: longer than any runtime takes to start. A child that
-/// is forked meanwhile has nobody to wait for.
+/// How long a thread waits, ten seconds in all: longer than any runtime takes to start. A child
+/// that is forked meanwhile has nobody to wait for.
 const TRIES: u32 = 50_000;
 const PAUSE_US: u32 = 200;
 

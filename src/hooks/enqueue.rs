@@ -135,8 +135,8 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
     call_sites::here(stacks, sites, function)
 }
 
-/// As [`enqueued`], of a call that may have to do with memory of the host: a transfer from there or to
-/// there, or one that gives it out or takes it back. `returned` is the memory it gave.
+/// As [`enqueued`], of a call that may have to do with memory of the host: a transfer from there or
+/// to there, or one that gives it out or takes it back. `returned` is the memory it gave.
 ///
 /// # Safety
 /// The call has succeeded with these arguments.

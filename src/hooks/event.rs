@@ -174,8 +174,8 @@ pub unsafe fn clGetEventProfilingInfo(
         // The application created this queue without profiling: it must not be answered, nor its
         // buffers be written to.
         let mut unused = 0u64;
-        // SAFETY: a valid query into the recorder's buffer, only to let the runtime refuse a bad event
-        // for its own reason.
+        // SAFETY: a valid query into the recorder's buffer, only to let the runtime refuse a bad
+        // event for its own reason.
         match guard::real_call(&entered, || unsafe {
             real(
                 event,

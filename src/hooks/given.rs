@@ -1,6 +1,6 @@
 //! Owns what becomes known of memory of the host that OpenCL gives the application
-//! ([`crate::facts::given`]): which calls give it out and take it back, recorded or not. Refuses to say
-//! whether it is pinned: what it was made with tells a reader.
+//! ([`crate::facts::given`]): which calls give it out and take it back, recorded or not. Refuses to
+//! say whether it is pinned: what it was made with tells a reader.
 
 use super::parts::{Rows, three};
 use super::{ended, outermost_unrecorded};
@@ -72,8 +72,8 @@ pub const fn changes(kind: CommandKind) -> bool {
     matches!(kind, CommandKind::MapBuffer | CommandKind::MapImage | CommandKind::UnmapMemObject)
 }
 
-/// As [`changed`], of a call that is not recorded: while recording is paused or its group filtered out,
-/// or from a signal handler in the middle of another call.
+/// As [`changed`], of a call that is not recorded: while recording is paused or its group filtered
+/// out, or from a signal handler in the middle of another call.
 #[inline(always)]
 pub fn unrecorded(site: Site, code: i32, object: H, of: impl FnOnce() -> Use, returned: usize) {
     if code == 0 && (inside(site) || outermost_unrecorded()) {
@@ -81,8 +81,8 @@ pub fn unrecorded(site: Site, code: i32, object: H, of: impl FnOnce() -> Use, re
     }
 }
 
-/// Whether a call is in the middle of another one that came in by the same way: the application's, from a
-/// signal handler.
+/// Whether a call is in the middle of another one that came in by the same way: the application's,
+/// from a signal handler.
 fn inside(site: Site) -> bool {
     guard::thread().depth.get() == 1 + site.slot as u8 && state::running()
 }

@@ -1,7 +1,7 @@
-//! Owns what host memory the application of a checked run has lent to transfers that do not block, and
-//! looks whether it is still mapped when the host begins to wait. Memory that an allocator keeps mapped
-//! after it was freed looks like any other. Refuses to judge: whether a transfer was known to be
-//! complete by then, the reader knows.
+//! Owns what host memory the application of a checked run has lent to transfers that do not block,
+//! and looks whether it is still mapped when the host begins to wait. Memory that an allocator
+//! keeps mapped after it was freed looks like any other. Refuses to judge: whether a transfer was
+//! known to be complete by then, the reader knows.
 #![forbid(unsafe_code)]
 
 use super::checked::{place, tell, wanted};

@@ -1,6 +1,6 @@
 //! Owns what a checked run tells of rectangles and regions of images: which bytes of a buffer or of
-//! the host, which elements of an image a transfer uses. Refuses to guess: where a size or pitch is not
-//! known nothing is told.
+//! the host, which elements of an image a transfer uses. Refuses to guess: where a size or pitch is
+//! not known nothing is told.
 
 use super::checked::{self, tell, wanted};
 use crate::abi::entry::{H, P};
@@ -170,7 +170,8 @@ pub unsafe fn of_image(
     }
 }
 
-/// A command copies between a region of an image and bytes of a buffer without gaps, or was refused.
+/// A command copies between a region of an image and bytes of a buffer without gaps, or was
+/// refused.
 ///
 /// # Safety
 /// As [`of_image`].

@@ -1,7 +1,7 @@
 //! Owns which handles the application of a checked run has given back as often as it made and
-//! retained them. A call that names one is told of before it is made: what a runtime does with such a
-//! handle may end the process, and then the call has no record of its own. Refuses to judge: what was
-//! made of an object may keep it alive.
+//! retained them. A call that names one is told of before it is made: what a runtime does with such
+//! a handle may end the process, and then the call has no record of its own. Refuses to judge: what
+//! was made of an object may keep it alive.
 #![forbid(unsafe_code)]
 
 use super::checked::{tell, wanted};

@@ -25,8 +25,8 @@ impl Doorbell {
         }
     }
 
-    /// There is something to do, as the caller has announced before, by a sequentially consistent change
-    /// of a word that the sleeper then loads as strictly.
+    /// There is something to do, as the caller has announced before, by a sequentially consistent
+    /// change of a word that the sleeper then loads as strictly.
     #[inline(always)]
     pub fn ring(&self) {
         strictly();

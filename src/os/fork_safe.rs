@@ -1,7 +1,7 @@
 //! The lock for what outlives a fork, other than [`Current`](super::current::Current): a forked
 //! child never waits for a lock that another thread of its parent held at the fork, since it makes
-//! its own, and nobody waits for long. One that a signal's handler left taken by `siglongjmp` is made anew,
-//! too, as soon as its thread finds out. What must not be lost is not kept behind it.
+//! its own, and nobody waits for long. One that a signal's handler left taken by `siglongjmp` is
+//! made anew, too, as soon as its thread finds out. What must not be lost is not kept behind it.
 
 use super::held::Mark;
 use super::lock::Mutex;
@@ -21,8 +21,8 @@ pub fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether a thread of this process is in the middle of something. A child begins with nobody in it,
-/// whoever of its parent's was at the fork.
+/// Whether a thread of this process is in the middle of something. A child begins with nobody in
+/// it, whoever of its parent's was at the fork.
 pub struct Flag {
     /// The generation that it was taken in, counted from one, and the thread's number below it; 0
     /// while it is free.
@@ -115,8 +115,8 @@ impl<T: Default + 'static> ForkSafe<T> {
 
     fn locked<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
         let made = self.current();
-        // SAFETY: gives up a value that nobody may change any more: it is never freed. The pointer to
-        // it outlives what a thread is in the middle of: it is a static's or leaked.
+        // SAFETY: gives up a value that nobody may change any more: it is never freed. The pointer
+        // to it outlives what a thread is in the middle of: it is a static's or leaked.
         let _mark = unsafe {
             Mark::new((&raw const self.made).cast(), (&raw const *made).cast(), |place, made| {
                 let place = &*place.cast::<AtomicPtr<Made<T>>>();

@@ -1,6 +1,6 @@
-//! What a thread is in the middle of. A signal's handler that leaves the recorder by `siglongjmp` runs no
-//! destructor on its way: the locks that the thread had stay taken, until it finds that its frames
-//! are gone and gives up what is remembered here.
+//! What a thread is in the middle of. A signal's handler that leaves the recorder by `siglongjmp`
+//! runs no destructor on its way: the locks that the thread had stay taken, until it finds that its
+//! frames are gone and gives up what is remembered here.
 //!
 //! Refuses to say whether a lock is really held: what is remembered a moment before it is taken, or
 //! after it was given back, must be given up at no cost but facts, and more than once.

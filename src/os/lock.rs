@@ -1,8 +1,8 @@
 //! The lock of what belongs to one incarnation of the process, behind a
-//! [`Current`](super::current::Current) or a reference that a child does not have: parking_lot's, over a
-//! raw lock that is all in its own word. parking_lot's own parks its threads in a table of the whole
-//! process, which a fork can leave taken, and then hangs a child that never saw the lock. What outlives a
-//! fork is behind [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
+//! [`Current`](super::current::Current) or a reference that a child does not have: parking_lot's,
+//! over a raw lock that is all in its own word. parking_lot's own parks its threads in a table of
+//! the whole process, which a fork can leave taken, and then hangs a child that never saw the lock.
+//! What outlives a fork is behind [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
 //!
 //! A signal's handler that leaves by `siglongjmp` leaves it taken for ever. So a thread of the
 //! application takes one only with signals held back ([`undisturbed`](super::undisturbed)); else it
@@ -22,8 +22,8 @@ const HELD: u32 = 1;
 /// Held, and perhaps waited for.
 const AWAITED: u32 = 2;
 
-/// A lock in one word that the kernel knows. Makes no call that is a cancellation point. As in "Futexes
-/// are tricky", U. Drepper, 2011, section 6.
+/// A lock in one word that the kernel knows. Makes no call that is a cancellation point. As in
+/// "Futexes are tricky", U. Drepper, 2011, section 6.
 pub struct Futex(AtomicU32);
 
 impl Futex {

@@ -1,7 +1,7 @@
-//! The recorder's memory: the C library's, and a reserve for when that gives no more (`ulimit -v`, a
-//! cgroup, strict overcommit). Rust ends the process where memory is refused; the application may go
-//! on without it, and so must the recorder. What was refused once counts as short for good: recording
-//! ends then, and asks for little more.
+//! The recorder's memory: the C library's, and a reserve for when that gives no more (`ulimit -v`,
+//! a cgroup, strict overcommit). Rust ends the process where memory is refused; the application may
+//! go on without it, and so must the recorder. What was refused once counts as short for good:
+//! recording ends then, and asks for little more.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;

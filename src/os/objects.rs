@@ -3,8 +3,8 @@
 
 use std::ffi::{CStr, CString, c_void};
 
-/// Runs `run` on base address and file of the object that holds an address; `None` if there is none.
-/// The file is empty where the dynamic linker has no name for it.
+/// Runs `run` on base address and file of the object that holds an address; `None` if there is
+/// none. The file is empty where the dynamic linker has no name for it.
 pub fn holding<R>(address: *const c_void, run: impl FnOnce(usize, &CStr) -> R) -> Option<R> {
     // SAFETY: an all-zero Dl_info is valid.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -42,8 +42,8 @@ pub fn files() -> Vec<CString> {
         0
     }
     let mut out: Vec<CString> = Vec::new();
-    // SAFETY: `collect` has the right type and `out` outlives the call. It only copies names: dlopen
-    // is not allowed in there.
+    // SAFETY: `collect` has the right type and `out` outlives the call. It only copies names:
+    // dlopen is not allowed in there.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut out).cast()) };
     out
 }

@@ -1,5 +1,5 @@
-//! Writing to a file without disturbing what the application has to do with signals and cancellation:
-//! none is held back, no cancellation point is passed, and no SIGXFSZ is raised.
+//! Writing to a file without disturbing what the application has to do with signals and
+//! cancellation: none is held back, no cancellation point is passed, and no SIGXFSZ is raised.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -13,8 +13,8 @@ pub fn fits(end: u64) -> bool {
     known && (limit.rlim_cur == libc::RLIM_INFINITY || end <= limit.rlim_cur)
 }
 
-/// Writes all of `bytes` at `offset` of a file that [`fits`] them. The system's calls are made without
-/// the C library's functions, which are cancellation points.
+/// Writes all of `bytes` at `offset` of a file that [`fits`] them. The system's calls are made
+/// without the C library's functions, which are cancellation points.
 ///
 /// # Errors
 /// The system's.
@@ -40,8 +40,8 @@ pub fn write_at(file: RawFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()
     Ok(())
 }
 
-/// Reserves space for `length` bytes at `offset`; the file's length stays as it is. Whether the file
-/// system does.
+/// Reserves space for `length` bytes at `offset`; the file's length stays as it is. Whether the
+/// file system does.
 pub fn reserve(file: RawFd, offset: u64, length: u64) -> bool {
     let mode = libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: numbers only.

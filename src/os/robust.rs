@@ -1,9 +1,10 @@
-//! A robust lock: a signal's handler that leaves by `siglongjmp` leaves it taken, and its thread gives it
-//! back as soon as it finds that the frame which held it is gone ([`held`](super::held)). So signals need not be held back, which
-//! would send those of the process to other threads.
+//! A robust lock: a signal's handler that leaves by `siglongjmp` leaves it taken, and its thread
+//! gives it back as soon as it finds that the frame which held it is gone ([`held`](super::held)).
+//! So signals need not be held back, which would send those of the process to other threads.
 //!
-//! A value stays as it was left, if it is whole between any two instructions of those who change it,
-//! or is made anew by whoever has it next: what was in it is lost then, with the memory it took.
+//! A value stays as it was left, if it is whole between any two instructions of those who change
+//! it, or is made anew by whoever has it next: what was in it is lost then, with the memory it
+//! took.
 
 use super::futex;
 use super::held::Mark;
@@ -58,8 +59,8 @@ impl<T> Robust<T> {
         Self { owner, left, mend, value: UnsafeCell::new(value) }
     }
 
-    /// Waits until no other thread has it. `None` where the calling thread has it itself: a signal's
-    /// handler asks that interrupted it. Makes no call that is a cancellation point.
+    /// Waits until no other thread has it. `None` where the calling thread has it itself: a
+    /// signal's handler asks that interrupted it. Makes no call that is a cancellation point.
     pub fn lock(&self) -> Option<Guard<'_, T>> {
         self.taken(Patience::Endless)
     }

@@ -1,6 +1,6 @@
-//! A few places for things that threads hand to each other, without a lock: taking and putting are one
-//! exchange each, so that a signal's handler that leaves by `siglongjmp` can at worst lose the thing that
-//! it interrupted, and never leaves others waiting.
+//! A few places for things that threads hand to each other, without a lock: taking and putting are
+//! one exchange each, so that a signal's handler that leaves by `siglongjmp` can at worst lose the
+//! thing that it interrupted, and never leaves others waiting.
 
 use super::sync::{AtomicPtr, Ordering};
 use std::ptr::null_mut;

@@ -1,4 +1,5 @@
-//! Atomics and locks for what loom checks: loom's in tests with the feature `loom`, else the ordinary ones.
+//! Atomics and locks for what loom checks: loom's in tests with the feature `loom`, else the
+//! ordinary ones.
 #![forbid(unsafe_code)]
 
 #[cfg(not(all(test, feature = "loom")))]

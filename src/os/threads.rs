@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a thread needs besides its stack, at most: the C library ends the process where a new thread
-/// cannot have its thread-local data.
+/// What a thread needs besides its stack, at most: the C library ends the process where a new
+/// thread cannot have its thread-local data.
 const BESIDES: usize = 1 << 20;
 
 /// How often, and for how many microseconds, a new thread is given time to begin.

@@ -1,6 +1,6 @@
 //! Keeps what is addressed to the application away from our own work on its threads: cancellation,
-//! signals, and SIGXFSZ for a write by the recorder that a limit of file sizes refuses. The fast path needs
-//! none of it: it makes no call that could be a cancellation point.
+//! signals, and SIGXFSZ for a write by the recorder that a limit of file sizes refuses. The fast
+//! path needs none of it: it makes no call that could be a cancellation point.
 //!
 //! Refuses to stand around a call of the application's: that keeps its own cancellation points.
 
@@ -43,8 +43,8 @@ pub fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
 }
 
 /// Runs recorder code that holds locks or writes files, without cancellation and without signals: a
-/// handler that left it by `siglongjmp` would leave the locks taken. A SIGXFSZ that a write by the recorder
-/// raises is taken back, so that the application never sees it.
+/// handler that left it by `siglongjmp` would leave the locks taken. A SIGXFSZ that a write by the
+/// recorder raises is taken back, so that the application never sees it.
 pub fn undisturbed<R>(run: impl FnOnce() -> R) -> R {
     struct Back {
         before: libc::sigset_t,

@@ -1,6 +1,6 @@
 //! Folders of captured launches in the trace's folder `captures`. Each is written under a name that
-//! says that it is not whole, and renamed when it is: a process that is killed leaves no folder that
-//! looks whole. Owns their names and the room they take; refuses to know what is in them.
+//! says that it is not whole, and renamed when it is: a process that is killed leaves no folder
+//! that looks whole. Owns their names and the room they take; refuses to know what is in them.
 #![forbid(unsafe_code)]
 
 use super::kept::Folder;

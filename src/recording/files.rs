@@ -104,7 +104,8 @@ impl Files {
                 clscope_trace::settings::TRACE
             )
         })?;
-        // Another user could have made it to have us write elsewhere: its default name can be guessed.
+        // Another user could have made it to have us write elsewhere: its default name can be
+        // guessed.
         let folder = Folder::open(&directory).map_err(|e| {
             format!(
                 "cannot use {} as the trace directory: {e}; name another one with {}",
@@ -207,7 +208,8 @@ impl Files {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        // A handler that runs in the middle of this has nothing to define: its calls are not recorded.
+        // A handler that runs in the middle of this has nothing to define: its calls are not
+        // recorded.
         let Some(mut end) = self.defs_end.lock() else { return Ok(()) };
         let next = *end + bytes.len() as u64;
         match self.defs.number(next) {
@@ -354,8 +356,8 @@ impl Segment {
         self.reserved.fetch_max(if done { end } else { u64::MAX }, Ordering::Relaxed);
     }
 
-    /// Writes a block to its place. Signals' handlers may run meanwhile, and leave: writing it again is
-    /// writing the same.
+    /// Writes a block to its place. Signals' handlers may run meanwhile, and leave: writing it
+    /// again is writing the same.
     fn write(&self, framed: &[u8], at: u64) -> io::Result<()> {
         let end = at + framed.len() as u64;
         match self.kept.number(end + RESERVE) {
@@ -399,7 +401,8 @@ impl Segments {
     }
 
     /// Makes the first, while that may be done: the application may give up its rights, or its
-    /// descriptors, before there is a block to write. What fails here is tried again, and said, then.
+    /// descriptors, before there is a block to write. What fails here is tried again, and said,
+    /// then.
     pub fn begin(&mut self, files: &Files) {
         let _ = self.current(files, 0);
     }
@@ -452,8 +455,8 @@ impl Segments {
     }
 }
 
-/// Where a thread's block is to lie, from before it is written until the next begins: one that was left
-/// in the middle by a handler's jump is written to the same place again.
+/// Where a thread's block is to lie, from before it is written until the next begins: one that was
+/// left in the middle by a handler's jump is written to the same place again.
 #[derive(Default)]
 pub struct Place {
     /// Whether the rest says something. Set last, and taken back first.
@@ -471,8 +474,8 @@ impl Place {
         let same = self.known.load(Ordering::Acquire)
             && self.sequence.get() == sequence
             && self.length.get() == length;
-        // SAFETY: the frame that made it known has been left without dropping its count, or this thread
-        // would have forgotten the place.
+        // SAFETY: the frame that made it known has been left without dropping its count, or this
+        // thread would have forgotten the place.
         same.then(|| (unsafe { &*self.segment.get() }, self.at.get()))
     }
 

@@ -1,9 +1,10 @@
 //! Tells whether the call that a thread counts as being in has been left behind our back: by
-//! `siglongjmp` out of a signal's handler, which runs nothing of the recorder on its way. The guard of a call
-//! belongs to a frame of the thread's stack, and goes with it.
+//! `siglongjmp` out of a signal's handler, which runs nothing of the recorder on its way. The guard
+//! of a call belongs to a frame of the thread's stack, and goes with it.
 //!
 //! Asked only where a call meets the guard taken. Refuses to decide on a stack of its own
-//! (`sigaltstack`), and where the stack cannot be unwound as far as the frame: then the guard holds.
+//! (`sigaltstack`), and where the stack cannot be unwound as far as the frame: then the guard
+//! holds.
 
 use crate::os::objects::is_ours;
 use crate::os::unwind;

@@ -1,7 +1,7 @@
-//! Files of the trace behind descriptors that the application may close or reuse: daemons close what
-//! they do not know. A number is checked to be still our file before it is used, else the file is
-//! opened again. Where the process may have few descriptors none is kept: a file is opened for each
-//! write, and the application has them all.
+//! Files of the trace behind descriptors that the application may close or reuse: daemons close
+//! what they do not know. A number is checked to be still our file before it is used, else the file
+//! is opened again. Where the process may have few descriptors none is kept: a file is opened for
+//! each write, and the application has them all.
 //!
 //! Names are looked up in the trace directory itself, whatever its path leads to meanwhile.
 
@@ -40,8 +40,8 @@ impl Held {
         file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity)
     }
 
-    /// Runs `job` on the file, opened by `again` if it is not kept or its descriptor is not ours any
-    /// more.
+    /// Runs `job` on the file, opened by `again` if it is not kept or its descriptor is not ours
+    /// any more.
     fn with<R>(
         &self,
         again: impl FnOnce() -> io::Result<File>,
@@ -92,8 +92,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A directory that is there, ours, no link, and not open to what others put into it, unless the
-    /// trace is shared.
+    /// A directory that is there, ours, no link, and not open to what others put into it, unless
+    /// the trace is shared.
     ///
     /// # Errors
     /// What it is instead, or why it cannot be opened.
@@ -284,9 +284,9 @@ impl Kept {
         self.held.with(|| self.folder.file(&self.name, 0), job)
     }
 
-    /// Its descriptor for what takes no lock and may be left in the middle, with room for `end` bytes in
-    /// the file. `None` where there is none at the moment, or the process may not write as much:
-    /// [`with`](Self::with) finds out why.
+    /// Its descriptor for what takes no lock and may be left in the middle, with room for `end`
+    /// bytes in the file. `None` where there is none at the moment, or the process may not write as
+    /// much: [`with`](Self::with) finds out why.
     pub fn number(&self, end: u64) -> Option<RawFd> {
         plain_write::fits(end).then(|| self.held.number()).flatten()
     }

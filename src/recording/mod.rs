@@ -90,8 +90,8 @@ impl Recording {
         Ok(made)
     }
 
-    /// Gives back what the calling thread was in the middle of: its frames have been left by a signal's
-    /// handler.
+    /// Gives back what the calling thread was in the middle of: its frames have been left by a
+    /// signal's handler.
     pub fn let_go(&self) {
         held::give_up();
         // It may have been reading the clocks, for all of them.

@@ -49,8 +49,8 @@ pub unsafe fn position(header: *mut u8) -> u64 {
     unsafe { cell(header, ring::POSITION) }.load(Ordering::Relaxed)
 }
 
-/// Adds a call to the run that is a ring's last record: `span` ticks after the end of its first call.
-/// Whether its numbers hold it.
+/// Adds a call to the run that is a ring's last record: `span` ticks after the end of its first
+/// call. Whether its numbers hold it.
 ///
 /// # Safety
 /// `run` points to the words of a published run, which the calling thread alone writes.
@@ -109,7 +109,8 @@ pub unsafe fn drained(header: *mut u8, sequence: u64) {
     unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
 }
 
-/// Gives the block that the calling thread fills, and in which nothing is published yet, another base.
+/// Gives the block that the calling thread fills, and in which nothing is published yet, another
+/// base.
 ///
 /// # Safety
 /// As [`cell`]; the calling thread's own ring.
@@ -202,9 +203,9 @@ fn overwriting() {
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests {
-    //! The functions above on one side; on the other a reader that does what the readers of rings do
-    //! (`live_ring` of the analysis), and that can be told to leave out one of its precautions: then
-    //! loom must find the fault, or these tests would see nothing.
+    //! The functions above on one side; on the other a reader that does what the readers of rings
+    //! do (`live_ring` of the analysis), and that can be told to leave out one of its precautions:
+    //! then loom must find the fault, or these tests would see nothing.
     //!
     //! What holds: a reader sees every record whose call had returned before it began, once or more
     //! often but never changed, and records of two blocks never pass for one.

@@ -89,8 +89,8 @@ fn recovered(t: &Thread, recording: &'static Recording) -> bool {
 }
 
 /// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one. What
-/// happens over and over, with rings that are as large as they get, holds no signal back and no lock:
-/// a handler may leave it by `siglongjmp`, and [`mend`] goes on from there.
+/// happens over and over, with rings that are as large as they get, holds no signal back and no
+/// lock: a handler may leave it by `siglongjmp`, and [`mend`] goes on from there.
 #[cold]
 #[inline(never)]
 fn make_room(t: &Thread, time: u64) -> bool {
@@ -207,8 +207,8 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
 }
 
 /// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
-/// one. A handler's jump in the middle leaves the thread with one of the two, see [`agree`]; the full one
-/// stays in the ring file, where readers find it.
+/// one. A handler's jump in the middle leaves the thread with one of the two, see [`agree`]; the
+/// full one stays in the ring file, where readers find it.
 fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bool {
     if !recording.writer.takes() {
         return false;
@@ -359,8 +359,8 @@ fn tell_drops(t: &Thread) {
 /// Makes the thread's view of its ring agree with the header again, after a record was left half
 /// written: what is published stays, and what follows begins a block with a time of its own.
 pub fn mend(t: &Thread) {
-    // SAFETY: set by `acquire` to a leaked box that only this thread uses; frames that were left do not
-    // come back to their references.
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; frames that were left do
+    // not come back to their references.
     let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
     agree(t, owned);
 }

@@ -14,15 +14,15 @@ use clscope_trace::record::{self, MAX_FUNCTIONS, Run, SMALL_BITS};
 const BEFORE: usize = 4;
 
 /// Adds a call to the run that is the last record, or begins one behind plain records of it. `key`
-/// is the thread's: the last record is one of such calls. `delta` ticks after the time that the next
-/// record's delta is counted from. `false`: the call gets a record of its own.
+/// is the thread's: the last record is one of such calls. `delta` ticks after the time that the
+/// next record's delta is counted from. `false`: the call gets a record of its own.
 #[inline(never)]
 pub fn added(t: &Thread, key: u64, delta: u32, duration: u32) -> bool {
     let cursor = t.cursor.get();
     // SAFETY: the ring's last record lies there, of at least two words.
     let tail = unsafe { cursor.sub(2).read() };
-    // A run whose calls are all shorter than that has the bit clear in this word, and a plain record
-    // has it set.
+    // A run whose calls are all shorter than that has the bit clear in this word, and a plain
+    // record has it set.
     if duration >> 31 != 0 {
         return false;
     }

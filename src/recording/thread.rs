@@ -22,8 +22,8 @@ pub struct Thread {
     pub header: Cell<*mut u8>,
     /// Time of the last record.
     pub last: Cell<u64>,
-    /// The last record in the ring: what a [`plain`](clscope_trace::record::plain) record of it says
-    /// but its times, if it is one or a run of such; else 0.
+    /// The last record in the ring: what a [`plain`](clscope_trace::record::plain) record of it
+    /// says but its times, if it is one or a run of such; else 0.
     pub key: Cell<u64>,
     /// The ring's owner entry, NULL without a ring.
     pub ring: Cell<*mut Owned>,

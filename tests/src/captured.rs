@@ -1,5 +1,5 @@
-//! Captures of launches, made by hand: what `clscope record --capture` would leave of a launch whose
-//! every byte the test knows. Refuses to check them: the command does.
+//! Captures of launches, made by hand: what `clscope record --capture` would leave of a launch
+//! whose every byte the test knows. Refuses to check them: the command does.
 #![forbid(unsafe_code)]
 
 pub use clscope_trace::hash;

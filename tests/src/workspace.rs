@@ -1,4 +1,5 @@
-//! What cargo says of the workspace: its packages, with what each needs. Refuses to use the network.
+//! What cargo says of the workspace: its packages, with what each needs. Refuses to use the
+//! network.
 #![forbid(unsafe_code)]
 
 use crate::artifacts::root;

@@ -1,6 +1,6 @@
-//! Dependencies between the crates of the workspace point one way, as the guide's page on architecture
-//! says. Owns the order; the recorder's own layers are kept by `src/layers.rs`. What only tests need
-//! is not looked at.
+//! Dependencies between the crates of the workspace point one way, as the guide's page on
+//! architecture says. Owns the order; the recorder's own layers are kept by `src/layers.rs`. What
+//! only tests need is not looked at.
 #![forbid(unsafe_code)]
 
 use clscope_tests::workspace::{packages, text};

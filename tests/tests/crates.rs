@@ -1,6 +1,6 @@
-//! The library crates can be published: each says what it is and under which terms, needs no crate of
-//! the workspace that stays here, and its package holds every file that its code includes. Nothing is
-//! asked of a registry; `tools/bench/checks.sh publish` asks, and compiles the packages.
+//! The library crates can be published: each says what it is and under which terms, needs no crate
+//! of the workspace that stays here, and its package holds every file that its code includes.
+//! Nothing is asked of a registry; `tools/bench/checks.sh publish` asks, and compiles the packages.
 
 use clscope_testing::Limited;
 use clscope_tests::artifacts::root;

@@ -45,8 +45,8 @@ fn below(path: &Path) -> PathBuf {
     }
 }
 
-/// Modules that could forbid unsafe code and do not, of files with their texts. What a module forbids
-/// is forbidden in those below it.
+/// Modules that could forbid unsafe code and do not, of files with their texts. What a module
+/// forbids is forbidden in those below it.
 fn careless(files: &[(PathBuf, String)]) -> Vec<&Path> {
     let forbidding: Vec<PathBuf> = files
         .iter()

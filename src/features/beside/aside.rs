@@ -204,8 +204,8 @@ impl Aside {
         Ok(whole)
     }
 
-    /// Enqueues a copy of all of one place to another of so many bytes, with its event where wanted.
-    /// Between an image and a buffer texels lie without padding.
+    /// Enqueues a copy of all of one place to another of so many bytes, with its event where
+    /// wanted. Between an image and a buffer texels lie without padding.
     pub fn copy(&self, from: Place, to: Place, bytes: usize, event: Option<&mut H>) -> i32 {
         let Calls { copy, image_to_buffer, buffer_to_image, svm, .. } = self.calls;
         let (queue, origin, none, event) = (self.queue, [0usize; 3], null(), slot_of(event));
@@ -268,7 +268,8 @@ impl Aside {
         finished
     }
 
-    /// Enqueues the copies of some back, by their index; the last one gives its event, where wanted.
+    /// Enqueues the copies of some back, by their index; the last one gives its event, where
+    /// wanted.
     pub fn restore(&self, which: impl Fn(usize) -> bool, mut event: Option<&mut H>) -> i32 {
         let last = (0..self.saved.len()).rev().find(|at| which(*at));
         for (at, saved) in self.saved.iter().enumerate().filter(|(at, _)| which(*at)) {

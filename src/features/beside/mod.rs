@@ -72,9 +72,9 @@ pub fn nothing_ran() -> bool {
     TAKEN.load(Ordering::Relaxed) == 0
 }
 
-/// Begin and end of the call that is under way, without what was run in it: as if the call had begun
-/// behind what came before the command, and ended before what came behind. `last` is the time of the
-/// thread's record before.
+/// Begin and end of the call that is under way, without what was run in it: as if the call had
+/// begun behind what came before the command, and ended before what came behind. `last` is the time
+/// of the thread's record before.
 pub fn without((begin, end): (u64, u64), last: u64) -> (u64, u64) {
     let end = end.saturating_sub(BEHIND.take()).max(begin).max(last);
     (begin.saturating_add(OWN.take()).min(end), end)

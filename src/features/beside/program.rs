@@ -68,8 +68,8 @@ pub fn log(slot: usize, program: H) -> String {
 }
 
 /// Makes a program of a text or a binary, in its language as [`clscope_trace::defs::Code`] names
-/// it, and builds it for devices of the context. The caller makes no other call of the application's
-/// meanwhile.
+/// it, and builds it for devices of the context. The caller makes no other call of the
+/// application's meanwhile.
 pub fn built(
     slot: usize,
     context: H,

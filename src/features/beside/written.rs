@@ -1,5 +1,6 @@
-//! Owns which memory a kernel may write: buffers, images and shared virtual memory, by its arguments
-//! as the application set them. Refuses what cannot be known, or saved and put back, with the reason.
+//! Owns which memory a kernel may write: buffers, images and shared virtual memory, by its
+//! arguments as the application set them. Refuses what cannot be known, or saved and put back, with
+//! the reason.
 #![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;

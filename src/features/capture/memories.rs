@@ -1,6 +1,6 @@
-//! Owns what a launch reaches: its arguments as the application set them, and the memory behind them,
-//! each allocation once, so that sub-buffers which overlap stay so. Refuses what cannot be known or
-//! read, with the reason.
+//! Owns what a launch reaches: its arguments as the application set them, and the memory behind
+//! them, each allocation once, so that sub-buffers which overlap stay so. Refuses what cannot be
+//! known or read, with the reason.
 
 use super::info::{Bits, bits, name_of};
 use super::recent;

@@ -77,8 +77,8 @@ impl Launch {
     }
 }
 
-/// A command is about to be enqueued: what is to be done about it, if it is a launch of a kernel that
-/// is followed. `added`: queue properties that the recorder added to the application's.
+/// A command is about to be enqueued: what is to be done about it, if it is a launch of a kernel
+/// that is followed. `added`: queue properties that the recorder added to the application's.
 ///
 /// # Safety
 /// Arguments of a command by the specification, live during the call.

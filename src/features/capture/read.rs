@@ -1,6 +1,6 @@
-//! Owns the reading of memory on a queue of our own, piece by piece, into files of a capture. Memory
-//! that the host may not read is copied into a buffer of our own first. Refuses to choose what is
-//! read.
+//! Owns the reading of memory on a queue of our own, piece by piece, into files of a capture.
+//! Memory that the host may not read is copied into a buffer of our own first. Refuses to choose
+//! what is read.
 
 use super::super::beside::{Aside, Place, Room, said};
 use super::memories::{Memory, Source};

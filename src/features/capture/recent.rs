@@ -1,7 +1,7 @@
 //! Owns when memories were last used by commands, in runs that capture: by what, and how many bytes
-//! later commands could use, so that caches can be brought to a like state when the launch runs alone.
-//! Memory is meant whole; of parts of a buffer the buffer. Shared virtual memory is not followed.
-//! Refuses to read memory.
+//! later commands could use, so that caches can be brought to a like state when the launch runs
+//! alone. Memory is meant whole; of parts of a buffer the buffer. Shared virtual memory is not
+//! followed. Refuses to read memory.
 #![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;

@@ -1,5 +1,5 @@
-//! Owns which launches are captured: launches are counted by the kernel's name, and one that cannot be
-//! captured hands its turn to the next, some times. Refuses to capture anything itself.
+//! Owns which launches are captured: launches are counted by the kernel's name, and one that cannot
+//! be captured hands its turn to the next, some times. Refuses to capture anything itself.
 #![forbid(unsafe_code)]
 
 use crate::facts::kernels::called;

@@ -1,5 +1,5 @@
-//! What is asked of the runtime about one event: its status, its stamps, what was counted for it; and
-//! the event's release. Refuses to choose the events.
+//! What is asked of the runtime about one event: its status, its stamps, what was counted for it;
+//! and the event's release. Refuses to choose the events.
 
 use super::pending::Entry;
 use super::{Queue, current};

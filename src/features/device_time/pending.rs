@@ -228,7 +228,8 @@ mod tests {
         }
         let running = AtomicU64::new(PRODUCERS);
         let mut next = [0u64; PRODUCERS as usize];
-        // Producers give up once this thread has failed and takes no more: the scope waits for them.
+        // Producers give up once this thread has failed and takes no more: the scope waits for
+        // them.
         let taking = Arc::new(());
         let taken = Arc::downgrade(&taking);
         std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! Owns `CLSCOPE_MIX`: at the first launch of a kernel, geometry and local sizes, or at every Nth, a
-//! copy of the kernel that counts its basic blocks (`shadow`) runs beside the application's launch,
-//! with the same arguments, buffers saved before and restored after. The application's launch, its
-//! programs and what it is told of them stay as they are. Launches that cannot be run a second time
-//! have their reason in the trace, once for each kernel.
+//! Owns `CLSCOPE_MIX`: at the first launch of a kernel, geometry and local sizes, or at every Nth,
+//! a copy of the kernel that counts its basic blocks (`shadow`) runs beside the application's
+//! launch, with the same arguments, buffers saved before and restored after. The application's
+//! launch, its programs and what it is told of them stay as they are. Launches that cannot be run a
+//! second time have their reason in the trace, once for each kernel.
 
 mod shadow;
 mod verbose;

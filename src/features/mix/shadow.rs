@@ -75,8 +75,8 @@ fn drop_where(which: impl Fn(&Shadow) -> bool) {
     drop(gone);
 }
 
-/// The application is about to give back a program. Where kernels of it are launched later, the copy
-/// is made again.
+/// The application is about to give back a program. Where kernels of it are launched later, the
+/// copy is made again.
 pub fn program_ends(program: H) {
     drop_where(|shadow| shadow.original == program.word());
 }
@@ -404,8 +404,8 @@ impl Copy {
         if [&local, &offset].iter().any(|sizes| !sizes.is_empty() && sizes.len() != global.len()) {
             return cl::CL_INVALID_WORK_DIMENSION;
         }
-        // SAFETY: a queue and a kernel of ours; each array is NULL or has as many sizes as dimensions;
-        // the event's slot is borrowed for this call, or NULL.
+        // SAFETY: a queue and a kernel of ours; each array is NULL or has as many sizes as
+        // dimensions; the event's slot is borrowed for this call, or NULL.
         unsafe {
             (self.launch)(
                 queue,

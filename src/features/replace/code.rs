@@ -1,6 +1,6 @@
 //! Second kernels: made of a file, in a program of the recorder's own that is built for the devices
-//! and with the options of the application's, once for a program and a file. Refuses to run one that
-//! takes other arguments.
+//! and with the options of the application's, once for a program and a file. Refuses to run one
+//! that takes other arguments.
 
 use super::super::beside::program::{self, Failed};
 use super::signature;
@@ -237,7 +237,8 @@ fn made(slot: usize, theirs: H, program: &Program, name: &str) -> Result<Shadow,
     }
 }
 
-/// A kernel like the application's whose arguments the runtime tells, where its program is of source.
+/// A kernel like the application's whose arguments the runtime tells, where its program is of
+/// source.
 fn twin(
     slot: usize,
     theirs: H,

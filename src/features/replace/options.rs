@@ -1,6 +1,6 @@
-//! Options appended to those that the application builds programs of source with. The application is
-//! told its own options when it asks for them. Refuses to let a program fail for it: where it does
-//! not build so, it is built as the application asked.
+//! Options appended to those that the application builds programs of source with. The application
+//! is told its own options when it asks for them. Refuses to let a program fail for it: where it
+//! does not build so, it is built as the application asked.
 
 use super::super::beside::program;
 use super::c_text;

@@ -1,6 +1,6 @@
-//! Whether two kernels take the same arguments, as far as the runtime tells: their number, and where
-//! both programs were built so that it knows them (`-cl-kernel-arg-info`), what each is. Refuses to
-//! guess: what is not told is taken for equal, and the runtime itself refuses sizes.
+//! Whether two kernels take the same arguments, as far as the runtime tells: their number, and
+//! where both programs were built so that it knows them (`-cl-kernel-arg-info`), what each is.
+//! Refuses to guess: what is not told is taken for equal, and the runtime itself refuses sizes.
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
@@ -43,8 +43,8 @@ const TYPES: [&str; 17] = [
     "void",
 ];
 
-/// Whether a type's name, without the stars of a pointer, is the language's own and not a program's,
-/// which may stand for any of them.
+/// Whether a type's name, without the stars of a pointer, is the language's own and not a
+/// program's, which may stand for any of them.
 fn is_own(name: &str) -> bool {
     let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let elements = name.get(scalar.len()..).unwrap_or("");

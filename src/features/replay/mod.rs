@@ -4,8 +4,8 @@
 //! finds everything as if nothing had run. Refuses launches of which it cannot know what they write
 //! (`known`), with the reason in the trace; refuses to read sensors.
 //!
-//! Everything runs `beside` the application's commands, on a queue of our own, made for one repetition
-//! and released after it.
+//! Everything runs `beside` the application's commands, on a queue of our own, made for one
+//! repetition and released after it.
 
 mod schedule;
 mod stage;

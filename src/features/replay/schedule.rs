@@ -126,8 +126,9 @@ impl Schedule {
     }
 
     /// What may have been added by now: half of the fixed part early, so that short runs get their
-    /// share, the other half slowly, so that long runs are met at many places; what has had few batches
-    /// comes sooner. What has had none may have all of it early: there might be no other moment.
+    /// share, the other half slowly, so that long runs are met at many places; what has had few
+    /// batches comes sooner. What has had none may have all of it early: there might be no other
+    /// moment.
     fn allowed(&self, now: f64, bursts: u32) -> f64 {
         let Wanted::Within { seconds, share } = self.wanted else { return f64::INFINITY };
         let (own, half) = (self.own(now), seconds / 2.0);
@@ -253,8 +254,8 @@ impl Schedule {
         entry.restores = restores;
     }
 
-    /// So much was spent on a command, with so many batches, or it was refused: whether a refusal is
-    /// news.
+    /// So much was spent on a command, with so many batches, or it was refused: whether a refusal
+    /// is news.
     pub fn spent(&mut self, key: u64, seconds: f64, bursts: u32, refusal: Refusal) -> bool {
         self.spent += seconds;
         self.bursts += bursts;

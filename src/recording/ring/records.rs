@@ -1,5 +1,5 @@
-//! Records on their way into a thread's ring: short ones in a row, others with all they need. Room is
-//! made by [`super::make_room`].
+//! Records on their way into a thread's ring: short ones in a row, others with all they need. Room
+//! is made by [`super::make_room`].
 
 use super::super::guard::{Thread, publish};
 use super::super::now;

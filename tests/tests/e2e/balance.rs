@@ -47,7 +47,8 @@ fn run(stage: &Stage, mode: Mode, line: &str, settings: &[(&str, &str)]) -> Repo
 /// Events that the recorder holds at most: the capacity of its queue of commands in flight.
 const MOST_HELD: u64 = 4096;
 
-/// Functions that the recorder calls for itself in these runs; the guide's table has them, and more.
+/// Functions that the recorder calls for itself in these runs; the guide's table has them, and
+/// more.
 const EXTRA: [&str; 12] = [
     "clRetainEvent",
     "clReleaseEvent",

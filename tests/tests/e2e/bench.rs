@@ -21,8 +21,8 @@ fn diff(stage: &Stage, line: &str) -> Value {
     json(&clscope(stage, &format!("bench diff {line} --format json")).run().success().stdout)
 }
 
-/// The same results with every figure of this name so many times as large, and known to one percent:
-/// a busy machine may give intervals that no change is beyond.
+/// The same results with every figure of this name so many times as large, and known to one
+/// percent: a busy machine may give intervals that no change is beyond.
 fn scaled(mut results: Value, name: &str, factor: f64) -> Value {
     for case in results["cases"].as_array_mut().unwrap() {
         for figure in case["figures"].as_array_mut().unwrap() {

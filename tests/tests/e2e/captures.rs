@@ -1,6 +1,6 @@
 //! Launches that are kept whole (`record --capture`): what a capture holds is what the application
-//! itself knows of its memory, what the application computes and is told stays the same, what cannot
-//! be captured is said, and nothing half-written looks whole.
+//! itself knows of its memory, what the application computes and is told stays the same, what
+//! cannot be captured is said, and nothing half-written looks whole.
 
 use super::faults::Tmpfs;
 use super::real_apps::{PYOPENCL, given};
@@ -110,8 +110,8 @@ fn assert_holds(capture: &Path, known: &Path, what: &str) -> Value {
     document
 }
 
-/// Bytes of what the application knows are those of the capture, on each runtime and by each way in;
-/// what it prints (sums of all it read, reference counts of its events) stays.
+/// Bytes of what the application knows are those of the capture, on each runtime and by each way
+/// in; what it prints (sums of all it read, reference counts of its events) stays.
 #[test]
 fn captures_hold_what_the_application_knows() {
     for runtime in Runtime::real() {
@@ -257,8 +257,8 @@ fn captured_launches_run_alone_with_the_same_results() {
     }
 }
 
-/// The order of commands and the results are those of the application also on an out-of-order queue,
-/// and where all launches are asked for.
+/// The order of commands and the results are those of the application also on an out-of-order
+/// queue, and where all launches are asked for.
 #[test]
 fn all_launches_of_all_kernels_can_be_captured() {
     for runtime in Runtime::real() {
@@ -386,13 +386,14 @@ fn the_command_says_what_was_captured_and_what_was_not() {
     assert!(files(&merged) == files(&stage.trace("t").join("captures/mixed.2")));
 }
 
-/// A kernel of a binary, as of an application's program cache: the capture runs on its own device, and
-/// the command says so at once.
+/// A kernel of a binary, as of an application's program cache: the capture runs on its own device,
+/// and the command says so at once.
 #[test]
 fn captures_of_binaries_say_that_they_stay_on_their_device() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime.clone());
-        // The first launch is of a kernel of source, the second of one of the same name of a binary.
+        // The first launch is of a kernel of source, the second of one of the same name of a
+        // binary.
         let words = ["record", "--sensors", "off", "-o", "t", "--capture"];
         let recorded = |launches: &str| {
             let fixture = artifacts().fixture("faults");
@@ -438,8 +439,8 @@ fn mistakes_are_refused_with_the_form_that_is_expected() {
     assert_eq!(folders(&stage.trace("t")), [""; 0]);
 }
 
-/// Without room on the disk, or without the right to make a folder, the application runs as ever, the
-/// reason is in the trace, and no folder is left that looks whole.
+/// Without room on the disk, or without the right to make a folder, the application runs as ever,
+/// the reason is in the trace, and no folder is left that looks whole.
 #[test]
 fn no_room_and_no_right_are_reasons() {
     let stage = Stage::new(Runtime::Pocl);

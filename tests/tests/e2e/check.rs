@@ -204,8 +204,8 @@ fn writes_that_the_source_hides_are_no_alarm_and_are_told() {
     }
 }
 
-/// Of programs that come as binaries runtimes do not tell what their kernels write: what others write
-/// that they have is a race all the same (`race-binary`), two of them are not.
+/// Of programs that come as binaries runtimes do not tell what their kernels write: what others
+/// write that they have is a race all the same (`race-binary`), two of them are not.
 #[test]
 fn commands_that_may_race_are_counted_with_what_helps() {
     for runtime in Runtime::real() {

@@ -1,5 +1,5 @@
-//! The guide's recipe for CI runs as it stands: without a baseline it passes, against an equal one it
-//! passes, and where more is launched it fails with exit code 3, each time with the page.
+//! The guide's recipe for CI runs as it stands: without a baseline it passes, against an equal one
+//! it passes, and where more is launched it fails with exit code 3, each time with the page.
 
 use clscope_tests::artifacts::root;
 use clscope_tests::{Mode, Runtime, Stage, artifacts};

@@ -430,7 +430,8 @@ fn questions_in_sql_are_answered_of_traces_and_of_tables() {
         let ratio = "SELECT 'nan'::DOUBLE AS a, sum(duration_ns) / 0.0 AS b, [-'inf'::DOUBLE] AS c, 'NaN' AS d FROM commands";
         let rows = sql(&stage, &python, &[ratio, "data"]);
         assert_eq!(rows, [json!({"a": null, "b": null, "c": [null], "d": "NaN"})]);
-        // The time in which anything ran is no more than the sum of all, and no less than the longest.
+        // The time in which anything ran is no more than the sum of all, and no less than the
+        // longest.
         let overlap = sql(&stage, &python, &["--recipe", "overlap", "data"]);
         let weighed = |row: &Value| row["at_once"].as_i64().unwrap() * row["ns"].as_i64().unwrap();
         let all = "SELECT sum(duration_ns)::BIGINT AS ns FROM commands WHERE outcome = 'timed'";
@@ -479,8 +480,8 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     assert!(empty.stderr.contains("sites has no row: `clscope record --call-sites`"));
 }
 
-/// A folder of five ranks, one of which has joules, asked through another engine on a cluster of two
-/// workers, one of which is killed while it works.
+/// A folder of five ranks, one of which has joules, asked through another engine on a cluster of
+/// two workers, one of which is killed while it works.
 fn asked_through(engine: &str) {
     let Some(python) = std::env::var_os("CLSCOPE_TEST_ENGINES") else {
         skip("Spark and Dask: tools/setup/engines.sh installs them, and runs this", false);

@@ -87,8 +87,8 @@ fn an_application_that_was_killed_on_one_side_has_no_verdict() {
     }
 }
 
-/// Runs of a side show how much runs differ: nothing is assumed, totals are judged, and the exit code
-/// is that of the rows.
+/// Runs of a side show how much runs differ: nothing is assumed, totals are judged, and the exit
+/// code is that of the rows.
 #[test]
 fn face_detections_are_compared_in_pools() {
     let stage = Stage::new(Runtime::Pocl);

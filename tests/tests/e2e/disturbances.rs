@@ -135,8 +135,9 @@ fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
     }
 }
 
-/// What is held back in one thread goes to another, whose stack no handler may leave by siglongjmp. So a
-/// thread that records call after call holds nothing back, and a handler may leave the recorder itself.
+/// What is held back in one thread goes to another, whose stack no handler may leave by siglongjmp.
+/// So a thread that records call after call holds nothing back, and a handler may leave the
+/// recorder itself.
 #[test]
 fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
     for runtime in Runtime::real() {
@@ -165,8 +166,8 @@ fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
     }
 }
 
-/// A handler may leave the recorder while its thread has locks: no other thread waits for them, and what
-/// comes afterwards is recorded for all. With a runtime that has none itself.
+/// A handler may leave the recorder while its thread has locks: no other thread waits for them, and
+/// what comes afterwards is recorded for all. With a runtime that has none itself.
 #[test]
 fn locks_that_a_handler_left_taken_hold_nobody_up() {
     let ways: [(Runtime, &[Mode]); 2] = [
@@ -229,8 +230,8 @@ fn nothing_is_written_through_links_beside(runtime: Runtime) {
     }
 }
 
-/// A directory that another user prepared, or that anybody may write to, is theirs to plant names in
-/// and to read: nothing is written there, and the application runs on.
+/// A directory that another user prepared, or that anybody may write to, is theirs to plant names
+/// in and to read: nothing is written there, and the application runs on.
 #[test]
 fn nothing_is_written_where_other_users_may_put_files() {
     for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
@@ -323,9 +324,9 @@ fn applications_in_a_directory_that_takes_no_files_are_recorded_elsewhere() {
     }
 }
 
-/// The closing line is on a line of its own whatever the application wrote before it, to a file or to
-/// a pipe that both streams lead to. A pipe does not show its last byte: an empty line may be added
-/// there.
+/// The closing line is on a line of its own whatever the application wrote before it, to a file or
+/// to a pipe that both streams lead to. A pipe does not show its last byte: an empty line may be
+/// added there.
 #[test]
 fn the_closing_line_of_a_recording_begins_a_line() {
     let stage = Stage::new(Runtime::Pocl);

@@ -98,8 +98,8 @@ impl Tree {
     }
 
     /// Records two_powers with options while the counters rise. The application goes on until the
-    /// sampler has stored readings of its work in `lost.len()` goes; with the nth go so many microjoules are
-    /// lost to the counters, as on a reset.
+    /// sampler has stored readings of its work in `lost.len()` goes; with the nth go so many
+    /// microjoules are lost to the counters, as on a reset.
     pub fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
         let (goes_on, stop) = (AtomicBool::new(false), stage.join("stop"));
         let begun = stage.join("stop.begun");

@@ -1,6 +1,6 @@
-//! Joules per kernel against a truth: real runs, with readings as a sensor would have given them had
-//! each kernel drawn so many watts. Spans are the run's own, so that the truth holds however busy the
-//! machine is.
+//! Joules per kernel against a truth: real runs, with readings as a sensor would have given them
+//! had each kernel drawn so many watts. Spans are the run's own, so that the truth holds however
+//! busy the machine is.
 
 use crate::energy::{assert_conserved, counted, energy, energy_of, number, record, spans};
 use clscope_tests::{Runtime, Stage};
@@ -197,8 +197,8 @@ fn readings_of_a_known_truth_give_it_back() {
         "{alpha} {beta}"
     );
     assert!(events.iter().any(|e| e["ph"] == "C" && number(&e["args"]["W"]) > 10.0));
-    // A part of the run, and CSV. Seconds count from its beginning: how long kernels take to compile
-    // is the machine's affair.
+    // A part of the run, and CSV. Seconds count from its beginning: how long kernels take to
+    // compile is the machine's affair.
     let first = 1e-9 * (spans[0].0 - number(&document["otherData"]["origin_ns"]));
     let window = format!("{}..{}", first + 0.5, first + 2.5);
     let part = energy_of(&stage, &["--readings", &readings, "--energy-window", &window]);

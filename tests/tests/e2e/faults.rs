@@ -205,8 +205,8 @@ fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
     }
 }
 
-/// The limit is the application's alone, in blocks of 512 bytes; what it prints goes through a pipe,
-/// which has no such limit.
+/// The limit is the application's alone, in blocks of 512 bytes; what it prints goes through a
+/// pipe, which has no such limit.
 fn record_limited(stage: &Stage, inject: &str, blocks: u32, line: &str) -> String {
     stage.forget("t");
     let (name, arguments) = line.split_once(' ').unwrap();
@@ -346,7 +346,8 @@ fn few_descriptors_do_not_stop_the_application() {
     }
 }
 
-/// The command itself needs no more than the application does: it leaves the sensors out and says so.
+/// The command itself needs no more than the application does: it leaves the sensors out and says
+/// so.
 #[test]
 fn record_runs_an_application_with_five_descriptors() {
     let stage = Stage::new(Runtime::FakeLoader);
@@ -366,8 +367,8 @@ fn record_runs_an_application_with_five_descriptors() {
     assert!(with.stderr.contains("ulimit -n"), "{}", with.stderr);
 }
 
-/// What the application, or somebody else, does to the trace while it is written, is no matter of the
-/// application's: it runs on, and what was moved is found whole where it was moved to.
+/// What the application, or somebody else, does to the trace while it is written, is no matter of
+/// the application's: it runs on, and what was moved is found whole where it was moved to.
 #[test]
 fn a_trace_that_is_moved_or_deleted_in_the_middle_of_the_run() {
     for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
@@ -397,8 +398,8 @@ fn a_trace_that_is_moved_or_deleted_in_the_middle_of_the_run() {
     }
 }
 
-/// Daemons and sandboxes give up what they do not need once they have begun. What the trace needs was
-/// made before.
+/// Daemons and sandboxes give up what they do not need once they have begun. What the trace needs
+/// was made before.
 #[test]
 fn what_an_application_gives_up_after_its_first_calls_costs_no_record() {
     for runtime in Runtime::real() {

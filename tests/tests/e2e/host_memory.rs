@@ -1,13 +1,13 @@
-//! Which memory of the host transfers use is told in every way in, by what the runtime was asked for;
-//! what was mapped while nothing was recorded counts; where more is mapped than is kept, nothing is
-//! claimed.
+//! Which memory of the host transfers use is told in every way in, by what the runtime was asked
+//! for; what was mapped while nothing was recorded counts; where more is mapped than is kept,
+//! nothing is claimed.
 
 use clscope_analysis::host_memory::HostMemory;
 use clscope_tests::{Mode, Recorded, Runtime, Stage};
 use serde_json::Value;
 
-/// Of each transfer of a trace of the fixture, in order, what it used, but for the command's own name
-/// of more than one kind.
+/// Of each transfer of a trace of the fixture, in order, what it used, but for the command's own
+/// name of more than one kind.
 fn used(recorded: &Recorded) -> Vec<&'static str> {
     let transfers = recorded.only().commands.iter().filter(|c| c.kind.uses_host_memory());
     transfers.map(|c| c.memory.map_or("none", HostMemory::text)).collect()

@@ -1,6 +1,6 @@
-//! A GPU that is a part of the processor's package, on the fake runtime, whose kernels run as long as
-//! its script says: power by each formula of the package's planes, and OA counters, which find their
-//! device by themselves.
+//! A GPU that is a part of the processor's package, on the fake runtime, whose kernels run as long
+//! as its script says: power by each formula of the package's planes, and OA counters, which find
+//! their device by themselves.
 
 use crate::counters::{COMPUTE_BASIC, FIGURES, TRUTH, class, record, tree};
 use crate::energy::{LATE, Plane, Tree, energy, number};
@@ -70,9 +70,9 @@ fn power_is_what_the_formula_makes_of_the_packages_planes() {
     }
 }
 
-/// The truth lies in the figure's interval. Gives whether there is a figure: a busy machine may stop
-/// the thread that the kernels run on, so that windows tell little of the short ones. Then it says
-/// why.
+/// The truth lies in the figure's interval. Gives whether there is a figure: a busy machine may
+/// stop the thread that the kernels run on, so that windows tell little of the short ones. Then it
+/// says why.
 #[track_caller]
 fn holds(value: &Value, truth: f64, scale: f64) -> bool {
     if value["mean"].is_null() {

@@ -1,5 +1,5 @@
-//! Instructions counted beside the application's launches (`record --mix`): exact against counts made
-//! on the host, results unchanged, refusals told.
+//! Instructions counted beside the application's launches (`record --mix`): exact against counts
+//! made on the host, results unchanged, refusals told.
 
 use clscope_testing::Limited;
 use clscope_tests::{Finished, Mode, Recorded, Run, Runtime, Stage, artifacts};

@@ -1,6 +1,6 @@
-//! What the models say of real applications: explanations, rooflines and predictions rest on figures
-//! of the trace and of the device, documents keep to their schemas, and another device's parameters
-//! are refused. Refuses to judge times.
+//! What the models say of real applications: explanations, rooflines and predictions rest on
+//! figures of the trace and of the device, documents keep to their schemas, and another device's
+//! parameters are refused. Refuses to judge times.
 
 use crate::perfetto::face_detection;
 use clscope_tests::{Mode, Run, Runtime, Stage};

@@ -1,5 +1,6 @@
 //! Kernels that are named as compilers of C++ and SYCL name them: outputs for people show the
-//! readable names, different ones for different kernels; JSON documents keep the names of the trace.
+//! readable names, different ones for different kernels; JSON documents keep the names of the
+//! trace.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;

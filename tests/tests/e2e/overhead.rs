@@ -1,5 +1,5 @@
-//! `clscope overhead` with the recorder as it is shipped: the self-test gives figures, and a trace's
-//! share follows from them. Refuses to judge their size: that is the machine's.
+//! `clscope overhead` with the recorder as it is shipped: the self-test gives figures, and a
+//! trace's share follows from them. Refuses to judge their size: that is the machine's.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;

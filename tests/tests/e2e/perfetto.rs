@@ -260,8 +260,8 @@ fn a_timeline_may_show_a_part() {
     assert!(!stage.join("late.pftrace").exists());
 }
 
-/// An application that waits for its launches one after the other, with three in flight: the arrow of
-/// the n-th wait comes from the n-th launch.
+/// An application that waits for its launches one after the other, with three in flight: the arrow
+/// of the n-th wait comes from the n-th launch.
 #[test]
 fn a_wait_for_an_event_is_led_to_by_its_command() {
     let Some(processor) = processor() else { return };
@@ -284,8 +284,8 @@ fn a_wait_for_an_event_is_led_to_by_its_command() {
             let nth = waits.iter().position(|ts| *ts == number(&arrow["ts"])).unwrap();
             assert_eq!(number(&arrow["command"]), launches[nth], "{nth}: {:?}", answers[2]);
         }
-        // Where something else told of a command before its wait, there is no arrow: on a busy machine
-        // one wait may find all three complete. Of the first nothing tells before.
+        // Where something else told of a command before its wait, there is no arrow: on a busy
+        // machine one wait may find all three complete. Of the first nothing tells before.
         assert!(!answers[2].is_empty(), "{:?}", answers[2]);
         assert_eq!(number(&answers[2][0]["command"]), launches[0], "{:?}", answers[2]);
         let timed = process.commands.iter().filter(|c| c.raw().is_some()).count();

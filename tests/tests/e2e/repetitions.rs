@@ -1,5 +1,6 @@
-//! Launches that the recorder repeats: the application notices nothing, and kernels that always run in
-//! the same proportions have joules of their own. Sensors are recorded readings whose truth is known.
+//! Launches that the recorder repeats: the application notices nothing, and kernels that always run
+//! in the same proportions have joules of their own. Sensors are recorded readings whose truth is
+//! known.
 
 use super::energy::{Span, assert_conserved, counted, energy_of, flat, number, spans};
 use clscope_tests::{Mode, Runtime, Stage};
@@ -226,8 +227,9 @@ fn repetitions(stage: &Stage) -> Vec<Span> {
 
 #[test]
 fn kernels_that_always_run_in_the_same_proportions_are_told_apart_by_repetitions() {
-    // On a processor that others use, launches of a kernel may last some times as long in one second as
-    // in the next, and few repetitions may fit. Such a run says of itself that it was disturbed.
+    // On a processor that others use, launches of a kernel may last some times as long in one
+    // second as in the next, and few repetitions may fit. Such a run says of itself that it was
+    // disturbed.
     let disturbed: Vec<String> = (0..4).map_while(|_| repeated_frames().err()).collect();
     assert!(disturbed.len() < 4, "each run was disturbed: {disturbed:?}");
 }

@@ -1,5 +1,6 @@
-//! `clscope bench --reproduce` on real runtimes at small sizes: what is measured, drawn and put beside
-//! the documents' numbers; what ends early, fails or has no experiment. Refuses to judge times.
+//! `clscope bench --reproduce` on real runtimes at small sizes: what is measured, drawn and put
+//! beside the documents' numbers; what ends early, fails or has no experiment. Refuses to judge
+//! times.
 
 use clscope_testing::schema;
 use clscope_tests::{Finished, Runtime, Stage};
@@ -48,7 +49,8 @@ fn an_experiment_has_the_documents_axes_and_numbers() {
             assert_eq!(number["printed"][0]["value"], printed);
             assert_eq!(number["here"]["value"], best(case), "{number}");
         }
-        // The files of any run of `bench`, with the numbers as findings and the plot of the document.
+        // The files of any run of `bench`, with the numbers as findings and the plot of the
+        // document.
         let results = document(&file(&stage, "out/results.json"));
         let told = |f: &&Value| f["name"].as_str().unwrap().starts_with("reproduce/000/fig4.7a/");
         assert_eq!(results["findings"].as_array().unwrap().iter().filter(told).count(), 2);
@@ -82,8 +84,8 @@ fn other_kinds_of_experiments_run_on_processors() {
         let fma = command.contains("/float/fma/scalar --sweep blocks=1,2,width=1 --iterations 8");
         let mad = command.contains("/float/mad/scalar --sweep blocks=1,2,width=1 --iterations 8");
         assert!(fma && said.is_empty() || mad && said.contains("no single FMA"), "{of}");
-        // A sweep of one axis with a quotient of two of its points: the document's 64 groups are those
-        // of 4 units.
+        // A sweep of one axis with a quotient of two of its points: the document's 64 groups are
+        // those of 4 units.
         let many = 64 * units.max(4) / 4;
         let of = state(&format!("002/fig12.3 --sweep blocks=1,{many}"));
         assert_eq!(of["state"], "measured");

@@ -133,8 +133,8 @@ fn transfers_that_are_left_out_are_not_timed_by_the_runtime_either() {
             text.lines().find(|l| l.starts_with("own ")).unwrap().split(' ').collect();
         [line[1], line[3]].map(|n| n.parse::<u64>().unwrap())
     };
-    // How many are left out depends on what the machine can afford. Before it is known for the first
-    // time, with the 512th, few are chosen.
+    // How many are left out depends on what the machine can afford. Before it is known for the
+    // first time, with the 512th, few are chosen.
     let [left_out, timed] = own("NVIDIA CUDA");
     assert!(left_out > 200 && timed == 0, "{timed} of {left_out}");
     // A runtime of which nothing is known is not asked to switch.
@@ -142,8 +142,8 @@ fn transfers_that_are_left_out_are_not_timed_by_the_runtime_either() {
     assert!(left_out > 200 && timed == left_out, "{timed} of {left_out}");
 }
 
-/// What an application queries of itself needs no sampling: its sum is the report's, to the nanosecond,
-/// and what it does not query is estimated as ever.
+/// What an application queries of itself needs no sampling: its sum is the report's, to the
+/// nanosecond, and what it does not query is estimated as ever.
 #[test]
 fn times_that_the_application_queries_are_taken_from_it() {
     for runtime in Runtime::real() {

@@ -1,4 +1,5 @@
-//! `clscope stat`: an application that runs several times as it does alone, and figures of all runs.
+//! `clscope stat`: an application that runs several times as it does alone, and figures of all
+//! runs.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;

@@ -52,8 +52,8 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Result<u64, &[u8]>)> {
     out
 }
 
-/// A profile of pprof (github.com/google/pprof, profile.proto) holds the report's time, launches and
-/// bytes, by the innermost function of each stack.
+/// A profile of pprof (github.com/google/pprof, profile.proto) holds the report's time, launches
+/// and bytes, by the innermost function of each stack.
 #[track_caller]
 fn assert_pprof(bytes: &[u8], report: &Value) {
     let profile = fields(bytes);
@@ -375,8 +375,8 @@ fn the_page_of_a_face_detection_holds_the_reports_figures() {
     assert!(!refused.status.success() && refused.stderr.contains("1MiB"), "{}", refused.stderr);
 }
 
-/// The script of a page in Node, on elements that keep what is drawn: each span of the trace is there
-/// with its length, and a click says what the trace says.
+/// The script of a page in Node, on elements that keep what is drawn: each span of the trace is
+/// there with its length, and a click says what the trace says.
 #[test]
 fn the_timeline_of_a_page_draws_the_trace() {
     if !clscope_testing::installed("node") {
@@ -494,8 +494,9 @@ pub fn browsed(chromium: &Path, stage: &Stage, page: &str) -> Value {
     serde_json::from_slice(&run.stdout).unwrap()
 }
 
-/// What a reader does with a page, in Chromium: it loads nothing, says nothing on the console, zooms,
-/// opens, sorts, fits a screen and a phone, and can be read without scripts. Names are hostile.
+/// What a reader does with a page, in Chromium: it loads nothing, says nothing on the console,
+/// zooms, opens, sorts, fits a screen and a phone, and can be read without scripts. Names are
+/// hostile.
 #[test]
 fn a_browser_draws_the_page_and_loads_nothing() {
     let Some(chromium) = chromium() else { return };
@@ -523,7 +524,8 @@ fn a_browser_draws_the_page_and_loads_nothing() {
         .map(|v| v.as_str().unwrap().parse().unwrap())
         .collect();
     assert_eq!(sorted, medians, "by the exact figures");
-    // Nothing is cut at 1400 pixels; on a phone wide tables scroll by themselves, the page does not.
+    // Nothing is cut at 1400 pixels; on a phone wide tables scroll by themselves, the page does
+    // not.
     let wide = &seen["wide"];
     assert_eq!(wide["1400"]["tables"], json!([]), "{seen:#}");
     for width in ["1400", "400"] {

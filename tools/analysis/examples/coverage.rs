@@ -29,8 +29,8 @@ use std::path::Path;
 /// device_time/sampling.rs).
 const ALWAYS: usize = 16;
 const KEPT: f64 = 8.0;
-/// Probabilities tried: of busy applications, where launches cost more than the budget allows for; and
-/// of paced ones.
+/// Probabilities tried: of busy applications, where launches cost more than the budget allows for;
+/// and of paced ones.
 const COMMON: [f64; 5] = [1.0 / 65.0, 0.2, 0.8, 0.97, AUTO];
 /// Not a probability: as `auto` does, which times all of a part of the run and then a few.
 const AUTO: f64 = 2.0;

@@ -1,5 +1,5 @@
-//! Owns what memory of the host a transfer used, as far as the recorder told. Refuses to guess: what
-//! the application pinned by other means looks like any other memory of its own.
+//! Owns what memory of the host a transfer used, as far as the recorder told. Refuses to guess:
+//! what the application pinned by other means looks like any other memory of its own.
 
 use clscope_trace::codes::{CL_MEM_ALLOC_HOST_PTR, CL_MEM_USE_HOST_PTR};
 use clscope_trace::record::{Detail, detail};

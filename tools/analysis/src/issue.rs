@@ -51,8 +51,8 @@ impl Unfinished {
     }
 }
 
-/// Everything that can be found. The fields are counts unless they say otherwise; `as_of` is when the
-/// trace was read, RFC 3339.
+/// Everything that can be found. The fields are counts unless they say otherwise; `as_of` is when
+/// the trace was read, RFC 3339.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // the texts below are their documentation
 pub enum IssueKind {

@@ -75,8 +75,8 @@ pub(crate) enum Calls<'t> {
     All,
     /// None; [`Tally`] does not count them.
     None,
-    /// All but plain ones whose function is not marked here, by process and function. What was passed
-    /// over before a call is in [`Merge::take_passed`].
+    /// All but plain ones whose function is not marked here, by process and function. What was
+    /// passed over before a call is in [`Merge::take_passed`].
     Marked(&'t [Vec<bool>]),
 }
 
@@ -230,8 +230,8 @@ struct InFlight<'a> {
     pending: IdMap<Pending<'a>>,
     early: IdMap<(HostNs, Early)>,
     early_order: VecDeque<u64>,
-    /// The last commands that were left out and that the application may query, in order; those that
-    /// it has not queried are in `pending`.
+    /// The last commands that were left out and that the application may query, in order; those
+    /// that it has not queried are in `pending`.
     reads: VecDeque<u64>,
 }
 
@@ -333,8 +333,8 @@ impl<'t, 'a> Merge<'t, 'a> {
         self.passed.take()
     }
 
-    /// Gives the turn to the earliest record, where that of cursor `number` comes at `next`. The heap
-    /// is touched only where another thread is earlier.
+    /// Gives the turn to the earliest record, where that of cursor `number` comes at `next`. The
+    /// heap is touched only where another thread is earlier.
     #[inline]
     fn pass_turn(&mut self, number: u32, next: Option<HostNs>) {
         let Some(next) = next.map(|time| (time, number)) else {

@@ -16,9 +16,9 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(lower.map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
-/// The order statistics that hold the median of what the values are a sample of in at least 95 of 100
-/// such samples, whatever its distribution: the interval of the sign test (Conover 1999). `None` of
-/// fewer than six values, which hold it in fewer.
+/// The order statistics that hold the median of what the values are a sample of in at least 95 of
+/// 100 such samples, whatever its distribution: the interval of the sign test (Conover 1999).
+/// `None` of fewer than six values, which hold it in fewer.
 #[must_use]
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let rank = median_rank(values.len())?;
@@ -27,11 +27,11 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[rank - 1], sorted[sorted.len() - rank]))
 }
 
-/// The largest k for which the k-th smallest and the k-th largest of `n` values leave out the median in
-/// at most 5 of 100 samples: if fewer than k lie on one side of it, binomially with 1/2.
+/// The largest k for which the k-th smallest and the k-th largest of `n` values leave out the
+/// median in at most 5 of 100 samples: if fewer than k lie on one side of it, binomially with 1/2.
 fn median_rank(n: usize) -> Option<usize> {
-    // Above, 2^-n is no number of this type; the normal approximation with its correction is within a
-    // rank long before.
+    // Above, 2^-n is no number of this type; the normal approximation with its correction is within
+    // a rank long before.
     const MOST_EXACT: usize = 1_000;
     if n > MOST_EXACT {
         return Some(((n as f64 - 1.96 * (n as f64).sqrt() - 1.0) / 2.0) as usize + 1);
@@ -46,9 +46,9 @@ fn median_rank(n: usize) -> Option<usize> {
     (k > 0).then_some(k)
 }
 
-/// 97.5 % quantile of Student's t with `freedom` degrees (fewer than 1 count as 1): G. W. Hill's expansion about
-/// the normal quantile (Algorithm 396, CACM 13, 1970); within 0.13 % from 3 degrees on, tabled below
-/// that.
+/// 97.5 % quantile of Student's t with `freedom` degrees (fewer than 1 count as 1): G. W. Hill's
+/// expansion about the normal quantile (Algorithm 396, CACM 13, 1970); within 0.13 % from 3 degrees
+/// on, tabled below that.
 #[must_use]
 pub fn t_975(freedom: f64) -> f64 {
     const Z: f64 = 1.959_963_985;

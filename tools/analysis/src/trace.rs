@@ -61,8 +61,8 @@ impl<'a> Trace<'a> {
         Merge::new(self, alignment, Calls::All)
     }
 
-    /// The same without calls that enqueue nothing, which are passed over in a fraction of the time.
-    /// The merge's tally does not count them.
+    /// The same without calls that enqueue nothing, which are passed over in a fraction of the
+    /// time. The merge's tally does not count them.
     #[must_use]
     pub fn commands<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
         Merge::new(self, alignment, Calls::None)

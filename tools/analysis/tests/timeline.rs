@@ -183,8 +183,8 @@ fn commands_without_an_outcome_of_their_own_take_the_methods_reason() {
     }
 }
 
-/// What the application queried is known for certain, chosen or not; what it did not query keeps what
-/// sampling decided.
+/// What the application queried is known for certain, chosen or not; what it did not query keeps
+/// what sampling decided.
 #[test]
 fn times_that_the_application_queried_are_certain() {
     let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);

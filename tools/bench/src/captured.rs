@@ -1,5 +1,5 @@
-//! Captured launches that are sound and unreasonable in turns: sizes beyond any memory, files outside
-//! of the folder, names with control characters, hashes that are right or not. Owns what is
+//! Captured launches that are sound and unreasonable in turns: sizes beyond any memory, files
+//! outside of the folder, names with control characters, hashes that are right or not. Owns what is
 //! unreasonable in them; `fuzz-command` gives them to the command.
 #![forbid(unsafe_code)]
 

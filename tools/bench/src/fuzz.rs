@@ -1,9 +1,9 @@
-//! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made
-//! in [`crate::fuzz_made`], and any that are named), damages them - flipped bits, cuts, copied and
+//! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made in
+//! [`crate::fuzz_made`], and any that are named), damages them - flipped bits, cuts, copied and
 //! lost ranges, interesting numbers - and mends the checksums of half of them, so that the damage
-//! gets past the first gate; half of them are changed in their fields too
-//! ([`crate::fuzz_fields`]). Fails on a panic, on an input that takes more than seconds, and on a command that
-//! crashes. A seed names a run; a failing input is kept.
+//! gets past the first gate; half of them are changed in their fields too ([`crate::fuzz_fields`]).
+//! Fails on a panic, on an input that takes more than seconds, and on a command that crashes. A
+//! seed names a run; a failing input is kept.
 #![forbid(unsafe_code)]
 
 use crate::fuzz_command::{HANGS, limited};

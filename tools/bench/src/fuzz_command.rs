@@ -1,10 +1,10 @@
-//! `fuzz-command`: whole trace directories through the command itself, each run a process of its own
-//! with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes directories
-//! that are sound in every byte and unreasonable in what they say ([`crate::unreasonable`]). Fails
-//! on a run that ends by a signal, panics, takes more than ten seconds of processor time or more memory
-//! than 500 MB; of large inputs (`--large`) the memory may grow with their size.
-//! An input follows from the seed and its number alone, so that one can be made again; a failing one
-//! is kept.
+//! `fuzz-command`: whole trace directories through the command itself, each run a process of its
+//! own with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes
+//! directories that are sound in every byte and unreasonable in what they say
+//! ([`crate::unreasonable`]). Fails on a run that ends by a signal, panics, takes more than ten
+//! seconds of processor time or more memory than 500 MB; of large inputs (`--large`) the memory may
+//! grow with their size. An input follows from the seed and its number alone, so that one can be
+//! made again; a failing one is kept.
 
 use crate::captured::captured;
 use crate::fuzz::{Course, Files, damaged, made, mend};
@@ -29,7 +29,8 @@ pub struct Args {
     /// Traces to damage as well; small ones, but with `--large`
     #[arg(long, value_name = "DIR")]
     pub trace: Vec<PathBuf>,
-    /// Directories of tens of megabytes, and the named traces alone: what grows faster than its input
+    /// Directories of tens of megabytes, and the named traces alone: what grows faster than its
+    /// input
     #[arg(long)]
     pub large: bool,
     /// Only runs of the command that begin with this word
@@ -38,12 +39,12 @@ pub struct Args {
     /// Only this input of the seed, through every command
     #[arg(long, value_name = "NUMBER")]
     pub input: Option<u64>,
-    /// Most processor time of a run that is no failure; other work on the machine does not count. 10
-    /// is the aim of a release build
+    /// Most processor time of a run that is no failure; other work on the machine does not count.
+    /// 10 is the aim of a release build
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub patience: u64,
-    /// Count sums that overflow and go on: in a build with overflow checks they end the command, in a
-    /// release they wrap
+    /// Count sums that overflow and go on: in a build with overflow checks they end the command, in
+    /// a release they wrap
     #[arg(long)]
     pub count_overflows: bool,
 }

@@ -38,8 +38,8 @@ pub struct Args {
 /// A fixture that is disturbed, or disturbs itself.
 struct Scenario {
     line: String,
-    /// Calls of a function that are in the trace, whatever happens: those that completed, less those
-    /// that the trace says were dropped.
+    /// Calls of a function that are in the trace, whatever happens: those that completed, less
+    /// those that the trace says were dropped.
     expected: Option<(&'static str, u64)>,
     /// Calls made where the trace keeps only the newest; 0 where it keeps all.
     made: u64,

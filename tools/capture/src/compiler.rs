@@ -1,7 +1,7 @@
-//! Translates OpenCL C of the application's programs to SPIR-V for `record --mix`, with the system's
-//! `clang` and `llvm-spirv`, in this process's children: the application's own process starts none.
-//! The recorder leaves a request in the trace's folder of programs and waits for its answer; this
-//! thread looks there. Owns which options reach the compiler; refuses all others.
+//! Translates OpenCL C of the application's programs to SPIR-V for `record --mix`, with the
+//! system's `clang` and `llvm-spirv`, in this process's children: the application's own process
+//! starts none. The recorder leaves a request in the trace's folder of programs and waits for its
+//! answer; this thread looks there. Owns which options reach the compiler; refuses all others.
 
 use crate::error::{Attempt, CaptureError};
 use clscope_io::input;
@@ -135,8 +135,8 @@ fn serve(folder: &Path, tools: &Tools, access: Access) {
     }
 }
 
-/// Options that the compiler gets of those that the application gave: definitions, language, and how
-/// floating-point numbers are treated. A path among them might lead anywhere.
+/// Options that the compiler gets of those that the application gave: definitions, language, and
+/// how floating-point numbers are treated. A path among them might lead anywhere.
 fn passed(options: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut words = options.split_whitespace();
@@ -204,8 +204,8 @@ fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result
     out
 }
 
-/// LLVM's text without the instruction `freeze`, which SPIR-V has none for: where a value is defined,
-/// it is that value.
+/// LLVM's text without the instruction `freeze`, which SPIR-V has none for: where a value is
+/// defined, it is that value.
 fn without_freeze(text: &str) -> String {
     let line = |line: &str| {
         let (head, rest) = line.split_once(" = freeze ")?;
@@ -216,8 +216,8 @@ fn without_freeze(text: &str) -> String {
     text.lines().map(|l| line(l).unwrap_or_else(|| format!("{l}\n"))).collect()
 }
 
-/// The first line that names an error, else the first line; with the one behind it, if it ends as if
-/// that belonged to it.
+/// The first line that names an error, else the first line; with the one behind it, if it ends as
+/// if that belonged to it.
 fn first_message(said: &str) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let at = lines.iter().position(|line| line.contains("error")).unwrap_or(0);
@@ -264,8 +264,8 @@ mod tests {
         );
     }
 
-    /// Bits of comparisons of sums of neighbours, as a face detection has them: LLVM makes a reduction
-    /// of a vector of them.
+    /// Bits of comparisons of sums of neighbours, as a face detection has them: LLVM makes a
+    /// reduction of a vector of them.
     const PATTERN: &str = "-DSUM(a,b,c,d)=(p[a]-p[b]-p[c]+p[d])
         kernel void pattern(global const int *p, global const int16 *features, global const int *bits, global int *out, int n)
         {

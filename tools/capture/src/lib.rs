@@ -1,7 +1,7 @@
 //! Recording an application: where the recorder lies, the environment that carries it in, the trace
 //! directory, the application's life, sampling of sensors and counters beside it, the control word
-//! of running processes, and the privileged helper. Refuses to parse a command line, to read the environment and to print:
-//! what a running thread has to say goes through [`Tell`].
+//! of running processes, and the privileged helper. Refuses to parse a command line, to read the
+//! environment and to print: what a running thread has to say goes through [`Tell`].
 
 pub mod compiler;
 pub mod control;

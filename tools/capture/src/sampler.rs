@@ -24,8 +24,8 @@ const OPENING: Duration = Duration::from_secs(5);
 /// 20 ms.
 const TAIL: Duration = Duration::from_millis(100);
 
-/// With fewer descriptors than these the application cannot be started beside the sampler's file, or
-/// its sensors would be found to be missing for no reason of theirs.
+/// With fewer descriptors than these the application cannot be started beside the sampler's file,
+/// or its sensors would be found to be missing for no reason of theirs.
 const LEAST_DESCRIPTORS: u64 = 16;
 
 #[derive(Default)]
@@ -46,8 +46,9 @@ pub struct Running {
     tell: Tell,
 }
 
-/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off, or, which
-/// is told, where this process may have too few files for them. Waits only for an idle window.
+/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off, or,
+/// which is told, where this process may have too few files for them. Waits only for an idle
+/// window.
 ///
 /// # Errors
 /// If a replay file cannot be read or the file of readings cannot be made.
@@ -147,8 +148,8 @@ impl Running {
         self.shared.ended.store(clscope_clock::monotonic_raw().0, Ordering::Release);
     }
 
-    /// Reads on for the idle window, reads everything once more, and closes the file. Returns whether
-    /// a source of energy or power was open.
+    /// Reads on for the idle window, reads everything once more, and closes the file. Returns
+    /// whether a source of energy or power was open.
     pub fn finish(self) -> bool {
         let buffered = self.ready.try_iter().last().unwrap_or(false);
         std::thread::sleep(if buffered { self.idle.max(TAIL) } else { self.idle });

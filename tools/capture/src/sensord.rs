@@ -1,7 +1,7 @@
-//! The helper of `clscope sensord`: a small privileged process that opens the processor's energy counters and
-//! hands descriptors of them, and of nothing else, to members of one group. Owns the socket and the
-//! giving up of privilege. Refuses to take any word from a client: a connection is answered from
-//! who it is, never from what it says.
+//! The helper of `clscope sensord`: a small privileged process that opens the processor's energy
+//! counters and hands descriptors of them, and of nothing else, to members of one group. Owns the
+//! socket and the giving up of privilege. Refuses to take any word from a client: a connection is
+//! answered from who it is, never from what it says.
 //!
 //! # Threat model
 //! Energy counters are a side channel. PLATYPUS (CVE-2020-8694, -8695, -12912) recovers keys of

@@ -28,8 +28,8 @@ static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
 /// Whether [`fail_beyond_file_size`] changed what SIGXFSZ does.
 static SIZE_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
 
-/// From here on a write beyond the limit of file sizes fails with an error that can be told, and ends
-/// nothing. An application that is started gets the signal as this process got it.
+/// From here on a write beyond the limit of file sizes fails with an error that can be told, and
+/// ends nothing. An application that is started gets the signal as this process got it.
 pub fn fail_beyond_file_size() {
     if !is_ignored(libc::SIGXFSZ) {
         SIZE_WAS_DEFAULT.store(true, Ordering::Relaxed);

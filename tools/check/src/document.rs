@@ -142,8 +142,8 @@ impl Findings {
         self.gap = true;
     }
 
-    /// Calls are missing, and it is not known since when: what rests on every call is taken back, and
-    /// none of it is added any more.
+    /// Calls are missing, and it is not known since when: what rests on every call is taken back,
+    /// and none of it is added any more.
     pub fn gap_anywhere(&mut self) {
         self.gap = true;
         self.all.retain(|key, _| !key.rule.needs_every_call());

@@ -158,7 +158,8 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
                     }
                 }
             }
-            // What a call did in which the process died is in no record, but for what was told ahead.
+            // What a call did in which the process died is in no record, but for what was told
+            // ahead.
             Event::InCall { process, thread, function, begin } => {
                 let Some(state) = processes.get_mut(process.0 as usize) else { continue };
                 let of = trace.process(*process);

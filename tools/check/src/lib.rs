@@ -1,7 +1,7 @@
 //! What an application does wrong with OpenCL, or slowly, by the rules of the specification, from a
 //! trace of it. Values in, values out: refuses to print, and to guess. What the trace does not tell
-//! (whether a kernel writes an argument, what happened while recording was paused) is no finding but a
-//! note that says so.
+//! (whether a kernel writes an argument, what happened while recording was paused) is no finding
+//! but a note that says so.
 //!
 //! | module | what it holds |
 //! |---|---|

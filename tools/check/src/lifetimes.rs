@@ -285,8 +285,8 @@ impl Lifetimes {
         if object.released.is_some_and(|released| at.begin < released) {
             return false;
         }
-        // A kernel keeps its program, a queue its context, a sub-buffer its buffer; and whoever asks
-        // for the parent gets a handle without a reference.
+        // A kernel keeps its program, a queue its context, a sub-buffer its buffer; and whoever
+        // asks for the parent gets a handle without a reference.
         if self.asked_events && matches!(object.kind, Kind::Queue | Kind::Context) {
             return false;
         }

@@ -128,8 +128,8 @@ rules! {
 }
 
 impl Rule {
-    /// Whether the rule rests on calls that are not there: a wait, a release, an unmapping that was not
-    /// recorded would make a finding of what is right. The other rules judge a call by itself.
+    /// Whether the rule rests on calls that are not there: a wait, a release, an unmapping that was
+    /// not recorded would make a finding of what is right. The other rules judge a call by itself.
     #[must_use]
     pub const fn needs_every_call(self) -> bool {
         match self {

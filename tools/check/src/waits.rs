@@ -61,8 +61,8 @@ impl Waits {
             let text = format!("clFinish, then {} that blocks", record.kind.name());
             let key =
                 Key::new(Rule::WaitBeforeBlocking, text).at("clFinish", finish.place.as_deref());
-            // The blocking command would have waited as long: what is lost is the second wait, which
-            // is not known apart.
+            // The blocking command would have waited as long: what is lost is the second wait,
+            // which is not known apart.
             to.add(key, None, Some(format!("queue #{queue}")));
         }
         *self.outstanding.entry(queue).or_insert(0) += 1;

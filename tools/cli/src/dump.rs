@@ -1,4 +1,5 @@
-//! `clscope dump`: everything a trace holds, one line each. Refuses to make the lines: the library does.
+//! `clscope dump`: everything a trace holds, one line each. Refuses to make the lines: the library
+//! does.
 #![forbid(unsafe_code)]
 
 use crate::args::NameArgs;
@@ -50,7 +51,8 @@ pub fn run(args: &Args) -> Result<()> {
         Format::Text => dump::Format::Text,
         Format::Json => dump::Format::Json,
     };
-    // Lines as those of a timeline, in JSON too: what a kernel is called in the trace stands beside.
+    // Lines as those of a timeline, in JSON too: what a kernel is called in the trace stands
+    // beside.
     let (lines, issues) = dump::write(&files, format, args.names.form(false), &mut out)
         .context("could not write the dump")?;
     let issues: Vec<Finding> = issues.iter().map(Into::into).collect();

@@ -66,7 +66,8 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
-    /// Run an application several times: time and joules of it and its kernels, each with its spread
+    /// Run an application several times: time and joules of it and its kernels, each with its
+    /// spread
     Stat(Box<stat::Args>),
     /// Summarise a trace: kernels, energy, transfers, queues, idle causes, API calls
     Report(report::Args),

@@ -43,7 +43,8 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such trace, device or kernel, nothing can be drawn, or the file cannot be written.
+/// If there is no such trace, device or kernel, nothing can be drawn, or the file cannot be
+/// written.
 pub fn run(args: &Args) -> Result<()> {
     let ending = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !["svg", "html", "json"].contains(&ending) {

@@ -28,7 +28,8 @@ pub struct Args {
     /// Items of a group
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub local: Option<u64>,
-    /// Bytes of local memory of a group, arguments included, for the same work: what occupancy changes
+    /// Bytes of local memory of a group, arguments included, for the same work: what occupancy
+    /// changes
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub local_memory: Option<u64>,
     /// Work-items: a factor such as 2x or 0.5x

@@ -194,7 +194,8 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     assert!(timeline.contains("left out are not drawn"), "{timeline}");
 }
 
-/// What a kernel's row opens to is of timed launches, and says so; its launches add up to the row's.
+/// What a kernel's row opens to is of timed launches, and says so; its launches add up to the
+/// row's.
 #[test]
 fn opened_rows_of_a_sample_say_which_launches_they_are_of() {
     let stage = Stage::new();

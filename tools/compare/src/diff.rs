@@ -70,7 +70,8 @@ pub struct Row {
     /// The change. Its interval is null where the row is not judged.
     pub change: Option<Change>,
     /// Relative standard deviation between runs that the interval assumes, because a side is a
-    /// single run, which does not show it; null where runs show their spread, and for exact numbers.
+    /// single run, which does not show it; null where runs show their spread, and for exact
+    /// numbers.
     pub assumed_spread: Option<f64>,
     /// What it is.
     pub verdict: Verdict,
@@ -275,8 +276,8 @@ impl Diff {
         }
     }
 
-    /// A row of a figure with noise. `exists`: what it is of is there on both sides, so that a figure
-    /// that is missing is not known, for these reasons in the base and on the new side.
+    /// A row of a figure with noise. `exists`: what it is of is there on both sides, so that a
+    /// figure that is missing is not known, for these reasons in the base and on the new side.
     fn row(
         &mut self,
         (section, key, metric): (&'static str, &Key, Metric),

@@ -26,7 +26,8 @@ pub struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// Mean, with the 95 % interval of the mean by Student's t; of a single run without an interval.
+    /// Mean, with the 95 % interval of the mean by Student's t; of a single run without an
+    /// interval.
     pub mean: Interval,
     /// Standard deviation between runs; null of a single one.
     pub sd: Option<f64>,

@@ -4,9 +4,9 @@
 //! (of batch means, so that launches which resemble their neighbours do not count as independent).
 //! Logarithms are compared, so that changes are ratios. With several runs on both sides, their
 //! spread is the noise (Welch's test). A single run does not show how much runs differ from each
-//! other: a spread such as [`RUN_TO_RUN`] is assumed beside its own error. The interval is wide enough for all
-//! changes that are judged together (Bonferroni), so that a pair of equal runs is silent as a whole
-//! in 95 of 100 cases. Changes below [`FLOOR`] are never called one.
+//! other: a spread such as [`RUN_TO_RUN`] is assumed beside its own error. The interval is wide
+//! enough for all changes that are judged together (Bonferroni), so that a pair of equal runs is
+//! silent as a whole in 95 of 100 cases. Changes below [`FLOOR`] are never called one.
 
 use clscope_analysis::quantile::student;
 use clscope_profile::interval::Interval;

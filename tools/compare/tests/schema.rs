@@ -1,5 +1,6 @@
-//! The committed schema is what the types say, and documents keep to it. Refuses to look at figures.
-//! `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its meaning or goes.
+//! The committed schema is what the types say, and documents keep to it. Refuses to look at
+//! figures. `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its
+//! meaning or goes.
 
 use clscope_compare::bench;
 use clscope_compare::diff::{self, Diff, Difference, Limit, Metric};

@@ -1,5 +1,5 @@
-//! Owns the child in which loaders and drivers are tried. A driver that crashes or hangs there is an
-//! answer like any other. Refuses to call OpenCL in the process that asks: see [`ask`].
+//! Owns the child in which loaders and drivers are tried. A driver that crashes or hangs there is
+//! an answer like any other. Refuses to call OpenCL in the process that asks: see [`ask`].
 #![forbid(unsafe_code)]
 
 use crate::calibrate::{load, streams};

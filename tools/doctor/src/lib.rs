@@ -1,7 +1,7 @@
 //! What works on a machine, what does not, why, and the one step that fixes it, as values; what
 //! devices, sensors and the recorder cost there, measured. Refuses to parse a command line, to read
-//! the environment and to print. Refuses to load a driver into its own process: drivers are tried in
-//! children, so that one that crashes is a finding.
+//! the environment and to print. Refuses to load a driver into its own process: drivers are tried
+//! in children, so that one that crashes is a finding.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -117,8 +117,8 @@ impl Measured {
     }
 }
 
-/// Measures in a process of its own. `directory` is where the self-test's trace goes for the moment;
-/// its file system counts.
+/// Measures in a process of its own. `directory` is where the self-test's trace goes for the
+/// moment; its file system counts.
 ///
 /// # Errors
 /// If the recorder cannot be found or loaded, or the folder cannot be written.
@@ -294,7 +294,8 @@ fn self_test(recorder: &Path) -> Result<Measured, OverheadError> {
     }
     // SAFETY: the recorder gave a table of so many functions.
     let above = unsafe { std::slice::from_raw_parts(above, place::ENTRIES) };
-    // SAFETY: both tables hold functions of their places' types: the stubs above, and the recorder's.
+    // SAFETY: both tables hold functions of their places' types: the stubs above, and the
+    // recorder's.
     let mut measured = Measured { load_ns, ..unsafe { time(&below, above) } };
     // The first call makes the trace; it was made by `time`.
     measured.first_call_ns = measured.first_call_ns.max(0.0);

@@ -1,5 +1,5 @@
-//! Owns how a device command is drawn, the same in every format of timelines: as a span, as an instant
-//! with the reason for having no device time, or not at all. Refuses to know a format.
+//! Owns how a device command is drawn, the same in every format of timelines: as a span, as an
+//! instant with the reason for having no device time, or not at all. Refuses to know a format.
 #![forbid(unsafe_code)]
 
 use crate::arguments::{self, Sink};
@@ -79,7 +79,8 @@ impl DeviceSpan<'_> {
     }
 }
 
-/// What a timeline says of a command with device time: what it is, its joules and counters, its times.
+/// What a timeline says of a command with device time: what it is, its joules and counters, its
+/// times.
 pub fn describe(
     trace: &Trace<'_>,
     (power, by): (&Power, Grouping<'_>),

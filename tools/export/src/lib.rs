@@ -1,6 +1,6 @@
-//! Profiles as files for other programs: Perfetto's own format, Chrome's trace
-//! events, Parquet, flame graphs, the report as a page, differences for people and CI, dumps, CSV. Refuses to compute figures, to print and to decide where a
-//! file goes: writers take any `Write`.
+//! Profiles as files for other programs: Perfetto's own format, Chrome's trace events, Parquet,
+//! flame graphs, the report as a page, differences for people and CI, dumps, CSV. Refuses to
+//! compute figures, to print and to decide where a file goes: writers take any `Write`.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -51,8 +51,8 @@ struct Figures {
     gflop: Option<f64>,
     /// Joules from one of its launches to the next, where each begins an iteration.
     iteration: Option<Interval>,
-    /// Part of its spans that is its own where others run beside them: time that several share is shared
-    /// among them, as their joules are.
+    /// Part of its spans that is its own where others run beside them: time that several share is
+    /// shared among them, as their joules are.
     own: f64,
 }
 
@@ -75,8 +75,8 @@ impl Figures {
     }
 }
 
-/// Joules of one kernel or direction of transfers in the whole run, or of several that are known only
-/// together.
+/// Joules of one kernel or direction of transfers in the whole run, or of several that are known
+/// only together.
 pub struct Joules {
     /// Of what: classes of the energy's.
     pub names: Vec<String>,
@@ -269,7 +269,8 @@ impl Power {
                 let key = (class.name.clone(), class.kind == "kernel");
                 let of = members.iter().filter_map(|m| lengths.get(m)?.get(&key));
                 let (length, count) = of.fold((0.0, 0.0), |sum, l| (sum.0 + l.0, sum.1 + l.1));
-                // Spans that sampling chose are not as long as the others: they do not tell overlap.
+                // Spans that sampling chose are not as long as the others: they do not tell
+                // overlap.
                 if count < class.launches {
                     continue;
                 }
@@ -325,8 +326,9 @@ impl Power {
         self
     }
 
-    /// Mean watts of the spans of a class (its name, and whether it is a kernel) on a device of a process,
-    /// where they are known: of their own part, so that those of spans that run at once add up.
+    /// Mean watts of the spans of a class (its name, and whether it is a kernel) on a device of a
+    /// process, where they are known: of their own part, so that those of spans that run at once
+    /// add up.
     pub fn watts(
         &self,
         process: clscope_analysis::time::ProcessIndex,

@@ -1,5 +1,5 @@
-//! Owns what of a timeline the recorder ran itself: batches of repetitions (`record --replay`), with
-//! their mean power where it is known. Refuses to count them among the application's commands.
+//! Owns what of a timeline the recorder ran itself: batches of repetitions (`record --replay`),
+//! with their mean power where it is known. Refuses to count them among the application's commands.
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;

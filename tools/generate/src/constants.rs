@@ -1,5 +1,5 @@
-//! The API's constants with the types that they are passed in, from the registry's `<enums>` blocks.
-//! Recorder, command and libraries share them.
+//! The API's constants with the types that they are passed in, from the registry's `<enums>`
+//! blocks. Recorder, command and libraries share them.
 
 use anyhow::{Result, ensure};
 use roxmltree::Document;
@@ -26,8 +26,8 @@ const UNREGISTERED: [(&str, &str); 4] = [
     ("CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL", "u32 = 0x407f"),
 ];
 
-/// `tools/trace/src/codes.rs`. Bits are cl_bitfield, codes cl_int, all others cl_uint. Values that are
-/// expressions, and the numeric limits of CL/cl_platform.h, are left out.
+/// `tools/trace/src/codes.rs`. Bits are cl_bitfield, codes cl_int, all others cl_uint. Values that
+/// are expressions, and the numeric limits of CL/cl_platform.h, are left out.
 pub fn module(document: &Document<'_>) -> Result<String> {
     let mut constants = constants(document);
     ensure!(constants.len() > 1000, "only {} constants found", constants.len());

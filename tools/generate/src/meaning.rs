@@ -168,8 +168,8 @@ pub fn region_bytes(function: &str) -> Option<&'static str> {
     })
 }
 
-/// What an enqueue has to do with memory of the host that OpenCL gives out: it uses it for a transfer,
-/// maps an object there, or ends that.
+/// What an enqueue has to do with memory of the host that OpenCL gives out: it uses it for a
+/// transfer, maps an object there, or ends that.
 pub fn host_memory(function: &str) -> &'static str {
     match function {
         "clEnqueueReadBuffer"

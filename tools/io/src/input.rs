@@ -3,8 +3,8 @@
 //! Refuses to interpret a byte.
 //!
 //! A file that the user names is opened through symbolic links. One that is found in a directory
-//! ([`open_inside`]) is not: recordings hold none, and a directory that was unpacked from an archive
-//! must not lead to the reader's own files.
+//! ([`open_inside`]) is not: recordings hold none, and a directory that was unpacked from an
+//! archive must not lead to the reader's own files.
 #![forbid(unsafe_code)]
 
 use std::fs::{File, FileType, OpenOptions};
@@ -17,8 +17,8 @@ pub const TEXT: u64 = 64 << 20;
 
 /// Files up to this size are read whatever they take on the disk, in bytes.
 const SMALL: u64 = 64 << 20;
-/// Larger ones may be so many times what they take on the disk: file systems compress, and a file of
-/// nothing but a hole of a terabyte would be searched for hours.
+/// Larger ones may be so many times what they take on the disk: file systems compress, and a file
+/// of nothing but a hole of a terabyte would be searched for hours.
 const DENSITY: u64 = 16;
 
 /// Why a file is not read, although it is there.
@@ -85,8 +85,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, 0)
 }
 
-/// Opens a regular file that was found in a directory of somebody's; a symbolic link is refused, and
-/// so is a large file that is nearly all hole.
+/// Opens a regular file that was found in a directory of somebody's; a symbolic link is refused,
+/// and so is a large file that is nearly all hole.
 ///
 /// # Errors
 /// As [`open`], and [`Refused::Hole`].

@@ -1,7 +1,7 @@
 //! The boundary between clscope and what it does not control: files that somebody else may have
-//! made ([`input`], [`mapped`]), places where somebody else may have made something already ([`output`]),
-//! the terminal or spreadsheet that shows what a trace says ([`text`], [`shorten`]), and signals that
-//! others send ([`signals`]). Refuses to know what is in a file.
+//! made ([`input`], [`mapped`]), places where somebody else may have made something already
+//! ([`output`]), the terminal or spreadsheet that shows what a trace says ([`text`], [`shorten`]),
+//! and signals that others send ([`signals`]). Refuses to know what is in a file.
 
 pub mod input;
 pub mod mapped;

@@ -120,8 +120,8 @@ pub fn own_directory(path: &Path) -> io::Result<()> {
     owned(found.uid())
 }
 
-/// Whether a directory is its owner's, and his group's, alone to change: in another one anybody can put
-/// files under names that are ours to give, and take ours away.
+/// Whether a directory is its owner's, and his group's, alone to change: in another one anybody can
+/// put files under names that are ours to give, and take ours away.
 ///
 /// # Errors
 /// [`Refused::Open`] inside a `PermissionDenied`.

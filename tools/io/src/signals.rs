@@ -1,5 +1,5 @@
-//! Signals, which are the application's or the command's affair: no thread that is started beside takes
-//! one. Refuses to handle any.
+//! Signals, which are the application's or the command's affair: no thread that is started beside
+//! takes one. Refuses to handle any.
 
 /// Calls `start` with all signals blocked, so that a thread started by it never takes one.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {

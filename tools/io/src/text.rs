@@ -44,7 +44,8 @@ fn escape(c: char, out: &mut String) {
     }
 }
 
-/// Text in HTML or XML, in an element or an attribute: what means markup there is written as an entity.
+/// Text in HTML or XML, in an element or an attribute: what means markup there is written as an
+/// entity.
 #[must_use]
 pub fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,10 +1,11 @@
 //! The types of `launch.json`, which describes a captured launch. This is the specification of the
 //! format: the recorder writes it, and fields are only ever added. Refuses to open files.
 //!
-//! A capture is a folder `TRACE/captures/KERNEL.N`, `N` counting launches of the kernel's name from 1.
-//! It is written under a name that ends in `.part` and renamed when it is whole. Beside `launch.json`
-//! it holds the program's files and the bytes of each memory before and after the launch. All numbers
-//! are JSON integers; what is unknown is null; enumerations have their names of the specification.
+//! A capture is a folder `TRACE/captures/KERNEL.N`, `N` counting launches of the kernel's name from
+//! 1. It is written under a name that ends in `.part` and renamed when it is whole. Beside
+//! `launch.json` it holds the program's files and the bytes of each memory before and after the
+//! launch. All numbers are JSON integers; what is unknown is null; enumerations have their names of
+//! the specification.
 
 use clscope_opencl::ACCESS_FLAGS;
 use clscope_trace::codes as cl;
@@ -139,7 +140,8 @@ impl Program {
         self.own_files().all(|file| file.language == "binary")
     }
 
-    /// Whether the application made it from a binary, as of a cache of programs, which hides its text.
+    /// Whether the application made it from a binary, as of a cache of programs, which hides its
+    /// text.
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.origin == "binary" && self.is_binary_alone()
@@ -204,8 +206,8 @@ pub struct Memory {
     /// What an image is.
     #[serde(default)]
     pub image: Option<Image>,
-    /// When commands had last used it; null in captures of recorders that did not tell, and where it
-    /// was not followed.
+    /// When commands had last used it; null in captures of recorders that did not tell, and where
+    /// it was not followed.
     #[serde(default)]
     pub used: Option<Used>,
 }
@@ -362,8 +364,8 @@ pub fn number(name: &str) -> Option<u32> {
     found.and_then(|(value, _)| u32::try_from(*value).ok())
 }
 
-/// The bits of `cl_mem_flags` by their names that matter to a kernel: its access, and where the memory
-/// lies. Host pointers and host access are the application's affair.
+/// The bits of `cl_mem_flags` by their names that matter to a kernel: its access, and where the
+/// memory lies. Host pointers and host access are the application's affair.
 #[must_use]
 pub fn flags(names: &[String]) -> u64 {
     let bit = |name: &String| match name.as_str() {

@@ -1,5 +1,5 @@
-//! Differences between two contents of a memory: exact, and in ULPs where elements are floating-point
-//! values. Values in, values out: refuses to decide how much is too much.
+//! Differences between two contents of a memory: exact, and in ULPs where elements are
+//! floating-point values. Values in, values out: refuses to decide how much is too much.
 
 use crate::element::Element;
 
@@ -25,8 +25,8 @@ pub struct Difference {
     /// Bytes that differ.
     pub bytes: u64,
     /// Of floating-point elements, the most representable values between the two (units in the last
-    /// place); both zeros are one value, and any NaN equals any other. Nothing where elements are no
-    /// floating-point values and differ, and where a NaN stands against a number.
+    /// place); both zeros are one value, and any NaN equals any other. Nothing where elements are
+    /// no floating-point values and differ, and where a NaN stands against a number.
     pub ulps: Option<u64>,
     /// Greatest difference of two values, where all are numbers.
     pub greatest: Option<f64>,
@@ -75,8 +75,8 @@ pub fn difference(expected: &[u8], found: &[u8], element: Element) -> Difference
     out
 }
 
-/// Whether two contents hold the same elements, in another order. Of bytes whose meaning is not known
-/// nobody can tell.
+/// Whether two contents hold the same elements, in another order. Of bytes whose meaning is not
+/// known nobody can tell.
 #[must_use]
 pub fn is_reordered(expected: &[u8], found: &[u8], element: Element) -> bool {
     if element == Element::Byte || expected.len() != found.len() || expected == found {

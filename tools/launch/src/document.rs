@@ -1,5 +1,5 @@
-//! What running a capture gave, as a document. Owns its shape and the verdict on results; refuses to
-//! run anything and to print.
+//! What running a capture gave, as a document. Owns its shape and the verdict on results; refuses
+//! to run anything and to print.
 
 use crate::application::AsThere;
 use crate::capture::Launch;
@@ -128,8 +128,8 @@ pub struct Version {
 pub struct Changed {
     /// The version.
     pub version: Version,
-    /// Relative change of its time against the version as captured: 0.05 is five percent longer. Null
-    /// where a time is missing.
+    /// Relative change of its time against the version as captured: 0.05 is five percent longer.
+    /// Null where a time is missing.
     pub time_change: Option<Change>,
     /// What that change is.
     pub time_verdict: verdict::Verdict,
@@ -141,8 +141,8 @@ pub struct Changed {
 pub struct Tuned {
     /// Sizes that were tried, the captured one first.
     pub rows: Vec<Tried>,
-    /// Number of the row of the fastest size with the same results, from 0; null where none is faster
-    /// than the captured one beyond noise.
+    /// Number of the row of the fastest size with the same results, from 0; null where none is
+    /// faster than the captured one beyond noise.
     pub best: Option<usize>,
     /// What was left out.
     pub notes: Vec<String>,
@@ -154,13 +154,13 @@ pub struct Tuned {
 pub struct Tried {
     /// Work-items of a group; null: the runtime chose.
     pub local: Option<Vec<usize>>,
-    /// Verdict on its results against those of the captured size; null of that itself, and where the
-    /// runtime refused the size.
+    /// Verdict on its results against those of the captured size; null of that itself, and where
+    /// the runtime refused the size.
     pub results: Option<Verdict>,
     /// Time of a launch.
     pub time: Option<Time>,
-    /// Relative change of time against the captured size, of the sizes that were timed in turns with
-    /// it at last. Intervals are wide enough for all of them together.
+    /// Relative change of time against the captured size, of the sizes that were timed in turns
+    /// with it at last. Intervals are wide enough for all of them together.
     pub change: Option<Change>,
     /// What that change is.
     pub verdict: verdict::Verdict,
@@ -233,8 +233,8 @@ pub enum Verdict {
     Within,
     /// Something differs by more.
     Differs,
-    /// Two runs of the same version, or of what it is compared with, differ from each other, so that
-    /// the difference says nothing.
+    /// Two runs of the same version, or of what it is compared with, differ from each other, so
+    /// that the difference says nothing.
     Varies,
     /// The launch can write no memory that was captured.
     NotChecked,

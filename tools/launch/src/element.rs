@@ -24,8 +24,8 @@ pub enum Element {
     Double,
 }
 
-/// A floating-point value as a number whose neighbours are the neighbours of the value, and whether it
-/// is no number.
+/// A floating-point value as a number whose neighbours are the neighbours of the value, and whether
+/// it is no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ordered {
     /// Zero for both zeros.
@@ -35,7 +35,8 @@ pub struct Ordered {
 }
 
 impl Element {
-    /// By the name of a type in OpenCL C, as `float4*` or `const uchar *`. Vectors are their scalars.
+    /// By the name of a type in OpenCL C, as `float4*` or `const uchar *`. Vectors are their
+    /// scalars.
     #[must_use]
     pub fn of_type(type_name: &str) -> Option<Self> {
         const QUALIFIERS: [&str; 12] = [

@@ -1,6 +1,6 @@
-//! Joules of a launch: it is repeated without a pause until the device's sensor gives its power to a
-//! few percent, or a limit is reached. Owns the windows; refuses to give joules where no sensor of the
-//! device is known.
+//! Joules of a launch: it is repeated without a pause until the device's sensor gives its power to
+//! a few percent, or a limit is reached. Owns the windows; refuses to give joules where no sensor
+//! of the device is known.
 
 use crate::measure::Subject;
 use crate::stage::{Stage, StageError};
@@ -43,8 +43,9 @@ pub struct Watched {
     pub drawn: Vec<Result<Drawn, String>>,
 }
 
-/// Meters subjects with the sensors of the system, or of a tree in a folder. `counters` asks for the device's performance counters, too. `begins` is told how
-/// long metering takes at most, in nanoseconds, before it begins.
+/// Meters subjects with the sensors of the system, or of a tree in a folder. `counters` asks for
+/// the device's performance counters, too. `begins` is told how long metering takes at most, in
+/// nanoseconds, before it begins.
 ///
 /// # Errors
 /// What the runtime returned.
@@ -116,8 +117,8 @@ fn further(length: u64, shares: impl Iterator<Item = Option<f64>>) -> Option<u64
     Some(if next > LONGEST_NS / 2 { LONGEST_NS } else { next })
 }
 
-/// How long metering takes at most, in nanoseconds, with so many windows in each turn: each turn lasts
-/// twice as long as the one before, and begins with half a window without work.
+/// How long metering takes at most, in nanoseconds, with so many windows in each turn: each turn
+/// lasts twice as long as the one before, and begins with half a window without work.
 fn longest(windows: u64) -> u64 {
     let lengths = std::iter::successors(Some(FIRST_NS), |length| {
         (*length < LONGEST_NS).then_some(2 * length)

@@ -1,7 +1,7 @@
 //! A captured launch repeated as it stood in the application: behind rests of the device as long as
-//! there, or behind commands that have not ended; flushed where it was flushed; waited for when it was
-//! waited for; with caches as far as the capture tells. Owns that course, and puts the times beside
-//! those of the application. Refuses to know how they stood: [`crate::application`] does.
+//! there, or behind commands that have not ended; flushed where it was flushed; waited for when it
+//! was waited for; with caches as far as the capture tells. Owns that course, and puts the times
+//! beside those of the application. Refuses to know how they stood: [`crate::application`] does.
 
 use crate::application::{self, AIM, Application, AsThere, Row};
 use crate::measure::{Effort, Subject, median};
@@ -30,7 +30,8 @@ struct Imitated {
 }
 
 /// Repeats the captured version as it stood in the application, and compares the medians. Without a
-/// launch there of which it is known how it stood, those there alone; `None` where too few have a time.
+/// launch there of which it is known how it stood, those there alone; `None` where too few have a
+/// time.
 ///
 /// # Errors
 /// What the runtime returned; an interruption leaves fewer launches.
@@ -107,7 +108,8 @@ fn launches(
         return Ok(out);
     }
     let begun = monotonic_raw().0;
-    // What passes beside the rest that is waited for: the host's notice of the end, and the enqueue.
+    // What passes beside the rest that is waited for: the host's notice of the end, and the
+    // enqueue.
     let mut beside: Vec<f64> = Vec::new();
     let mut last: Option<Event> = None;
     for number in 0..effort.launches + Effort::WARM_UP {

@@ -1,6 +1,6 @@
 //! Time of a launch: many launches by the device's stamps, those of several versions in turns. Owns
-//! what is restored between them, warm-up, the interval of the median, and ratios. Refuses to compare
-//! what ran at different times.
+//! what is restored between them, warm-up, the interval of the median, and ratios. Refuses to
+//! compare what ran at different times.
 
 use crate::stage::{Built, Stage, StageError};
 use clscope_analysis::quantile;
@@ -149,8 +149,8 @@ mod tests {
     fn medians_have_the_interval_of_their_order_statistics() {
         let of: Vec<f64> = (1..=50).map(f64::from).collect();
         let found = median(&of).unwrap();
-        // The 18th from either end: fewer than 18 lie on one side of the median in 1.6 of 100 samples,
-        // fewer than 19 in 3.2.
+        // The 18th from either end: fewer than 18 lie on one side of the median in 1.6 of 100
+        // samples, fewer than 19 in 3.2.
         assert_eq!((found.value, found.low, found.high), (25.5, 18.0, 33.0));
         assert!(median(&[1.0, 2.0]).unwrap().half().is_infinite());
         assert!(median(&[]).is_none());

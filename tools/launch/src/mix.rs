@@ -1,6 +1,6 @@
 //! What a launch executes, by class of instruction: it is run once from a copy of its program that
-//! counts its basic blocks, as `clscope record --mix` does beside an application. Refuses to translate
-//! sources: programs in SPIR-V are counted, and those of runtimes that hand out PTX.
+//! counts its basic blocks, as `clscope record --mix` does beside an application. Refuses to
+//! translate sources: programs in SPIR-V are counted, and those of runtimes that hand out PTX.
 
 use crate::stage::{Built, Form, Stage};
 use clscope_mix::{Counted, ptx, spirv};

@@ -1,6 +1,6 @@
-//! Results that the order of work-items may decide: those of programs with atomics. Owns what is done
-//! about a difference of such a program: it runs some more times, and elements that only stand in
-//! another order are told. Refuses to excuse a difference of a program without atomics.
+//! Results that the order of work-items may decide: those of programs with atomics. Owns what is
+//! done about a difference of such a program: it runs some more times, and elements that only stand
+//! in another order are told. Refuses to excuse a difference of a program without atomics.
 
 use crate::compare::is_reordered;
 use crate::document::{Contents, Results, Verdict};
@@ -16,8 +16,8 @@ const RUNS: usize = 8;
 /// No such run begins later than this after the first, nanoseconds.
 const LONGEST_NS: u64 = 2_000_000_000;
 
-/// What a program has of atomics, in words; nothing where it has none, and of binaries, which do not
-/// tell.
+/// What a program has of atomics, in words; nothing where it has none, and of binaries, which do
+/// not tell.
 pub(crate) fn atomics(form: Form, program: &[u8]) -> Option<String> {
     match form {
         Form::Source => in_source(&String::from_utf8_lossy(program)),

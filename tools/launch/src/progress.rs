@@ -1,5 +1,5 @@
-//! Where a run is: which version of a launch is doing what. Whoever watches the process that runs it
-//! can tell from the last word what it was doing when it ended. Refuses to watch.
+//! Where a run is: which version of a launch is doing what. Whoever watches the process that runs
+//! it can tell from the last word what it was doing when it ended. Refuses to watch.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

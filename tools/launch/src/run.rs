@@ -24,8 +24,8 @@ use clscope_profile::opencl_c;
 use std::path::PathBuf;
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
-/// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
-/// as ULPs", full profile).
+/// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative
+/// error as ULPs", full profile).
 pub const TOLERANCE: u64 = 16;
 
 /// What is wanted of a run.
@@ -168,8 +168,8 @@ pub(crate) fn computed(
     Ok(Computed { first, again, changed, is_fixed, overruns })
 }
 
-/// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types of
-/// arguments (`-cl-kernel-arg-info`), this is all that tells.
+/// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types
+/// of arguments (`-cl-kernel-arg-info`), this is all that tells.
 fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
     let launch = &capture.launch;
     let own = launch.program.own_files().find(|file| file.language == "opencl-c");
@@ -240,8 +240,8 @@ fn elements(
     Ok(launch.memories.iter().map(of).collect())
 }
 
-/// Of results that differ: memories that were compared byte by byte since the type of their elements
-/// is not known.
+/// Of results that differ: memories that were compared byte by byte since the type of their
+/// elements is not known.
 fn untyped(launch: &Launch, results: &Results, out: &mut Vec<String>) {
     let differing = results.memories.iter().filter(|m| m.differing > 0);
     for of in differing.filter(|m| m.element == Element::Byte.name()) {
@@ -404,8 +404,8 @@ pub struct Watch<'w> {
     pub stop: &'w dyn Fn() -> bool,
 }
 
-/// The captured version. Where its program cannot be had on this device, a source that was given takes
-/// its place, and a note says so.
+/// The captured version. Where its program cannot be had on this device, a source that was given
+/// takes its place, and a note says so.
 fn base(stage: &Stage<'_>, wanted: &Wanted) -> Result<(Built, Option<String>), StageError> {
     let why = match stage.build(Who::Captured, &wanted.base) {
         Err(why @ (StageError::NoProgram { .. } | StageError::Elsewhere { .. })) => why,

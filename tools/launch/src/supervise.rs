@@ -1,6 +1,6 @@
-//! Starts the process in which a captured launch runs, and watches it. Owns what becomes of a version
-//! that ended it: the rest is run once more without that version. Refuses to open OpenCL, to print, and
-//! to believe more of what the process says than a number or a name.
+//! Starts the process in which a captured launch runs, and watches it. Owns what becomes of a
+//! version that ended it: the rest is run once more without that version. Refuses to open OpenCL,
+//! to print, and to believe more of what the process says than a number or a name.
 
 use crate::progress::{At, Ended, Step, Who};
 use crate::worker::{Job, LINE, Said};
@@ -14,8 +14,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Seconds without the end of a launch after which a version is left out: of a launch that would take
-/// a minute it is refused before.
+/// Seconds without the end of a launch after which a version is left out: of a launch that would
+/// take a minute it is refused before.
 pub const LIMIT: u32 = 120;
 /// Most versions that are left out for having ended a process.
 const MOST_ENDED: usize = 16;
@@ -119,8 +119,8 @@ enum End {
 pub enum News<'a> {
     /// A version ended its process: the rest is run once more without it.
     LeftOut(&'a Ended),
-    /// After an interruption the launch under way did not end within so many seconds: its process is
-    /// ended.
+    /// After an interruption the launch under way did not end within so many seconds: its process
+    /// is ended.
     EndedByForce(u64),
     /// The process was asked to end, and did before it had measured to its end.
     Interrupted,
@@ -199,7 +199,8 @@ fn once(
     let (ours, theirs) = UnixStream::pair().map_err(starting)?;
     let mut line = serde_json::to_vec(job).map_err(|error| starting(error.into()))?;
     line.push(b'\n');
-    // Before there is anybody to read it: what is written to a process that is gone ends the writer.
+    // Before there is anybody to read it: what is written to a process that is gone ends the
+    // writer.
     (&ours).write_all(&line).map_err(starting)?;
     command.stdin(OwnedFd::from(theirs));
     held.undo_in(&mut command);
@@ -257,8 +258,8 @@ fn listen(from: UnixStream, pace: &Mutex<Pace>) -> Heard {
     }
 }
 
-/// Waits for the end of a process, passes on what asks for it, and ends it where it does not, or where
-/// a launch takes longer than the limit.
+/// Waits for the end of a process, passes on what asks for it, and ends it where it does not, or
+/// where a launch takes longer than the limit.
 fn wait(
     held: &Held,
     child: &mut Child,

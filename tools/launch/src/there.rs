@@ -1,6 +1,6 @@
-//! The application's own launch beside those that were run alone. One launch is compared with single
-//! launches, never with a median: owns the range in which a single launch lies, and what that range
-//! can tell. Refuses to compare devices.
+//! The application's own launch beside those that were run alone. One launch is compared with
+//! single launches, never with a median: owns the range in which a single launch lies, and what
+//! that range can tell. Refuses to compare devices.
 
 use crate::document::Time;
 use clscope_compare::verdict::{RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};

@@ -1,6 +1,6 @@
-//! The search for a work-group size: candidates by the limits of device and kernel, a first timing of
-//! all, then the best beside the captured one in turns. Refuses to name a best where noise may explain
-//! it, and to time a size whose results are others without saying so.
+//! The search for a work-group size: candidates by the limits of device and kernel, a first timing
+//! of all, then the best beside the captured one in turns. Refuses to name a best where noise may
+//! explain it, and to time a size whose results are others without saying so.
 
 use crate::capture::{Given, Launch};
 use crate::document::{Expected, Time, Tried, Tuned, Verdict, judge};
@@ -34,8 +34,8 @@ pub struct Bounds {
     pub multiple: usize,
 }
 
-/// Sizes to try, the most promising first: groups that are multiples of what the device runs at once,
-/// then larger ones. Gives also how many there were.
+/// Sizes to try, the most promising first: groups that are multiples of what the device runs at
+/// once, then larger ones. Gives also how many there were.
 #[must_use]
 pub fn candidates(of: &Bounds) -> (Vec<Vec<usize>>, usize) {
     let one = |dimension: usize| -> Vec<usize> {

@@ -1,6 +1,6 @@
-//! What the process in which a captured launch runs and the one that started it say to each other. Its
-//! drivers, and kernels that reach where they must not, may end it without a word: the other tells.
-//! Refuses to run a launch, and to be without the other.
+//! What the process in which a captured launch runs and the one that started it say to each other.
+//! Its drivers, and kernels that reach where they must not, may end it without a word: the other
+//! tells. Refuses to run a launch, and to be without the other.
 
 use crate::progress::{At, Ended};
 use clscope_capture::system;
@@ -50,8 +50,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Reads what is to be done. From here on the process ends where the other does: without it there
-    /// is nobody who would end a launch that does not end.
+    /// Reads what is to be done. From here on the process ends where the other does: without it
+    /// there is nobody who would end a launch that does not end.
     ///
     /// # Errors
     /// If this process was started by something else.

@@ -1,6 +1,6 @@
 //! The committed schemas are what the types say, and documents keep to them. Refuses to look at
-//! figures. `UPDATE_GOLDENS=1` writes them anew: raise the version where something changes its meaning
-//! or goes.
+//! figures. `UPDATE_GOLDENS=1` writes them anew: raise the version where something changes its
+//! meaning or goes.
 
 use clscope_launch::application::Application;
 use clscope_launch::capture::Launch;

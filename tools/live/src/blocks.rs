@@ -1,6 +1,6 @@
 //! Follows a file of framed blocks that grows: each block is given once, when it is whole. A writer
-//! reserves its place first and fills it later, so that a block may be whole before the one in front
-//! of it: such a gap is looked at again. Refuses to decode records.
+//! reserves its place first and fills it later, so that a block may be whole before the one in
+//! front of it: such a gap is looked at again. Refuses to decode records.
 
 use clscope_io::input;
 use clscope_trace::checksum;
@@ -79,8 +79,8 @@ impl Default for Tail {
 
 impl Tail {
     /// Gives the blocks that became whole since the last time, with their payloads, and returns how
-    /// many bytes that was. `behind`: whether there is a block somewhere that was not given yet, for
-    /// which gaps are searched.
+    /// many bytes that was. `behind`: whether there is a block somewhere that was not given yet,
+    /// for which gaps are searched.
     pub fn follow(
         &mut self,
         path: &Path,

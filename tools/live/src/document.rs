@@ -2,8 +2,8 @@
 //! --format json` prints. Times are nanoseconds, shares between 0 and 1 unless said; what is not
 //! known is null. Refuses to read files.
 //!
-//! `tools/live/top.schema.json` describes it (JSON Schema, draft 2020-12); a test makes that of these
-//! types. Its version is raised when a field changes its meaning or goes.
+//! `tools/live/top.schema.json` describes it (JSON Schema, draft 2020-12); a test makes that of
+//! these types. Its version is raised when a field changes its meaning or goes.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use clscope_profile::interval::Interval;
@@ -23,8 +23,8 @@ pub struct Document {
     pub trace: String,
     /// From the first process's begin to now; once all ended, from the first call to the last end.
     pub duration_ns: Option<u64>,
-    /// What of it the recorder repeated commands in, once all ended; null where it did not. No part of
-    /// busy shares.
+    /// What of it the recorder repeated commands in, once all ended; null where it did not. No part
+    /// of busy shares.
     pub repeated_ns: Option<u64>,
     /// What rates are of.
     pub interval_ns: Option<u64>,
@@ -41,8 +41,8 @@ pub struct Document {
     /// By total time.
     pub functions: Vec<Function>,
     pub meters: Vec<Meter>,
-    /// How old the joules of kernels are; null where they were not asked for, or there are none, and
-    /// where all processes had ended before.
+    /// How old the joules of kernels are; null where they were not asked for, or there are none,
+    /// and where all processes had ended before.
     pub joules_age_ns: Option<u64>,
     /// Why there are no joules of kernels.
     pub joules_absent: Option<String>,

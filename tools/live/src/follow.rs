@@ -43,7 +43,8 @@ struct Merged {
     enqueued: u64,
     bytes: u64,
     parts: Vec<CommandSums>,
-    /// Their queues, by process and id, with the most nanoseconds that an in-order one can have run.
+    /// Their queues, by process and id, with the most nanoseconds that an in-order one can have
+    /// run.
     queues: BTreeMap<(String, u32), Option<f64>>,
 }
 

@@ -1,6 +1,6 @@
 //! Follows the files of one process: definitions, segments, rings. Each record is added to the sums
-//! once, also where a ring held the first part of a block that a segment has whole later. Refuses to
-//! keep bytes.
+//! once, also where a ring held the first part of a block that a segment has whole later. Refuses
+//! to keep bytes.
 
 use crate::blocks::Tail;
 use crate::spans::Busy;

@@ -1,7 +1,7 @@
-//! Figures that take the whole trace: joules per kernel, and totals of what sampling left out, which
-//! queues bound that are read from their first command on. They are the report's, so that there is
-//! one estimator of each. Their cost grows with the trace: callers ask for them beside the screen and
-//! seldom ([`pause_after`]). Refuses to estimate anything itself.
+//! Figures that take the whole trace: joules per kernel, and totals of what sampling left out,
+//! which queues bound that are read from their first command on. They are the report's, so that
+//! there is one estimator of each. Their cost grows with the trace: callers ask for them beside the
+//! screen and seldom ([`pause_after`]). Refuses to estimate anything itself.
 
 use crate::document::Document;
 use clscope_profile::energy::attribute;

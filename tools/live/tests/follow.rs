@@ -18,8 +18,8 @@ use std::time::Duration;
 const MS: u64 = 1_000_000;
 const ROUNDS: u64 = 60;
 
-/// What a process has recorded after so many rounds of a millisecond each. Where the last begins with
-/// a run of calls, that is all there is of it, and it has some calls more later.
+/// What a process has recorded after so many rounds of a millisecond each. Where the last begins
+/// with a run of calls, that is all there is of it, and it has some calls more later.
 fn recorded(rounds: u64, sampling: bool, host: HostModel) -> ProcessBuilder {
     let mut p = ProcessBuilder::standard(host, 7, 2);
     p.block_len(700);

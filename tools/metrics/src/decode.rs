@@ -1,7 +1,7 @@
 //! A recorded stream of Intel's observation architecture as figures of a metric set: i915 records,
-//! recordings of igt's tools, or bare reports. Owns what a recording is taken for and the joining of
-//! intervals; refuses to guess a format that neither the stream nor the caller names, and to print.
-//! Decoded as specified: none of it was checked on a device.
+//! recordings of igt's tools, or bare reports. Owns what a recording is taken for and the joining
+//! of intervals; refuses to guess a format that neither the stream nor the caller names, and to
+//! print. Decoded as specified: none of it was checked on a device.
 
 use crate::directory::DirectoryError;
 use crate::set::{MetricSet, Outcome, UnknownMetric};

@@ -106,8 +106,8 @@ pub fn installed() -> Option<PathBuf> {
     INSTALLED.iter().map(PathBuf::from).find(|p| p.is_dir())
 }
 
-/// All sets there are: built in, and of a directory or file, else of what is installed. What is wrong
-/// with single files is told.
+/// All sets there are: built in, and of a directory or file, else of what is installed. What is
+/// wrong with single files is told.
 ///
 /// # Errors
 /// If the directory cannot be read.

@@ -341,8 +341,8 @@ impl<'a> Bench<'a> {
         Ok(Measured { timing, geometry, span, windows })
     }
 
-    /// Runs the job once more with a counter for each basic block. `None` where the runtime gives no
-    /// PTX, takes no changed one back, or the counts do not fit the launch.
+    /// Runs the job once more with a counter for each basic block. `None` where the runtime gives
+    /// no PTX, takes no changed one back, or the counts do not fit the launch.
     fn count(
         &mut self,
         job: &Job,

@@ -3,8 +3,8 @@
 
 use clscope_models::latency::Workload;
 
-/// Maxwell (Volkov 2016, table 4.1): latencies in cycles, throughputs in instructions of a warp a cycle
-/// and multiprocessor.
+/// Maxwell (Volkov 2016, table 4.1): latencies in cycles, throughputs in instructions of a warp a
+/// cycle and multiprocessor.
 pub const MAXWELL: Workload = Workload {
     memory_latency: 368.0,
     add_latency: 6.0,

@@ -101,7 +101,8 @@ fn watched(power: &Power, windows: &[Window]) -> Series {
     windows.iter().enumerate().filter_map(point).collect()
 }
 
-/// Adds to a case what the power after its load was: the series, and the states that are seen in it.
+/// Adds to a case what the power after its load was: the series, and the states that are seen in
+/// it.
 pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
     let series = watched(power, windows);
     if series.is_empty() {
@@ -154,8 +155,8 @@ pub(crate) fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError>
     Ok(())
 }
 
-/// States from series of (seconds since the load ended, watts, MHz). The runs' states are joined where
-/// they have as many; else those of the run with the fewest stand for all.
+/// States from series of (seconds since the load ended, watts, MHz). The runs' states are joined
+/// where they have as many; else those of the run with the fewest stand for all.
 fn states(series: &[Series], watched_s: f64) -> Option<States> {
     let each: Vec<Vec<State>> = series.iter().filter(|s| s.len() >= 8).map(of_one).collect();
     let fewest = each.iter().map(Vec::len).min()?;

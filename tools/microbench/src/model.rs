@@ -305,8 +305,8 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     }
 }
 
-/// What the counter of memory bandwidth reads for each GB/s: of the case whose reading moved least, among
-/// those that ran as fast while they were watched as while they were timed.
+/// What the counter of memory bandwidth reads for each GB/s: of the case whose reading moved least,
+/// among those that ran as fast while they were watched as while they were timed.
 fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Estimate)> {
     let all = ["memory/copy", "memory/read", "memory/write"];
     let all = all.iter().flat_map(|begin| cases.figures(begin, "bandwidth"));
@@ -439,9 +439,9 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
     energy::leave_one_out(&observations)
 }
 
-/// Shares of the bytes asked for that go through the last cache, and through memory where no counter
-/// tells: by the working set where it is known, else all where a case goes through buffers that no
-/// cache holds.
+/// Shares of the bytes asked for that go through the last cache, and through memory where no
+/// counter tells: by the working set where it is known, else all where a case goes through buffers
+/// that no cache holds.
 fn levels(case: &CaseResult) -> (f64, f64) {
     let beyond = |limit: f64, bytes: f64| f64::from(u8::from(bytes > limit));
     if let Some(bytes) = case.number("bytes").filter(|_| case.suite != "memory") {
@@ -453,8 +453,8 @@ fn levels(case: &CaseResult) -> (f64, f64) {
     (share, share)
 }
 
-/// Working sets beyond these bytes go past the nearest cache of a compute unit, and past the last one,
-/// on all devices with power sensors that are known; those of the suites lie far from both.
+/// Working sets beyond these bytes go past the nearest cache of a compute unit, and past the last
+/// one, on all devices with power sensors that are known; those of the suites lie far from both.
 const NEAREST: f64 = 256.0 * 1024.0;
 const LAST: f64 = 64.0 * 1024.0 * 1024.0;
 

@@ -371,8 +371,8 @@ fn numbers(report: &Report, axes: &Axes<'_>) -> Result<Option<Plot>, PlotError> 
     Ok(Some(Plot { name: axes.name.to_owned(), title: axes.title.to_owned(), svg }))
 }
 
-/// The curves of an experiment with the axes of its document, else its numbers as bars; nothing where
-/// there are none.
+/// The curves of an experiment with the axes of its document, else its numbers as bars; nothing
+/// where there are none.
 ///
 /// # Errors
 /// Where the drawing library fails.

@@ -129,8 +129,8 @@ impl Sensors {
         Self::below(None, counters)
     }
 
-    /// As [`start`](Self::start), of a tree of sysfs that lies in a folder: its files alone, without
-    /// the running system's perf events and NVML.
+    /// As [`start`](Self::start), of a tree of sysfs that lies in a folder: its files alone,
+    /// without the running system's perf events and NVML.
     ///
     /// # Errors
     /// Why no thread could be started.

@@ -207,8 +207,8 @@ pub struct Results {
     pub interrupted: bool,
 }
 
-/// Writes what the launches of cases executed, where it was counted: an array with one object a case,
-/// for fits that are made again elsewhere.
+/// Writes what the launches of cases executed, where it was counted: an array with one object a
+/// case, for fits that are made again elsewhere.
 ///
 /// # Errors
 /// What the writer returned.

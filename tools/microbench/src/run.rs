@@ -39,8 +39,8 @@ pub struct Choice {
     pub peak: Option<f64>,
 }
 
-/// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between and `?` for one
-/// character.
+/// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between and `?` for
+/// one character.
 #[must_use]
 pub fn matches(id: &str, pattern: &str) -> bool {
     pattern::matches(&format!("*{pattern}*"), id)
@@ -124,8 +124,8 @@ pub fn sweeps(
     Ok(out)
 }
 
-/// What tells a case from others that are swept along the same axes; nothing where no parameter of it
-/// says where it is on them.
+/// What tells a case from others that are swept along the same axes; nothing where no parameter of
+/// it says where it is on them.
 fn without(case: &Case, along: &[Along]) -> Option<BTreeMap<&'static str, serde_json::Value>> {
     let mut rest = case.parameters.clone();
     let mut told = false;

@@ -115,7 +115,8 @@ fn json_keeps_its_shape() {
     golden("results.json", &(serde_json::to_string_pretty(&example()).expect("serialises") + "\n"));
 }
 
-/// `UPDATE_GOLDENS=1` writes it anew: raise the version where something changes its meaning or goes.
+/// `UPDATE_GOLDENS=1` writes it anew: raise the version where something changes its meaning or
+/// goes.
 #[test]
 fn the_committed_schema_is_that_of_the_types_and_results_keep_to_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench.schema.json");

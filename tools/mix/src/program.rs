@@ -1,5 +1,5 @@
-//! A program as functions and basic blocks, and the mix that block counts make of it. Owns the sums;
-//! refuses to know a language.
+//! A program as functions and basic blocks, and the mix that block counts make of it. Owns the
+//! sums; refuses to know a language.
 
 use crate::class::{Class, Instruction, Precision, Space};
 use crate::{Error, MOST_BLOCKS};
@@ -177,8 +177,8 @@ pub struct Tally {
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
     /// What warps' accesses to memory take: of global memory the pieces of [`SECTOR`] bytes that a
-    /// warp touches, of local memory the passes through its banks (a word of each bank in one). `None`
-    /// where they are not counted, and for classes that access neither.
+    /// warp touches, of local memory the passes through its banks (a word of each bank in one).
+    /// `None` where they are not counted, and for classes that access neither.
     pub transactions: Option<u64>,
 }
 
@@ -238,8 +238,8 @@ pub struct Mix {
     pub classes: BTreeMap<Class, Tally>,
 }
 
-/// Blocks at which loops begin: those that a way from the entry leads back to while it is on its way.
-/// A loop with several entries may be told by another one of its blocks.
+/// Blocks at which loops begin: those that a way from the entry leads back to while it is on its
+/// way. A loop with several entries may be told by another one of its blocks.
 pub(crate) fn loop_heads(
     entry: usize,
     edges: impl Iterator<Item = (usize, usize)>,
@@ -289,8 +289,8 @@ impl Program {
         self.functions.iter().find(|f| f.kernel && f.name == name)
     }
 
-    /// Work-items that entered a kernel, by its first block. Compilers write an entry point that only
-    /// calls a function of the same name; a runtime may launch that function instead.
+    /// Work-items that entered a kernel, by its first block. Compilers write an entry point that
+    /// only calls a function of the same name; a runtime may launch that function instead.
     #[must_use]
     pub fn entered(&self, kernel: &str, counts: &Counts) -> Option<u64> {
         self.kernel(kernel)?;
@@ -369,8 +369,8 @@ impl Mix {
         )
     }
 
-    /// How accesses to a memory lie, in transactions of `unit` bytes; `None` where one of its classes was
-    /// not counted, or none ran.
+    /// How accesses to a memory lie, in transactions of `unit` bytes; `None` where one of its
+    /// classes was not counted, or none ran.
     fn accesses(&self, of: Space, unit: u64) -> Option<Accesses> {
         let mut out = Accesses { warps: 0, transactions: 0, least: 0.0 };
         let classes = self.classes.iter().filter(|(class, _)| class.memory() == Some(of));
@@ -389,16 +389,16 @@ impl Mix {
         self.accesses(Space::Global, SECTOR)
     }
 
-    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of a warp
-    /// ask for the same. `None` as for [`sectors`](Self::sectors).
+    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of
+    /// a warp ask for the same. `None` as for [`sectors`](Self::sectors).
     #[must_use]
     pub fn scattered_bytes(&self) -> Option<f64> {
         let touched = self.sectors()?.transactions * SECTOR;
         Some(touched as f64 - self.bytes(Space::Global) as f64)
     }
 
-    /// Bytes that the banks of local memory give in all passes, at their full width; where passes were not
-    /// counted, the bytes asked for.
+    /// Bytes that the banks of local memory give in all passes, at their full width; where passes
+    /// were not counted, the bytes asked for.
     #[must_use]
     pub fn bank_bytes(&self) -> u64 {
         let of_passes = self.passes().map_or(0, |of| of.transactions * PASS);

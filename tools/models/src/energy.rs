@@ -1,10 +1,10 @@
-//! Joules by class of instruction: a launch takes what the floor takes in its time, what busy compute
-//! units add, and a fixed amount for each instruction and byte. Owns the fit of these amounts to
-//! microbenchmarks, and the same model in the form of access rates; refuses to measure.
+//! Joules by class of instruction: a launch takes what the floor takes in its time, what busy
+//! compute units add, and a fixed amount for each instruction and byte. Owns the fit of these
+//! amounts to microbenchmarks, and the same model in the form of access rates; refuses to measure.
 //!
-//! E = P_floor T + sum of amounts, with the measured T: neither overlap nor waiting has to be modelled
-//! then. With e_i = MaxPower_i / rate_i this is the access-rate form (Piispanen 2014, equations 6.3 to
-//! 6.9) whenever T is the sum of all cycles over the clock.
+//! E = P_floor T + sum of amounts, with the measured T: neither overlap nor waiting has to be
+//! modelled then. With e_i = MaxPower_i / rate_i this is the access-rate form (Piispanen 2014,
+//! equations 6.3 to 6.9) whenever T is the sum of all cycles over the clock.
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
@@ -233,9 +233,9 @@ impl EnergyModel {
             && self.terms.values().all(sound)
     }
 
-    /// Joules of a launch that lasts `seconds` on a floor of so many watts (that of the run where it is
-    /// known, else the model's own), with what they are for, largest part first. The interval is twice
-    /// the error that the model made on what was not in its fit.
+    /// Joules of a launch that lasts `seconds` on a floor of so many watts (that of the run where
+    /// it is known, else the model's own), with what they are for, largest part first. The interval
+    /// is twice the error that the model made on what was not in its fit.
     #[must_use]
     pub fn joules(&self, amounts: &Amounts, seconds: f64, floor_watts: f64) -> (Figure, Vec<Part>) {
         let floor = floor_watts * seconds;
@@ -330,8 +330,8 @@ fn rate(device: &Device, term: &str) -> Option<f64> {
     }
 }
 
-/// The form of access rates, by the energy model's joules and the measured rates of the same device,
-/// for a launch that took `seconds`.
+/// The form of access rates, by the energy model's joules and the measured rates of the same
+/// device, for a launch that took `seconds`.
 ///
 /// # Errors
 /// Where the clock, or the joules of classes, were not measured, or no term has a rate.

@@ -293,8 +293,8 @@ fn kernels(
     }
 }
 
-/// What kernels executed and take of their device (`record --mix`), the mean over launches where sizes
-/// are one row.
+/// What kernels executed and take of their device (`record --mix`), the mean over launches where
+/// sizes are one row.
 fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
     let by_size = view.energy_grouping().by == By::Ndrange;
     let mut rows: BTreeMap<(String, String), Vec<&KernelMix>> = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! Transfers as latency + size / bandwidth (Hockney 1994), in up to four segments where drivers change
-//! their protocol at some size, and caches hold what is copied up to another. Owns the fit and its
-//! misfit; refuses to fit fewer than three sizes.
+//! Transfers as latency + size / bandwidth (Hockney 1994), in up to four segments where drivers
+//! change their protocol at some size, and caches hold what is copied up to another. Owns the fit
+//! and its misfit; refuses to fit fewer than three sizes.
 
 use crate::device::Parameter;
 use crate::figure::{Evidence, Figure};
@@ -127,8 +127,9 @@ const MOST_SEGMENTS: usize = 4;
 /// Sizes of a segment at least: two make any line.
 const LEAST_SIZES: usize = 3;
 
-/// Fits (bytes, ns): one line, or up to four where each more explains the times clearly better. Gives the
-/// segments and the misfit; `None` for fewer than three different sizes, or times that do not grow.
+/// Fits (bytes, ns): one line, or up to four where each more explains the times clearly better.
+/// Gives the segments and the misfit; `None` for fewer than three different sizes, or times that do
+/// not grow.
 #[must_use]
 pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
     let mut points: Vec<(f64, f64)> =
@@ -179,7 +180,8 @@ pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
     }
     let mut chosen = (squares, vec![one]);
     for row in &best[1..] {
-        // Three more parameters: by chance they take a part of the squares that this asks more than.
+        // Three more parameters: by chance they take a part of the squares that this asks more
+        // than.
         if let Some((sum, segments)) = &row[sizes]
             && *sum < 0.5 * chosen.0
             && (chosen.0 / n).sqrt() > 0.02

@@ -1,6 +1,6 @@
 //! Files of device parameters: where `clscope bench model` keeps them, and which is of a device.
-//! Owns the names in their folder and the choice; refuses another device's or driver's file unless the
-//! user insists, and to follow a link out of the folder.
+//! Owns the names in their folder and the choice; refuses another device's or driver's file unless
+//! the user insists, and to follow a link out of the folder.
 #![forbid(unsafe_code)]
 
 use crate::device::{Device, MOST_BYTES, Refused};
@@ -81,8 +81,8 @@ pub enum FileError {
     Json(#[source] serde_json::Error),
 }
 
-/// The parameters of all devices in a folder. What is no such file is left out: no one asked for it by
-/// name.
+/// The parameters of all devices in a folder. What is no such file is left out: no one asked for it
+/// by name.
 #[must_use]
 pub fn all(folder: &Path) -> Vec<Device> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -119,8 +119,8 @@ pub fn read_of(path: &Path, name: &str, driver: &str, force: bool) -> Result<Dev
     }
 }
 
-/// What is kept of a device in a file, if there is anything; of another driver where `force` says so. A
-/// file that is unusable is told of, and left out.
+/// What is kept of a device in a file, if there is anything; of another driver where `force` says
+/// so. A file that is unusable is told of, and left out.
 pub fn kept(
     path: &Path,
     name: &str,
@@ -175,8 +175,8 @@ pub fn write(device: &Device, path: &Path) -> Result<(), FileError> {
         .map_err(|source| FileError::Written { path: path.to_owned(), source })
 }
 
-/// Whether a file may take the place of what is kept at `path`: not of parameters that were measured
-/// under another driver, which nobody could measure again, unless `force` says so.
+/// Whether a file may take the place of what is kept at `path`: not of parameters that were
+/// measured under another driver, which nobody could measure again, unless `force` says so.
 ///
 /// # Errors
 /// Whose they are.

@@ -55,8 +55,8 @@ pub struct Kernel {
     pub flop: Option<f64>,
     /// Bytes of memory as the user states them.
     pub bytes: Option<f64>,
-    /// Blocks of the code, each with how often warps enter it in a launch; empty where the code is not
-    /// known.
+    /// Blocks of the code, each with how often warps enter it in a launch; empty where the code is
+    /// not known.
     pub blocks: Vec<(Block, f64)>,
     /// Bytes of its buffers: what it can touch at most.
     pub footprint: Option<f64>,
@@ -84,8 +84,9 @@ impl Kernel {
             (self.dram_bytes, self.dram_share, self.time_ns, at_ceiling, device.get(name::DRAM))
         {
             let moved = share.over(at_ceiling).product(ceiling).product(time);
-            // The share is a regression's, and may come out above what there is: no memory moves more
-            // than its ceiling. Where even the low end is above it, one of them is wrong, and it stays.
+            // The share is a regression's, and may come out above what there is: no memory moves
+            // more than its ceiling. Where even the low end is above it, one of them is wrong, and
+            // it stays.
             let most = ceiling.product(time).value;
             self.dram_bytes = Some(if moved.value > most && moved.low <= most {
                 Figure { value: most, high: most, ..moved }
@@ -164,8 +165,8 @@ impl Kernel {
         }
     }
 
-    /// Bytes that the nearest cache gives: what is asked for, or all of the pieces that scattered accesses
-    /// touch, whichever is more.
+    /// Bytes that the nearest cache gives: what is asked for, or all of the pieces that scattered
+    /// accesses touch, whichever is more.
     ///
     /// # Errors
     /// As for [`requested`](Self::requested).
@@ -175,8 +176,8 @@ impl Kernel {
         Ok(Figure { evidence: Evidence::Counted, ..requested.plus(beyond) })
     }
 
-    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of a warp
-    /// ask for the same.
+    /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of
+    /// a warp ask for the same.
     fn beyond(&self) -> Option<f64> {
         self.mix.as_ref()?.scattered_bytes()
     }
@@ -186,11 +187,12 @@ impl Kernel {
         self.beyond().filter(|b| *b > 0.0).map(|b| Figure::counted(b as u64))
     }
 
-    /// What of the requested bytes goes beyond the nearest cache, and beyond the last one: counted where
-    /// counters saw memory, else by what caches are likely to serve. An item that asks for little
-    /// streams: all of it goes through the last cache, once over each buffer through memory unless the
-    /// last cache keeps it from launch to launch. One that asks for much reads again what others read: the
-    /// nearest cache is taken to serve all but the first time. `None` where no bytes are known.
+    /// What of the requested bytes goes beyond the nearest cache, and beyond the last one: counted
+    /// where counters saw memory, else by what caches are likely to serve. An item that asks for
+    /// little streams: all of it goes through the last cache, once over each buffer through memory
+    /// unless the last cache keeps it from launch to launch. One that asks for much reads again
+    /// what others read: the nearest cache is taken to serve all but the first time. `None` where
+    /// no bytes are known.
     #[must_use]
     pub fn traffic(&self, device: &Device) -> Option<Traffic> {
         let requested = self.requested().ok()?.value;
@@ -209,8 +211,8 @@ impl Kernel {
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);
-        // What streams passes the nearest cache in pieces: those that a warp touches, where an item is
-        // soon done. One with many accesses finds the rest of a piece again in its next ones.
+        // What streams passes the nearest cache in pieces: those that a warp touches, where an item
+        // is soon done. One with many accesses finds the rest of a piece again in its next ones.
         let global = |c: &Class| c.memory() == Some(Space::Global);
         let accesses: u64 = self.mix.as_ref().map_or(0, |mix| {
             mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum()
@@ -219,15 +221,16 @@ impl Kernel {
         let beyond = self.beyond();
         let moved = (requested + beyond.filter(|b| few || *b < 0.0).unwrap_or(0.0)).max(0.0);
         let last = if streams { moved } else { touched };
-        // What the nearest cache does not hold until it is wanted again is fetched again, in pieces.
+        // What the nearest cache does not hold until it is wanted again is fetched again, in
+        // pieces.
         let pieces = beyond.map_or(PIECES * requested, |b| (requested + b).max(0.0));
         let held = if few { 1.0 } else { self.held(device, touched) };
         let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
         Some(Traffic { last: last.max(again).max(memory.min(requested)), memory })
     }
 
-    /// Items that are on a compute unit at once, and bytes of its first-level cache beside their local
-    /// memory. `None` where the device's limits are not known, or the two share nothing.
+    /// Items that are on a compute unit at once, and bytes of its first-level cache beside their
+    /// local memory. `None` where the device's limits are not known, or the two share nothing.
     fn beside_local_memory(&self, device: &Device) -> Option<(f64, f64)> {
         let occupancy = latency::occupancy_on(device, self)?;
         let local_bytes = self.resources.local_bytes.unwrap_or(0);
@@ -237,16 +240,16 @@ impl Kernel {
         Some((resident.min(share.max(1.0)), left as f64))
     }
 
-    /// Bytes of a compute unit's first-level cache beside the local memory of the groups on it. `None` where
-    /// that is not known, or the two share nothing.
+    /// Bytes of a compute unit's first-level cache beside the local memory of the groups on it.
+    /// `None` where that is not known, or the two share nothing.
     #[must_use]
     pub fn first_cache(&self, device: &Device) -> Option<f64> {
         self.beside_local_memory(device).map(|(_, left)| left)
     }
 
-    /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache holds
-    /// until it is wanted again. A cache that drops what was used least recently holds nothing of
-    /// what is gone through in turn as soon as that is twice its size.
+    /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache
+    /// holds until it is wanted again. A cache that drops what was used least recently holds
+    /// nothing of what is gone through in turn as soon as that is twice its size.
     fn held(&self, device: &Device, touched: f64) -> f64 {
         let known = self.beside_local_memory(device).zip(self.items.filter(|n| *n > 0));
         known.map_or(1.0, |((resident, left), items)| {
@@ -255,8 +258,8 @@ impl Kernel {
         })
     }
 
-    /// Most items whose accesses can be under way at once on a compute unit: what they wait for has its
-    /// place in the nearest cache. `None` where nothing limits them so.
+    /// Most items whose accesses can be under way at once on a compute unit: what they wait for has
+    /// its place in the nearest cache. `None` where nothing limits them so.
     #[must_use]
     pub fn under_way(&self, device: &Device) -> Option<f64> {
         let (_, left) = self.beside_local_memory(device)?;
@@ -266,8 +269,8 @@ impl Kernel {
         (of_item > 0.0 && of_item <= STREAMED).then(|| left / of_item)
     }
 
-    /// Bytes of the passes through the banks of local memory, at their full width; where passes were not
-    /// counted, the bytes asked for.
+    /// Bytes of the passes through the banks of local memory, at their full width; where passes
+    /// were not counted, the bytes asked for.
     ///
     /// # Errors
     /// Where instructions were not counted.
@@ -436,7 +439,8 @@ pub(crate) mod tests {
         let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
         assert_eq!(traffic(&product), (1.2e7, 1.2e7));
         assert_eq!(traffic(&Kernel { footprint: None, ..product.clone() }), (1.2e7, 1.2e7));
-        // A scattered access moves whole pieces, unless the next ones of its item find the rest of them.
+        // A scattered access moves whole pieces, unless the next ones of its item find the rest of
+        // them.
         let mut few = of(1_000_000, 4_000_000, Some(8e6));
         let tell = |k: &mut Kernel, class, pieces: u64| {
             k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap().transactions = Some(pieces);

@@ -1,6 +1,7 @@
-//! Latency hiding after Volkov 2016 (Understanding Latency Hiding on GPUs, chapters 3, 4 and 6): how
-//! many warps a compute unit holds, how fast a few of them can be, and what contention adds. Throughputs
-//! are in instructions per cycle and compute unit, latencies in cycles, n in warps of a compute unit.
+//! Latency hiding after Volkov 2016 (Understanding Latency Hiding on GPUs, chapters 3, 4 and 6):
+//! how many warps a compute unit holds, how fast a few of them can be, and what contention adds.
+//! Throughputs are in instructions per cycle and compute unit, latencies in cycles, n in warps of a
+//! compute unit.
 
 use crate::device::Device;
 use crate::kernel::{Kernel, Resources};
@@ -35,9 +36,9 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// The coefficients that fit (throughput, latency) best, by least squares of relative errors for
-    /// each of a walk of `c` beyond the largest throughput (section 6.4 takes such a walk). `None`
-    /// with fewer than three points, or where latency does not grow with throughput.
+    /// The coefficients that fit (throughput, latency) best, by least squares of relative errors
+    /// for each of a walk of `c` beyond the largest throughput (section 6.4 takes such a walk).
+    /// `None` with fewer than three points, or where latency does not grow with throughput.
     #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
         let usable = |&&(x, y): &&(f64, f64)| x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
@@ -133,10 +134,10 @@ pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
 
 /// Time of one pass through a block by a warp that runs alone, in steady state (section 3.7): an
 /// instruction is issued when what it reads is ready, which is `latency` of its class after the
-/// instruction that wrote it, and one every `issue`. What is read here is an intermediate language, whose
-/// compiler moves loads up to where their addresses are known: within a block the order of the text
-/// binds nothing but barriers. The block is gone through twice, so that what a loop carries round is
-/// waited for.
+/// instruction that wrote it, and one every `issue`. What is read here is an intermediate language,
+/// whose compiler moves loads up to where their addresses are known: within a block the order of
+/// the text binds nothing but barriers. The block is gone through twice, so that what a loop
+/// carries round is waited for.
 #[must_use]
 pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
     let mut ready: HashMap<u32, f64> = HashMap::new();
@@ -181,8 +182,8 @@ pub struct Limits {
     pub reserved_bytes: u64,
 }
 
-/// Limits of a compute capability: NVIDIA, CUDA C++ Programming Guide, "Technical specifications per
-/// compute capability". `None` for those that the table does not have.
+/// Limits of a compute capability: NVIDIA, CUDA C++ Programming Guide, "Technical specifications
+/// per compute capability". `None` for those that the table does not have.
 #[must_use]
 pub fn limits(capability: (u32, u32)) -> Option<Limits> {
     let of = |warps, groups, kib: u64, reserved_bytes| {
@@ -205,8 +206,8 @@ pub fn limits(capability: (u32, u32)) -> Option<Limits> {
 }
 
 /// Bytes of a compute unit's memory from which local memory takes its part of a compute capability,
-/// and the parts that can be set, KiB: the rest is the first-level cache. NVIDIA, CUDA C++ Programming
-/// Guide, "Shared memory" of each compute capability. `None` where the two are apart.
+/// and the parts that can be set, KiB: the rest is the first-level cache. NVIDIA, CUDA C++
+/// Programming Guide, "Shared memory" of each compute capability. `None` where the two are apart.
 const fn shared_with_cache(capability: (u32, u32)) -> Option<(u64, &'static [u64])> {
     const LARGE: &[u64] = &[0, 8, 16, 32, 64, 100, 132, 164, 196, 228];
     match capability {
@@ -349,8 +350,8 @@ mod tests {
         assert!(near(1.0 / cycles, 0.00542, 0.000_005));
     }
 
-    /// Listing 3.1 (Kepler): load, local load, addition, root, each dependent on the one before: the
-    /// next turn's load is issued 301 + 24 + 9 + 9 cycles later.
+    /// Listing 3.1 (Kepler): load, local load, addition, root, each dependent on the one before:
+    /// the next turn's load is issued 301 + 24 + 9 + 9 cycles later.
     #[test]
     fn dependent_instructions_wait_and_independent_ones_do_not() {
         let of = |class, writes: &[u32], reads: &[u32]| clscope_mix::Instruction {

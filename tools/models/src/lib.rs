@@ -1,7 +1,7 @@
 //! Models of OpenCL devices: how long a kernel must take at least and why, what its joules are for,
 //! what transfers and idle time cost, and what a change would do. Values in, values out: everything
-//! that is computed has an interval and says on what evidence it rests; what cannot be computed is an
-//! error that names the missing input and how to get it.
+//! that is computed has an interval and says on what evidence it rests; what cannot be computed is
+//! an error that names the missing input and how to get it.
 //!
 //! Refuses to measure (`clscope-microbench` does), to print, and to open files, but for [`kept`].
 //!

@@ -76,7 +76,8 @@ pub struct Prediction {
     pub measured_joules: Option<Figure>,
     /// Predicted; null with the reason in `missing`.
     pub joules: Option<Figure>,
-    /// Whose parameters were taken, where `--force` took another device's or driver's; null otherwise.
+    /// Whose parameters were taken, where `--force` took another device's or driver's; null
+    /// otherwise.
     pub forced: Option<String>,
     /// How it was computed, a sentence each.
     pub reasons: Vec<String>,
@@ -140,8 +141,8 @@ fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
 /// Kernel, device, and bounds of the one on the other.
 type Modelled<'m> = (&'m Kernel, &'m Device, &'m Bounds);
 
-/// How times change from one launch to another: as the likely times without what launching costs, with
-/// the smallest and the largest change of any resource that matters in the interval.
+/// How times change from one launch to another: as the likely times without what launching costs,
+/// with the smallest and the largest change of any resource that matters in the interval.
 fn ratio(
     (kernel, device, before): Modelled<'_>,
     (of, after_device, after): Modelled<'_>,
@@ -165,7 +166,8 @@ fn ratio(
     Some((Figure::new(value, low, high, Evidence::Modelled), dominant))
 }
 
-/// Refuses groups that no launch of the kernel can have; says under which conditions others are one.
+/// Refuses groups that no launch of the kernel can have; says under which conditions others are
+/// one.
 fn groups_of(of: &Kernel, local: u64, after: Option<&Device>) -> Result<Vec<String>, Missing> {
     let refused = |why: String, remedy: &str| Err(Missing::new(why, remedy));
     if let Some(required) = of.resources.required.filter(|r| *r != local) {
@@ -657,8 +659,8 @@ mod tests {
         let to = |bytes| Change { local_bytes: Some(bytes), ..Change::default() };
         let mut device = round();
         (device.capability, device.lanes) = (Some((9, 0)), Some(32));
-        // 1M items read 64 bytes of their own 8 times over, in pieces that a warp has to itself: what is
-        // on a unit at once touches 128 KiB.
+        // 1M items read 64 bytes of their own 8 times over, in pieces that a warp has to itself:
+        // what is on a unit at once touches 128 KiB.
         let items = 1u64 << 20;
         let mut counted = mix(&[(Class::LoadGlobal, 32 * items, 0, 128 * items)]);
         counted.classes.get_mut(&Class::LoadGlobal).unwrap().transactions = Some(16 * items);

@@ -1,7 +1,8 @@
-//! Models of latency hiding before Volkov's, as his chapter 7 reads them (Volkov 2016, Understanding
-//! Latency Hiding on GPUs, sections 4.8 and 7.1 to 7.7): for his workload of one memory access for
-//! each `alpha` dependent additions. Owns their equations, and the ratios of estimates and
-//! measurements, beside which clscope's own stand (module `stations`); refuses to measure.
+//! Models of latency hiding before Volkov's, as his chapter 7 reads them (Volkov 2016,
+//! Understanding Latency Hiding on GPUs, sections 4.8 and 7.1 to 7.7): for his workload of one
+//! memory access for each `alpha` dependent additions. Owns their equations, and the ratios of
+//! estimates and measurements, beside which clscope's own stand (module `stations`); refuses to
+//! measure.
 //!
 //! Throughputs are turns of the workload (an access and its additions) per cycle and compute unit,
 //! latencies cycles, n warps of a compute unit.
@@ -138,8 +139,9 @@ pub fn parallelism(of: &Inputs, alpha: f64) -> (f64, f64) {
     (of.pins * w.memory_latency, w.memory_latency / (cycles * (alpha + 1.0)) + 1.0)
 }
 
-/// Hong and Kim 2009 by section 7.1, equations 22 and 24. Of the mode that memory bounds the document
-/// prints no equation for this workload: there the warps that access at once keep memory busy.
+/// Hong and Kim 2009 by section 7.1, equations 22 and 24. Of the mode that memory bounds the
+/// document prints no equation for this workload: there the warps that access at once keep memory
+/// busy.
 fn hong_kim(of: &Inputs, n: f64, alpha: f64) -> f64 {
     let w = &of.workload;
     let (memory, compute) = parallelism(of, alpha);
@@ -164,8 +166,8 @@ fn baghsorkhi(of: &Workload, n: f64, alpha: f64) -> f64 {
     1.0 / (compute + bandwidth.max(exposed))
 }
 
-/// Zhang and Owens 2011 by section 7.3: the longer of the times of additions and of accesses, by the
-/// throughputs that each has alone at this occupancy.
+/// Zhang and Owens 2011 by section 7.3: the longer of the times of additions and of accesses, by
+/// the throughputs that each has alone at this occupancy.
 #[must_use]
 pub fn zhang_owens(alpha: f64, additions: f64, accesses: f64) -> f64 {
     if alpha > 0.0 { (additions / alpha).min(accesses) } else { accesses }
@@ -183,8 +185,8 @@ fn sim(of: &Workload, n: f64, alpha: f64) -> f64 {
     n / time
 }
 
-/// Huang et al. 2014 by sections 7.5 and 7.6 (equations 7, 15 and 16 as the document corrects them),
-/// for each scheduler with its share of the warps.
+/// Huang et al. 2014 by sections 7.5 and 7.6 (equations 7, 15 and 16 as the document corrects
+/// them), for each scheduler with its share of the warps.
 fn huang(of: &Inputs, n: f64, alpha: f64, greedy: bool) -> f64 {
     let w = &of.workload;
     let n = n / of.schedulers;
@@ -199,8 +201,8 @@ fn huang(of: &Inputs, n: f64, alpha: f64, greedy: bool) -> f64 {
 }
 
 /// Utilisation of memory, and the delay of an access in cycles, by the queue of Huang et al. 2014
-/// (section 7.7, equations 21 to 23): `service` cycles for a request, so many `cores`. It is negative
-/// where the utilisation is beyond 1, which the model does not exclude.
+/// (section 7.7, equations 21 to 23): `service` cycles for a request, so many `cores`. It is
+/// negative where the utilisation is beyond 1, which the model does not exclude.
 #[must_use]
 pub fn huang_bandwidth(n: f64, cores: f64, memory_latency: f64, service: f64) -> (f64, f64) {
     let arrivals = n * cores / memory_latency;
@@ -329,8 +331,8 @@ mod tests {
         assert_eq!(zhang_owens(0.0, 1.0, 0.5), 0.5);
     }
 
-    /// Section 7.4 and table 7.1: twice as long at two warps and one addition; 1.74 times ours at 18
-    /// warps and 32.
+    /// Section 7.4 and table 7.1: twice as long at two warps and one addition; 1.74 times ours at
+    /// 18 warps and 32.
     #[test]
     fn sim_of_section_7_4() {
         for (gpu, warps) in [(FERMI, 30.7), (KEPLER, 40.3), (MAXWELL, 29.9)] {

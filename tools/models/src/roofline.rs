@@ -1,6 +1,7 @@
 //! Bounds of throughput: what each resource needs at least for what a kernel does, by the device's
-//! measured ceilings; and the roofline of a trace (Williams, Waterman and Patterson 2009; hierarchical
-//! after Yang, Kurth and Williams 2020; of energy after Choi et al. 2013). Refuses to draw.
+//! measured ceilings; and the roofline of a trace (Williams, Waterman and Patterson 2009;
+//! hierarchical after Yang, Kurth and Williams 2020; of energy after Choi et al. 2013). Refuses to
+//! draw.
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
@@ -176,7 +177,8 @@ fn arithmetic(
 }
 
 /// Time of giving compute units their groups, one after another, ns: groups / units times the
-/// measured replacement of a group with nothing to do. Not known where the runtime chose the groups.
+/// measured replacement of a group with nothing to do. Not known where the runtime chose the
+/// groups.
 fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let each = kernel.groups()? as f64 / f64::from(device.compute_units.max(1));
     let replaced = device.get(name::GROUP).ok()?;
@@ -191,9 +193,9 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(device.get(name::ISSUE).ok()?.times(warps / units))
 }
 
-/// Time of arithmetic and logic on integers, ns: shifts and bitwise operations have units of their own,
-/// and additions share theirs with what else there is. Compilers merge several of them, and fold
-/// addresses into accesses: no launch needs as long for certain.
+/// Time of arithmetic and logic on integers, ns: shifts and bitwise operations have units of their
+/// own, and additions share theirs with what else there is. Compilers merge several of them, and
+/// fold addresses into accesses: no launch needs as long for certain.
 fn integers(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let mix = kernel.mix.as_ref()?;
     // Work of a unit follows warps, whose lanes may rest.
@@ -209,8 +211,8 @@ fn integers(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(of_logic.map_or(time, |t| t.larger(time)))
 }
 
-/// Time of atomics, ns, if each had a word of its own; of those on local memory that meet in a bank, as
-/// many as its passes had lanes.
+/// Time of atomics, ns, if each had a word of its own; of those on local memory that meet in a
+/// bank, as many as its passes had lanes.
 fn atomics(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let mix = kernel.mix.as_ref()?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
@@ -240,8 +242,8 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
         _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
         Some(Space::Local) => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
-        // The nearest cache and local memory are one memory on many devices; the last cache lies about
-        // half way to memory.
+        // The nearest cache and local memory are one memory on many devices; the last cache lies
+        // about half way to memory.
         Some(_) => of(name::LATENCY_LOCAL)
             .times(1.0 - last)
             .plus(of(name::LATENCY_MEMORY).times(0.5 * (last + memory))),
@@ -250,10 +252,10 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
     })
 }
 
-/// What a warp of a short kernel lives longer than its instructions take: it is started, its code and
-/// arguments are fetched, its place is given to the next one. ns, from an H100: of streams, a stencil
-/// and sorting steps in groups of 256, whose time follows the groups that fit where 5 or 6 of 8 do, it
-/// comes out at 430 to 600.
+/// What a warp of a short kernel lives longer than its instructions take: it is started, its code
+/// and arguments are fetched, its place is given to the next one. ns, from an H100: of streams, a
+/// stencil and sorting steps in groups of 256, whose time follows the groups that fit where 5 or 6
+/// of 8 do, it comes out at 430 to 600.
 const TURN_NS: f64 = 500.0;
 
 /// Time of waiting with the warps that fit, ns: by the dependences of the code where that is known,
@@ -417,8 +419,8 @@ pub struct Point {
     pub roof: Option<f64>,
     /// `rate` over `roof`.
     pub reached: Option<f64>,
-    /// Whether it lies above its roof by more than 2 %: the ceiling, the counter or the clock does not
-    /// fit this launch.
+    /// Whether it lies above its roof by more than 2 %: the ceiling, the counter or the clock does
+    /// not fit this launch.
     pub above: bool,
 }
 
@@ -442,7 +444,8 @@ pub struct Roofline {
     pub device: String,
     /// `GFLOP/s` or `GFLOP/J`.
     pub unit: &'static str,
-    /// Whose parameters these are, where `--force` took another device's or driver's; null otherwise.
+    /// Whose parameters these are, where `--force` took another device's or driver's; null
+    /// otherwise.
     pub forced: Option<String>,
     /// Ceilings; of the energy roofline none.
     pub roofs: Vec<Roof>,
@@ -603,8 +606,8 @@ fn points(
     }
 }
 
-/// GFLOP/J over intensity for memory as the only level: FLOP over their joules, those of their bytes
-/// and the floor's in the time that the slower of the two takes.
+/// GFLOP/J over intensity for memory as the only level: FLOP over their joules, those of their
+/// bytes and the floor's in the time that the slower of the two takes.
 fn curves(device: &Device, precisions: &BTreeSet<Precision>) -> Result<Vec<Curve>, Missing> {
     let Some(model) = &device.energy else {
         let why = match device.power_source.as_str() {

@@ -1,13 +1,13 @@
-//! Joules of kernels and transfers of which measurement knows only the sum, told apart by the energy
-//! model: a prior for each member, and the measured sum as a constraint on all of them. Owns the priors
-//! and the update; refuses where a member has no prior, and never changes the sum.
+//! Joules of kernels and transfers of which measurement knows only the sum, told apart by the
+//! energy model: a prior for each member, and the measured sum as a constraint on all of them. Owns
+//! the priors and the update; refuses where a member has no prior, and never changes the sum.
 //!
 //! Joules of member i are F T_i + d_i: the floor's watts F, busy seconds T_i, and joules above the
-//! floor d_i. Prior: d_i normal about the model's value with the error that the model made on what was
-//! not in its fit ([`EnergyModel::error`], a share of the whole), F normal as the run knows it. The
-//! measured sum S = F sum(T_i) + sum(d_i) with its own error is one linear observation of both, so that
-//! the posterior is normal as well (Gelman et al., Bayesian Data Analysis, 3rd edition, section 14.8).
-//! Where model and sum contradict each other, the priors widen until they do not.
+//! floor d_i. Prior: d_i normal about the model's value with the error that the model made on what
+//! was not in its fit ([`EnergyModel::error`], a share of the whole), F normal as the run knows it.
+//! The measured sum S = F sum(T_i) + sum(d_i) with its own error is one linear observation of both,
+//! so that the posterior is normal as well (Gelman et al., Bayesian Data Analysis, 3rd edition,
+//! section 14.8). Where model and sum contradict each other, the priors widen until they do not.
 
 use crate::device::Device;
 use crate::energy::{self, EnergyModel, TERMS};
@@ -207,8 +207,8 @@ pub fn put(shares: &[Share], into: &mut DeviceEnergy) {
     }
 }
 
-/// Joules, and those above the floor, of members with (joules above the floor by the model, standard
-/// deviation, seconds), of which `sum` is measured on a floor of so many watts.
+/// Joules, and those above the floor, of members with (joules above the floor by the model,
+/// standard deviation, seconds), of which `sum` is measured on a floor of so many watts.
 fn posterior(
     sum: Interval,
     floor_watts: Interval,

@@ -1,20 +1,22 @@
-//! clscope's own model of latency hiding, beside those of the documents: additions and memory are two
-//! stations that warps go to in turns, and each is known by what so many warps reach there alone. Owns
-//! the two bounds and their mean; refuses to measure, and to know more of a device than the two curves.
+//! clscope's own model of latency hiding, beside those of the documents: additions and memory are
+//! two stations that warps go to in turns, and each is known by what so many warps reach there
+//! alone. Owns the two bounds and their mean; refuses to measure, and to know more of a device than
+//! the two curves.
 //!
-//! * **Independent**: at each moment a random part of the warps is at memory. A closed network of two
-//!   stations whose rates depend on their load has a product form (Gordon and Newell 1967; Buzen
-//!   1973), and a station measured alone stands for itself in it (Chandy, Herzog and Woo 1975). Right
-//!   where latency bounds.
+//! * **Independent**: at each moment a random part of the warps is at memory. A closed network of
+//!   two stations whose rates depend on their load has a product form (Gordon and Newell 1967;
+//!   Buzen 1973), and a station measured alone stands for itself in it (Chandy, Herzog and Woo
+//!   1975). Right where latency bounds.
 //! * **In step**: all warps are at memory, then all add: nothing is hidden. Warps that a scheduler
 //!   serves in turns and that begin together stay together once additions are the bottleneck: those
 //!   that wait for an adder leave it one behind the other, and find memory empty.
 //! * The **mean** of both times of a turn, where it is not known which of them a scheduler does.
-//! * **By utilisation**: warps fall in step behind adders that are busy. The time in step enters with
-//!   half of the additions' utilisation among independent warps. The half is no derivation: it is
-//!   the mean, of which nothing is left where additions are never waited for.
+//! * **By utilisation**: warps fall in step behind adders that are busy. The time in step enters
+//!   with half of the additions' utilisation among independent warps. The half is no derivation: it
+//!   is the mean, of which nothing is left where additions are never waited for.
 //!
-//! Throughputs are turns (an access and its additions) per cycle and compute unit, n warps of a unit.
+//! Throughputs are turns (an access and its additions) per cycle and compute unit, n warps of a
+//! unit.
 
 /// Most warps of a unit for which the network is solved.
 const MOST_WARPS: f64 = 4096.0;
@@ -82,7 +84,8 @@ impl Stations {
             return Some(self.memory.at(n));
         }
         let warps = n as usize;
-        // Logarithms of the weights of 0 to n warps at a station: one over the product of its rates.
+        // Logarithms of the weights of 0 to n warps at a station: one over the product of its
+        // rates.
         let weights = |rate: &dyn Fn(f64) -> f64| {
             let mut all = vec![0.0f64];
             for j in 1..=warps {

@@ -1,6 +1,6 @@
-//! Work-groups in waves: as many as fit at once, then the next; the last wave may be nearly empty and
-//! lasts as long as a full one. Owns this arithmetic, throughput over groups by it, and the formula for Mali GPUs that it
-//! generalises.
+//! Work-groups in waves: as many as fit at once, then the next; the last wave may be nearly empty
+//! and lasts as long as a full one. Owns this arithmetic, throughput over groups by it, and the
+//! formula for Mali GPUs that it generalises.
 
 /// A launch in waves of groups.
 #[derive(Debug, Clone, Copy, PartialEq)]

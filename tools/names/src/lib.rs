@@ -9,8 +9,8 @@ pub mod shorten;
 
 use clscope_trace::pattern;
 
-/// Stack that demangling takes at most, in bytes: the depth of names is bounded. Whoever may stand on
-/// a smaller one asks on a thread of its own.
+/// Stack that demangling takes at most, in bytes: the depth of names is bounded. Whoever may stand
+/// on a smaller one asks on a thread of its own.
 pub const STACK: usize = 192 << 10;
 
 /// Whether a name is one that compilers mangle.

@@ -4,8 +4,8 @@
 //! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes readings with
 //! known time and unit of what they return: the ring of power samples ([`ring`]), the energy
 //! counter and the state of the device ([`status`]), GPM counters ([`gpm`]). All are
-//! [`clscope_sensors::SensorSource`]s for its sampler. Refuses to change any setting of a device. Never
-//! linked into the preloaded recorder.
+//! [`clscope_sensors::SensorSource`]s for its sampler. Refuses to change any setting of a device.
+//! Never linked into the preloaded recorder.
 
 pub mod api;
 mod beat;

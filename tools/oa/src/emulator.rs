@@ -1,6 +1,7 @@
-//! A scripted GPU behind [`super::device::StreamDevice`]: plays i915 and xe with given content and any
-//! errno. For tests and demonstrations; refuses to pass for hardware: what is shown with it is the
-//! order of calls, the bytes of structures and the handling of errors, not what a kernel accepts.
+//! A scripted GPU behind [`super::device::StreamDevice`]: plays i915 and xe with given content and
+//! any errno. For tests and demonstrations; refuses to pass for hardware: what is shown with it is
+//! the order of calls, the bytes of structures and the handling of errors, not what a kernel
+//! accepts.
 #![forbid(unsafe_code)]
 
 use super::device::StreamDevice;

@@ -1,6 +1,6 @@
-//! The OpenCL entry points that measuring needs, opened at run time. Owns the choice and the look-up;
-//! their types are generated (`signatures`). Refuses everything else: handles with owners live in the
-//! parent module.
+//! The OpenCL entry points that measuring needs, opened at run time. Owns the choice and the
+//! look-up; their types are generated (`signatures`). Refuses everything else: handles with owners
+//! live in the parent module.
 
 use crate::signatures as f;
 use libloading::Library;

@@ -1,5 +1,5 @@
-//! Launches over several dimensions, and what a kernel says of its arguments. Refuses to guess what a
-//! compiler left out.
+//! Launches over several dimensions, and what a kernel says of its arguments. Refuses to guess what
+//! a compiler left out.
 
 use crate::error::{ClError, checked, info, text};
 use crate::{Event, Kernel, Session};
@@ -52,8 +52,8 @@ impl Session {
         let pointer = |sizes: &Option<Vec<usize>>| {
             sizes.as_ref().map_or(std::ptr::null(), |sizes| sizes.as_ptr())
         };
-        // SAFETY: each array that is given has one size for each dimension and outlives the call, and so
-        // does the event's slot, where there is one.
+        // SAFETY: each array that is given has one size for each dimension and outlives the call,
+        // and so does the event's slot, where there is one.
         let code = unsafe {
             (self.api.enqueue_kernel)(
                 self.queue,

@@ -1,5 +1,5 @@
-//! Memory beside plain buffers: buffers with flags, parts of buffers, images and samplers. Refuses to
-//! touch bytes outside of an image.
+//! Memory beside plain buffers: buffers with flags, parts of buffers, images and samplers. Refuses
+//! to touch bytes outside of an image.
 
 use crate::api::{Api, Handle, ImageDescription, ImageFormat};
 use crate::error::{ClError, checked};
@@ -32,8 +32,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Width, height and depth as transfers take them: never 0, the number of images in the place of
-    /// the first dimension that an image of the array has not.
+    /// Width, height and depth as transfers take them: never 0, the number of images in the place
+    /// of the first dimension that an image of the array has not.
     #[must_use]
     pub fn region(&self) -> [usize; 3] {
         match self.kind {

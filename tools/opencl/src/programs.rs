@@ -24,8 +24,8 @@ impl Session {
         self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
     }
 
-    /// Compiles a source with headers, each under the name that the source includes it by, and links
-    /// it.
+    /// Compiles a source with headers, each under the name that the source includes it by, and
+    /// links it.
     ///
     /// # Errors
     /// As for [`Session::build`].

@@ -1,5 +1,5 @@
-//! A context with one device and one queue: what is made in it and what is enqueued to it. Refuses to
-//! wait where a call does not say so, and to hold more than one device.
+//! A context with one device and one queue: what is made in it and what is enqueued to it. Refuses
+//! to wait where a call does not say so, and to hold more than one device.
 
 use crate::api::{Api, Handle, Status};
 use crate::error::{ClError, checked, info, text};

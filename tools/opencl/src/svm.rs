@@ -1,5 +1,5 @@
-//! Shared virtual memory of coarse grain. Refuses to give out its address for use: the host reads and
-//! writes through mappings that last as long as a call.
+//! Shared virtual memory of coarse grain. Refuses to give out its address for use: the host reads
+//! and writes through mappings that last as long as a call.
 
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked};
@@ -100,7 +100,8 @@ impl Session {
 }
 
 impl Kernel {
-    /// Sets argument `index` to the address of shared virtual memory, `offset` bytes from its begin.
+    /// Sets argument `index` to the address of shared virtual memory, `offset` bytes from its
+    /// begin.
     ///
     /// # Errors
     /// What the runtime returned, or CL_INVALID_ARG_VALUE for an offset behind its end.

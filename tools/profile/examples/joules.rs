@@ -1,5 +1,5 @@
-//! Joules per kernel of a trace: `cargo run -p clscope-profile --example joules -- TRACE`. Prints what
-//! is not known as such; refuses to guess.
+//! Joules per kernel of a trace: `cargo run -p clscope-profile --example joules -- TRACE`. Prints
+//! what is not known as such; refuses to guess.
 
 use clscope_profile::profile::{Options, Profile};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Launches that the recorder kept whole (`record --capture`): which they are, why others were not
-//! kept, and what was asked for and never came. Refuses to open a capture, and to believe a folder's
-//! name from a trace.
+//! kept, and what was asked for and never came. Refuses to open a capture, and to believe a
+//! folder's name from a trace.
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
@@ -181,8 +181,8 @@ impl Collector {
         }
     }
 
-    /// Ends: what was asked for and never came is told, with the launches that there were where they
-    /// were all counted.
+    /// Ends: what was asked for and never came is told, with the launches that there were where
+    /// they were all counted.
     #[must_use]
     pub fn finish(mut self, counted: Option<&Launches>) -> Captures {
         for asked in std::mem::take(&mut self.asked) {
@@ -242,8 +242,8 @@ fn runs(sorted: &[u64]) -> String {
     format!("{word} {}", parts.join(", "))
 }
 
-/// The captures in a trace directory, whole ones alone: name and folder. None where there is no folder
-/// of captures.
+/// The captures in a trace directory, whole ones alone: name and folder. None where there is no
+/// folder of captures.
 ///
 /// # Errors
 /// If the folder is there and cannot be listed.

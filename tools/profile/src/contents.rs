@@ -58,8 +58,8 @@ pub struct Repeated {
     pub batches: usize,
     /// What was refused, and why.
     pub refused: BTreeSet<(String, String)>,
-    /// Kernels and kinds of transfers that ran and are neither, and why; empty where the trace is too
-    /// large to count at once.
+    /// Kernels and kinds of transfers that ran and are neither, and why; empty where the trace is
+    /// too large to count at once.
     pub rest: BTreeMap<String, Unrepeated>,
     /// Ticks that one takes, of all that were tried or repeated.
     pub alone: BTreeMap<String, u64>,

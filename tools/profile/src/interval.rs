@@ -1,6 +1,6 @@
 //! The one shape of a figure with an interval, in values and in JSON. The mathematics of intervals
-//! with units in their types is the analysis's ([`clscope_analysis::energy::Estimate`]); this is what
-//! documents hold. Refuses to know units: the name of the field that holds it ends in one.
+//! with units in their types is the analysis's ([`clscope_analysis::energy::Estimate`]); this is
+//! what documents hold. Refuses to know units: the name of the field that holds it ends in one.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -56,14 +56,16 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// The longer side over the value; `None` where an end is not known or the value is not above 0.
+    /// The longer side over the value; `None` where an end is not known or the value is not above
+    /// 0.
     #[must_use]
     pub fn relative(&self) -> Option<f64> {
         let longer = (self.value - self.low).max(self.high - self.value);
         (self.value > 0.0 && longer.is_finite()).then(|| longer / self.value)
     }
 
-    /// With a further half-width of this share of the value, which has nothing to do with the first.
+    /// With a further half-width of this share of the value, which has nothing to do with the
+    /// first.
     #[must_use]
     pub fn widened(&self, share: f64) -> Self {
         self.open_by(share * self.value)

@@ -1,6 +1,6 @@
 //! A trace as values: the files of its processes, also of running and killed ones, the devices that
-//! ran, joules and counters per kernel, call sites, and the report. Refuses to parse a command line,
-//! to read the environment and to print: problems are returned.
+//! ran, joules and counters per kernel, call sites, and the report. Refuses to parse a command
+//! line, to read the environment and to print: problems are returned.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! Owns the copy of a ring file whose process may be writing. A ring is refilled in place, so that
 //! a copy may mix two fillings: each region's sequence number is read again behind the copy, and
-//! the region copied anew where it has moved on. The last record of a ring may be a run of calls that
-//! grows: its count is read before and after it, and it is left out where it does not stand still.
-//! The loom tests of the recorder's `protocol` check this in every order of memory. Refuses to
-//! decode records.
+//! the region copied anew where it has moved on. The last record of a ring may be a run of calls
+//! that grows: its count is read before and after it, and it is left out where it does not stand
+//! still. The loom tests of the recorder's `protocol` check this in every order of memory. Refuses
+//! to decode records.
 #![forbid(unsafe_code)]
 
 use clscope_io::input;

@@ -314,8 +314,8 @@ impl<'d> Told<'d> {
         Self(out)
     }
 
-    /// Adds what is known of a kernel to a row. The row's kernels are of one name, and of one text as
-    /// a rule.
+    /// Adds what is known of a kernel to a row. The row's kernels are of one name, and of one text
+    /// as a rule.
     fn add(&self, definitions: &Definitions, kernel: u32, device: u32, to: &mut Resources) {
         let Some(kernel) = definitions.kernels.get(&kernel) else { return };
         if let Some(known) = self.0.get(&(kernel.program, kernel.name.as_str(), device)) {

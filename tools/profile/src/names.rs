@@ -1,8 +1,8 @@
 //! How kernels are named in outputs. Compilers of C++ and SYCL name a kernel by its mangled
-//! signature (Itanium C++ ABI, section 5.1): `_Z3addIfEvPKT_S2_PS0_` is `add<float>`. Owns the choice
-//! of one readable name for each kernel, different ones for different kernels, of all kernels that
-//! are shown together. Refuses to change what a trace says: a JSON document keeps the recorded
-//! names as its keys, and lists the readable ones beside them.
+//! signature (Itanium C++ ABI, section 5.1): `_Z3addIfEvPKT_S2_PS0_` is `add<float>`. Owns the
+//! choice of one readable name for each kernel, different ones for different kernels, of all
+//! kernels that are shown together. Refuses to change what a trace says: a JSON document keeps the
+//! recorded names as its keys, and lists the readable ones beside them.
 #![forbid(unsafe_code)]
 
 use crate::trace_files::TraceFiles;

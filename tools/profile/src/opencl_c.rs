@@ -1,6 +1,6 @@
-//! What OpenCL C shows without a compiler: its tokens, the definitions of its kernels, and the types
-//! of their parameters. Refuses to preprocess and to guess: what a macro may have made, or what is
-//! defined twice and differently, is not told.
+//! What OpenCL C shows without a compiler: its tokens, the definitions of its kernels, and the
+//! types of their parameters. Refuses to preprocess and to guess: what a macro may have made, or
+//! what is defined twice and differently, is not told.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -206,8 +206,8 @@ const QUALIFIERS: [&str; 24] = [
     "__read_write",
 ];
 
-/// Types that the text gives a name; `None` for those that it gives to several types, or to one that
-/// is no scalar or vector.
+/// Types that the text gives a name; `None` for those that it gives to several types, or to one
+/// that is no scalar or vector.
 type Aliases<'s> = HashMap<&'s str, Option<String>>;
 
 /// The types of what a kernel's pointers point to, one for each parameter: `float4`. `None` for a

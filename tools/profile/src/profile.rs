@@ -1,6 +1,6 @@
-//! The door of this crate: traces opened by their paths ([`Profile`]), and what they hold, worked out
-//! when it is asked for and kept ([`View`]). Records are read twice at most for a report with energy:
-//! once to align clocks, once for all sums. Refuses to print.
+//! The door of this crate: traces opened by their paths ([`Profile`]), and what they hold, worked
+//! out when it is asked for and kept ([`View`]). Records are read twice at most for a report with
+//! energy: once to align clocks, once for all sums. Refuses to print.
 #![forbid(unsafe_code)]
 
 use crate::counters::result::Counters;
@@ -44,8 +44,8 @@ pub struct Options {
     pub name_sites: bool,
     /// What kernels are called.
     pub form: Form,
-    /// The readable names, where other traces are shown beside this one and have a say; else they are
-    /// made of this one's kernels.
+    /// The readable names, where other traces are shown beside this one and have a say; else they
+    /// are made of this one's kernels.
     pub names: Option<Rc<Names>>,
 }
 

@@ -1,6 +1,6 @@
-//! Texts and binaries of programs that a trace keeps in its folder `programs`: which they are, whose
-//! they are, and where they lie. Refuses to read what is no regular file, and to believe a name from
-//! a trace.
+//! Texts and binaries of programs that a trace keeps in its folder `programs`: which they are,
+//! whose they are, and where they lie. Refuses to read what is no regular file, and to believe a
+//! name from a trace.
 #![forbid(unsafe_code)]
 
 use crate::trace_files::TraceFiles;
@@ -47,7 +47,8 @@ impl Code {
     }
 }
 
-/// The files in the folder of programs of a trace directory, by name. None where there is no folder.
+/// The files in the folder of programs of a trace directory, by name. None where there is no
+/// folder.
 ///
 /// # Errors
 /// If the folder is there and cannot be listed.
@@ -151,8 +152,8 @@ pub enum ExtractError {
     None,
 }
 
-/// Writes programs into a folder, over nothing that is there, and says how many. What the trace does
-/// not keep is told of.
+/// Writes programs into a folder, over nothing that is there, and says how many. What the trace
+/// does not keep is told of.
 ///
 /// # Errors
 /// If one cannot be read or written, or there is none.

@@ -1,5 +1,5 @@
-//! An answer handed on: its first rows for people, all of it as CSV or JSON. What is not known stays
-//! apart from every value. Refuses to lay out tables.
+//! An answer handed on: its first rows for people, all of it as CSV or JSON. What is not known
+//! stays apart from every value. Refuses to lay out tables.
 #![forbid(unsafe_code)]
 
 use crate::engine::{Answer, QueryError};
@@ -33,7 +33,8 @@ pub struct Rows {
     pub more: u64,
 }
 
-/// The first rows of an answer in CSV in which `null` is what is not known; all where the limit is 0.
+/// The first rows of an answer in CSV in which `null` is what is not known; all where the limit is
+/// 0.
 ///
 /// # Errors
 /// If there is no answer, or it cannot be read.

@@ -1,7 +1,7 @@
 //! Owns DuckDB: where it is found, whether it is one, and one query in a process of it. It may read
-//! what the query names; extensions are not fetched. Refuses to write: DuckDB takes the query as the
-//! argument of its function `query`, which answers one SELECT and nothing else, and its settings are
-//! locked before.
+//! what the query names; extensions are not fetched. Refuses to write: DuckDB takes the query as
+//! the argument of its function `query`, which answers one SELECT and nothing else, and its
+//! settings are locked before.
 
 use crate::views::quoted;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
-//! Owns the difference between DuckDB's JSON and the standard's (RFC 8259): DuckDB writes numbers that
-//! are not finite as `NaN`, `Infinity` and `-Infinity`, which no strict reader takes. Refuses to know
-//! rows and columns.
+//! Owns the difference between DuckDB's JSON and the standard's (RFC 8259): DuckDB writes numbers
+//! that are not finite as `NaN`, `Infinity` and `-Infinity`, which no strict reader takes. Refuses
+//! to know rows and columns.
 
 /// What a JSON text has none of is `null` instead; tabs between values, which DuckDB indents with,
 /// are left out. State goes from one piece to the next: a text may come line by line.

@@ -1,6 +1,6 @@
-//! SQL over the tables of a trace. Owns the views by which queries name the tables, recipes for what
-//! people ask, and the engine: DuckDB, which is no part of clscope and is found on this machine.
-//! Refuses to write tables, and to print.
+//! SQL over the tables of a trace. Owns the views by which queries name the tables, recipes for
+//! what people ask, and the engine: DuckDB, which is no part of clscope and is found on this
+//! machine. Refuses to write tables, and to print.
 #![forbid(unsafe_code)]
 
 pub mod answer;

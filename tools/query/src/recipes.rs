@@ -1,5 +1,5 @@
-//! Owns queries that answer what people ask most: a file each in `recipes/`, in the words that DuckDB
-//! and Spark share, so that `engines/` asks the same. Refuses to run them.
+//! Owns queries that answer what people ask most: a file each in `recipes/`, in the words that
+//! DuckDB and Spark share, so that `engines/` asks the same. Refuses to run them.
 
 /// A query with a name.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! An application recorded once: the order of the steps from finding the recorder to the last line
 //! about the trace. Refuses to come between the application and its user: its streams, signals and
-//! exit code are its own; to parse a command line, to read the environment and to print: what is to be
-//! said goes through [`Voice`].
+//! exit code are its own; to parse a command line, to read the environment and to print: what is to
+//! be said goes through [`Voice`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Owns the one line about what was recorded, and those about captured launches. Refuses to count: [`clscope_profile::contents`] does.
+//! Owns the one line about what was recorded, and those about captured launches. Refuses to count:
+//! [`clscope_profile::contents`] does.
 #![forbid(unsafe_code)]
 
 use clscope_capture::directory::shown_path;
@@ -17,7 +18,8 @@ const MOST: usize = 8;
 /// Names in a line about several.
 const FEW: usize = 4;
 
-/// What became of launches that were to be captured, a line each, and the first folder, to go on with.
+/// What became of launches that were to be captured, a line each, and the first folder, to go on
+/// with.
 pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
     let mut out = Vec::new();
     let mut first = None;

@@ -1,5 +1,6 @@
-//! What kind of interface a source reads, by its name. Owns the beginnings of the names that sources
-//! of this project have, so that nobody else compares text. Refuses to know what they measure.
+//! What kind of interface a source reads, by its name. Owns the beginnings of the names that
+//! sources of this project have, so that nobody else compares text. Refuses to know what they
+//! measure.
 #![forbid(unsafe_code)]
 
 /// Kind of a source. Traces hold the source's name; [`SourceKind::of_source`] reads it.

@@ -1,6 +1,6 @@
-//! The one shape all sensors have: a [`SensorSource`] lists [`Domain`]s and yields stamped [`Reading`]s
-//! of them. Owns the description of a domain (quantity, plane, what it includes); refuses to
-//! interpret: totals, liveness and formulas live in modules of their own.
+//! The one shape all sensors have: a [`SensorSource`] lists [`Domain`]s and yields stamped
+//! [`Reading`]s of them. Owns the description of a domain (quantity, plane, what it includes);
+//! refuses to interpret: totals, liveness and formulas live in modules of their own.
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;

@@ -1,6 +1,6 @@
-//! Committed JSON schemas (draft 2020-12): a schema is what the types say, and documents keep to it:
-//! all that a program of a test prints, told from other output by the schema that they name. Refuses
-//! to look at figures.
+//! Committed JSON schemas (draft 2020-12): a schema is what the types say, and documents keep to
+//! it: all that a program of a test prints, told from other output by the schema that they name.
+//! Refuses to look at figures.
 #![forbid(unsafe_code)]
 
 use crate::golden::UPDATE;

@@ -27,7 +27,8 @@ fn a_child_that_never_ends_is_killed_and_named() {
     let said = failure(|| sh("echo begun; sleep 1000").ended_within(SHORT));
     assert!(said.contains("waited 50ms for its end") && said.contains("sleep 1000"), "{said}");
     let piped = || {
-        // The line and the half one in one piece: on a busy machine the second of two may come late.
+        // The line and the half one in one piece: on a busy machine the second of two may come
+        // late.
         let mut command = sh("echo err >&2; printf 'line\\nhalf'; sleep 1000");
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).begin()
     };

@@ -1,5 +1,5 @@
-//! Figures that take the whole trace, beside the screen: a thread asks for them again and again, and
-//! rests a hundred times as long as it took. Refuses to draw.
+//! Figures that take the whole trace, beside the screen: a thread asks for them again and again,
+//! and rests a hundred times as long as it took. Refuses to draw.
 #![forbid(unsafe_code)]
 
 use clscope_live::document::Document;

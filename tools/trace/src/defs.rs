@@ -262,8 +262,8 @@ definitions! {
         /// What happened, on what, and the next step.
         text: String,
     }
-    /// Result of a calibration that belongs to the trace (span bias, ...). The recorder writes none;
-    /// readers heed those of any writer.
+    /// Result of a calibration that belongs to the trace (span bias, ...). The recorder writes
+    /// none; readers heed those of any writer.
     17 Calibration {
         /// What was calibrated: `span-bias-ns`, ...
         name: String,
@@ -305,8 +305,8 @@ definitions! {
         scalars: u64,
         /// The application's own command has this id or a later one.
         before: u64,
-        /// Mean device time of those repetitions of which stamps were taken, in ns; 0 where it is not
-        /// known.
+        /// Mean device time of those repetitions of which stamps were taken, in ns; 0 where it is
+        /// not known.
         stamped_ns: u64,
         /// Launches for each restoration of the buffers; 0 where they are not restored between.
         per_restoration: u32,
@@ -432,8 +432,8 @@ definitions! {
         saved: u64,
         /// Blocks at which loops begin.
         loops: Vec<u32>,
-        /// Transactions of classes that access memory, where they were counted. Empty in traces before
-        /// 1.7.
+        /// Transactions of classes that access memory, where they were counted. Empty in traces
+        /// before 1.7.
         transactions: Vec<ClassTransactions>,
     }
     /// A launch that was captured (`CLSCOPE_CAPTURE`), or why it was not. (Since 1.4.)
@@ -442,8 +442,8 @@ definitions! {
         kernel: u32,
         /// Id of the application's queue; 0 in a command buffer.
         queue: u32,
-        /// Number of the launch, from 1, counted for each kernel name in the process; 0 in a command
-        /// buffer, whose launches are not counted.
+        /// Number of the launch, from 1, counted for each kernel name in the process; 0 in a
+        /// command buffer, whose launches are not counted.
         launch: u64,
         /// Id of the command that launched; `None` where none did.
         command: Option<u64>,

@@ -34,8 +34,8 @@ pub const CAPTURES: &str = "captures";
 pub const CAPTURE_FILE: &str = "launch.json";
 /// Version of [`CAPTURE_FILE`]'s format.
 pub const CAPTURE_SCHEMA: u32 = 1;
-/// File of a captured launch that tells how launches like it ran in the application: `clscope record`
-/// adds it.
+/// File of a captured launch that tells how launches like it ran in the application: `clscope
+/// record` adds it.
 pub const CAPTURE_APPLICATION: &str = "application.json";
 /// Ending of the name of a captured launch that is not whole.
 pub const PART: &str = ".part";
@@ -43,8 +43,8 @@ pub const PART: &str = ".part";
 const KERNEL_IN_NAME: usize = 64;
 
 /// Name in [`CAPTURES`] of the launch of that number of a kernel: characters of the kernel's name
-/// that a file name need not have are replaced. `turn` tells captures apart whose names would be the
-/// same, as of several processes: 0 for the first.
+/// that a file name need not have are replaced. `turn` tells captures apart whose names would be
+/// the same, as of several processes: 0 for the first.
 #[must_use]
 pub fn capture_folder(kernel: &str, launch: u64, turn: u32) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
@@ -73,8 +73,8 @@ pub fn is_capture_folder(name: &str) -> bool {
 }
 
 /// Names by which the recorder asks `clscope record` to translate a source to SPIR-V, and is
-/// answered. They are hidden files in [`PROGRAMS`], and gone when the recording has ended. A request
-/// holds options, a line end and the source.
+/// answered. They are hidden files in [`PROGRAMS`], and gone when the recording has ended. A
+/// request holds options, a line end and the source.
 pub mod translation {
     /// There is somebody to ask; what it holds is why nothing can be translated, if anything.
     pub const READY: &str = ".translator";

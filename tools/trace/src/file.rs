@@ -331,8 +331,8 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// A hash of 128 bits, as hex, that names equal bytes: of programs and of captured memory. It does
-/// not collide by chance, and is no defence against forgery. [`hash_of`] of the checksum of the bytes
-/// and of that of the same bytes from the last to the first.
+/// not collide by chance, and is no defence against forgery. [`hash_of`] of the checksum of the
+/// bytes and of that of the same bytes from the last to the first.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> String {
     let backwards: Vec<u8> = bytes.iter().rev().copied().collect();

@@ -1,5 +1,5 @@
-//! Spellings of what names a device or a file in a trace: PCI addresses, UUIDs, build ids. Refuses to
-//! judge whether two of them name the same thing.
+//! Spellings of what names a device or a file in a trace: PCI addresses, UUIDs, build ids. Refuses
+//! to judge whether two of them name the same thing.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -16,8 +16,8 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Where a device is plugged in. Written `dddd:bb:dd.f`, as Linux does; reads NVML's eight digits of
-/// domain, an address without domain, and one without function as well.
+/// Where a device is plugged in. Written `dddd:bb:dd.f`, as Linux does; reads NVML's eight digits
+/// of domain, an address without domain, and one without function as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PciAddress {
     /// Domain; 0 on most machines.
@@ -71,8 +71,8 @@ pub fn normal_pci(text: &str) -> Option<String> {
     text.parse().ok().map(|address: PciAddress| address.to_string())
 }
 
-/// The digits of a UUID: `GPU-01234567-89ab-...` and `0123456789ab...` are one. `None` where it is not
-/// of 32 digits, or all are 0.
+/// The digits of a UUID: `GPU-01234567-89ab-...` and `0123456789ab...` are one. `None` where it is
+/// not of 32 digits, or all are 0.
 pub fn normal_uuid(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let digits: String =

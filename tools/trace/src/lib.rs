@@ -91,39 +91,39 @@
 //! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time
 //! delta. The delta counts ticks from the previous record's time in the same block (the block's
 //! base for the first); a record's time is the last moment it describes: for a call its end. So
-//! deltas never are negative, although calls nest. A `Run` grows while it is the last record, and its
-//! delta leads to the end of its first call.
+//! deltas never are negative, although calls nest. A `Run` grows while it is the last record, and
+//! its delta leads to the end of its first call.
 //!
 //! # The next version
-//! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
-//! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
-//! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
-//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5 `Replaced`, `LocalSize` and
-//! `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of `Mix`; 1.8
-//! `Detail` of the host's memory). `tests/bytes/` states each layout a second time, in offsets and bytes,
-//! so that a mistake made alike in writer and reader is seen.
+//! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and
+//! reading of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the
+//! expected content, as it does with the sample of every later version (1.1 adds `Run` and fields
+//! of `Replay`; 1.2 `Code`, `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5
+//! `Replaced`, `LocalSize` and `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of
+//! `Mix`; 1.8 `Detail` of the host's memory). `tests/bytes/` states each layout a second time, in
+//! offsets and bytes, so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
 //! kind and count it), or a field at the end of a definition (what an old file lacks reads as the
 //! default):
-//! 1. Give it the number that is kept for it in [`record::kind::RESERVED`] or [`defs::RESERVED`], else
-//!    the next free one, and take that number out of the list. A number is never given twice.
+//! 1. Give it the number that is kept for it in [`record::kind::RESERVED`] or [`defs::RESERVED`],
+//!    else the next free one, and take that number out of the list. A number is never given twice.
 //! 2. Add the row to the table in the module's page and the layout to `tests/bytes/`.
 //! 3. Raise the minor half of [`VERSION`], once per release of the format.
 //! 4. Write `tests/samples/v1_N.rs`: the content of the version before with what the new one adds.
-//!    Enter it in the list of `tests/samples.rs`, teach `tests/samples/bytes.rs` to write it, and run
-//!    `CLSCOPE_WRITE_SAMPLE=1 cargo test -p clscope-trace --test samples`: it writes the new folder,
-//!    and refuses to touch one that exists. Commit it.
+//!    Enter it in the list of `tests/samples.rs`, teach `tests/samples/bytes.rs` to write it, and
+//!    run `CLSCOPE_WRITE_SAMPLE=1 cargo test -p clscope-trace --test samples`: it writes the new
+//!    folder, and refuses to touch one that exists. Commit it.
 //!
 //! To change a layout (a **major** version; readers before it refuse the file):
-//! 1. Move today's decoding, unchanged, into a module `version1` whose functions give today's values:
-//!    old bytes are lifted once, at the door, and nobody behind it knows of them. What the old
-//!    version did not say becomes absent, never a guess.
-//! 2. Choose by [`FileHeader::version`] where a file is opened: [`stream::Blocks`], [`stream::Rings`],
-//!    [`defs::Defs`] and [`sensors::Records`] are the only places.
-//! 3. Raise the major half of [`VERSION`], set the minor to 0, and write the new sample as above. The
-//!    old samples' expected content stays; where today's types say more than the old ones, it says
-//!    what the lifting makes of them.
+//! 1. Move today's decoding, unchanged, into a module `version1` whose functions give today's
+//!    values: old bytes are lifted once, at the door, and nobody behind it knows of them. What the
+//!    old version did not say becomes absent, never a guess.
+//! 2. Choose by [`FileHeader::version`] where a file is opened: [`stream::Blocks`],
+//!    [`stream::Rings`], [`defs::Defs`] and [`sensors::Records`] are the only places.
+//! 3. Raise the major half of [`VERSION`], set the minor to 0, and write the new sample as above.
+//!    The old samples' expected content stays; where today's types say more than the old ones, it
+//!    says what the lifting makes of them.
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -31,8 +31,8 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     p[i..].iter().all(|c| *c == '*')
 }
 
-/// Whether a name is meant by what a user wrote: the whole name by a pattern with `*` or `?`, any part
-/// of it by anything else.
+/// Whether a name is meant by what a user wrote: the whole name by a pattern with `*` or `?`, any
+/// part of it by anything else.
 #[must_use]
 pub fn is_meant(wanted: &str, name: &str) -> bool {
     if wanted.contains(['*', '?']) { matches(wanted, name) } else { name.contains(wanted) }

@@ -34,9 +34,9 @@
 //! with an even one B. So the record of a killed process is whole. Who reads the ring of a running
 //! process asks for `count` again afterwards.
 //!
-//! A `Detail` tells what was seen inside the call whose own record follows on the same thread; its head
-//! names that call's function. Most are of checked runs (`CLSCOPE_CHECK`); what memory of the host a
-//! transfer uses is told in any run ([`detail::HOST_MEMORY`]).
+//! A `Detail` tells what was seen inside the call whose own record follows on the same thread; its
+//! head names that call's function. Most are of checked runs (`CLSCOPE_CHECK`); what memory of the
+//! host a transfer uses is told in any run ([`detail::HOST_MEMORY`]).
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
 //! as f32 bits; 0 means that it was certain. It is kept for launches that were timed and for those
@@ -48,9 +48,9 @@
 //! `Untimed` right behind it that says why; where it has not, timing was off for the whole process
 //! (its definition names the method).
 //!
-//! With [`flag::READ`] the application is expected to query the time of the command itself. Where it
-//! does, the outcome is a `ReadTiming`, chosen or not, and the probability says nothing any more: a
-//! `Timing` behind such a command tells that it was chosen and *not* queried.
+//! With [`flag::READ`] the application is expected to query the time of the command itself. Where
+//! it does, the outcome is a `ReadTiming`, chosen or not, and the probability says nothing any
+//! more: a `Timing` behind such a command tells that it was chosen and *not* queried.
 //!
 //! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never
 //! reused, and an entry means the newest such id not after the waiting command. A record's time is

@@ -1,7 +1,8 @@
-//! What a run may change of its application on request: code of kernels (`CLSCOPE_REPLACE`), options
-//! that programs are built with (`CLSCOPE_APPEND_OPTIONS`), work-group sizes (`CLSCOPE_LOCAL`). Owns
-//! how requests are written; the recorder reads them from the environment, readers from the settings
-//! in a trace. Refuses to know what became of them: definitions tell that.
+//! What a run may change of its application on request: code of kernels (`CLSCOPE_REPLACE`),
+//! options that programs are built with (`CLSCOPE_APPEND_OPTIONS`), work-group sizes
+//! (`CLSCOPE_LOCAL`). Owns how requests are written; the recorder reads them from the environment,
+//! readers from the settings in a trace. Refuses to know what became of them: definitions tell
+//! that.
 #![forbid(unsafe_code)]
 
 use crate::settings;
@@ -72,8 +73,8 @@ impl fmt::Display for LocalSize {
     }
 }
 
-/// Whether a program that was built with these options may have work-groups of different sizes: from
-/// OpenCL C 2.0 on, unless the options say otherwise (OpenCL 3.0 API, section 5.8.6.5).
+/// Whether a program that was built with these options may have work-groups of different sizes:
+/// from OpenCL C 2.0 on, unless the options say otherwise (OpenCL 3.0 API, section 5.8.6.5).
 #[must_use]
 pub fn may_have_uneven_groups(options: &str) -> bool {
     let later = ["-cl-std=CL2", "-cl-std=CL3", "-cl-std=CLC++"];

@@ -89,13 +89,13 @@ pub const API_GROUPS: [&str; 9] = [
     "wait",
 ];
 
-/// Value of [`QUIET`]: warnings that the trace holds are said by who has started the application, when
-/// it has ended. An application writes over what comes in its midst, and each of many processes would
-/// say the same.
+/// Value of [`QUIET`]: warnings that the trace holds are said by who has started the application,
+/// when it has ended. An application writes over what comes in its midst, and each of many
+/// processes would say the same.
 pub const QUIET_LATER: &str = "later";
 
-/// Codes of warnings that come in the middle of a run whatever [`QUIET_LATER`] says: records are being
-/// lost, and who reads it at once can still do something. They are not repeated at the end.
+/// Codes of warnings that come in the middle of a run whatever [`QUIET_LATER`] says: records are
+/// being lost, and who reads it at once can still do something. They are not repeated at the end.
 pub const SAID_AT_ONCE: [&str; 3] = ["disk-full", "no-memory", "no-ring"];
 
 /// Every setting.

@@ -108,8 +108,8 @@ pub struct Ring<'a> {
     pub block: Block<'a>,
     /// Records dropped that no `Dropped` record reports.
     pub dropped: u64,
-    /// How many of these could not be written; the others came in the middle of another call. `None`
-    /// where that is not told.
+    /// How many of these could not be written; the others came in the middle of another call.
+    /// `None` where that is not told.
     pub failed: Option<u64>,
     /// The call the thread was in: function and host time of its beginning.
     pub in_call: Option<(u16, u64)>,

@@ -229,9 +229,9 @@ pub const CAPTURE_LIMIT: u64 = 1 << 30;
 /// Most launches of one pattern.
 const MOST_LAUNCHES: usize = 1000;
 
-/// Launches to capture: `gemm`, `conv*:3`, `gemm:1,5,copy`. A number behind a comma is another launch
-/// of the pattern before it: no kernel's name begins with a digit. Commas inside brackets and pairs of
-/// colons are of a name: `sim::add<int, 4>:2`.
+/// Launches to capture: `gemm`, `conv*:3`, `gemm:1,5,copy`. A number behind a comma is another
+/// launch of the pattern before it: no kernel's name begins with a digit. Commas inside brackets
+/// and pairs of colons are of a name: `sim::add<int, 4>:2`.
 ///
 /// # Errors
 /// An empty pattern, one with a single colon, and what is no number from 1.
@@ -272,7 +272,8 @@ pub fn captures(text: &str) -> Result<Vec<Capture>, BadValue> {
 pub enum Counters {
     /// perf events of the process's threads.
     Perf,
-    /// An OA stream: of the configuration with this UUID (lower case), or as `clscope record` chose.
+    /// An OA stream: of the configuration with this UUID (lower case), or as `clscope record`
+    /// chose.
     Oa(Option<String>),
     /// Queues with counters of Intel's runtime, of this configuration.
     IntelQueue(u32),
@@ -372,8 +373,8 @@ pub fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty())
 }
 
-/// Entries of a comma-separated list of kernels: a comma inside brackets belongs to a name, as that of
-/// `scale<float, 4>`.
+/// Entries of a comma-separated list of kernels: a comma inside brackets belongs to a name, as that
+/// of `scale<float, 4>`.
 pub fn kernels(text: &str) -> impl Iterator<Item = &str> {
     entries(text).into_iter().map(str::trim).filter(|one| !one.is_empty())
 }

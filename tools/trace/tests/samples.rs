@@ -1,7 +1,7 @@
 //! The committed sample traces, one folder of `samples/` for each version of the format, read with
 //! their expected content for ever. The newest is also written, to the same bytes. A folder is made
-//! once, on request (`CLSCOPE_WRITE_SAMPLE=1`), and never made anew: a difference is a change of the
-//! format.
+//! once, on request (`CLSCOPE_WRITE_SAMPLE=1`), and never made anew: a difference is a change of
+//! the format.
 
 #[path = "samples/bytes.rs"]
 mod bytes_of;

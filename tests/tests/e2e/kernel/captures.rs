@@ -40,7 +40,8 @@ pub fn shift(folder: &Path) -> Captured {
     made
 }
 
-/// An image is read through a sampler whose addressing shows, another is written, a third is an array.
+/// An image is read through a sampler whose addressing shows, another is written, a third is an
+/// array.
 pub fn turn(folder: &Path) -> Captured {
     let source = "kernel void turn(read_only image2d_t from, write_only image2d_t to, read_only image2d_array_t more, sampler_t s, global float *out)
     { int x = get_global_id(0), y = get_global_id(1);
@@ -80,7 +81,8 @@ pub fn turn(folder: &Path) -> Captured {
     made
 }
 
-/// Local memory, a structure by value, a null pointer, an offset, two dimensions, and build options.
+/// Local memory, a structure by value, a null pointer, an offset, two dimensions, and build
+/// options.
 pub fn sums(folder: &Path) -> Captured {
     let source = "typedef struct { uint add; uint times; } two;
     kernel void sums(global uint *out, local uint *sum, two by, global const uint *none)

@@ -1,6 +1,6 @@
-//! `clscope kernel`: a captured launch gives alone, on each runtime, what it gave in its application;
-//! what differs is told to the element; other versions are compared in results and time; damaged and
-//! hostile captures are refused.
+//! `clscope kernel`: a captured launch gives alone, on each runtime, what it gave in its
+//! application; what differs is told to the element; other versions are compared in results and
+//! time; damaged and hostile captures are refused.
 
 mod captures;
 mod endings;
@@ -98,7 +98,8 @@ fn parts_of_a_buffer_stay_aliases() {
     }
 }
 
-/// An image is read through a sampler whose addressing shows, another is written, a third is an array.
+/// An image is read through a sampler whose addressing shows, another is written, a third is an
+/// array.
 #[test]
 fn images_and_samplers_give_what_was_captured() {
     for runtime in Runtime::real() {
@@ -112,7 +113,8 @@ fn images_and_samplers_give_what_was_captured() {
     }
 }
 
-/// Local memory, a structure by value, a null pointer, an offset, two dimensions, and build options.
+/// Local memory, a structure by value, a null pointer, an offset, two dimensions, and build
+/// options.
 #[test]
 fn local_memory_structures_and_offsets_give_what_was_captured() {
     for runtime in Runtime::real() {
@@ -260,8 +262,8 @@ fn differences_are_told_to_the_element_and_in_ulps() {
     );
 }
 
-/// Without the compiler's word the captured source tells what arguments point to, as far as it shows
-/// it; else bytes are compared, which is said.
+/// Without the compiler's word the captured source tells what arguments point to, as far as it
+/// shows it; else bytes are compared, which is said.
 #[test]
 fn types_of_arguments_are_those_of_the_captured_source() {
     for runtime in Runtime::real() {

@@ -1,5 +1,5 @@
-//! Results that the order of work-items decides: programs with atomics are told from those that give
-//! something else.
+//! Results that the order of work-items decides: programs with atomics are told from those that
+//! give something else.
 
 use super::document;
 use clscope_tests::captured::{Captured, words};

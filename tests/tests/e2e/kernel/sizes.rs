@@ -1,5 +1,5 @@
-//! `clscope kernel --tune local`: sizes keep to the limits, and those with other results are never the
-//! best.
+//! `clscope kernel --tune local`: sizes keep to the limits, and those with other results are never
+//! the best.
 
 use super::captures::{saxpy, sums};
 use super::{document, refused};
@@ -82,8 +82,8 @@ fn local_memory_and_required_sizes_are_kept_to() {
     refused(&stage, &[&required.write(), "--tune", "local"], &["it requires groups of 8x1x1"]);
 }
 
-/// Other sizes make another version: what fewer work-items leave undone is a difference, and groups of
-/// the runtime's choice give the same.
+/// Other sizes make another version: what fewer work-items leave undone is a difference, and groups
+/// of the runtime's choice give the same.
 #[test]
 fn other_sizes_are_judged_against_the_captured_ones() {
     for runtime in Runtime::real() {

@@ -1,5 +1,5 @@
-//! A captured launch is repeated as launches like it stood in the application: behind rests or behind
-//! commands that had not ended; and compared with these. What they took is no matter here.
+//! A captured launch is repeated as launches like it stood in the application: behind rests or
+//! behind commands that had not ended; and compared with these. What they took is no matter here.
 
 use super::document;
 use clscope_tests::{Runtime, Stage, artifacts};

@@ -437,8 +437,8 @@ pub struct Fit {
     pub left_out: usize,
 }
 
-/// Pieces over bounds sorted by x; `None` where they are no steady clock at all, or finding out takes
-/// more than what is left of the effort.
+/// Pieces over bounds sorted by x; `None` where they are no steady clock at all, or finding out
+/// takes more than what is left of the effort.
 pub fn fit(bounds: &[Bound], effort: &Effort) -> Option<Fit> {
     let mut kept = bounds.to_vec();
     let mut left_out = 0;

@@ -198,8 +198,8 @@ impl Domain {
         self.anchors.iter().map(|a| a.width).max().unwrap_or(0).min(1_000_000)
     }
 
-    /// What is added to a raw time of `other`, of the same boot, for this domain's raw time, and the
-    /// bound of that. Both run at one rate.
+    /// What is added to a raw time of `other`, of the same boot, for this domain's raw time, and
+    /// the bound of that. Both run at one rate.
     pub(super) fn shift_from(&self, other: &Self) -> (i64, u64) {
         if std::ptr::eq(self, other) {
             return (0, 0);

@@ -247,9 +247,9 @@ pub fn attribute_all(
 const RESOLUTION: f64 = 0.005;
 
 /// An interval is no figure whose half is more than half of the value, of a fifth of the most that
-/// was read, and of a fiftieth of the most that can be; nor is one that lies above the most that can
-/// be by more than [`RESOLUTION`]: what the counter cannot read is no mean of it. A value above that
-/// counts as that.
+/// was read, and of a fiftieth of the most that can be; nor is one that lies above the most that
+/// can be by more than [`RESOLUTION`]: what the counter cannot read is no mean of it. A value above
+/// that counts as that.
 fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
     let (can_be, value) = if full > 0.0 {
         (of.low <= full * (1.0 + RESOLUTION), of.value.min(full))

@@ -1,18 +1,18 @@
 //! Owns the estimate that takes evidence of two kinds: what a run's own readings know of sums over
-//! classes, and what repeated launches know of single ones. Both enter one generalised least-squares
-//! estimate, so that a class has one figure and the figures add up to what the run measured.
-//! Refuses to repeat anything, and to call a figure known that the run contradicts.
+//! classes, and what repeated launches know of single ones. Both enter one generalised
+//! least-squares estimate, so that a class has one figure and the figures add up to what the run
+//! measured. Refuses to repeat anything, and to call a figure known that the run contradicts.
 //!
 //! A launch is known by its *dynamic* energy: what it adds to the floor. A batch of `n` repetitions
-//! of length `T` at mean power `W` gives `(W - F) T / n`, whether or not gaps lie between them: in a
-//! gap the device is at the floor. The floor's part of a launch is the floor times its length.
+//! of length `T` at mean power `W` gives `(W - F) T / n`, whether or not gaps lie between them: in
+//! a gap the device is at the floor. The floor's part of a launch is the floor times its length.
 //!
 //! The estimate of a group of classes with dynamic energies `x`, of which the run knows the sum `D`
 //! with standard error `r`, and repetitions know `m` with covariance `C`: the `x` that minimises
 //! `(x - m)' C^-1 (x - m) + (1'x - D)^2 / r^2` (Aitken 1935; the same as one step of a Kalman
-//! filter), with `x >= 0`. `C` holds each class's own error, and one common to all: kernels in a mix
-//! draw up to 2 % less than the same kernels alone. Where `D` and `1'm` differ by more than both
-//! allow, the difference enters `C`, so that the intervals say so.
+//! filter), with `x >= 0`. `C` holds each class's own error, and one common to all: kernels in a
+//! mix draw up to 2 % less than the same kernels alone. Where `D` and `1'm` differ by more than
+//! both allow, the difference enters `C`, so that the intervals say so.
 
 #![forbid(unsafe_code)]
 
@@ -103,7 +103,8 @@ const OTHERS: f64 = 0.2;
 /// Share by which launches on restored buffers differ from those on settled ones where that is no
 /// chance.
 const SETTLES: f64 = 0.05;
-/// Lengths by stamps, in the run and in a batch, are the same up to so many seconds and such a share.
+/// Lengths by stamps, in the run and in a batch, are the same up to so many seconds and such a
+/// share.
 const STAMPS: f64 = 2e-6;
 const SAME_LENGTH: f64 = 0.05;
 /// Most that a launch's length in the run may make of its length in a batch.
@@ -151,8 +152,8 @@ pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
             _ => 0.0,
         };
         let stretch = ((period + longer) / period).clamp(1.0 / STRETCH, STRETCH);
-        // Where lengths in the run are known, batches may differ by length, and batches of two kinds
-        // that lengths decide between differ by more.
+        // Where lengths in the run are known, batches may differ by length, and batches of two
+        // kinds that lengths decide between differ by more.
         let expected = |r: &Repetition| match doubt {
             Some(doubt) => doubt.energy(r),
             None if known => energy / period * r.period(),
@@ -227,12 +228,12 @@ fn by_weight(of: Vec<&Repetition>) -> Vec<(&Repetition, f64)> {
     of.into_iter().map(|r| (r, r.weight)).collect()
 }
 
-/// Where some batches had buffers restored before each launch and others none, since a second launch
-/// left them alike: those without, which need nothing taken off. Where the two differ in energy, a
-/// launch finds in order what the one before put in order, and has less to do; or restoring takes
-/// the launch's data out of the caches. Then the length of the run's own launches decides, as far as
-/// the two differ in length: between the two, each kind stands for a part, so that the mean length
-/// is the run's. Else those that were restored.
+/// Where some batches had buffers restored before each launch and others none, since a second
+/// launch left them alike: those without, which need nothing taken off. Where the two differ in
+/// energy, a launch finds in order what the one before put in order, and has less to do; or
+/// restoring takes the launch's data out of the caches. Then the length of the run's own launches
+/// decides, as far as the two differ in length: between the two, each kind stands for a part, so
+/// that the mean length is the run's. Else those that were restored.
 fn chosen(shape: &Shape, floor: f64) -> Chosen<'_> {
     let (restored, bare): (Vec<&Repetition>, Vec<&Repetition>) =
         shape.repetitions.iter().filter(|r| r.usable()).partition(|r| r.restoring.is_some());
@@ -319,8 +320,8 @@ const INTERVAL: f64 = 2.0;
 /// from being compared with the run.
 const MINOR: f64 = 0.05;
 
-/// Brings the sum that a run knows (joules above the floor, standard error) and what is known of its
-/// members together. Members of which nothing is known share what is left by their time.
+/// Brings the sum that a run knows (joules above the floor, standard error) and what is known of
+/// its members together. Members of which nothing is known share what is left by their time.
 #[must_use]
 pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
     let total = sum.0.max(0.0);
@@ -376,8 +377,8 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
             of.1 = of.1.hypot(left * member.busy / open.max(f64::MIN_POSITIVE));
         }
         if !agrees {
-            // Two that contradict each other cannot both be right: the interval holds both, whatever
-            // each claims of itself.
+            // Two that contradict each other cannot both be right: the interval holds both,
+            // whatever each claims of itself.
             let run = said * (total / predicted.max(f64::MIN_POSITIVE)).min(STRETCH);
             let reach = (of.0 - said).abs().max((of.0 - run).abs());
             of.1 = of.1.max(reach / INTERVAL);
@@ -666,8 +667,8 @@ mod tests {
             }
         }
 
-        /// Evidence that is put in the place of other evidence hides no contradiction: the further the
-        /// run's sum lies beyond what repetitions say, the wider every interval.
+        /// Evidence that is put in the place of other evidence hides no contradiction: the further
+        /// the run's sum lies beyond what repetitions say, the wider every interval.
         #[test]
         fn contradiction_narrows_no_interval(
             known in prop::collection::vec(known(), 1..6),

@@ -29,11 +29,11 @@ pub struct IdleLevel {
 /// What idle time showed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IdleLevels {
-    /// Levels. The first is the one that holds between launches, which is where the device was after
-    /// most of its work: give it as state 0. The others follow, highest first.
+    /// Levels. The first is the one that holds between launches, which is where the device was
+    /// after most of its work: give it as state 0. The others follow, highest first.
     pub levels: Vec<IdleLevel>,
-    /// Where the device was at any level but the first: at a deeper one, or at a higher one (a clock
-    /// that something else raised).
+    /// Where the device was at any level but the first: at a deeper one, or at a higher one (a
+    /// clock that something else raised).
     pub states: Vec<StateSpan>,
     /// Where it was seen at the first.
     pub first: Vec<StateSpan>,
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(states, [(2, 0), (1, 13), (2, 18)]);
     }
 
-    /// Work every second, rests at 120 W behind all but one, and behind that one 0.4 s at 155 W, as a
-    /// clock that something else raised.
+    /// Work every second, rests at 120 W behind all but one, and behind that one 0.4 s at 155 W, as
+    /// a clock that something else raised.
     #[test]
     fn the_floor_is_what_most_work_is_followed_by() {
         let span = |at: i64| Span {

@@ -103,9 +103,9 @@ impl ResponseModel {
     }
 
     /// Stamped power samples `period` seconds apart behind a first-order lag. Expected is what was
-    /// found on an H200 (driver 580, samples 20 ms apart: lags of 12 to 14 ms, delays of 1 to 4 ms in
-    /// ten runs): where busy times are uncertain, or power changes by itself, a slow response would
-    /// explain as much as the kernels do.
+    /// found on an H200 (driver 580, samples 20 ms apart: lags of 12 to 14 ms, delays of 1 to 4 ms
+    /// in ten runs): where busy times are uncertain, or power changes by itself, a slow response
+    /// would explain as much as the kernels do.
     #[must_use]
     pub fn lagged_samples(period: f64) -> Self {
         Self {

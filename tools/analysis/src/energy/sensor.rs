@@ -10,8 +10,8 @@ use crate::quantile::median;
 
 /// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts);
 /// the fit works for any quantity whose mean over a window is observed, such as the counters a GPU
-/// snapshots every 100 ms. A reading that is not a number parts two recordings: what lies between them
-/// is neither a row nor a fault.
+/// snapshots every 100 ms. A reading that is not a number parts two recordings: what lies between
+/// them is neither a row nor a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Series {
     /// Running total (joules since some start) at each stamp. Readings between two steps of the

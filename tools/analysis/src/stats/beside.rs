@@ -24,8 +24,8 @@ impl Beside {
         Self(all)
     }
 
-    /// Whether it ran something at this command: the first with the number or a higher one. Commands
-    /// are asked for in the order of the timeline.
+    /// Whether it ran something at this command: the first with the number or a higher one.
+    /// Commands are asked for in the order of the timeline.
     pub fn is_at(&mut self, id: u64) -> bool {
         let before = self.0.len();
         while self.0.last().is_some_and(|next| *next <= id) {
@@ -35,8 +35,8 @@ impl Beside {
     }
 }
 
-/// When the recorder repeated commands of a process (`--replay`): from the first copy, trial or batch
-/// of a burst, or the rest before it, to the last. In order; none touches the next.
+/// When the recorder repeated commands of a process (`--replay`): from the first copy, trial or
+/// batch of a burst, or the rest before it, to the last. In order; none touches the next.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repeated(Arc<[Span]>);
 

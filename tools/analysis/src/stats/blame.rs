@@ -1,7 +1,7 @@
 //! Owns whose a time may be that a window holds beyond its commands and what usually lies between
-//! them: a class is acquitted where timed commands of others took so much longer so often that it is
-//! theirs with 95 %. Refuses to share the time out: what happens again and again has one cause, and
-//! may be all one class's.
+//! them: a class is acquitted where timed commands of others took so much longer so often that it
+//! is theirs with 95 %. Refuses to share the time out: what happens again and again has one cause,
+//! and may be all one class's.
 
 use super::windows::{Evidence, Window};
 use crate::ids::IdMap;

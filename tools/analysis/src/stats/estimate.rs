@@ -348,8 +348,8 @@ impl Sampled {
         self.certain_total + self.chosen_total
     }
 
-    /// The longest of the timed launches, nanoseconds, as long as the sketch leaves open; `None` where
-    /// nothing was timed.
+    /// The longest of the timed launches, nanoseconds, as long as the sketch leaves open; `None`
+    /// where nothing was timed.
     pub(super) fn longest(&self) -> Option<f64> {
         let last = self.bins.iter().rposition(|b| b.0 > 0.0)?;
         Some(middle(self.first_bin + last) * (1.0 + RELATIVE_ERROR))
@@ -369,8 +369,8 @@ impl Sampled {
         (self.left_out > 0).then(|| found.map(|at| middle(self.first_bin + at)))?
     }
 
-    /// Of the launches that chance decided about, the part that was left out; `None` where none was,
-    /// or all were.
+    /// Of the launches that chance decided about, the part that was left out; `None` where none
+    /// was, or all were.
     pub(super) fn part_left_out(&self) -> Option<f64> {
         let decided = self.left_out + self.chosen;
         (self.left_out > 0 && self.chosen > 0).then(|| self.left_out as f64 / decided as f64)
@@ -525,8 +525,8 @@ impl Sampled {
 
 /// What launches that no timed one is like may add to those left out, as a share of their time: a
 /// class of which one launch in some thousands is held up looks perfectly steady where chance chose
-/// none of these. Measured on an H100: launches of 28 to 73 us, one to eight of 2,500 held up by 20 to
-/// 40 us, 0.03 to 0.1 % of the total (the guide on accuracy, totals of sampled timing).
+/// none of these. Measured on an H100: launches of 28 to 73 us, one to eight of 2,500 held up by 20
+/// to 40 us, 0.03 to 0.1 % of the total (the guide on accuracy, totals of sampled timing).
 const RARE: f64 = 0.001;
 
 /// An interval that leaves room for launches that are rare; `left_out`: what those left out took.

@@ -66,8 +66,8 @@ const GPU: Frames = Frames {
     cpu: false,
 };
 
-/// Each class's estimate, its interval, and the truth. An upload's stamps leave its copy through the
-/// host's memory out.
+/// Each class's estimate, its interval, and the truth. An upload's stamps leave its copy through
+/// the host's memory out.
 fn frames(seed: u64, of: Frames) -> BTreeMap<u64, Total> {
     let Frames { n, slow_one_in, hidden, end, .. } = of;
     let blocking = end == End::Reads;

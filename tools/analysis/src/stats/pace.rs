@@ -34,9 +34,9 @@
 //!   The estimate is that of chance. Launches that are timed may last a little longer than those
 //!   that are not, and paces speak of the latter: the interval holds what paces say, as far as
 //!   timing can change a launch.
-//! * On the former, where the queue was open, a launch longer than all timed ones may be hidden. With the
-//!   probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that its window
-//!   allows.
+//! * On the former, where the queue was open, a launch longer than all timed ones may be hidden.
+//!   With the probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that
+//!   its window allows.
 
 use super::blame::Blame;
 use super::estimate::{Basis, Estimate, FEW, Sampled, hall, with_rare};
@@ -50,8 +50,8 @@ use std::collections::BTreeMap;
 const GROUP: [usize; 2] = [6, 15];
 /// Beyond so many times the pace of the last group nothing is concluded from it.
 const FAR: f64 = 16.0;
-/// Most that the recorder's own event adds to the span of a launch, nanoseconds (an H200: 1.98 us by
-/// `doctor --calibrate`, up to 3 between launches that follow each other).
+/// Most that the recorder's own event adds to the span of a launch, nanoseconds (an H200: 1.98 us
+/// by `doctor --calibrate`, up to 3 between launches that follow each other).
 const TIMING: f64 = 3000.0;
 /// The same as a share of the span: short transfers change by less.
 const TIMING_SHARE: f64 = 0.05;
@@ -150,7 +150,8 @@ struct Unit<'a> {
     expected: f64,
     available: f64,
     full: f64,
-    /// All commands of the window, and what usually passes beyond their typical time, if it is known.
+    /// All commands of the window, and what usually passes beyond their typical time, if it is
+    /// known.
     commands: f64,
     usual: Option<f64>,
 }
@@ -174,11 +175,11 @@ const BATCHES: usize = 6;
 /// Standard deviations beyond what passes beside launches from which on time is taken for launches.
 const SIGNIFICANT: f64 = 2.0;
 
-/// The most that launches left out took together by the order of all: chance chose which were timed,
-/// so that with the probability `q^k` the `k` longest of all were left out, `q` being the part that
-/// was. The `k - 1` that may be longer than all timed ones took at most the windows they were in. It
-/// is little where nearly all were timed, and says nothing where few were. `None` where windows are
-/// not known.
+/// The most that launches left out took together by the order of all: chance chose which were
+/// timed, so that with the probability `q^k` the `k` longest of all were left out, `q` being the
+/// part that was. The `k - 1` that may be longer than all timed ones took at most the windows they
+/// were in. It is little where nearly all were timed, and says nothing where few were. `None` where
+/// windows are not known.
 fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64> {
     let (longest, q) = (sampled.longest()?, sampled.part_left_out()?);
     let longer = (BEYOND_ORDER.ln() / q.ln()).ceil() - 1.0;
@@ -191,11 +192,11 @@ fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64
     Some(sampled.left_out() as f64 * longest + longest_rooms(&rooms, longer))
 }
 
-/// What launches left out that are longer than all timed ones may add, where that is little. That `j`
-/// of them are has the probability `q^j`, `q` being the part left out. How much longer follows from
-/// the tail of times for which a worker is held up: that the longest is `t` times as long as the
-/// next is as improbable as `1/t` (Zipf's law), so that beyond `q^j/5 %` times nothing is expected.
-/// `None` where most were left out: then their tail is not seen.
+/// What launches left out that are longer than all timed ones may add, where that is little. That
+/// `j` of them are has the probability `q^j`, `q` being the part left out. How much longer follows
+/// from the tail of times for which a worker is held up: that the longest is `t` times as long as
+/// the next is as improbable as `1/t` (Zipf's law), so that beyond `q^j/5 %` times nothing is
+/// expected. `None` where most were left out: then their tail is not seen.
 fn longer_by_order(sampled: &Sampled) -> Option<f64> {
     let (longest, q) =
         (sampled.longest()?, sampled.left_out() as f64 / sampled.launches().max(1) as f64);
@@ -315,8 +316,8 @@ impl Queue<'_> {
         };
         let mut cases = of(self.evidence);
         if (cases.len() as u64) < FEW && self.preempted {
-            // Chance chose too few: those timed with certainty stand for the rest as well. Their pace
-            // says whether the run went on as it began.
+            // Chance chose too few: those timed with certainty stand for the rest as well. Their
+            // pace says whether the run went on as it began.
             cases.extend(of(self.certain));
             let weight = sampled.left_out() as f64 / cases.len() as f64;
             cases.iter_mut().for_each(|c| c.weight = weight);
@@ -444,8 +445,8 @@ impl Queue<'_> {
         if chance.interval().half() < paced.interval().half() { chance } else { paced }
     }
 
-    /// Time that launches as estimated leave beyond what passes around them where none was left out,
-    /// where that is significant; `None` where too little of that was seen.
+    /// Time that launches as estimated leave beyond what passes around them where none was left
+    /// out, where that is significant; `None` where too little of that was seen.
     fn beyond(&self, units: &[Unit<'_>], fill: &[f64]) -> Option<f64> {
         let (mut beyond, mut variance, mut least) = (0.0, 0.0, f64::INFINITY);
         for (u, f) in units.iter().zip(fill) {
@@ -602,8 +603,8 @@ impl Queue<'_> {
     }
 
     /// Time that neither the launches as estimated nor what usually passes between them explains,
-    /// and what that is. `alike`: launches are so much alike that only windows which stand out count.
-    /// Where workers are not preempted these count if the class may be to blame.
+    /// and what that is. `alike`: launches are so much alike that only windows which stand out
+    /// count. Where workers are not preempted these count if the class may be to blame.
     fn excess(
         &self,
         class: u64,
@@ -679,7 +680,8 @@ impl Queue<'_> {
     }
 }
 
-/// What passes beyond launches and what usually lies between them, in windows whose commands tell it.
+/// What passes beyond launches and what usually lies between them, in windows whose commands tell
+/// it.
 struct Beyond {
     /// Its standard deviation for one command, by the median of deviations.
     noise: f64,
@@ -712,9 +714,9 @@ impl Beyond {
     }
 }
 
-/// By how much the sum of `n` launches may differ, in 95 % of the cases, from what others say that came
-/// before, whose residuals are given in order: by batches of as many (a launch is as its neighbours
-/// are).
+/// By how much the sum of `n` launches may differ, in 95 % of the cases, from what others say that
+/// came before, whose residuals are given in order: by batches of as many (a launch is as its
+/// neighbours are).
 fn changed(residuals: impl Iterator<Item = f64>, n: f64) -> f64 {
     let all: Vec<f64> = residuals.collect();
     let size = (n as usize).clamp(1, (all.len() / BATCHES).max(1));

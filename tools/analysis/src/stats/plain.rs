@@ -1,7 +1,7 @@
-//! Owns the sums of plain host calls that no other sum depends on: how often each function was called
-//! and how long it took. They need no order between threads, so that parts of the trace are summed at
-//! the same time by several threads, while another merges what needs an order. Refuses calls that
-//! wait: when those were is set against what ran meanwhile.
+//! Owns the sums of plain host calls that no other sum depends on: how often each function was
+//! called and how long it took. They need no order between threads, so that parts of the trace are
+//! summed at the same time by several threads, while another merges what needs an order. Refuses
+//! calls that wait: when those were is set against what ran meanwhile.
 
 use super::sketch::Distribution;
 use crate::Trace;

@@ -1,5 +1,5 @@
-//! What the sums say: by kernel, by direction and kind, by function, by wait, of queues and devices,
-//! and what is wrong.
+//! What the sums say: by kernel, by direction and kind, by function, by wait, of queues and
+//! devices, and what is wrong.
 
 use super::busy::IdleCause;
 use super::estimate::Estimate;
@@ -114,8 +114,8 @@ impl Stats {
     }
 
     /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times
-    /// of their own. Those of a process are one part, whatever queues they are on: of the few of one
-    /// queue, chance may have timed none.
+    /// of their own. Those of a process are one part, whatever queues they are on: of the few of
+    /// one queue, chance may have timed none.
     fn by_kind(&self) -> BTreeMap<CommandKind, CommandSums> {
         let mut parts: BTreeMap<(CommandKind, ProcessIndex, u32), CommandSums> = BTreeMap::new();
         for ((process, kind, _, size), sums) in &self.commands {

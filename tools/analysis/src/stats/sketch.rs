@@ -52,8 +52,8 @@ impl Distribution {
         *self.slot(bin(value)) += 1;
     }
 
-    /// Adds values of which only their number, sum, least and most are known. Percentiles take those
-    /// between for their mean.
+    /// Adds values of which only their number, sum, least and most are known. Percentiles take
+    /// those between for their mean.
     pub fn add_summary(&mut self, count: u64, total: u64, least: u64, most: u64) {
         // What a summary of hostile numbers says of its mean is kept within its bounds.
         let (least, most) = (least.min(most), most.max(least));

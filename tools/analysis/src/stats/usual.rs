@@ -1,6 +1,7 @@
-//! Owns what usually passes on a queue beyond the typical lengths of its commands: launching one, and
-//! a transfer's copy through the host's memory, which stamps leave out. Each class has its own, so
-//! that a window with an upload in it is not one that hides a long launch. Refuses to judge windows.
+//! Owns what usually passes on a queue beyond the typical lengths of its commands: launching one,
+//! and a transfer's copy through the host's memory, which stamps leave out. Each class has its own,
+//! so that a window with an upload in it is not one that hides a long launch. Refuses to judge
+//! windows.
 
 use super::windows::{Launch, Window, key};
 use crate::ids::IdMap;
@@ -26,8 +27,8 @@ pub struct Usual {
 
 impl Usual {
     /// By robust regression over windows in which the queue was never empty. `beyond` gives a
-    /// window's time beyond typical launches; windows without are left out. `None` where they are too
-    /// few to tell.
+    /// window's time beyond typical launches; windows without are left out. `None` where they are
+    /// too few to tell.
     pub fn of<'w>(windows: impl Iterator<Item = (&'w Window, f64)>) -> Option<Self> {
         let windows: Vec<(&Window, f64)> = windows.filter(|(w, _)| commands(w) > 0.0).collect();
         let mut counts: IdMap<f64, u128> = IdMap::default();

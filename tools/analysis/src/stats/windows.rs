@@ -122,8 +122,8 @@ pub struct Evidence {
     pub window: Window,
 }
 
-/// What passed before and behind timed launches of a class up to timed neighbours, or to a moment at
-/// which all was done: no launch was left out in it.
+/// What passed before and behind timed launches of a class up to timed neighbours, or to a moment
+/// at which all was done: no launch was left out in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Around {
     /// From the call, or the end of what was before.
@@ -250,8 +250,8 @@ impl Windows {
         }
     }
 
-    /// The recorder ran commands of its own at this place of the queue, or beside it: the time until
-    /// the next moment that is known is not the application's alone.
+    /// The recorder ran commands of its own at this place of the queue, or beside it: the time
+    /// until the next moment that is known is not the application's alone.
     pub fn interrupted(&mut self) {
         // Once is as often as many times.
         if !self.unordered && !matches!(self.waiting.back(), Some(Item::Beside)) {

@@ -1,5 +1,5 @@
-//! Which counters this machine has, what each family needs, and the figures of metric sets, as text.
-//! Refuses to open streams: it looks, and leaves other programs' measurements alone.
+//! Which counters this machine has, what each family needs, and the figures of metric sets, as
+//! text. Refuses to open streams: it looks, and leaves other programs' measurements alone.
 #![forbid(unsafe_code)]
 
 use crate::Tell;

@@ -1,5 +1,5 @@
-//! Owns the choice of a metric set and a configuration for an Intel GPU. Refuses to open anything, and
-//! to guess a set.
+//! Owns the choice of a metric set and a configuration for an Intel GPU. Refuses to open anything,
+//! and to guess a set.
 #![forbid(unsafe_code)]
 
 use super::choice::Options;

@@ -1,5 +1,6 @@
 //! What the preprocessor may do to OpenCL C: which tokens stand inside conditional text, and what
-//! macros put in a name's place, or may put there. Refuses to evaluate a condition other than `0` and `1`.
+//! macros put in a name's place, or may put there. Refuses to evaluate a condition other than `0`
+//! and `1`.
 #![forbid(unsafe_code)]
 
 use clscope_profile::opencl_c::{Piece, bracketed, is_name, pieces, tokens};
@@ -131,7 +132,8 @@ impl Source {
             out.add(define);
             out.know(define, *branch == 0 && !self.includes);
         }
-        // `-DNAME=VALUE`, and `-D NAME`; the value may be followed by other options, which do no harm.
+        // `-DNAME=VALUE`, and `-D NAME`; the value may be followed by other options, which do no
+        // harm.
         for define in options.split("-D").skip(1) {
             out.add(define);
             out.know(define, false);
@@ -186,8 +188,8 @@ impl<'s> Macros<'s> {
         self.known.entry(name).and_modify(|known| *known = None).or_insert(of);
     }
 
-    /// The tokens with their branches, and with what is certain to stand for macros in their places.
-    /// Others stay as they are; all do where there would be too many.
+    /// The tokens with their branches, and with what is certain to stand for macros in their
+    /// places. Others stay as they are; all do where there would be too many.
     pub fn replaced(
         &self,
         tokens: Vec<&'s str>,

@@ -1,6 +1,6 @@
-//! Where a pointer goes that stands in an expression of OpenCL C: what it points to is read or written, it
-//! is passed to a function, copied into another pointer, or only compared and moved. Refuses to follow
-//! it where precedence or types would have to be known.
+//! Where a pointer goes that stands in an expression of OpenCL C: what it points to is read or
+//! written, it is passed to a function, copied into another pointer, or only compared and moved.
+//! Refuses to follow it where precedence or types would have to be known.
 #![forbid(unsafe_code)]
 
 use super::conditional::opening;
@@ -135,7 +135,8 @@ impl<'t, 's> Span<'t, 's> {
         self.closed(depth)
     }
 
-    /// Where a sum ends that begins with it: at a bracket that closes, a comma or the statement's end.
+    /// Where a sum ends that begins with it: at a bracket that closes, a comma or the statement's
+    /// end.
     fn sum_ends(&self) -> Option<usize> {
         let mut at = self.end;
         loop {

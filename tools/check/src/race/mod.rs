@@ -1,8 +1,8 @@
 //! Data races between commands: two of them use one memory object, one of them writes it, and
-//! nothing that the specification knows orders them ([`order`]), also where they happened to run one
-//! after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual memory and
-//! the host's side of transfers are looked at by their addresses. Where it is not known whether a
-//! kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
+//! nothing that the specification knows orders them ([`order`]), also where they happened to run
+//! one after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual
+//! memory and the host's side of transfers are looked at by their addresses. Where it is not known
+//! whether a kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
 #![forbid(unsafe_code)]
 
 mod conditional;
@@ -63,8 +63,8 @@ struct Use {
 }
 
 impl Use {
-    /// Whether two uses have bytes in common, as far as is known. A kernel that has an object uses all
-    /// of it; two regions may lie beside each other.
+    /// Whether two uses have bytes in common, as far as is known. A kernel that has an object uses
+    /// all of it; two regions may lie beside each other.
     fn meets(&self, other: &Self) -> bool {
         let all = |of: &Self| of.like.0.is_kernel() && of.range == Range::WHOLE;
         all(self) || all(other) || self.range.meets(other.range)
@@ -98,8 +98,8 @@ impl How {
         self == Self::Writes
     }
 
-    /// Whether memory is used at all. What a kernel of a binary is given it reads or writes; where a
-    /// source hides its use there may be none.
+    /// Whether memory is used at all. What a kernel of a binary is given it reads or writes; where
+    /// a source hides its use there may be none.
     fn is_sure(self) -> bool {
         !matches!(self, Self::Unknown(_, why) if why != Why::Unseen)
     }

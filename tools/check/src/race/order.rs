@@ -1,6 +1,7 @@
-//! What the specification orders: a vector clock for each command, of the commands that are complete
-//! before it begins. In-order queues, wait lists, barriers, markers, and what the host waited for
-//! before it enqueued it (Appendix A.1 and 5.11). Refuses to use times: an order by luck is none.
+//! What the specification orders: a vector clock for each command, of the commands that are
+//! complete before it begins. In-order queues, wait lists, barriers, markers, and what the host
+//! waited for before it enqueued it (Appendix A.1 and 5.11). Refuses to use times: an order by luck
+//! is none.
 //!
 //! What one thread of the host learns, all others know from then on: how threads synchronise is not
 //! in a trace. So an order may be assumed that is none, and never the other way.

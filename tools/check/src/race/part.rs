@@ -1,5 +1,6 @@
-//! Which part of its memory a command uses, and whether two parts certainly have something in common:
-//! bytes, rows of bytes, or boxes of an image's elements. Refuses to say so of parts that are not known.
+//! Which part of its memory a command uses, and whether two parts certainly have something in
+//! common: bytes, rows of bytes, or boxes of an image's elements. Refuses to say so of parts that
+//! are not known.
 #![forbid(unsafe_code)]
 
 /// Most rows that are looked at one by one; of more it is not known what they meet.
@@ -54,7 +55,8 @@ impl Rows {
     fn meet(&self, begin: u64, end: u64) -> bool {
         let within =
             |begin: u64, end: u64, count: u64, pitch: u64, width: u64| -> Option<(u64, bool)> {
-                // The last that begins at or before `begin`, and whether the next one begins before `end`.
+                // The last that begins at or before `begin`, and whether the next one begins before
+                // `end`.
                 let at = begin.checked_div(pitch).unwrap_or(0).min(count - 1);
                 let from = at * pitch;
                 let hits = begin < from + width;

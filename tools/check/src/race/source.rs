@@ -1,7 +1,7 @@
-//! What a kernel's OpenCL C source says of its pointers: read, written, or not told. Follows them into
-//! the source's functions, and into pointers that are declared with them. Refuses to guess: what may
-//! be left out by the preprocessor, is hidden in macros or by another declaration, or goes where it
-//! cannot be followed is not told.
+//! What a kernel's OpenCL C source says of its pointers: read, written, or not told. Follows them
+//! into the source's functions, and into pointers that are declared with them. Refuses to guess:
+//! what may be left out by the preprocessor, is hidden in macros or by another declaration, or goes
+//! where it cannot be followed is not told.
 #![forbid(unsafe_code)]
 
 use super::conditional::{Macros, Source, declares};
@@ -63,8 +63,8 @@ impl Why {
     }
 }
 
-/// What a kernel does with each of its parameters; `None` where the source does not show the kernel.
-/// `options` are those of the build: what they define is not in the source.
+/// What a kernel does with each of its parameters; `None` where the source does not show the
+/// kernel. `options` are those of the build: what they define is not in the source.
 #[must_use]
 pub fn accesses(source: &str, options: &str, kernel: &str) -> Option<Vec<Access>> {
     if source.len() > MOST || kernel.is_empty() {

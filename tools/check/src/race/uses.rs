@@ -1,5 +1,6 @@
-//! What each command uses: parts of memory objects, shared virtual memory and memory of the host, and
-//! whether it writes them. Refuses to say what a kernel does with an argument where nothing tells.
+//! What each command uses: parts of memory objects, shared virtual memory and memory of the host,
+//! and whether it writes them. Refuses to say what a kernel does with an argument where nothing
+//! tells.
 #![forbid(unsafe_code)]
 
 use super::mapped::Mapping;
@@ -26,8 +27,8 @@ impl Races {
         Some(Part { object: Object::Host, range, how: part.how, via: Some(id) })
     }
 
-    /// What a command uses: object, bytes, and whether it writes them; and the host's memory that is
-    /// taken away with a mapping that ends.
+    /// What a command uses: object, bytes, and whether it writes them; and the host's memory that
+    /// is taken away with a mapping that ends.
     pub(super) fn accesses(
         &mut self,
         seen: &Seen<'_>,
@@ -120,8 +121,9 @@ impl Races {
         }
     }
 
-    /// What a command uses by addresses: what was told of it, and what its kernel was given. Of what a
-    /// kernel points to the first byte alone is known to be meant: others may use what lies behind it.
+    /// What a command uses by addresses: what was told of it, and what its kernel was given. Of
+    /// what a kernel points to the first byte alone is known to be meant: others may use what lies
+    /// behind it.
     pub(super) fn by_address(
         &mut self,
         seen: &Seen<'_>,

@@ -44,8 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
-    /// Suites to run, or cases by their names; all without any. `--list` names them. `model`: the parameters of a device, kept
-    /// for `explain`; `idle`: what it draws without work
+    /// Suites to run, or cases by their names; all without any. `--list` names them. `model`: the
+    /// parameters of a device, kept for `explain`; `idle`: what it draws without work
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
     /// Device: its number in `--list-devices`, or a part of its name
@@ -71,8 +71,8 @@ pub struct Args {
     /// blocks=1..=64,width=1,4; else those of --blocks and --tpb, or the usual ones of the device
     #[arg(long, value_name = "AXIS[,AXIS]")]
     sweep: Option<Axes>,
-    /// Measure experiments of the reference documents again and put their numbers beside ours: names
-    /// such as 000/fig4.4, with `*` and `?` for several, or `all`; `list` names them. --sweep
+    /// Measure experiments of the reference documents again and put their numbers beside ours:
+    /// names such as 000/fig4.4, with `*` and `?` for several, or `all`; `list` names them. --sweep
     /// AXIS=VALUES and --iterations replace the values of experiments that have them
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak"])]
     reproduce: Vec<String>,

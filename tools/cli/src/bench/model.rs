@@ -1,6 +1,6 @@
-//! `clscope bench model` and `clscope bench idle`: the parameters of a device, measured, kept, shown,
-//! taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that is
-//! `clscope-microbench`.
+//! `clscope bench model` and `clscope bench idle`: the parameters of a device, measured, kept,
+//! shown, taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that
+//! is `clscope-microbench`.
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress};
@@ -76,8 +76,8 @@ fn keep(device: &Device) -> Result<PathBuf> {
 /// Seconds that `bench idle` watches.
 const WATCH_S: f64 = 60.0;
 
-/// What is kept of the device that is meant, here or of another machine: a device that is not here is
-/// one whose file was imported.
+/// What is kept of the device that is meant, here or of another machine: a device that is not here
+/// is one whose file was imported.
 fn shown(args: &Args) -> Result<Device> {
     let error = match kept(args) {
         Ok((_, _, Some(kept))) => return Ok(kept),

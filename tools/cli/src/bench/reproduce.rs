@@ -1,5 +1,5 @@
-//! `clscope bench --reproduce`: experiments of the reference documents. Owns what is said and the exit
-//! code; refuses to order and to measure them: [`clscope_microbench::reproduce`] does.
+//! `clscope bench --reproduce`: experiments of the reference documents. Owns what is said and the
+//! exit code; refuses to order and to measure them: [`clscope_microbench::reproduce`] does.
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress, counted, settings};
@@ -17,8 +17,8 @@ use std::time::Instant;
 /// Runs the option.
 ///
 /// # Errors
-/// Where no experiment has the name, no device can be opened, or a file cannot be written. An experiment
-/// that fails is named in the end, and the exit code tells it.
+/// Where no experiment has the name, no device can be opened, or a file cannot be written. An
+/// experiment that fails is named in the end, and the exit code tells it.
 pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     if names == ["list"] {
         if args.json {

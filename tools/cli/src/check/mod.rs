@@ -1,6 +1,6 @@
 //! `clscope check`: what an application does wrong with OpenCL, or slowly. Owns the options, the
-//! recording of a run that is to be checked, and the exit code: 3 where something was found. Refuses
-//! to judge: the library does.
+//! recording of a run that is to be checked, and the exit code: 3 where something was found.
+//! Refuses to judge: the library does.
 #![forbid(unsafe_code)]
 
 use crate::args::NameArgs;
@@ -106,7 +106,8 @@ fn rule(text: &str) -> Result<String, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such trace, the application cannot be recorded, or the findings cannot be written.
+/// If there is no such trace, the application cannot be recorded, or the findings cannot be
+/// written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.command.is_empty() {
         let found = judged(&args.trace.iter().cloned().collect::<Vec<_>>(), args)?;

@@ -37,7 +37,8 @@ pub struct Args {
     /// Leave out kernels below this share of the time, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub least: f64,
-    /// Joules by what classes take each, with the measured time; or also by how busy each component is
+    /// Joules by what classes take each, with the measured time; or also by how busy each component
+    /// is
     #[arg(long, value_enum, default_value_t = Form::Joules, value_name = "FORM")]
     pub form: Form,
     #[command(flatten)]
@@ -188,8 +189,8 @@ pub fn unmatched<'l>(view: &View<'_>, stated: &'l [(String, f64)], names: &[&str
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such trace, nothing ran, no kernel has the name, or a file of parameters cannot be
-/// used.
+/// If there is no such trace, nothing ran, no kernel has the name, or a file of parameters cannot
+/// be used.
 pub fn run(args: &Args) -> Result<()> {
     if !(0.0..=100.0).contains(&args.least) {
         bail!("--least takes percent, 0 to 100, and not {}", args.least);

@@ -63,8 +63,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes tables of a view, all where none is named, to a folder. The outer error is of what they are
-/// made from, the inner one of writing.
+/// Writes tables of a view, all where none is named, to a folder. The outer error is of what they
+/// are made from, the inner one of writing.
 pub fn write(
     view: &View<'_>,
     sources: &[String],

@@ -1,6 +1,6 @@
-//! `clscope kernel`: a captured launch, run alone. Owns the options, the choice of the device, and the
-//! exit code: 3 where results differ, or another version is slower than is allowed. Refuses to run or
-//! to judge: `clscope-launch` does, in a process of its own.
+//! `clscope kernel`: a captured launch, run alone. Owns the options, the choice of the device, and
+//! the exit code: 3 where results differ, or another version is slower than is allowed. Refuses to
+//! run or to judge: `clscope-launch` does, in a process of its own.
 #![forbid(unsafe_code)]
 
 pub mod worker;
@@ -47,8 +47,8 @@ pub struct Args {
     /// Folder of a capture, or a trace that has one
     #[arg(value_name = "CAPTURE")]
     capture: PathBuf,
-    /// Device: a part of its name, or its number in `clscope bench --list-devices` [default: the one
-    /// it was captured on, else the first GPU]
+    /// Device: a part of its name, or its number in `clscope bench --list-devices` [default: the
+    /// one it was captured on, else the first GPU]
     #[arg(short, long, value_name = "DEVICE")]
     device: Option<String>,
     /// Form of the captured program [default: the first of these that it has]
@@ -73,8 +73,8 @@ pub struct Args {
     /// Read the device's performance counters meanwhile (NVIDIA: GPM)
     #[arg(long, conflicts_with = "no_energy")]
     counters: bool,
-    /// Count what a launch executes, by class of instruction: of programs in SPIR-V, and on NVIDIA's
-    /// runtime
+    /// Count what a launch executes, by class of instruction: of programs in SPIR-V, and on
+    /// NVIDIA's runtime
     #[arg(long)]
     mix: bool,
     /// Search the fastest work-group size of the captured version

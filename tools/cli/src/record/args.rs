@@ -100,11 +100,11 @@ pub struct Args {
     /// start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Joules and counters of every kernel and transfer direction, also where the application always
-    /// runs them in the same proportions: repeat launches and transfers, at random moments of the
-    /// run, buffers restored, in batches that sensors can follow. AMOUNT is the time that may be
-    /// added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each kernel
-    /// and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
+    /// Joules and counters of every kernel and transfer direction, also where the application
+    /// always runs them in the same proportions: repeat launches and transfers, at random moments
+    /// of the run, buffers restored, in batches that sensors can follow. AMOUNT is the time that
+    /// may be added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each
+    /// kernel and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
     #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
     replay: Option<String>,
     /// Record with each enqueue where in the application it was called from: FRAMES return
@@ -128,15 +128,15 @@ pub struct Args {
     /// beside APP's launch, buffers restored; what APP launches stays as it is
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
     mix: Option<String>,
-    /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory that
-    /// each touches, passes through the banks of local memory. NVIDIA's devices only; the copy that
-    /// counts takes 1 to 90 times as long as the kernel
+    /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory
+    /// that each touches, passes through the banks of local memory. NVIDIA's devices only; the copy
+    /// that counts takes 1 to 90 times as long as the kernel
     #[arg(long, requires = "mix")]
     mix_accesses: bool,
-    /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in the
-    /// trace's folder captures: program, arguments, and what its buffers and images hold before and
-    /// after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and is
-    /// waited for; `clscope kernel` runs it again
+    /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in
+    /// the trace's folder captures: program, arguments, and what its buffers and images hold before
+    /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and
+    /// is waited for; `clscope kernel` runs it again
     #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
     capture: Vec<String>,
     /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
@@ -144,8 +144,8 @@ pub struct Args {
     capture_limit: Option<String>,
     #[command(flatten)]
     change: change::Args,
-    /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
-    /// and the places of calls that make something or fail. Implies --call-sites=4
+    /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are
+    /// for, and the places of calls that make something or fail. Implies --call-sites=4
     #[arg(long)]
     check: bool,
     /// Record each of identical calls in a row. By default, from the fifth on, they share a record:

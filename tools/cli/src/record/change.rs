@@ -23,8 +23,8 @@ pub struct Args {
     /// own. Where a program does not build so, it is built as APP asked
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, value_parser = options)]
     append_options: Option<String>,
-    /// Work-group size of launches of the kernel KERNEL (a name, or a pattern): sobel=64x1. A launch
-    /// that cannot have it keeps APP's; the trace says why. Repeat for several
+    /// Work-group size of launches of the kernel KERNEL (a name, or a pattern): sobel=64x1. A
+    /// launch that cannot have it keeps APP's; the trace says why. Repeat for several
     #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with_all = ["mix", "capture"])]
     local: Vec<String>,
 }

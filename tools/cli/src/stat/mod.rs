@@ -1,5 +1,6 @@
-//! Owns `clscope stat`: an application recorded several times, and its figures over all runs, in the
-//! habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a file.
+//! Owns `clscope stat`: an application recorded several times, and its figures over all runs, in
+//! the habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a
+//! file.
 #![forbid(unsafe_code)]
 
 use crate::args::{EnergyArgs, FloorArg};
@@ -52,8 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "TRACE")]
     with: Vec<PathBuf>,
     /// What the device draws between launches, where the runs do not show it: auto (the idle states
-    /// that `clscope bench idle` kept of the device here), run (the runs alone), watts, or a file of
-    /// device parameters
+    /// that `clscope bench idle` kept of the device here), run (the runs alone), watts, or a file
+    /// of device parameters
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     floor: FloorArg,
     #[command(flatten)]
@@ -176,8 +177,8 @@ fn without_extension(name: &OsString) -> PathBuf {
     }
 }
 
-/// What a run took. Of the first one it is said what was changed of the application: the others were
-/// changed alike.
+/// What a run took. Of the first one it is said what was changed of the application: the others
+/// were changed alike.
 fn measured(
     trace: &Path,
     options: Options,

@@ -266,9 +266,9 @@ impl Pair {
 }
 
 impl Diff {
-    /// Compares two sides of at least one run each. `limit`: the largest change to the worse that is
-    /// let pass. A row breaks it where the estimate is beyond it, and the interval, which is wide
-    /// enough for all figures together, leaves no doubt that it became worse; a case that was
+    /// Compares two sides of at least one run each. `limit`: the largest change to the worse that
+    /// is let pass. A row breaks it where the estimate is beyond it, and the interval, which is
+    /// wide enough for all figures together, leaves no doubt that it became worse; a case that was
     /// measured and now gives wrong results or fails breaks any limit.
     #[must_use]
     pub fn new(base: &[Run], new: &[Run], limit: Option<f64>) -> Self {

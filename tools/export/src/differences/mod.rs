@@ -263,8 +263,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
 /// Longest name that others are aligned to, in characters.
 const WIDEST_NAME: usize = 60;
 
-/// Rows of cells in columns, two spaces apart. `right` says of all columns but the last whether they are
-/// aligned to the right; the last one is not padded.
+/// Rows of cells in columns, two spaces apart. `right` says of all columns but the last whether
+/// they are aligned to the right; the last one is not padded.
 pub fn aligned<const N: usize, const M: usize>(
     out: &mut String,
     rows: &[[String; N]],

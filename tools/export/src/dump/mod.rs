@@ -1,5 +1,5 @@
-//! Everything a trace holds, one line each: definitions in the order they were written, then events in
-//! time order, for people and for `grep`, or one JSON object a line. Refuses to sum up.
+//! Everything a trace holds, one line each: definitions in the order they were written, then events
+//! in time order, for people and for `grep`, or one JSON object a line. Refuses to sum up.
 #![forbid(unsafe_code)]
 
 mod definition;
@@ -33,8 +33,8 @@ pub enum Format {
     Json,
 }
 
-/// Writes the lines; returns how many, and what is wrong with the trace. Kernels are called by names of
-/// `form`.
+/// Writes the lines; returns how many, and what is wrong with the trace. Kernels are called by
+/// names of `form`.
 ///
 /// # Errors
 /// If the output cannot be written.

@@ -1,6 +1,7 @@
-//! Owns what a kernel's row shows beside its times: instructions by class, bytes and divergence where
-//! they were counted (`record --mix`), and what bounds its time, by the models. Each exact figure is
-//! that of `clscope mix --format json` and `clscope explain --format json`. Refuses to compute.
+//! Owns what a kernel's row shows beside its times: instructions by class, bytes and divergence
+//! where they were counted (`record --mix`), and what bounds its time, by the models. Each exact
+//! figure is that of `clscope mix --format json` and `clscope explain --format json`. Refuses to
+//! compute.
 #![forbid(unsafe_code)]
 
 use super::details::Details;

@@ -75,8 +75,8 @@ pub struct Timeline {
     pub watts: Vec<Option<f64>>,
     /// Half of their 95 % intervals.
     pub watts_half: Vec<Option<f64>>,
-    /// Part of each of as many equal stretches as were asked for in which a device ran something, by
-    /// device. Of all spans, before any were joined.
+    /// Part of each of as many equal stretches as were asked for in which a device ran something,
+    /// by device. Of all spans, before any were joined.
     pub busy: BTreeMap<String, Vec<f64>>,
     /// Spans before any were joined.
     pub all: usize,
@@ -290,7 +290,8 @@ impl Timeline {
                 // What runs at once counts once.
                 let (mut at, end) = (begin.max(covered) as f64, end as f64);
                 covered = covered.max(end as i64);
-                // Rounding may put the end of a stretch before it: the next one follows all the same.
+                // Rounding may put the end of a stretch before it: the next one follows all the
+                // same.
                 let first = ((at / width).max(0.0) as usize).min(bins - 1);
                 for (bin, part) in of.iter_mut().enumerate().skip(first) {
                     let to = if bin + 1 == bins { end } else { end.min((bin + 1) as f64 * width) };
@@ -354,8 +355,8 @@ impl Timeline {
     }
 }
 
-/// What each device of a process is called: its name, with its host where there are several, and with
-/// its number where another device of the host has the same.
+/// What each device of a process is called: its name, with its host where there are several, and
+/// with its number where another device of the host has the same.
 fn groups(trace: &Trace<'_>) -> HashMap<(u32, u32), String> {
     let (devices, of) = activity::devices(trace);
     let name = |(process, id): &(u32, u32)| {

@@ -1,6 +1,6 @@
 //! Owns where parts lie: `TABLE/PART.parquet`, or `TABLE/host=H/rank=R/PART.parquet`, as engines
-//! expect partitions. Every rank may add its own to one folder, where they appear together and whole.
-//! Refuses a folder that holds something else, or parts of another schema.
+//! expect partitions. Every rank may add its own to one folder, where they appear together and
+//! whole. Refuses a folder that holds something else, or parts of another schema.
 
 use super::schema::{SCHEMA, Table};
 use crate::ExportError;

@@ -1,5 +1,6 @@
-//! Owns how device commands are drawn: as GPU render stages, as ordinary slices, or as instants where
-//! they have no device time. Refuses to say what a command is: that is the same in every format.
+//! Owns how device commands are drawn: as GPU render stages, as ordinary slices, or as instants
+//! where they have no device time. Refuses to say what a command is: that is the same in every
+//! format.
 #![forbid(unsafe_code)]
 
 use super::numbers::*;
@@ -116,9 +117,9 @@ impl<W: Write> Pen<'_, '_, W> {
     }
 }
 
-/// Work-groups of a launch, and the work-items of one, in three dimensions. Returns whether all groups
-/// are whole: the format has no room for the global size where the last one is a part. Nothing is
-/// written where the runtime chose the local size.
+/// Work-groups of a launch, and the work-items of one, in three dimensions. Returns whether all
+/// groups are whole: the format has no room for the global size where the last one is a part.
+/// Nothing is written where the runtime chose the local size.
 fn launch_sizes(geometry: &Geometry, launch: &mut Message) -> bool {
     let Some(local) = geometry.local else { return false };
     let mut groups = [1; 3];

@@ -4,9 +4,9 @@
 //!
 //! Device commands are GPU render stages with their kernel, work-groups and wait list; the calls
 //! that enqueue or await them name their ids, from which viewers draw arrows. Times are those of
-//! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Each further
-//! host is a machine, whose snapshots put its CLOCK_MONOTONIC and wall clock beside these times. Commands
-//! without an end are instants: any length drawn for them would be invented.
+//! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Each
+//! further host is a machine, whose snapshots put its CLOCK_MONOTONIC and wall clock beside these
+//! times. Commands without an end are instants: any length drawn for them would be invented.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -137,7 +137,8 @@ impl Document<'_, '_> {
             pen.event(event)?;
         }
         pen.end_waits()?;
-        // Behind what a sequence's clock counts up: before it, every other event would be out of order.
+        // Behind what a sequence's clock counts up: before it, every other event would be out of
+        // order.
         pen.repeated()?;
         let mut summary = std::mem::take(&mut pen.summary);
         summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));

@@ -1,8 +1,8 @@
-//! Owns packets: a sequence of them for each host, with names interned on first use. Refuses to know
-//! what an event means.
+//! Owns packets: a sequence of them for each host, with names interned on first use. Refuses to
+//! know what an event means.
 //!
-//! Most packets come in order of their times. A sequence has a clock of its own for them, of which a
-//! time is the distance from the one before; a packet that goes back is in CLOCK_MONOTONIC_RAW.
+//! Most packets come in order of their times. A sequence has a clock of its own for them, of which
+//! a time is the distance from the one before; a packet that goes back is in CLOCK_MONOTONIC_RAW.
 #![forbid(unsafe_code)]
 
 use super::numbers::*;
@@ -12,8 +12,8 @@ use clscope_analysis::time::HostNs;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// Most texts that are interned as values: a trace may hold any number of them, and the reader keeps
-/// them all.
+/// Most texts that are interned as values: a trace may hold any number of them, and the reader
+/// keeps them all.
 const MOST_TEXTS: usize = 1 << 16;
 
 /// The clock of a sequence: the first of the numbers that the format leaves to sequences.
@@ -59,8 +59,8 @@ impl Names {
         &mut self.known[at].1
     }
 
-    /// The number of a text that is a value, where it is worth one: not of addresses, of which no two
-    /// are the same, nor of texts as short as a number.
+    /// The number of a text that is a value, where it is worth one: not of addresses, of which no
+    /// two are the same, nor of texts as short as a number.
     fn text(&mut self, text: &str) -> Option<u64> {
         if text.len() <= 3 || text.starts_with("0x") {
             return None;
@@ -249,8 +249,8 @@ impl Annotations<'_> {
 
 impl Sink for Annotations<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
-        // Nearly no call is blocking: what is not said is not so. A command's kind is in the name of
-        // its event, or of the call that enqueues it.
+        // Nearly no call is blocking: what is not said is not so. A command's kind is in the name
+        // of its event, or of the call that enqueues it.
         if value == Argument::Bool(false) || name == "kind" {
             return;
         }

@@ -1,8 +1,9 @@
 //! Owns stacks: what devices did, by where in the application it was enqueued, weighted by time,
 //! joules, launches or bytes; for flame graphs. Times are those of the report: where launches were
-//! left out by sampling, the estimated total of a kernel or transfer is shared by what was timed. Joules of a
-//! class are shared by its time; floors, and what could be attributed to no kernel, are stacks of
-//! their own, so that the sum is what was measured. Refuses to write a format: its parts do.
+//! left out by sampling, the estimated total of a kernel or transfer is shared by what was timed.
+//! Joules of a class are shared by its time; floors, and what could be attributed to no kernel, are
+//! stacks of their own, so that the sum is what was measured. Refuses to write a format: its parts
+//! do.
 #![forbid(unsafe_code)]
 
 mod folded;

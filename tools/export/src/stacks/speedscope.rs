@@ -46,8 +46,8 @@ struct Profile {
     weights: Vec<u64>,
 }
 
-/// Writes stacks, with `by` shown first: each weight that any stack has is a profile. `name`: of the
-/// whole, shown on one line.
+/// Writes stacks, with `by` shown first: each weight that any stack has is a profile. `name`: of
+/// the whole, shown on one line.
 ///
 /// # Errors
 /// If `out` cannot be written.

@@ -1,7 +1,7 @@
 //! How launches like a captured one ran in their application: their times, how each stood in its
-//! queue, and what the host did behind it. Owns the types of `application.json`, which `clscope record`
-//! puts beside `launch.json`, reading it with checks, and the comparison of two medians. Refuses to
-//! run anything: [`imitate`](crate::imitate) does.
+//! queue, and what the host did behind it. Owns the types of `application.json`, which `clscope
+//! record` puts beside `launch.json`, reading it with checks, and the comparison of two medians.
+//! Refuses to run anything: [`imitate`](crate::imitate) does.
 
 mod trace;
 
@@ -31,9 +31,9 @@ const Z: f64 = 1.96;
 /// Most bytes of the file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Launches of the captured kernel and program over the same range on the same device, in the process
-/// of the capture. The captured one and those right behind a captured one are left out: capturing
-/// changes how they stand.
+/// Launches of the captured kernel and program over the same range on the same device, in the
+/// process of the capture. The captured one and those right behind a captured one are left out:
+/// capturing changes how they stand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Application {
@@ -55,13 +55,14 @@ pub struct Application {
 pub struct Row {
     /// END - START by the device's stamps, ns.
     pub duration_ns: u64,
-    /// How long the device had rested when the launch was enqueued, ns: QUEUED less the latest END of
-    /// the commands before it on the device. Below 0: commands were ahead of it, and the last of them
-    /// ended so much later. Null where the command before it has no time.
+    /// How long the device had rested when the launch was enqueued, ns: QUEUED less the latest END
+    /// of the commands before it on the device. Below 0: commands were ahead of it, and the last of
+    /// them ended so much later. Null where the command before it has no time.
     pub rest_ns: Option<i64>,
     /// Whether the thread called clFlush behind it, before it waited.
     pub is_flushed: bool,
-    /// From the end of the enqueue until the thread waited for something, ns; null where it never did.
+    /// From the end of the enqueue until the thread waited for something, ns; null where it never
+    /// did.
     pub wait_ns: Option<u64>,
 }
 
@@ -85,8 +86,8 @@ pub struct AsThere {
     pub there_ns: Interval,
     /// Launches here that stood as they did; null where that is not known of them.
     pub here: Option<Time>,
-    /// Median here over the median there, less 1, with what processes differ assumed in the interval;
-    /// null where one of them is missing, or has no interval.
+    /// Median here over the median there, less 1, with what processes differ assumed in the
+    /// interval; null where one of them is missing, or has no interval.
     pub change: Option<Change>,
     /// Whether the medians differ by 3 % at most.
     pub is_within_aim: bool,

@@ -1,6 +1,6 @@
 //! Launches like the captured ones, found in the trace that the captures belong to. Owns what makes
-//! two launches alike, and how one stood in its queue, by the stamps of its device alone, whose clock
-//! need not be known for that. Refuses to compare times.
+//! two launches alike, and how one stood in its queue, by the stamps of its device alone, whose
+//! clock need not be known for that. Refuses to compare times.
 
 use super::{Application, Before, MOST_ROWS, Row, SCHEMA};
 use clscope_analysis::Trace;

@@ -1,6 +1,7 @@
-//! A capture as a program that stands alone, for a bug report: it runs the launch, checks the result
-//! and prints its time, and needs nothing of clscope. Owns the folder and its data files; refuses to
-//! write over anything, and to put a name from a capture into a program as anything but a literal.
+//! A capture as a program that stands alone, for a bug report: it runs the launch, checks the
+//! result and prints its time, and needs nothing of clscope. Owns the folder and its data files;
+//! refuses to write over anything, and to put a name from a capture into a program as anything but
+//! a literal.
 
 mod c;
 mod python;
@@ -106,7 +107,8 @@ fn origin(launch: &Launch) -> String {
     ))
 }
 
-/// Memories that are given as this argument, whole or as a part: `(memory, offset, size)` of a part.
+/// Memories that are given as this argument, whole or as a part: `(memory, offset, size)` of a
+/// part.
 fn part_of<'l>(launch: &'l Launch, given: &Given) -> Option<(&'l Memory, u64, u64)> {
     let Given::Memory { memory, offset, size, .. } = given else { return None };
     let memory = launch.memory(*memory)?;

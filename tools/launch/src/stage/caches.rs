@@ -1,14 +1,14 @@
-//! The state of memories before a launch: they are used again in the order in which the application's
-//! commands had used them, with as many other bytes between them as there were, and those that no
-//! command had used are made anew, since a system gives the pages of a memory where it is first
-//! written. Owns that course; refuses to know what caches a device has.
+//! The state of memories before a launch: they are used again in the order in which the
+//! application's commands had used them, with as many other bytes between them as there were, and
+//! those that no command had used are made anew, since a system gives the pages of a memory where
+//! it is first written. Owns that course; refuses to know what caches a device has.
 
 use super::{Place, Stage, StageError, place};
 use crate::capture::{Given, Launch, MemoryKind};
 use clscope_opencl::{ClError, Event, Kernel};
 
-/// Bytes since the last use that all caches hold beside the memory itself: what was used more lately is
-/// left as it comes. First caches of processors have 32 to 64 KiB.
+/// Bytes since the last use that all caches hold beside the memory itself: what was used more
+/// lately is left as it comes. First caches of processors have 32 to 64 KiB.
 const WARM: u64 = 64 << 10;
 /// Most bytes that are put between two uses: more than caches hold.
 const COLD: u64 = 256 << 20;
@@ -24,8 +24,8 @@ pub struct Caches {
     pub fresh: Vec<usize>,
     /// Memories to restore that nothing is known of, by their place in the capture: first.
     first: Vec<usize>,
-    /// Memories in the order of their last use, each with whether it is restored, and the other bytes
-    /// that follow.
+    /// Memories in the order of their last use, each with whether it is restored, and the other
+    /// bytes that follow.
     uses: Vec<(usize, bool, u64)>,
     /// The most bytes since a last use; none where nothing is imitated.
     pub cold: Option<u64>,
@@ -73,10 +73,10 @@ impl Caches {
 }
 
 impl Stage<'_> {
-    /// What is done before each launch so that caches hold what they held in the application, as far
-    /// as the capture tells; memories that the launch changes are restored by it, too. Without room
-    /// on the device for what is put between uses they are only restored. `is_apart`: another command
-    /// than a launch of the kernel comes right before it.
+    /// What is done before each launch so that caches hold what they held in the application, as
+    /// far as the capture tells; memories that the launch changes are restored by it, too. Without
+    /// room on the device for what is put between uses they are only restored. `is_apart`: another
+    /// command than a launch of the kernel comes right before it.
     pub fn caches(&mut self, restored: &[usize], is_apart: bool) -> Caches {
         let of =
             |m: &crate::capture::Memory| (m.used.as_ref().and_then(|u| u.bytes_since), m.bytes);
@@ -105,8 +105,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Does it, without waiting: the event of the last command, where there is one. Memories that are
-    /// made anew are arguments of the kernel from here on, until [`settle`](Self::settle).
+    /// Does it, without waiting: the event of the last command, where there is one. Memories that
+    /// are made anew are arguments of the kernel from here on, until [`settle`](Self::settle).
     ///
     /// # Errors
     /// What the runtime returned.
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn memories_are_used_in_order_with_as_much_between() {
         const M: u64 = 1 << 20;
-        // The second was used last, with nothing since; the first 10 MiB before, of which the second
-        // was 2; nothing is known of the third.
+        // The second was used last, with nothing since; the first 10 MiB before, of which the
+        // second was 2; nothing is known of the third.
         let memories = [(Some(10 * M), M), (Some(0), M), (None, M)];
         let found = Caches::new(&memories, &[1, 2]);
         assert_eq!(found.first, [2]);

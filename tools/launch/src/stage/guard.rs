@@ -1,15 +1,16 @@
-//! What lies behind a buffer: bytes of a known pattern, which a launch that keeps to its memory leaves
-//! as they are. Owns the pattern and its size. Refuses to say anything of writes further away.
+//! What lies behind a buffer: bytes of a known pattern, which a launch that keeps to its memory
+//! leaves as they are. Owns the pattern and its size. Refuses to say anything of writes further
+//! away.
 
 use super::places::Place;
 use super::{Stage, StageError};
 
-/// Bytes behind each buffer and each allocation of shared virtual memory: as much as a page, so that a
-/// loop which runs a few rows of a group too far is seen.
+/// Bytes behind each buffer and each allocation of shared virtual memory: as much as a page, so
+/// that a loop which runs a few rows of a group too far is seen.
 const BYTES: usize = 4096;
 
-/// Bytes behind a memory of `bytes`, on a device that allocates at most `largest`: none where there is
-/// no room for them.
+/// Bytes behind a memory of `bytes`, on a device that allocates at most `largest`: none where there
+/// is no room for them.
 pub(super) const fn bytes(bytes: u64, largest: u64) -> usize {
     if bytes <= largest.saturating_sub(BYTES as u64) { BYTES } else { 0 }
 }
@@ -19,8 +20,8 @@ fn pattern() -> Vec<u8> {
     (0..BYTES).map(|at| (at * 167 + 90) as u8).collect()
 }
 
-/// How many bytes behind the beginning of a pattern the last one lies that has changed; nothing where
-/// none has.
+/// How many bytes behind the beginning of a pattern the last one lies that has changed; nothing
+/// where none has.
 fn changed(found: &[u8]) -> Option<u64> {
     let last = found.iter().zip(pattern()).rposition(|(found, put)| *found != put)?;
     Some(last as u64 + 1)

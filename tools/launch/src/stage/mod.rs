@@ -1,5 +1,5 @@
-//! A capture on a device: its memory, arguments and programs. Owns what is put back before a launch.
-//! Refuses to launch what the capture does not describe.
+//! A capture on a device: its memory, arguments and programs. Owns what is put back before a
+//! launch. Refuses to launch what the capture does not describe.
 
 mod caches;
 mod guard;
@@ -192,8 +192,8 @@ pub struct Stage<'c> {
 }
 
 impl<'c> Stage<'c> {
-    /// Makes memory and samplers on a device, with the contents before the launch. `progress` is told
-    /// which version is doing what, before it does.
+    /// Makes memory and samplers on a device, with the contents before the launch. `progress` is
+    /// told which version is doing what, before it does.
     ///
     /// # Errors
     /// If the capture cannot be read, or the device lacks something.
@@ -296,8 +296,8 @@ impl<'c> Stage<'c> {
         Some((launch.memories.get(index)?, self.places.get(index)?))
     }
 
-    /// Changes what looks like an address of captured shared virtual memory, at multiples of 8 bytes,
-    /// to where it lies now; gives the number of changes.
+    /// Changes what looks like an address of captured shared virtual memory, at multiples of 8
+    /// bytes, to where it lies now; gives the number of changes.
     fn relocate(&self, bytes: &mut [u8]) -> u64 {
         let mut changed = 0;
         if self.moves.is_empty() {
@@ -321,7 +321,8 @@ impl<'c> Stage<'c> {
         &self.before
     }
 
-    /// Contents of each memory after the application's launch; none of those that it could not write.
+    /// Contents of each memory after the application's launch; none of those that it could not
+    /// write.
     ///
     /// # Errors
     /// If the capture cannot be read.
@@ -336,8 +337,8 @@ impl<'c> Stage<'c> {
         after.collect()
     }
 
-    /// Keeps copies of memories on the device, from which they are restored faster. Without room for
-    /// one it is restored from the host.
+    /// Keeps copies of memories on the device, from which they are restored faster. Without room
+    /// for one it is restored from the host.
     pub fn keep_copies(&mut self, which: &[usize]) {
         for &index in which {
             let (Some(Place::Buffer { pristine, .. }), Some(bytes)) =
@@ -354,8 +355,8 @@ impl<'c> Stage<'c> {
         }
     }
 
-    /// Puts the contents from before the launch back into a memory. What is enqueued later sees them.
-    /// Gives the event of the command that does so, where it is one command.
+    /// Puts the contents from before the launch back into a memory. What is enqueued later sees
+    /// them. Gives the event of the command that does so, where it is one command.
     ///
     /// # Errors
     /// What the runtime returned.
@@ -479,8 +480,8 @@ impl<'c> Stage<'c> {
         Ok((name, form, program, order::atomics(form, &bytes)))
     }
 
-    /// Why a captured binary was not taken: on another device than its own, what the capture lacks to
-    /// be run there.
+    /// Why a captured binary was not taken: on another device than its own, what the capture lacks
+    /// to be run there.
     fn of_elsewhere(&self, why: ClError, takes_il: bool) -> StageError {
         let (launch, here) = (&self.capture.launch, &self.session.device().facts);
         if is_of(launch, here) {

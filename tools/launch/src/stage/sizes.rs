@@ -59,8 +59,8 @@ impl Stage<'_> {
     /// Asked before the launch, since some runtimes end the process that asks for more.
     ///
     /// # Errors
-    /// If a work-group takes more local memory than the device has: what the kernel declares and what
-    /// its arguments were given (clEnqueueNDRangeKernel, CL_OUT_OF_RESOURCES).
+    /// If a work-group takes more local memory than the device has: what the kernel declares and
+    /// what its arguments were given (clEnqueueNDRangeKernel, CL_OUT_OF_RESOURCES).
     pub(super) fn has_local_memory(&self, kernel: &Kernel) -> Result<(), StageError> {
         let has = self.session.facts().local_bytes;
         let launch = &self.capture.launch;
@@ -93,14 +93,15 @@ impl Stage<'_> {
 
 /// The clock of a device that does not tell its own, MHz: none is faster.
 const FASTEST_MHZ: u32 = 10_000;
-/// Lanes that a compute unit has at most: those of an SM of NVIDIA and of a core of Intel's Xe have 128.
+/// Lanes that a compute unit has at most: those of an SM of NVIDIA and of a core of Intel's Xe have
+/// 128.
 const LANES: f64 = 128.0;
 /// Seconds that a launch may take at least.
 const LONGEST_S: f64 = 60.0;
 
 /// Why a launch has more work-items than a device can run: the first that fits no integer of its
-/// addresses (clEnqueueNDRangeKernel, CL_INVALID_GLOBAL_WORK_SIZE), or so many that they last longer
-/// than [`LONGEST_S`] where each takes one cycle of one of [`LANES`].
+/// addresses (clEnqueueNDRangeKernel, CL_INVALID_GLOBAL_WORK_SIZE), or so many that they last
+/// longer than [`LONGEST_S`] where each takes one cycle of one of [`LANES`].
 fn unending(range: &Range, of: &DeviceFacts, address_bits: Option<u32>) -> Option<String> {
     const NEXT: &str = "run fewer with --global";
     let offsets = range.offset.iter().flatten().copied().chain(std::iter::repeat(0));

@@ -25,8 +25,8 @@ pub(super) const STYLE: &str = "body{font-family:sans-serif;max-width:1560px;mar
     code{overflow-wrap:anywhere}.stack td{max-width:34em}\
     summary{cursor:pointer;padding:.3em 0}h2,h3{scroll-margin-top:.5em}li{margin:.2em 0}";
 
-/// The subjects in order: the suites, and the sweeps that the user asked for. A finding's name begins
-/// with its subject.
+/// The subjects in order: the suites, and the sweeps that the user asked for. A finding's name
+/// begins with its subject.
 fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
     let documents = ("reproduce", "numbers of the reference documents beside ours");
     let sweeps = ("sweep", "cases along the axes that were asked for");
@@ -61,7 +61,8 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     if results.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");
     }
-    // An experiment begins with its numbers and its picture, other runs with what follows from them.
+    // An experiment begins with its numbers and its picture, other runs with what follows from
+    // them.
     if let Some(of) = of {
         html.push_str(&beside(of));
         html.push_str("<div id=\"plots\">");

@@ -18,8 +18,8 @@ const ONE_WIDTH: &[(Axis, Span)] =
 const BOTH: Span = Span::Types(&[Scalar::Float, Scalar::Double]);
 const AT_WIDTHS: &[(Axis, Span)] = &[(Axis::Width, WIDTHS), (Axis::Precision, BOTH)];
 
-// The thesis's mad is one instruction of its GPU: fma here, since a compiler may make two of a product
-// and a sum (`--enable-fma`). A device without fma measures mad all the same.
+// The thesis's mad is one instruction of its GPU: fma here, since a compiler may make two of a
+// product and a sum (`--enable-fma`). A device without fma measures mad all the same.
 const FLOAT_ADD: Part = sweep(&["flop/private/float/add/scalar"], OVER_GROUPS);
 const FLOAT_MAD: Part = sweep(&["flop/private/float/fma/scalar"], OVER_GROUPS);
 const DOUBLE_ADD: Part = sweep(&["flop/private/double/add/scalar"], OVER_GROUPS);
@@ -95,8 +95,8 @@ const fn per_unit(what: &'static str, printed: &'static [Option<f64>], case: &'s
 /// A launch that grows with its groups: its turns stay, so that time does not.
 const TIMERS: Part =
     Part { iterations: Some(500), ..sweep(&["clock/timers"], &[(Axis::Blocks, Span::Usual)]) };
-/// There: the event's times and two registers of the GPU. Here a clock that the kernel reads, and the
-/// host's.
+/// There: the event's times and two registers of the GPU. Here a clock that the kernel reads, and
+/// the host's.
 const CLOCKS: How = measured(
     &[TIMERS],
     Draw::Figures {

@@ -1,5 +1,5 @@
-//! From a part of an experiment to the cases of a device. Owns the values that the device takes, and
-//! what stands in where it lacks an instruction; refuses to run them: that is [`crate::run`].
+//! From a part of an experiment to the cases of a device. Owns the values that the device takes,
+//! and what stands in where it lacks an instruction; refuses to run them: that is [`crate::run`].
 #![forbid(unsafe_code)]
 
 use super::{Part, Span, of_units};
@@ -47,8 +47,8 @@ fn powers(units: usize) -> Vec<usize> {
     all
 }
 
-/// The case that is measured where an experiment names `case`: products and sums of single precision
-/// are `mad` on a device without an instruction for both.
+/// The case that is measured where an experiment names `case`: products and sums of single
+/// precision are `mad` on a device without an instruction for both.
 pub(super) fn stands_in(case: &str, device: &DeviceFacts) -> String {
     if device.has_fma { case.to_owned() } else { case.replace(FMA, MAD) }
 }

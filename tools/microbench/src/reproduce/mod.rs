@@ -109,8 +109,8 @@ pub enum Draw {
         /// Vertically, with the name of what all of them are.
         y: (&'static str, &'static [&'static str]),
     },
-    /// A figure over work-items on a unit beside Little's law: in proportion from the fewest work-items,
-    /// up to the largest that was measured (Volkov 2016, section 3.8).
+    /// A figure over work-items on a unit beside Little's law: in proportion from the fewest
+    /// work-items, up to the largest that was measured (Volkov 2016, section 3.8).
     LittlesLaw(&'static str),
     /// What cases gave along something that is not swept.
     Series,
@@ -119,8 +119,8 @@ pub enum Draw {
     /// Throughput over occupancy at so many additions for each access, measured and estimated by
     /// these models.
     Estimates(usize, &'static [Model]),
-    /// The largest and smallest quotient of estimate and measurement over additions for each access,
-    /// of these models.
+    /// The largest and smallest quotient of estimate and measurement over additions for each
+    /// access, of these models.
     Ratios(&'static [Model]),
     /// Numbers alone.
     Numbers,
@@ -181,8 +181,8 @@ pub enum Ours {
     },
     /// A parameter that the models take.
     Input(Input),
-    /// The largest quotient of what waves of groups give and what was measured, over numbers of groups
-    /// up to 4 times the compute units; smallest without `over`.
+    /// The largest quotient of what waves of groups give and what was measured, over numbers of
+    /// groups up to 4 times the compute units; smallest without `over`.
     SawTooth {
         /// The figure along the groups.
         figure: &'static str,

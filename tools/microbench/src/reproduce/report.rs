@@ -1,5 +1,5 @@
-//! What an experiment gave beside what the document prints: curves, numbers, and why one is missing.
-//! Owns the shape of the document `clscope bench --reproduce` writes; refuses to measure.
+//! What an experiment gave beside what the document prints: curves, numbers, and why one is
+//! missing. Owns the shape of the document `clscope bench --reproduce` writes; refuses to measure.
 #![forbid(unsafe_code)]
 
 use super::measure::changed;
@@ -333,8 +333,8 @@ impl Report {
     }
 }
 
-/// The results of an experiment's parts as one, with the document's numbers as findings; nothing where
-/// nothing was measured.
+/// The results of an experiment's parts as one, with the document's numbers as findings; nothing
+/// where nothing was measured.
 #[must_use]
 pub fn together(report: &Report, results: &[&Results]) -> Option<Results> {
     let mut parts = results.iter();

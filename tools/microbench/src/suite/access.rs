@@ -1,6 +1,6 @@
-//! Single accesses to memory, timed by a clock inside the kernel while others load it (kernels/clock.cl;
-//! Volkov 2016, section 6.6). Owns the percentiles and what is taken off them; refuses a clock that does
-//! not wait for what was loaded.
+//! Single accesses to memory, timed by a clock inside the kernel while others load it
+//! (kernels/clock.cl; Volkov 2016, section 6.6). Owns the percentiles and what is taken off them;
+//! refuses a clock that does not wait for what was loaded.
 #![forbid(unsafe_code)]
 
 use super::clock::{SUITE, with_clock};
@@ -44,7 +44,8 @@ struct Variant {
     max_group: usize,
 }
 
-/// What was timed: cycles of accesses, and of nothing, of each launch; nanoseconds of these launches.
+/// What was timed: cycles of accesses, and of nothing, of each launch; nanoseconds of these
+/// launches.
 struct Seen {
     measured: Measured,
     taken: Vec<Vec<f64>>,
@@ -166,7 +167,8 @@ impl Variant {
     }
 }
 
-/// Shares of samples over cycles, in bins that hold them from the smallest up to the 99th percentile.
+/// Shares of samples over cycles, in bins that hold them from the smallest up to the 99th
+/// percentile.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
     let (Some(low), Some(high)) = (sorted.first(), stats::quantile(sorted, 0.99)) else {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Joules of blends of instructions (kernels/blend.cl): arithmetic, memory of each level, atomics, one
-//! by one and together, on operands that keep changing and on such that stay. Owns the choice of
-//! blends and their host reference; refuses to fit: the model of energy does.
+//! Joules of blends of instructions (kernels/blend.cl): arithmetic, memory of each level, atomics,
+//! one by one and together, on operands that keep changing and on such that stay. Owns the choice
+//! of blends and their host reference; refuses to fit: the model of energy does.
 #![forbid(unsafe_code)]
 
 use super::memory::word;
@@ -272,7 +272,8 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let steps: u32 = variant.steps.iter().map(|(_, n)| n).sum();
     let all = geometry.items() as f64 * f64::from(geometry.trips) * f64::from(steps);
     let rate = Figure::new("rate", "Gsteps/s", timing.time_ns.mean.reciprocal(all));
-    // Of the kinds whose operations are counted one by one: a step of four components has two of each.
+    // Of the kinds whose operations are counted one by one: a step of four components has two of
+    // each.
     let of = |kind: &str, each: u32| f64::from(variant.of(kind) * each);
     let counted = of("ROTATES", 8) + of("ATOMICS", 1) + of("LOCAL_ATOMICS", 1);
     let operations = geometry.items() as f64 * f64::from(geometry.trips) * counted;

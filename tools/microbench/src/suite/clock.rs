@@ -1,6 +1,7 @@
-//! A clock that is read inside kernels (kernels/clock.cl): when each warp ran, beside the times that
-//! the runtime and the host give for the same launch (Volkov 2016, section 5.6; Duarte 2018, section
-//! 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has none.
+//! A clock that is read inside kernels (kernels/clock.cl): when each warp ran, beside the times
+//! that the runtime and the host give for the same launch (Volkov 2016, section 5.6; Duarte 2018,
+//! section 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has
+//! none.
 #![forbid(unsafe_code)]
 
 use super::residency::{Level, fits};
@@ -87,8 +88,8 @@ fn moment(bench: &mut Bench<'_>, defines: &[String]) -> Result<Moment, CaseError
     best.ok_or(CaseError::Interrupted)
 }
 
-/// Ticks of the kernels' clock in a nanosecond, by the host's clock at both ends of a pause; between
-/// the rates that the moments around the readings allow.
+/// Ticks of the kernels' clock in a nanosecond, by the host's clock at both ends of a pause;
+/// between the rates that the moments around the readings allow.
 fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Estimate, CaseError> {
     if let Some((_, rate)) = bench.clock_rate.as_ref().filter(|(of, _)| of == defines) {
         return Ok(*rate);
@@ -131,8 +132,8 @@ struct Ran {
 /// Memory holds the times of so many groups.
 const MOST_GROUPS: usize = 1 << 20;
 
-/// Work-items that write times of their own: a warp. A processor runs the items of a group one after
-/// the other: there it is the group.
+/// Work-items that write times of their own: a warp. A processor runs the items of a group one
+/// after the other: there it is the group.
 fn lanes(bench: &Bench<'_>, group: usize) -> (usize, &'static [&'static str]) {
     match bench.facts().kind {
         DeviceKind::Cpu => (group, &["-DWHOLE"]),

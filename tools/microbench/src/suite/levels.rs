@@ -1,6 +1,6 @@
-//! Levels of memory and the cost of launching: bandwidth over the size of a working set that is read
-//! again and again (kernels/memory.cl, `again`), launches and work-groups of nothing. Owns the sweep,
-//! its host reference, and the plateaus that are read from it.
+//! Levels of memory and the cost of launching: bandwidth over the size of a working set that is
+//! read again and again (kernels/memory.cl, `again`), launches and work-groups of nothing. Owns the
+//! sweep, its host reference, and the plateaus that are read from it.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept, default_group, geometry};
@@ -292,8 +292,8 @@ pub struct Plateau {
 /// Neighbours of a plateau differ by less than this share.
 const LEVEL: f64 = 0.08;
 
-/// The levels that a sweep of (bytes, GB/s) shows, nearest first: runs of three sizes or more, each as
-/// fast as the one before. Sizes between lie on the way from one level to the next.
+/// The levels that a sweep of (bytes, GB/s) shows, nearest first: runs of three sizes or more, each
+/// as fast as the one before. Sizes between lie on the way from one level to the next.
 #[must_use]
 pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
     let mut out = Vec::new();

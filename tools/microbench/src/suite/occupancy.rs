@@ -1,6 +1,6 @@
-//! Kernels without loops, as applications have them, over occupancy (kernels/occupancy.cl): a sum of
-//! vectors, a permutation, a change of sign, Black-Scholes (Volkov 2016, sections 3.8 and 3.10). Owns
-//! the kernels, their host references and the bytes that each moves.
+//! Kernels without loops, as applications have them, over occupancy (kernels/occupancy.cl): a sum
+//! of vectors, a permutation, a change of sign, Black-Scholes (Volkov 2016, sections 3.8 and 3.10).
+//! Owns the kernels, their host references and the bytes that each moves.
 #![forbid(unsafe_code)]
 
 use super::residency::{Level, resident};
@@ -123,8 +123,8 @@ impl Variant {
         }
     }
 
-    /// What must be in result `n` at an element, of its magnitude where the sign depends on how often
-    /// it was changed.
+    /// What must be in result `n` at an element, of its magnitude where the sign depends on how
+    /// often it was changed.
     fn expected(self, n: usize, i: u32) -> f64 {
         match self.what {
             What::Add => f64::from(fraction(i) + fraction(i)),

@@ -1,6 +1,6 @@
-//! Occupancy: how many groups run beside each other on a compute unit, set by their local memory and
-//! seen by letting them count themselves. Owns the choice of local memory and the count; refuses to
-//! derive residency from what a device states of itself.
+//! Occupancy: how many groups run beside each other on a compute unit, set by their local memory
+//! and seen by letting them count themselves. Owns the choice of local memory and the count;
+//! refuses to derive residency from what a device states of itself.
 #![forbid(unsafe_code)]
 
 use crate::bench::{Bench, CaseError};
@@ -17,9 +17,9 @@ pub(super) struct Level {
     pub fill_units: bool,
     /// Groups that local memory lets onto a unit, where it is filled.
     pub share: usize,
-    /// Launch no more than `share` groups for each unit, though more would fit: a device whose groups
-    /// may have a part of a unit's local memory alone cannot be limited by it. Devices give each
-    /// unit as many groups as the others before they give one more.
+    /// Launch no more than `share` groups for each unit, though more would fit: a device whose
+    /// groups may have a part of a unit's local memory alone cannot be limited by it. Devices give
+    /// each unit as many groups as the others before they give one more.
     pub exactly: bool,
 }
 
@@ -36,8 +36,8 @@ impl Level {
     }
 
     /// Bytes of local memory of a group to try, largest first, of which a kernel uses `own`. All
-    /// that a group may have lets as few groups as possible fit beside each other, but some runtimes
-    /// keep a part of what they state for themselves.
+    /// that a group may have lets as few groups as possible fit beside each other, but some
+    /// runtimes keep a part of what they state for themselves.
     pub fn pads(self, device: &DeviceFacts, own: usize) -> Vec<usize> {
         if !self.fill_units {
             return vec![own];
@@ -96,8 +96,8 @@ pub(super) fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> 
     }
 }
 
-/// How many groups of so many items are resident at once with this much local memory, seen by letting
-/// them count themselves: the most of three looks or more.
+/// How many groups of so many items are resident at once with this much local memory, seen by
+/// letting them count themselves: the most of three looks or more.
 pub(super) fn resident(
     bench: &mut Bench<'_>,
     group: usize,

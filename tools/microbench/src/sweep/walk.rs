@@ -1,5 +1,5 @@
-//! What sweeps gave: the points of each case together, for tables, plots and findings. Owns the order
-//! of points and the choice of figures; refuses to draw.
+//! What sweeps gave: the points of each case together, for tables, plots and findings. Owns the
+//! order of points and the choice of figures; refuses to draw.
 #![forbid(unsafe_code)]
 
 use super::Axis;
@@ -133,8 +133,8 @@ pub(crate) struct Peaks {
 }
 
 impl Peaks {
-    /// From a sweep of a chain over additions and occupancy, and from chains of nothing but additions
-    /// and nothing but its own kind, where those were measured too.
+    /// From a sweep of a chain over additions and occupancy, and from chains of nothing but
+    /// additions and nothing but its own kind, where those were measured too.
     pub fn of<'r>(walk: &Walk<'r>, cases: impl Iterator<Item = &'r CaseResult>) -> Self {
         // latency/KIND/
         let kind: String = walk.case.split_inclusive('/').take(2).collect();
@@ -427,7 +427,8 @@ mod tests {
         };
         let (alpha, items) = found(&points);
         assert_eq!((alpha, items), (48.0, 32.0 * (0.9f64 * 53.4).ceil()));
-        // The work-items that were seen count, not the axis: four groups to each that was asked for.
+        // The work-items that were seen count, not the axis: four groups to each that was asked
+        // for.
         let mut more = points;
         for point in &mut more {
             let at = value_at(point, 1).and_then(Json::as_f64).unwrap();

@@ -2,14 +2,14 @@
 //! module where a function is left, and a further kernel hands the array out. The program's own
 //! kernels keep their arguments, and what they compute.
 //!
-//! Two counters a block: threads, and warps, which the lowest active lane counts. `activemask` tells
-//! which lanes are active where the block begins; lanes that come in two goes are two warps, as they
-//! are to the scheduler. Registers are short where a function has many blocks: then each block adds
-//! to the array at once, once a warp.
+//! Two counters a block: threads, and warps, which the lowest active lane counts. `activemask`
+//! tells which lanes are active where the block begins; lanes that come in two goes are two warps,
+//! as they are to the scheduler. Registers are short where a function has many blocks: then each
+//! block adds to the array at once, once a warp.
 //!
-//! Registers have 32 bits, the array 64: a work-item that enters a block of a short function more than
-//! 4,294,967,295 times is counted less by that, unseen. With 64 bits each count would be two additions
-//! and twice the registers, which kernels with many warps lack.
+//! Registers have 32 bits, the array 64: a work-item that enters a block of a short function more
+//! than 4,294,967,295 times is counted less by that, unseen. With 64 bits each count would be two
+//! additions and twice the registers, which kernels with many warps lack.
 //!
 //! Accesses to memory have further counters, of their transactions: `transactions` holds those.
 
@@ -20,15 +20,16 @@ use crate::Error;
 use crate::program::Counted;
 use std::fmt::Write;
 
-/// Counters of a function, by blocks and by accesses to memory, up to which they are kept in registers.
+/// Counters of a function, by blocks and by accesses to memory, up to which they are kept in
+/// registers.
 const IN_REGISTERS: usize = 64;
 /// Copies of the counters at most: work-groups add to different ones.
 const SHARDS: usize = 64;
 /// Bytes of all copies that are tried for.
 const ARRAY: usize = 4 << 20;
 
-/// Writes the program with counters. With `accesses` also those of transactions of memory, which take
-/// much more time: lanes compare their addresses at every access.
+/// Writes the program with counters. With `accesses` also those of transactions of memory, which
+/// take much more time: lanes compare their addresses at every access.
 ///
 /// # Errors
 /// If the text cannot be read, addresses have 32 bits, or there are too many blocks.

@@ -143,7 +143,8 @@ fn function<'t>(
         accesses: Vec::new(),
     };
     let mut registers = BTreeMap::new();
-    // Blocks by the labels in front of them, where branches lead, and which blocks go on to the next.
+    // Blocks by the labels in front of them, where branches lead, and which blocks go on to the
+    // next.
     let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
     let mut branches: Vec<(usize, &str)> = Vec::new();
     let mut goes_on: Vec<(usize, usize)> = Vec::new();

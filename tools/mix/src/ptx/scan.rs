@@ -1,5 +1,5 @@
-//! Statements of PTX text: where each begins and ends. Owns comments, strings and braces; refuses to
-//! know what an instruction does.
+//! Statements of PTX text: where each begins and ends. Owns comments, strings and braces; refuses
+//! to know what an instruction does.
 
 use crate::Error;
 use std::fmt;

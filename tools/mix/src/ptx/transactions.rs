@@ -1,14 +1,16 @@
 //! Transactions of memory, counted beside blocks: how many pieces of global memory a warp's access
-//! touches, and how often it passes through the banks of local memory. Lanes of a warp compare their
-//! addresses where the access stands (`match`), so that any address is counted, computed or loaded.
+//! touches, and how often it passes through the banks of local memory. Lanes of a warp compare
+//! their addresses where the access stands (`match`), so that any address is counted, computed or
+//! loaded.
 //!
-//! * **Global memory**: caches move pieces of 32 bytes. Of the lanes that touch one, the lowest counts it.
-//! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. A pass takes as many lanes as
-//!   ask for 128 bytes. Of lanes that read one word, the lowest stands for all; the bank of which most
-//!   words are wanted says how many passes there are. Atomics pass once for each lane.
+//! * **Global memory**: caches move pieces of 32 bytes. Of the lanes that touch one, the lowest
+//!   counts it.
+//! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. A pass takes as many lanes
+//!   as ask for 128 bytes. Of lanes that read one word, the lowest stands for all; the bank of
+//!   which most words are wanted says how many passes there are. Atomics pass once for each lane.
 //!
-//! Source: NVIDIA, *CUDA C++ Programming Guide*, compute capability 5.x to 9.0, global and shared memory;
-//! Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
+//! Source: NVIDIA, *CUDA C++ Programming Guide*, compute capability 5.x to 9.0, global and shared
+//! memory; Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
 
 use super::Place;
 use super::scan::Guard;
@@ -21,8 +23,8 @@ use std::fmt::Write;
 pub(super) struct Counters<'t> {
     pub accesses: Vec<Access>,
     text: &'t str,
-    /// Whether registers have 64 bits, by what their names begin with; `None` for those that hold no
-    /// address.
+    /// Whether registers have 64 bits, by what their names begin with; `None` for those that hold
+    /// no address.
     registers: HashMap<&'t str, Option<bool>>,
     count: usize,
     sectors: bool,
@@ -88,8 +90,8 @@ impl<'t> Counters<'t> {
         out
     }
 
-    /// The address in brackets: `Some(None)` for a symbol's, which all lanes share; `None` for what is
-    /// not understood.
+    /// The address in brackets: `Some(None)` for a symbol's, which all lanes share; `None` for what
+    /// is not understood.
     fn address(&mut self, operands: &'t str) -> Option<Option<Address<'t>>> {
         let (_, rest) = operands.split_once('[')?;
         let (inside, _) = rest.split_once(']')?;
@@ -145,8 +147,8 @@ impl Counting<'_> {
         out
     }
 
-    /// Leaves in `p` whether the lane stands for a piece of memory; for all at once, how many there are
-    /// in `n`, and whether the lane is the warp's lowest.
+    /// Leaves in `p` whether the lane stands for a piece of memory; for all at once, how many there
+    /// are in `n`, and whether the lane is the warp's lowest.
     fn sectors(&self, out: &mut String, p: &str, at_once: bool) {
         put!(out, "shr.u64 %{p}k, %{p}k, {};", SECTOR.ilog2());
         self.lowest_of_equals(out, p);
@@ -174,7 +176,8 @@ impl Counting<'_> {
         put!(out, "selp.{kind} {own}, {set}, {unset}, {};", guard.predicate);
     }
 
-    /// Leaves in `n` the passes of the lanes that go together, and in `p` whether the lane is their lowest.
+    /// Leaves in `n` the passes of the lanes that go together, and in `p` whether the lane is their
+    /// lowest.
     fn passes(&self, out: &mut String, p: &str) {
         let word = self.bytes.next_power_of_two().clamp(4, 16);
         // As many words as lanes in one pass.

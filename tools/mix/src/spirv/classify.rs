@@ -1,6 +1,6 @@
-//! What an instruction of SPIR-V is for. An instruction on vectors counts once, with the FLOP of all
-//! of its components. Source: SPIR-V specification, section 3.49; OpenCL extended instruction set,
-//! section 2.
+//! What an instruction of SPIR-V is for. An instruction on vectors counts once, with the FLOP of
+//! all of its components. Source: SPIR-V specification, section 3.49; OpenCL extended instruction
+//! set, section 2.
 
 use super::{Type, Word, op};
 use crate::class::{Class, Float, Instruction, Precision};

@@ -1,6 +1,6 @@
-//! SPIR-V that counts: each block adds to a variable of its function, and where the function returns
-//! the variables are added to a buffer that each kernel takes as a further, last argument. Functions
-//! that kernels call are handed the buffer, too.
+//! SPIR-V that counts: each block adds to a variable of its function, and where the function
+//! returns the variables are added to a buffer that each kernel takes as a further, last argument.
+//! Functions that kernels call are handed the buffer, too.
 
 use super::{HEADER, Layout, Module, Type, op};
 use crate::Error;

@@ -1,10 +1,10 @@
 //! SPIR-V for OpenCL, as words. Owns its functions and blocks; refuses modules whose framing is
-//! broken. Instructions that are not known keep their place: they are counted as unknown, and copied
-//! as they are. A crate that builds a typed module (rspirv) would refuse them, and bring a megabyte
-//! of tables into every process that is recorded.
+//! broken. Instructions that are not known keep their place: they are counted as unknown, and
+//! copied as they are. A crate that builds a typed module (rspirv) would refuse them, and bring a
+//! megabyte of tables into every process that is recorded.
 //!
-//! Source: Khronos, SPIR-V specification, sections 2.3 (physical layout), 2.4 (order of a module) and
-//! 3.49 (instructions).
+//! Source: Khronos, SPIR-V specification, sections 2.3 (physical layout), 2.4 (order of a module)
+//! and 3.49 (instructions).
 
 mod classify;
 mod count;

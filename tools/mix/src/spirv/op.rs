@@ -1,5 +1,5 @@
-//! Numbers of SPIR-V's instructions, and which of them begin with a type and a result. Source: SPIR-V
-//! specification, section 3.49.
+//! Numbers of SPIR-V's instructions, and which of them begin with a type and a result. Source:
+//! SPIR-V specification, section 3.49.
 
 pub const NAME: u16 = 5;
 pub const LINE: u16 = 8;

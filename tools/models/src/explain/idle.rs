@@ -1,5 +1,5 @@
-//! Time between commands in words: how much, in how many gaps, at what watts. Refuses where launches
-//! were left out by sampling: what the device did then is not known.
+//! Time between commands in words: how much, in how many gaps, at what watts. Refuses where
+//! launches were left out by sampling: what the device did then is not known.
 
 use super::words::{joules, many, percent, time};
 use super::{Lever, Statement};

@@ -1,5 +1,5 @@
-//! Joules of one kernel in words: what was measured, what the energy model has, and what they are for.
-//! Refuses to judge the model by what is hardly known.
+//! Joules of one kernel in words: what was measured, what the energy model has, and what they are
+//! for. Refuses to judge the model by what is hardly known.
 
 use super::words::{doubt, joules, percent, time};
 use super::{Explanatory, Statement};

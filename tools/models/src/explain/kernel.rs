@@ -270,8 +270,8 @@ fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
     Some((worked - launch).max(0.0))
 }
 
-/// What a share of one resource's time is over all launches, ns, where the model knows that time: no
-/// change of accesses or branches saves more than the resource takes, nor launching.
+/// What a share of one resource's time is over all launches, ns, where the model knows that time:
+/// no change of accesses or branches saves more than the resource takes, nor launching.
 fn share_of(
     of: &Kernel,
     device: Option<&Device>,

@@ -1,10 +1,11 @@
-//! What the models say of a trace, as a value: for each kernel what it does, what could be the limit
-//! and which is, where its joules go, and what a change would give; for transfers and idle time the
-//! same. Every statement names its evidence; what is not known stands beside what would tell.
+//! What the models say of a trace, as a value: for each kernel what it does, what could be the
+//! limit and which is, where its joules go, and what a change would give; for transfers and idle
+//! time the same. Every statement names its evidence; what is not known stands beside what would
+//! tell.
 //!
-//! `tools/models/explain.schema.json` describes the JSON document (draft 2020-12); a test makes it of
-//! these types. Its version is raised when a field changes its meaning or goes; new fields may come at
-//! any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
+//! `tools/models/explain.schema.json` describes the JSON document (draft 2020-12); a test makes it
+//! of these types. Its version is raised when a field changes its meaning or goes; new fields may
+//! come at any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
 
 mod idle;
 mod joules;
@@ -26,8 +27,8 @@ pub use transfers::{HostMemory, Portion};
 /// Name and version of this schema.
 pub const SCHEMA: &str = "clscope-explain/2";
 
-/// Launches shorter than this may take less than launching and waiting, ns: where no empty kernel was
-/// measured on the device.
+/// Launches shorter than this may take less than launching and waiting, ns: where no empty kernel
+/// was measured on the device.
 pub const SHORT_LAUNCH_NS: f64 = 20e3;
 /// Launches from which on that matters.
 pub const MANY_LAUNCHES: u64 = 100;
@@ -95,7 +96,8 @@ pub struct Explained {
     pub driver: String,
     /// Date of the device's file of parameters; null without one.
     pub parameters: Option<String>,
-    /// Whose parameters these are, where `--force` took another device's or driver's; null otherwise.
+    /// Whose parameters these are, where `--force` took another device's or driver's; null
+    /// otherwise.
     pub forced: Option<String>,
     /// Those that matter, longest first.
     pub kernels: Vec<Explanatory>,
@@ -149,8 +151,8 @@ pub struct Explanatory {
     pub modelled_joules: Option<Figure>,
     /// What they are for.
     pub joule_parts: Vec<Part>,
-    /// The same in the form of access rates, where that is asked for; null otherwise, or with the reason
-    /// in `missing`.
+    /// The same in the form of access rates, where that is asked for; null otherwise, or with the
+    /// reason in `missing`.
     pub access_rates: Option<AccessRates>,
     /// Sentences, in the order of reading.
     pub statements: Vec<Statement>,

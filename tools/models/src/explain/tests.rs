@@ -356,7 +356,8 @@ fn what_a_fit_misses_is_not_told_by_it() {
 
 #[test]
 fn one_transfer_never_saves_what_its_bytes_take() {
-    // Of two sizes latency and bandwidth cannot be told apart; the host's latency is not the device's.
+    // Of two sizes latency and bandwidth cannot be told apart; the host's latency is not the
+    // device's.
     let found = device(&moving(&[(1 << 20, 200), (1 << 21, 2)], |b| b / 8.0), Some(&linked()), ALL);
     assert!(!offers(&found.transfers[0], "would save the latencies"), "{found:?}");
     // Latency is most of the time, and the bytes still take theirs.

@@ -1,6 +1,6 @@
 //! Transfers in words: latency and bandwidth by the trace's own sizes, what pinned memory or larger
-//! batches would give. Refuses to fit fewer than three sizes, to speak by a fit that misses them, and
-//! to take the host's view of a transfer for the device's.
+//! batches would give. Refuses to fit fewer than three sizes, to speak by a fit that misses them,
+//! and to take the host's view of a transfer for the device's.
 
 use super::words::{bytes, percent, short, time};
 use super::{Lever, Moved, Statement};
@@ -202,8 +202,8 @@ fn batching(of: &Transfers, link: Option<&Link>, fastest: f64, ns: f64, out: &mu
 const WORTH: f64 = 0.05;
 
 /// What pinned memory would change about the same sizes, of those that do not come from memory that
-/// OpenCL gave out. The device's file has both kinds of memory as the host sees them, and the trace has
-/// the device's times: only their ratio can be taken over.
+/// OpenCL gave out. The device's file has both kinds of memory as the host sees them, and the trace
+/// has the device's times: only their ratio can be taken over.
 fn pinned(of: &Transfers, pageable: Option<&Link>, pinned: Option<&Link>, out: &mut Moved) {
     let others = of.of_memory(&[Class::Application, Class::Unknown]);
     if others.count() == 0 {

@@ -1,5 +1,5 @@
-//! The time that a launch is likely to take, by all of its bounds: how far resources overlap, and what
-//! memory is likely to move. Refuses a time where no bytes are known.
+//! The time that a launch is likely to take, by all of its bounds: how far resources overlap, and
+//! what memory is likely to move. Refuses a time where no bytes are known.
 
 use super::{Bounds, Resource};
 use crate::device::{Device, name};
@@ -9,8 +9,8 @@ use crate::kernel::Kernel;
 /// Share of instructions that wait for the one before, where the code's dependences are not known.
 const DEPENDENT: f64 = 0.5;
 
-/// How far resources overlap: their times add up as the sides of a box of so many dimensions add to its
-/// diagonal. Without bound it would be the longest alone; 1 would be their sum.
+/// How far resources overlap: their times add up as the sides of a box of so many dimensions add to
+/// its diagonal. Without bound it would be the longest alone; 1 would be their sum.
 const OVERLAP: f64 = 2.5;
 
 /// Time of what memory is likely to move, ns, if half of it is written.

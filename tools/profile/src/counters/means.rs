@@ -228,8 +228,8 @@ pub fn regress(
 /// aligned to microseconds, and launches take a while to begin.
 const GUARD_S: f64 = 0.002;
 
-/// The mean of a counter over the windows that lie in batches of repetitions, in which the device ran
-/// one kernel or transfer and nothing else; `None` with fewer than two.
+/// The mean of a counter over the windows that lie in batches of repetitions, in which the device
+/// ran one kernel or transfer and nothing else; `None` with fewer than two.
 fn in_batches(
     device: &PhysicalDevice,
     class: &activity::Class,
@@ -303,8 +303,8 @@ mod tests {
     use crate::energy::activity::Kind;
     use crate::energy::shapes::{Repeated, Shape};
 
-    /// Windows of 100 ms of a counter that reads `of` while the kernel is repeated, from 1 s to 1.5 s,
-    /// and 5 else; each is told of 70 ms late.
+    /// Windows of 100 ms of a counter that reads `of` while the kernel is repeated, from 1 s to 1.5
+    /// s, and 5 else; each is told of 70 ms late.
     fn input(of: f64) -> Input {
         let window = |k: i64| {
             let (begin, end) = (k * 100 + 70, k * 100 + 170);

@@ -1,7 +1,7 @@
-//! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside others
-//! and only a common mean is known, or the run knows it far less well, its mean is that of the batches
-//! in which it ran alone. Refuses
-//! batches between whose launches buffers were restored: the restoring is in their counts.
+//! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside
+//! others and only a common mean is known, or the run knows it far less well, its mean is that of
+//! the batches in which it ran alone. Refuses batches between whose launches buffers were restored:
+//! the restoring is in their counts.
 #![forbid(unsafe_code)]
 
 use super::result::{Source, Value};
@@ -9,12 +9,12 @@ use crate::energy::activity::PhysicalDevice;
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
-/// Between two launches of a batch the device rests; a mean over the batch is less than the kernel's
-/// by that share. Beyond this one, the rest would be most of the figure.
+/// Between two launches of a batch the device rests; a mean over the batch is less than the
+/// kernel's by that share. Beyond this one, the rest would be most of the figure.
 const MOST_GAPS: f64 = 3.0;
 
-/// The run's own interval gives way to a repetition's that is so many times narrower, below one unit of
-/// the counter being as good as none.
+/// The run's own interval gives way to a repetition's that is so many times narrower, below one
+/// unit of the counter being as good as none.
 const WIDER: f64 = 3.0;
 
 /// Gives each of the application's classes one row: values that the run does not tell apart come
@@ -67,8 +67,8 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
     }
 }
 
-/// An interval between nothing and all. At either bound it keeps the side that leads away from it: that
-/// the counter read more than all makes what is below all no more certain.
+/// An interval between nothing and all. At either bound it keeps the side that leads away from it:
+/// that the counter read more than all makes what is below all no more certain.
 fn within(full: f64, value: f64, low: f64, high: f64) -> Interval {
     let (below, above) = (value - low, high - value);
     let value = value.clamp(0.0, full);

@@ -149,8 +149,8 @@ pub struct Value {
     /// Mean while the class runs.
     pub mean: Option<Interval>,
     /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the
-    /// kernel, `repeated`: of launches that `record --replay` repeated, or `snapshot`: read around each
-    /// launch.
+    /// kernel, `repeated`: of launches that `record --replay` repeated, or `snapshot`: read around
+    /// each launch.
     pub by: Option<&'static str>,
     /// The classes of which only a common mean is known, and that mean.
     pub only_with: Option<Together>,

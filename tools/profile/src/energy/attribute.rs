@@ -204,8 +204,8 @@ fn least_watts(series: &Series) -> Option<f64> {
 /// By how much a floor may exceed what the sensor read at the least: noise, and a warmer device.
 const ABOVE_LEAST: f64 = 1.1;
 
-/// Floors from idle time. Where the run shows none between or after commands, what kernels add tells
-/// it, or what was measured another time, by which is known better.
+/// Floors from idle time. Where the run shows none between or after commands, what kernels add
+/// tells it, or what was measured another time, by which is known better.
 fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
     let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
     let asked = known.filter(|known| known.asked);
@@ -494,8 +494,8 @@ mod tests {
         (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))
     }
 
-    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, of which the recorder tried five between, and
-    /// copied buffers for 30 ms at 300 W before and after.
+    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, of which the recorder tried five between,
+    /// and copied buffers for 30 ms at 300 W before and after.
     fn tried() -> (PhysicalDevice, Power) {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         let class = |name: &str, repetition| Class { name: name.into(), kernel: true, repetition };

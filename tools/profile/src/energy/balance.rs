@@ -88,9 +88,9 @@ pub(super) fn rests_taken_off(
 }
 
 /// Gives the floor between launches the joules that launches of known length leave to it, or takes
-/// them off. Where launches ran beside each other each counts with the floor for its own length, and
-/// the floor that they share is in all of them: the joules that are so counted more than once are
-/// returned, and are no floor's between launches.
+/// them off. Where launches ran beside each other each counts with the floor for its own length,
+/// and the floor that they share is in all of them: the joules that are so counted more than once
+/// are returned, and are no floor's between launches.
 pub(super) fn floors_moved(
     out: &mut DeviceEnergy,
     moved: f64,

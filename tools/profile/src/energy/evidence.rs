@@ -1,6 +1,6 @@
-//! Owns bringing together what a run's own readings know of sums and what repetitions know of single
-//! kernels and transfers: one figure a class, which says by what it is known, and parts that add up
-//! to what was measured. Refuses to weigh evidence itself: the analysis does.
+//! Owns bringing together what a run's own readings know of sums and what repetitions know of
+//! single kernels and transfers: one figure a class, which says by what it is known, and parts that
+//! add up to what was measured. Refuses to weigh evidence itself: the analysis does.
 #![forbid(unsafe_code)]
 
 use super::activity::{PhysicalDevice, repeated_class};
@@ -23,9 +23,9 @@ const WELL: f64 = 0.10;
 pub(super) const WEAK: f64 = 0.50;
 /// What repetitions of another run may be off for that alone: another day's temperature.
 const OTHER_RUN: f64 = 0.015;
-/// Standard error, in watts, of the floor of a run in which the device never rested, beyond its own:
-/// what lies between launches is told from what they add by a model of the sensor alone. (Two runs
-/// of one steady application on an H200: 127 and 129 W.)
+/// Standard error, in watts, of the floor of a run in which the device never rested, beyond its
+/// own: what lies between launches is told from what they add by a model of the sensor alone. (Two
+/// runs of one steady application on an H200: 127 and 129 W.)
 const UNRESTED: f64 = 1.0;
 /// Standard error, in watts, of what a device draws in gaps between launches beyond its floor at
 /// rest. (Face detection, PyOpenCL's arrays and CLBlast on H200s: the run's sum is -2 to 10 W times
@@ -39,8 +39,8 @@ const LENGTH: f64 = 0.01;
 /// Standard error of a repeated transfer, as a share. (The same transfer alone, minutes apart on an
 /// H200: 13 and 26 % more.)
 const TRANSFER: f64 = 0.08;
-/// Share of the device's time in which commands ran beside each other, up to which their lengths are
-/// those of commands alone.
+/// Share of the device's time in which commands ran beside each other, up to which their lengths
+/// are those of commands alone.
 const OVERLAPPED: f64 = 0.02;
 /// Error of a whole batch's energy.
 const OWN_BATCH: f64 = 0.01;
@@ -331,7 +331,8 @@ impl Evidence<'_> {
         Member { busy: row.covered.0, known }
     }
 
-    /// Part of a class's launches in the run, which repetitions stand for, that the attribution is of.
+    /// Part of a class's launches in the run, which repetitions stand for, that the attribution is
+    /// of.
     fn part(&self, class: ClassId) -> f64 {
         let of_class = self.device.shapes.iter().filter(|((of, _), _)| *of == class);
         let whole: f64 = of_class.map(|(_, tally)| tally.launches as f64).sum();
@@ -388,8 +389,8 @@ impl Evidence<'_> {
         (group.joules.half_width().0 / NORMAL).hypot(unrested * part).hypot(between * part)
     }
 
-    /// Gives a class its figure; what is known too little of, with nothing but a sum to go by, is given
-    /// back.
+    /// Gives a class its figure; what is known too little of, with nothing but a sum to go by, is
+    /// given back.
     fn class(&mut self, group: &GroupEnergy, found: &MemberFigure<'_>) -> Option<Left> {
         let &MemberFigure { class: c, belief, dynamic, sd, busy } = found;
         let standing = group.idle.0 / group.busy.0.max(f64::MIN_POSITIVE);
@@ -523,8 +524,8 @@ impl Evidence<'_> {
         });
     }
 
-    /// A sum of the application's classes, which ran for so long, with what the recorder ran, without
-    /// the latter.
+    /// A sum of the application's classes, which ran for so long, with what the recorder ran,
+    /// without the latter.
     fn without_repetitions(&mut self, group: &GroupEnergy, busy: f64) -> Interval {
         let theirs: Vec<(f64, f64)> = group
             .classes
@@ -587,8 +588,8 @@ pub(super) const AT_SIGHT: &str =
     "transfers are not repeated at first sight (`--replay=BATCHES`): `--replay` repeats them";
 pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
 
-/// Whether a class is a part of the device's work worth a figure: by its time, or by what running it
-/// added, as far as that is known.
+/// Whether a class is a part of the device's work worth a figure: by its time, or by what running
+/// it added, as far as that is known.
 pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
     let busy: f64 = all.iter().map(|c| c.busy_seconds).sum();
     let dynamic = |c: &Class| c.dynamic_joules.map(|joules| joules.value);

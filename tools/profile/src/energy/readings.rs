@@ -83,8 +83,8 @@ pub struct Readings {
     pub costs: Vec<Cost>,
     /// The same by source, of all files.
     pub sources: Vec<SourceCost>,
-    /// When the application ran, by host: from each start to its end, in order of time, what overlaps
-    /// as one.
+    /// When the application ran, by host: from each start to its end, in order of time, what
+    /// overlaps as one.
     pub application: BTreeMap<usize, Vec<(HostNs, HostNs)>>,
     /// Files that could not be read, with the reason.
     pub unreadable: Vec<String>,

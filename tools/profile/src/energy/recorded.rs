@@ -1,5 +1,6 @@
-//! Owns what readings tell besides the joules of kernels: what was not there, what happened to sensors,
-//! what sampling cost, and what counters counted over the application's life. Refuses to attribute.
+//! Owns what readings tell besides the joules of kernels: what was not there, what happened to
+//! sensors, what sampling cost, and what counters counted over the application's life. Refuses to
+//! attribute.
 #![forbid(unsafe_code)]
 
 use super::readings::{Readings, Sensor};
@@ -154,7 +155,8 @@ fn middle(a: HostNs, b: HostNs) -> HostNs {
 /// The sum over runs of the application; `None` where it was not read during any.
 fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> Option<Counted> {
     let points = &sensor.points;
-    // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
+    // The driver's counter steps every 100 ms where it was measured; it is read less often than
+    // that.
     let known =
         (SourceKind::of_source(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
     let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));

@@ -89,8 +89,8 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
         .collect()
 }
 
-/// Weights batches, of which each has its place in the run, with the share of the run from the first
-/// to the last launch to which it is the nearest.
+/// Weights batches, of which each has its place in the run, with the share of the run from the
+/// first to the last launch to which it is the nearest.
 fn weigh(repetitions: &mut [Repetition], extent: Option<(u64, u64)>) {
     let mut places: Vec<f64> = repetitions.iter().map(|r| r.weight).collect();
     places.sort_by(f64::total_cmp);

@@ -123,8 +123,8 @@ pub struct DeviceEnergy {
     /// What was measured and belongs to nothing else here; null likewise.
     pub unattributed_joules: Option<f64>,
     pub classes: Vec<Class>,
-    /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size, or
-    /// direction and order of magnitude. Their figures are part of the classes' own.
+    /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size,
+    /// or direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
     /// What repeating took, and whether the run agrees; null where nothing was repeated.
     pub repetitions: Option<Repetitions>,
@@ -211,11 +211,11 @@ pub struct Class {
     /// number (`--flop`).
     pub gflop_per_joule: Option<Interval>,
     /// By what it is known: the run's own readings (`integrated`, `regressed`), repetitions within
-    /// the sum that the run knows (`repeated`), either by itself (`both`), what the others leave of a
-    /// sum (`sum`), or the energy model's share of a sum (`modelled`).
+    /// the sum that the run knows (`repeated`), either by itself (`both`), what the others leave of
+    /// a sum (`sum`), or the energy model's share of a sum (`modelled`).
     pub method: Option<&'static str>,
-    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`; `modelled` where a model tells
-    /// a sum apart.
+    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`; `modelled` where a model
+    /// tells a sum apart.
     pub identifiability: &'static str,
     /// Length of run at this mix for an interval of 5 %.
     #[serde(rename = "needed_ns", serialize_with = "as_some_ns")]
@@ -355,7 +355,8 @@ impl Group {
     /// What the recorder repeated, which is no part of the application's energy.
     pub(crate) const REPETITIONS: &'static str = "repetitions";
 
-    /// Whether the sum may be all error, as what is left of a large one: then its watts say nothing.
+    /// Whether the sum may be all error, as what is left of a large one: then its watts say
+    /// nothing.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         self.joules.relative().is_none_or(|wide| wide > super::evidence::WEAK)

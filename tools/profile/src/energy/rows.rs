@@ -1,5 +1,5 @@
-//! Owns the figures of one device as the report has them, made from an attribution: classes, groups,
-//! floors, the rest, and what must be said of them. Refuses to fit.
+//! Owns the figures of one device as the report has them, made from an attribution: classes,
+//! groups, floors, the rest, and what must be said of them. Refuses to fit.
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
@@ -145,8 +145,8 @@ fn classes(
     (rows, notes)
 }
 
-/// The figures of one class, of which a span stands for so many launches. `level`: half-width of the
-/// floor, in watts.
+/// The figures of one class, of which a span stands for so many launches. `level`: half-width of
+/// the floor, in watts.
 fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
     let (identifiability, needed) = match row.identifiability {
         Identifiability::Well => ("well", None),
@@ -247,7 +247,8 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
     }
 }
 
-/// Where processes shared the device, intervals hold as well what is not known of whose turn it was.
+/// Where processes shared the device, intervals hold as well what is not known of whose turn it
+/// was.
 pub(super) fn widen_shared(out: &mut DeviceEnergy) {
     let Some(s) = out.shared else { return };
     let (how, share) = if s.separated {

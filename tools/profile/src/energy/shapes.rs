@@ -1,5 +1,5 @@
-//! Owns what launches and transfers are told apart by where the recorder repeats some of them: their
-//! shapes, how many of each a run holds, and what was repeated of each. Refuses to say what a
+//! Owns what launches and transfers are told apart by where the recorder repeats some of them:
+//! their shapes, how many of each a run holds, and what was repeated of each. Refuses to say what a
 //! repetition means for joules: `evidence` does.
 #![forbid(unsafe_code)]
 

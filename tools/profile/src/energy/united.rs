@@ -4,12 +4,12 @@
 
 use clscope_analysis::energy::GroupEnergy;
 
-/// Groups that were told apart by chance differ from what repetitions say in both directions, so that
-/// no more than this share is left of all differences in their sum.
+/// Groups that were told apart by chance differ from what repetitions say in both directions, so
+/// that no more than this share is left of all differences in their sum.
 const CANCELS: f64 = 0.3;
 
-/// Whether groups were told apart by chance, given by how much each differs from what repetitions say
-/// of it, in joules, and whether that is within what both leave open.
+/// Whether groups were told apart by chance, given by how much each differs from what repetitions
+/// say of it, in joules, and whether that is within what both leave open.
 pub fn is_chance(differences: &[(f64, bool)]) -> bool {
     let off: f64 = differences.iter().map(|d| d.0).sum();
     let all: f64 = differences.iter().map(|d| d.0.abs()).sum();

@@ -1,6 +1,7 @@
-//! What the simulator Oclgrind counted of an application's kernels (`oclgrind --inst-counts`), beside
-//! what `record --mix` counted of the same application. Owns which figures both define alike; refuses
-//! to compare what is a compiler's choice: integer arithmetic, moves, private memory, branches.
+//! What the simulator Oclgrind counted of an application's kernels (`oclgrind --inst-counts`),
+//! beside what `record --mix` counted of the same application. Owns which figures both define
+//! alike; refuses to compare what is a compiler's choice: integer arithmetic, moves, private
+//! memory, branches.
 #![forbid(unsafe_code)]
 
 use super::KernelMix;

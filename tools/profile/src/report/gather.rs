@@ -117,7 +117,8 @@ struct Sums<'t, 'a> {
     /// Launches that sampling left out, and whether it left out transfers.
     left_out: u64,
     transfers_left_out: bool,
-    /// Names of devices whose commands were left out, and of CPUs among them, which may be preempted.
+    /// Names of devices whose commands were left out, and of CPUs among them, which may be
+    /// preempted.
     sampled: BTreeSet<String>,
     preempted: BTreeSet<String>,
 }

@@ -40,8 +40,8 @@ pub struct Ranks {
     pub job_ranks: BTreeSet<u32>,
 }
 
-/// Numbers below the highest, or below the number of ranks of the job, that no process has, as first
-/// and last of each gap.
+/// Numbers below the highest, or below the number of ranks of the job, that no process has, as
+/// first and last of each gap.
 fn missing(ranks: &[Rank], job_ranks: Option<u32>) -> Vec<(u32, u32)> {
     let (mut out, mut next) = (Vec::new(), 0);
     for Rank { rank, .. } in ranks {
@@ -93,8 +93,8 @@ pub fn possible(rank: u32, job_ranks: Option<u32>) -> Option<u32> {
     job_ranks.filter(|job_ranks| *job_ranks > rank)
 }
 
-/// What is to be said of these ranks. `others` is what a missing one means for figures. Ranks may be
-/// missing because somebody chose so: it is no fault.
+/// What is to be said of these ranks. `others` is what a missing one means for figures. Ranks may
+/// be missing because somebody chose so: it is no fault.
 #[must_use]
 pub fn doubts(of: Ranks, others: &str) -> Vec<String> {
     let Ranks { mut ranks, job_ranks } = of;

@@ -265,7 +265,8 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     }
 }
 
-/// A sum. What is left of a large one may be all error: then it has an upper end only, and no watts.
+/// A sum. What is left of a large one may be all error: then it has an upper end only, and no
+/// watts.
 fn sum(of: &Group) -> String {
     let joules = of.joules;
     if joules.low <= 0.0 {

@@ -21,7 +21,8 @@ parts! {
         index: u32,
         /// What it is: `value`, `local`, `buffer`, `image`, `sampler`, `pipe`, `shared`.
         kind: String,
-        /// Its size in bytes: of a buffer or image its memory's, of local memory what was asked for.
+        /// Its size in bytes: of a buffer or image its memory's, of local memory what was asked
+        /// for.
         size: Option<u64>,
         /// What a value of up to 8 bytes says, little end first, the bytes behind it 0.
         value: Option<u64>,
@@ -45,8 +46,8 @@ parts! {
     ClassTransactions {
         /// Name of the class, as `clscope-mix` gives it.
         class: String,
-        /// Pieces of 32 bytes of global memory that warps touched, or passes through the banks of local
-        /// memory.
+        /// Pieces of 32 bytes of global memory that warps touched, or passes through the banks of
+        /// local memory.
         transactions: u64,
     }
     /// How often a block was entered.

@@ -1,5 +1,5 @@
-//! What a [`Detail`] tells, and its values. Readers pass over numbers that they do not know: a new one
-//! is no new version of the format, unless a reader must know that it would be there
+//! What a [`Detail`] tells, and its values. Readers pass over numbers that they do not know: a new
+//! one is no new version of the format, unless a reader must know that it would be there
 //! ([`HOST_MEMORY`]).
 
 /// What was seen inside a call: by a checked run, but for [`HOST_MEMORY`]. (Since 1.3.)
@@ -56,8 +56,8 @@ pub const PARAMETER: u32 = 10;
 /// What is worth knowing of the call that begins, should the process die in it: [`OBJECT`] and an
 /// id, or [`EVENT`] and its command's id, where the call names what the application has given back
 /// as often as it made and retained it; [`LAUNCHED`] and the kernel's id, of every launch;
-/// [`NO_LIST`] and the number of events of a wait list that is NULL; [`NULL_EVENT`] and the index of
-/// the first event of a wait list that is NULL. The place is the call's.
+/// [`NO_LIST`] and the number of events of a wait list that is NULL; [`NULL_EVENT`] and the index
+/// of the first event of a wait list that is NULL. The place is the call's.
 pub const NAMES: u32 = 11;
 /// The range that was told before it, by [`RANGE`], [`RANGE_TO`] or [`MEMORY`], is the first row of
 /// several: `rows of a slice | slices << 32`; bytes from row to row; bytes from slice to slice.
@@ -72,10 +72,10 @@ pub const BOX_TO: u32 = 15;
 /// Memory of the host that a transfer without blocking uses was found not to be mapped when the
 /// call began, which waits: address, bytes.
 pub const UNMAPPED: u32 = 16;
-/// The memory of the host that a transfer reads or writes is OpenCL's, by its first byte: where it is
-/// from ([`MAPPED`] and its like); the id of the object, 0 without one; the flags that it was made
-/// with ([`FLAGS_UNKNOWN`]). In any run, right ahead of the call's own record. (Since 1.8: from this
-/// version on a transfer without it uses memory that OpenCL did not give out.)
+/// The memory of the host that a transfer reads or writes is OpenCL's, by its first byte: where it
+/// is from ([`MAPPED`] and its like); the id of the object, 0 without one; the flags that it was
+/// made with ([`FLAGS_UNKNOWN`]). In any run, right ahead of the call's own record. (Since 1.8:
+/// from this version on a transfer without it uses memory that OpenCL did not give out.)
 pub const HOST_MEMORY: u32 = 17;
 /// The version of the format from which on [`HOST_MEMORY`] is told.
 pub const HOST_MEMORY_SINCE: (u16, u16) = (1, 8);

@@ -11,7 +11,8 @@ pub const fn head(kind: u8, words: usize, function: u16, delta: u32) -> u64 {
         | ((delta as u64) << 32)
 }
 
-/// A plain record. `function` < [`MAX_FUNCTIONS`](super::MAX_FUNCTIONS), `small` < 2^[`SMALL_BITS`].
+/// A plain record. `function` < [`MAX_FUNCTIONS`](super::MAX_FUNCTIONS), `small` <
+/// 2^[`SMALL_BITS`].
 #[inline(always)]
 pub const fn plain(function: u16, small: u32, id: u32, delta: u32, duration: u32) -> [u64; 2] {
     let head = (1u64 << 31) | ((function as u64) << SMALL_BITS) | small as u64;

@@ -1,5 +1,5 @@
-//! The content of the sample trace of version 1.0: a process whose definitions, segment, ring file and
-//! sensor readings hold every kind that the version has.
+//! The content of the sample trace of version 1.0: a process whose definitions, segment, ring file
+//! and sensor readings hold every kind that the version has.
 
 use clscope_trace::defs::*;
 use clscope_trace::record::{

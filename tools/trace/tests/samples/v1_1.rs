@@ -1,5 +1,5 @@
-//! The content of the sample trace of version 1.1: that of 1.0, runs of identical calls, and a transfer
-//! that was repeated.
+//! The content of the sample trace of version 1.1: that of 1.0, runs of identical calls, and a
+//! transfer that was repeated.
 
 use super::v1_0::{self, BASE, Timed};
 use clscope_trace::defs::{Def, Replay, ReplayBatch};

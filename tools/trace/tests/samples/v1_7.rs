@@ -1,5 +1,5 @@
-//! The content of the sample trace of version 1.7: that of 1.6, and a launch whose transactions of memory
-//! were counted.
+//! The content of the sample trace of version 1.7: that of 1.6, and a launch whose transactions of
+//! memory were counted.
 
 use super::v1_0::{self, Timed};
 use super::v1_6;

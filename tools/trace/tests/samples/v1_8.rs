@@ -1,5 +1,5 @@
-//! The content of the sample trace of version 1.8: that of 1.7, and what memory of the host a transfer
-//! uses.
+//! The content of the sample trace of version 1.8: that of 1.7, and what memory of the host a
+//! transfer uses.
 
 use super::v1_0::{self, BASE, Timed};
 use super::v1_7;

@@ -1,5 +1,5 @@
-//! The rows and columns of one least-squares problem, and what is done to all of them: sums of products,
-//! smoothing, whitening. Refuses to solve it.
+//! The rows and columns of one least-squares problem, and what is done to all of them: sums of
+//! products, smoothing, whitening. Refuses to solve it.
 #![forbid(unsafe_code)]
 
 use super::super::design::running_mean;

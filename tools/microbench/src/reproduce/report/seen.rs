@@ -150,7 +150,8 @@ impl<'r> Seen<'r> {
         found.map(|f| f.1).ok_or_else(|| reason().unwrap_or_else(|| self.lacks(figure)))
     }
 
-    /// The work-items that are needed at each number of additions, as measured and as models have it.
+    /// The work-items that are needed at each number of additions, as measured and as models have
+    /// it.
     pub fn needed(&self) -> Vec<Curve> {
         let exact = |(x, y): (f64, f64)| Point { x, y: Estimate::symmetric(y, 0.0) };
         let curve = |name: String, points: Vec<(f64, f64)>| Curve {
