@@ -199,13 +199,13 @@ stand_ins! {
     after {
     clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
             arguments::memory_created(made, Buffer);
-            if told() && flags & USE_HOST_POINTER != 0 {
+            if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
     clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
             arguments::memory_created(made, Buffer);
-            if told() && flags & USE_HOST_POINTER != 0 {
+            if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
             }
         };
@@ -544,10 +544,8 @@ stand_ins! {
     }
 }
 
-/// CL_MEM_USE_HOST_PTR.
-const USE_HOST_POINTER: u64 = 1 << 3;
-/// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
-const WRITING: u64 = (1 << 1) | (1 << 2);
+/// Of a mapping: the application writes.
+const WRITING: u64 = cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_REGION;
 
 /// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
 /// the recorder's own calls and inner layers' are of another depth.

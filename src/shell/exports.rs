@@ -294,7 +294,7 @@ pub fn address(slot: usize, function: u16) -> *mut c_void {
 /// # Safety
 /// `name` is a C string, `bound` the address of that function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clscope_bind(name: P, bound: P) -> P {
+pub unsafe extern "C-unwind" fn clscope_bind(name: P, bound: P) -> P {
     lifecycle::ready();
     // SAFETY: the caller's promise.
     guard::protect(bound, || unsafe { hooks::extension::replacement(name, bound) })

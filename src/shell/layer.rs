@@ -41,7 +41,7 @@ static TAKING: ForkSafe<()> = ForkSafe::new();
 /// # Safety
 /// As in the specification of clGetLayerInfo.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clGetLayerInfo(
+pub unsafe extern "C-unwind" fn clGetLayerInfo(
     param_name: u32,
     size: usize,
     value: P,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn clGetLayerInfo(
 /// # Safety
 /// `target` is a table of `entries` function pointers in the order of `struct _cl_icd_dispatch`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clInitLayer(
+pub unsafe extern "C-unwind" fn clInitLayer(
     entries: u32,
     target: *const *mut c_void,
     entries_ret: *mut u32,
@@ -172,7 +172,7 @@ fn loader_of(below: &[*mut c_void]) -> Option<owners::Object> {
 /// # Safety
 /// As [`clInitLayer`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clInitLayerWithProperties(
+pub unsafe extern "C-unwind" fn clInitLayerWithProperties(
     entries: u32,
     target: *const *mut c_void,
     entries_ret: *mut u32,
@@ -185,6 +185,6 @@ pub unsafe extern "C" fn clInitLayerWithProperties(
 
 /// The loader is done with us. Our tables stay valid: the library is never unloaded.
 #[unsafe(no_mangle)]
-pub extern "C" fn clDeinitLayer() -> i32 {
+pub extern "C-unwind" fn clDeinitLayer() -> i32 {
     0
 }

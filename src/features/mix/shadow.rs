@@ -149,7 +149,10 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
     let source = source.get(..end).unwrap_or_default();
     if source.is_empty() {
         return Err(
-            "the program is neither of SPIR-V (clCreateProgramWithIL) nor of one source".to_owned()
+            "the program is neither of SPIR-V (clCreateProgramWithIL) nor of one source: it was built \
+             from a binary, as where an application keeps one from its last run \
+             (PYOPENCL_NO_CACHE=1, OPENCV_OPENCL_CACHE_ENABLE=0 let it build from source), or linked"
+                .to_owned(),
         );
     }
     let bytes = programs::translated(&options, source)?;

@@ -30,8 +30,9 @@ pub struct Args {
 /// If there is no trace, or a file cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     let profile = Profile::open(&args.traces)?;
-    let programs =
-        profile.view(Options { form: args.names.form(false), ..Options::default() }).programs();
+    let view = profile.view(Options { form: args.names.form(false), ..Options::default() });
+    crate::report::warn(&view.times().issues);
+    let programs = view.programs();
     match &args.extract {
         None => show(|out| clscope_text::programs::list(out, &programs)),
         Some(folder) => {

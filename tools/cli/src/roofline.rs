@@ -55,6 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
     let view = profile.view(args.facts.options(ending == "json"));
+    crate::report::warn(&view.times().issues);
     crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
     let wanted = args.device.as_deref().unwrap_or_default().to_lowercase();

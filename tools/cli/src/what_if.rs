@@ -83,6 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let profile = Profile::open(std::slice::from_ref(&args.trace))?;
     let view = profile.view(args.facts.options(args.format == Format::Json));
+    crate::report::warn(&view.times().issues);
     crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
     let other = args.on.as_deref().map(kept::read).transpose()?;

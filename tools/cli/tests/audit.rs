@@ -4,7 +4,7 @@
 
 mod common;
 
-use clscope_testing::Limited;
+use clscope_testing::{Limited, skip};
 use common::{Stage, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -228,6 +228,7 @@ fn sanitized_applications_run() {
         // A compiler without the runtime fails at the link with its name; one with it, for the lack
         // of main.
         if String::from_utf8_lossy(&probe.stderr).contains("cannot find") {
+            skip(&format!("gcc has no library for -fsanitize={kind}"), true);
             continue;
         }
         let app = stage.compile("sanitized", source, &[&format!("-fsanitize={kind}")]);

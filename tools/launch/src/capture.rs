@@ -1,8 +1,8 @@
 //! The types of `launch.json`, which describes a captured launch. This is the specification of the
 //! format: the recorder writes it, and fields are only ever added. Refuses to open files.
 //!
-//! A capture is a folder `TRACE/captures/KERNEL.N`, `N` counting launches of the kernel's name from
-//! 1. It is written under a name that ends in `.part` and renamed when it is whole. Beside
+//! A capture is a folder `TRACE/captures/KERNEL.N`, where `N` counts launches of the kernel's name
+//! from one. It is written under a name that ends in `.part` and renamed when it is whole. Beside
 //! `launch.json` it holds the program's files and the bytes of each memory before and after the
 //! launch. All numbers are JSON integers; what is unknown is null; enumerations have their names of
 //! the specification.

@@ -299,10 +299,16 @@ pub fn predict(
         (None, None, own) => own.cloned(),
     };
     let moved = change.device.is_some() || change.clock_mhz.is_some();
-    if change.local.is_some() && (kernel.items.is_none() || kernel.local.is_none()) {
+    if change.local.is_some() && kernel.items.is_none() {
         return Err(Missing::new(
-            "launches of the kernel differ in size, or the runtime chose the size of groups",
+            "launches of the kernel differ in size",
             "name one size with --by ndrange, as `KERNEL [2048x2048]`",
+        ));
+    }
+    if change.local.is_some() && kernel.local.is_none() {
+        return Err(Missing::new(
+            "the runtime chose the size of groups, or launches differ in it",
+            "`clscope record --local KERNEL=SIZE` runs the kernel in groups of one size",
         ));
     }
     let warnings = change.local.map(|local| groups_of(kernel, local, after_device.as_ref()));
@@ -339,7 +345,8 @@ pub fn predict(
             ));
             time = time.product(factor).widened(0.1);
         }
-        None if moved => {
+        // Of what does not grow only bounds tell what changes.
+        None if moved || (change.scale.is_none() && modelled.is_none()) => {
             return Err(match device {
                 None => Missing::device(&kernel.device),
                 Some(_) => kernel.counted().err().unwrap_or_else(Missing::mix),

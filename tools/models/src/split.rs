@@ -187,7 +187,7 @@ pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
 }
 
 /// Puts shares into the rows of a report, which say that a model stands behind them.
-pub fn put(shares: &[Share], into: &mut DeviceEnergy) {
+pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
     for class in into.classes.iter_mut().filter(|c| c.joules.is_none()) {
         let is_it = |s: &&Share| s.name == class.name && s.is_kernel == (class.kind == "kernel");
         let Some(share) = shares.iter().find(is_it) else { continue };
@@ -412,7 +412,7 @@ mod tests {
         let on = ran(&report);
         let (shares, missing) = all(&on, &measured(true));
         assert!(missing.is_empty(), "{missing:?}");
-        put(&shares, &mut report);
+        put_into_device(&shares, &mut report);
         let watts: Vec<f64> = report.classes.iter().map(|c| c.watts.unwrap().value).collect();
         // 300, 200 and 110 W by the model, 630 J in 3 s by the sensor.
         assert!((watts.iter().sum::<f64>() - 630.0).abs() < 0.5, "{watts:?}");
@@ -443,7 +443,7 @@ mod tests {
         uncounted.kernels[1].mix = None;
         assert!(split(&on.sums[0], &uncounted, &measured(true)).is_err());
         assert!(split(&on.sums[0], &on, &round()).unwrap_err().to_string().contains("bench model"));
-        put(&shares, &mut report);
+        put_into_device(&shares, &mut report);
         assert!(report.classes.iter().all(|c| c.joules.is_none()));
     }
 

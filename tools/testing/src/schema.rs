@@ -78,7 +78,14 @@ pub fn text_breaches(text: &str) -> Vec<String> {
         },
         _ => return Vec::new(),
     };
-    breaches(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path), &document)
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    let mut found = breaches(&path, &document);
+    // The type says only that it is text.
+    let version = &read(&path)["$id"];
+    if document["schema"] != *version {
+        found.push(format!("/schema: {}, and the committed one is {version}", document["schema"]));
+    }
+    found
 }
 
 fn read(path: &Path) -> Value {
@@ -106,8 +113,10 @@ mod tests {
     fn documents_alone_are_checked() {
         assert!(text_breaches("").is_empty() && text_breaches("text").is_empty());
         assert!(text_breaches("{\"status\": \"ok\"}").is_empty());
-        let missed = text_breaches("{\"schema\": 2}");
+        let missed = text_breaches("{\"schema\": \"clscope-report/4\"}");
         assert!(missed.iter().any(|e| e.contains("kernels")), "{missed:?}");
+        let other = text_breaches("{\"schema\": \"clscope-report/3\"}");
+        assert!(other.iter().any(|e| e.contains("clscope-report/4")), "{other:?}");
         let missed = text_breaches("{\"schema\": \"clscope-doctor/1\"}");
         assert!(missed.iter().any(|e| e.contains("findings")), "{missed:?}");
     }

@@ -28,7 +28,7 @@ fn joules_of_a_launch_are_those_of_its_share_of_the_time() {
     // Memories are restored before each launch, and what that draws is taken off: a launch has less
     // than its turn, and something.
     let (low, joules, high) = interval(&energy["joules"]);
-    let turn = watts * number(&energy["seconds"]) / number(&energy["launches"]);
+    let turn = watts * 1e-9 * number(&energy["metered_ns"]) / number(&energy["launches"]);
     assert!(low <= joules && joules <= high && joules < turn * 1.01, "{energy:#}");
     assert!(ran.stderr.contains("measuring joules"), "{}", ran.stderr);
     // The emulated package draws the same without work: nothing is above that, as far as is known.

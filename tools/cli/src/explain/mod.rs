@@ -167,7 +167,7 @@ pub fn split_sums(
         let Some(device) = parameters.of(&on.name, &on.platform, &on.driver)? else { continue };
         let (shares, missing) = split::all(on, &device);
         for into in energy.devices.iter_mut().filter(|d| d.device == on.name) {
-            split::put(&shares, into);
+            split::put_into_device(&shares, into);
             let why = missing.iter().map(|m| format!("not told apart by the energy model: {m}"));
             into.notes.extend(why);
         }

@@ -92,34 +92,25 @@ pub(super) fn instruction(
         // Names, lines, merges, lifetimes, variables, phis: nothing that is executed.
         0 | 8 | 59 | 245..=247 | 256 | 257 | 317 | 1 => return Ok(None),
         op::EXT_INST if facts.standard.contains(&word.operand(2)) => {
-            match standard(word.operand(3), &float) {
+            let number = word.operand(3);
+            match vector_access(number, word, facts).or_else(|| standard(number, &float)) {
                 Some(found) => found,
-                None => return Err(format!("OpenCL.std {}", word.operand(3))),
+                None => return Err(format!("OpenCL.std {number}")),
             }
         }
         // Of other sets: debug information.
         op::EXT_INST => return Ok(None),
         op::FUNCTION_CALL | op::RETURN | op::RETURN_VALUE | 252 | 255 => plain(C::Call),
         op::LOAD => {
-            let class = match facts.storage(word.operand(2)) {
-                storage::CROSS_WORKGROUP => C::LoadGlobal,
-                storage::WORKGROUP => C::LoadLocal,
-                storage::FUNCTION => C::LoadPrivate,
-                storage::UNIFORM_CONSTANT => C::LoadConstant,
-                // Built-in variables: ids and sizes.
-                storage::INPUT => return Ok(Some(made(plain(C::Move), word))),
-                _ => C::LoadGeneric,
-            };
-            (class, 0, facts.bytes(of))
+            // Built-in variables: ids and sizes.
+            if facts.storage(word.operand(2)) == storage::INPUT {
+                return Ok(Some(made(plain(C::Move), word)));
+            }
+            (load_from(facts.storage(word.operand(2))), 0, facts.bytes(of))
         }
         op::STORE => {
-            let class = match facts.storage(word.operand(0)) {
-                storage::CROSS_WORKGROUP => C::StoreGlobal,
-                storage::WORKGROUP => C::StoreLocal,
-                storage::FUNCTION => C::StorePrivate,
-                _ => C::StoreGeneric,
-            };
-            (class, 0, facts.bytes(facts.type_of(word.operand(1))))
+            let bytes = facts.bytes(facts.type_of(word.operand(1)));
+            (store_to(facts.storage(word.operand(0))), 0, bytes)
         }
         63 | 64 => plain(C::StoreGeneric),
         60 | 65..=70 | 77..=84 | 86 | 100..=107 | 117 | 120..=124 => plain(C::Move),
@@ -174,6 +165,45 @@ fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction 
 fn atomic(of: u32, bytes: u32) -> (Class, u32, u32) {
     let class = if of == storage::WORKGROUP { Class::AtomicLocal } else { Class::AtomicGlobal };
     (class, 0, bytes)
+}
+
+const fn load_from(of: u32) -> Class {
+    match of {
+        storage::CROSS_WORKGROUP => Class::LoadGlobal,
+        storage::WORKGROUP => Class::LoadLocal,
+        storage::FUNCTION => Class::LoadPrivate,
+        storage::UNIFORM_CONSTANT => Class::LoadConstant,
+        _ => Class::LoadGeneric,
+    }
+}
+
+const fn store_to(of: u32) -> Class {
+    match of {
+        storage::CROSS_WORKGROUP => Class::StoreGlobal,
+        storage::WORKGROUP => Class::StoreLocal,
+        storage::FUNCTION => Class::StorePrivate,
+        _ => Class::StoreGeneric,
+    }
+}
+
+/// Instructions of OpenCL.std that read or write vectors at any address, or numbers in half precision
+/// (OpenCL extended instruction set, section 2.7, vector data load and store). Operands: the result's
+/// type and id, the set, the number; of loads offset and pointer, of stores data, offset and pointer.
+fn vector_access(number: u32, word: Word<'_>, facts: &Facts<'_>) -> Option<(Class, u32, u32)> {
+    let halves = |of: u32| facts.kind(of).1.saturating_mul(2);
+    let (result, data) = (word.operand(0), facts.type_of(word.operand(4)));
+    let load = |bytes| (load_from(facts.storage(word.operand(5))), 0, bytes);
+    let store = |bytes| (store_to(facts.storage(word.operand(6))), 0, bytes);
+    Some(match number {
+        // vloadn, vstoren.
+        171 => load(facts.bytes(result)),
+        172 => store(facts.bytes(data)),
+        // vload_half, vload_halfn, vloada_halfn.
+        173 | 174 | 179 => load(halves(result)),
+        // vstore_half, vstore_halfn, vstorea_halfn, and those with a rounding.
+        175..=178 | 180 | 181 => store(halves(data)),
+        _ => return None,
+    })
 }
 
 /// Instructions of the OpenCL set by number.

@@ -42,6 +42,20 @@ fn functions_and_blocks_are_found() {
     assert_eq!(bytes, 48);
 }
 
+/// Of `vectors.cl`, whose comments say what an item moves.
+#[test]
+fn vectors_at_any_address_and_half_precision_move_their_bytes() {
+    let program = read(include_bytes!("../../tests/data/vectors.spv")).unwrap();
+    assert!(program.unknown.is_empty(), "{:?}", program.unknown);
+    let moved = |space, stores| {
+        let of = program.blocks.iter().flat_map(|b| &b.instructions);
+        let of = of.filter(|i| i.class.memory() == Some(space) && i.class.stores() == stores);
+        of.map(|i| i.bytes).sum::<u32>()
+    };
+    assert_eq!((moved(Space::Global, false), moved(Space::Global, true)), (13, 26));
+    assert_eq!((moved(Space::Local, false), moved(Space::Local, true)), (8, 0));
+}
+
 #[test]
 fn a_mix_is_what_the_blocks_hold() {
     let program = read(LOOP).unwrap();

@@ -308,7 +308,7 @@ mod tests {
     fn input(of: f64) -> Input {
         let window = |k: i64| {
             let (begin, end) = (k * 100 + 70, k * 100 + 170);
-            let inside = k >= 10 && k < 15;
+            let inside = (10..15).contains(&k);
             let at = |ms: i64| HostNs(ms * 1_000_000);
             (at(begin), at(end), if inside { of + 0.1 * (k % 2) as f64 } else { 5.0 })
         };

@@ -34,7 +34,8 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
         .into_iter()
         .map(|(mut row, class)| {
             let name = format!("{} (repeated)", class.name);
-            let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name));
+            let own = (row.busy_seconds > 0.0).then(|| row.busy_seconds / row.launches.max(1.0));
+            let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name, own));
             let Some((alone, stretch)) = alone else { return row };
             for (name, value) in &mut row.values {
                 let Some(of) = alone.values.get(name).and_then(|v| v.mean) else { continue };
@@ -75,15 +76,16 @@ fn within(full: f64, value: f64, low: f64, high: f64) -> Interval {
     Interval::estimated(value, (value - below).max(0.0), (value + above).min(full))
 }
 
-/// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions;
-/// `None` where buffers were restored between, or no stamps tell.
-fn stretch(device: &PhysicalDevice, class: &str) -> Option<f64> {
+/// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions, or
+/// by the mean seconds of the application's own launches where repetitions have none; `None` where
+/// buffers were restored between, or nothing tells.
+fn stretch(device: &PhysicalDevice, class: &str, mean: Option<f64>) -> Option<f64> {
     let (mut whole, mut own) = (0.0, 0.0);
     for repeated in device.replays.iter().filter(|r| r.name == class && r.refused.is_empty()) {
         if repeated.batches.iter().any(|b| b.3) {
             return None;
         }
-        let stamped = repeated.stamped?;
+        let stamped = repeated.stamped.or(mean)?;
         for (begin, end, count, _) in &repeated.batches {
             whole += end.seconds_since(*begin);
             own += *count as f64 * stamped;
@@ -139,7 +141,7 @@ mod tests {
         device.replays.push(Repeated {
             name: "a".into(),
             shape: Shape { name: "a".into(), sizes: vec![64] },
-            stamped: Some(stamped_ms * 1e-3),
+            stamped: (stamped_ms > 0.0).then_some(stamped_ms * 1e-3),
             per_restoration: 1,
             before: 1,
             refused: String::new(),
@@ -181,6 +183,9 @@ mod tests {
         assert_eq!((of.by, of.mean.map(|m| m.value)), (Some("repeated"), Some(50.0)));
         assert!(of.only_with.is_none() && out.notes.len() == 1);
         assert!(out.classes[1].values["sm"].mean.is_none());
+        // Without stamps the application's own launches tell, which left no gap here.
+        let out = folded(0.0, false, sum(50.0));
+        assert_eq!(out.classes[0].values["sm"].mean.map(|m| m.value), Some(40.0));
     }
 
     #[test]
