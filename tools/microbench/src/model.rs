@@ -264,7 +264,19 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let source = "levels/working_set";
     // A ceiling is the best that a plateau shows.
     let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
-    if let Some(first) = found.first() {
+    let dram = out.get(name::DRAM).map(|f| f.value).ok();
+    let held_back = found.first().zip(dram).filter(|(first, dram)| first.bandwidth.high < *dram);
+    if let Some((first, dram)) = held_back {
+        // Something else than the cache limits it: other work on the machine, or the loop.
+        let why = format!(
+            "working sets of any size were read at {:.1} GB/s at most, and memory gives {dram:.1}: \
+             measure again on a machine that does nothing else",
+            first.bandwidth.high
+        );
+        for key in [name::L1, name::L1_BYTES] {
+            out.absent.insert(key.to_owned(), why.clone());
+        }
+    } else if let Some(first) = found.first() {
         out.keep_parameter(name::L1, best(first.bandwidth), "GB/s", source);
         if found.len() > 1 {
             let bytes = Figure::exact(first.bytes, Evidence::Measured);
@@ -281,7 +293,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         }
     }
     // The last plateau is memory, unless the sweep ends inside the caches.
-    let dram = out.get(name::DRAM).map(|f| f.value).unwrap_or(f64::INFINITY);
+    let dram = dram.unwrap_or(f64::INFINITY);
     let inner = found.iter().skip(1).rev().find(|p| p.bandwidth.value > 1.25 * dram);
     match inner {
         Some(plateau) => {

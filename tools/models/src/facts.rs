@@ -128,7 +128,7 @@ pub struct OnDevice {
     pub sums: Vec<Sum>,
 }
 
-/// Items, and items of a group where the application chose them.
+/// Items, 0 where they are not known, and items of a group where the application chose them.
 type Size = (u64, Option<u64>);
 
 /// What launches of a kernel looked like.
@@ -216,8 +216,9 @@ fn commands(
                 let name = grouping.name(trace, command.process, record.object, variant);
                 (name, d.device_name(device).into_owned())
             });
-            let one = (1, Some(1));
-            let shape = d.geometries.get(&record.geometry).map_or(one, |g| {
+            // A task has no geometry; one that is named and not there was lost with its definition.
+            let without = if record.geometry == 0 { (1, Some(1)) } else { (0, None) };
+            let shape = d.geometries.get(&record.geometry).map_or(without, |g| {
                 let n = (g.dimensions as usize).clamp(1, 3);
                 let product =
                     |of: &[u64; 3]| of[..n].iter().fold(1u64, |a, b| a.saturating_mul(*b));
@@ -285,7 +286,7 @@ fn kernels(
             bias_ns: sums.span_bias().map(|(value, side)| {
                 Figure::new(value, value - side, value + side, Evidence::Measured)
             }),
-            items: only(|s| Some(s.0)),
+            items: only(|s| Some(s.0).filter(|n| *n > 0)),
             local: only(|s| s.1),
             sizes: shape.map_or(0, |s| s.seen.len()),
             ..Kernel::default()
