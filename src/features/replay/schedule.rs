@@ -67,8 +67,6 @@ const MOST_BURSTS: u32 = 16;
 const MILLISECONDS: u64 = 420;
 /// What is around a batch: waiting, saving and restoring, a trial.
 const AROUND: f64 = 0.1;
-/// Share of the device's time below which a key is left alone.
-const LEAST_SHARE: f64 = 0.005;
 /// Batches, counted over all keys, before which the device is left quiet for a while.
 const QUIET_BEFORE: [u32; 3] = [2, 7, 15];
 /// Length of a quiet time: a sensor's response to what ran before, and some readings of 20 ms.
@@ -91,9 +89,6 @@ const INTERVALS: f64 = 8.0;
 const OVER: f64 = 1.0;
 /// Part of the time that is kept for first batches while keys that were not seen before come along.
 const KEPT: f64 = 0.5;
-/// A second of transfers adds to a device's power about this part of what a second of kernels does
-/// (6 W and 300 W on an H200).
-const TRANSFER: f64 = 0.05;
 
 pub struct Schedule {
     wanted: Wanted,
@@ -225,13 +220,13 @@ impl Schedule {
             now - k.seen.1 <= OVER.max(INTERVALS * interval)
         };
         let time = |k: &Key| {
-            let weight = if k.kernel { 1.0 } else { TRANSFER };
+            let weight = if k.kernel { 1.0 } else { Wanted::TRANSFER };
             weight * k.count as f64 * k.alone.unwrap_or(0.0)
         };
         let whole: f64 = self.keys.values().map(time).sum();
         let merit = |k: &Key| {
             let share = time(k) / whole.max(f64::MIN_POSITIVE);
-            if k.refused || k.bursts >= MOST_BURSTS || share < LEAST_SHARE {
+            if k.refused || k.bursts >= MOST_BURSTS || share < Wanted::LEAST_SHARE {
                 0.0
             } else {
                 share.sqrt() / f64::from(k.bursts + 1)

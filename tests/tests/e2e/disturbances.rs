@@ -44,14 +44,18 @@ fn a_thread_is_not_cancelled_in_the_first_call_of_a_process() {
     }
 }
 
-#[test]
-fn a_child_forked_while_another_thread_is_in_our_midst_goes_on() {
-    // A layer needs a loader that knows of layers.
-    let ways: [(Runtime, &[Mode]); 2] = [
+/// The fake runtime, as loader and behind one, with the ways of recording that each allows.
+fn of_the_fake() -> [(Runtime, &'static [Mode]); 2] {
+    [
+        // A layer needs a loader that knows of layers.
         (Runtime::FakeLoader, &[Mode::Preload, Mode::Audit, Mode::Record]),
         (Runtime::FakeDriver, &Mode::RECORDING),
-    ];
-    for (runtime, modes) in ways {
+    ]
+}
+
+#[test]
+fn a_child_forked_while_another_thread_is_in_our_midst_goes_on() {
+    for (runtime, modes) in of_the_fake() {
         let stage = Stage::new(runtime.clone());
         for kind in ["context", "kernel", "userevent", "launch"] {
             let line = format!("fork_held {kind} 40");
@@ -170,11 +174,7 @@ fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
 /// what comes afterwards is recorded for all. With a runtime that has none itself.
 #[test]
 fn locks_that_a_handler_left_taken_hold_nobody_up() {
-    let ways: [(Runtime, &[Mode]); 2] = [
-        (Runtime::FakeLoader, &[Mode::Preload, Mode::Audit, Mode::Record]),
-        (Runtime::FakeDriver, &Mode::RECORDING),
-    ];
-    for (runtime, modes) in ways {
+    for (runtime, modes) in of_the_fake() {
         let stage = Stage::new(runtime.clone());
         let line = "jump_anywhere 3 300 2000";
         let bare = stage.app(Mode::Bare, "bare", line).run().success();

@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let profile = Profile::open(&args.traces)?;
     let view = profile.view(Options { form: args.names.form(false), ..Options::default() });
-    crate::report::warn(&view.times().issues);
+    crate::report::warn_opened(&view);
     let programs = view.programs();
     match &args.extract {
         None => show(|out| clscope_text::programs::list(out, &programs)),

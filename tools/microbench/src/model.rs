@@ -265,31 +265,32 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     // A ceiling is the best that a plateau shows.
     let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
     let dram = out.get(name::DRAM).map(|f| f.value).ok();
-    let held_back = found.first().zip(dram).filter(|(first, dram)| first.bandwidth.high < *dram);
-    if let Some((first, dram)) = held_back {
+    // Noise may leave none; where nothing was measured, its reason takes the place of this one.
+    let unseen = || "no plateau was seen over the sizes of working sets".to_owned();
+    let first = found.first().ok_or_else(unseen).and_then(|first| match dram {
         // Something else than the cache limits it: other work on the machine, or the loop.
-        let why = format!(
+        Some(dram) if first.bandwidth.high < dram => Err(format!(
             "working sets of any size were read at {:.1} GB/s at most, and memory gives {dram:.1}: \
              measure again on a machine that does nothing else",
             first.bandwidth.high
-        );
-        for key in [name::L1, name::L1_BYTES] {
-            out.absent.insert(key.to_owned(), why.clone());
+        )),
+        _ => Ok(first),
+    });
+    match first {
+        Ok(first) => {
+            out.keep_parameter(name::L1, best(first.bandwidth), "GB/s", source);
+            if found.len() > 1 {
+                let bytes = Figure::exact(first.bytes, Evidence::Measured);
+                out.keep_parameter(name::L1_BYTES, bytes, "B", source);
+            } else {
+                let why = "all working sets have one bandwidth".to_owned();
+                out.absent.insert(name::L1_BYTES.to_owned(), why);
+            }
         }
-    } else if let Some(first) = found.first() {
-        out.keep_parameter(name::L1, best(first.bandwidth), "GB/s", source);
-        if found.len() > 1 {
-            let bytes = Figure::exact(first.bytes, Evidence::Measured);
-            out.keep_parameter(name::L1_BYTES, bytes, "B", source);
-        } else {
-            let why = "all working sets have one bandwidth".to_owned();
-            out.absent.insert(name::L1_BYTES.to_owned(), why);
-        }
-    } else {
-        // Noise may leave none; where nothing was measured, its reason takes the place of this one.
-        let why = "no plateau was seen over the sizes of working sets";
-        for key in [name::L1, name::L1_BYTES] {
-            out.absent.insert(key.to_owned(), why.to_owned());
+        Err(why) => {
+            for key in [name::L1, name::L1_BYTES] {
+                out.absent.insert(key.to_owned(), why.clone());
+            }
         }
     }
     // The last plateau is memory, unless the sweep ends inside the caches.

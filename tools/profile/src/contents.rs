@@ -9,6 +9,7 @@ use clscope_trace::defs::{Def, Defs, Replay};
 use clscope_trace::directory::{self, Role};
 use clscope_trace::record::CommandKind;
 use clscope_trace::stream::{Blocks, Rings};
+use clscope_trace::values;
 use clscope_trace::{FileHeader, FileKind, Record};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -85,10 +86,6 @@ const KINDS: [CommandKind; 4] = [
     CommandKind::CopyBuffer,
     CommandKind::FillBuffer,
 ];
-/// Part of the time below which the recorder leaves commands alone, and what a second of transfers
-/// counts beside one of kernels there.
-const LEAST_SHARE: f64 = 0.005;
-const TRANSFER: f64 = 0.05;
 
 /// Commands of one name that ran.
 struct Ran {
@@ -121,7 +118,7 @@ impl Repeated {
             known.0 = known.0.saturating_add(of.count);
         }
         let time = |name: &String, (count, kind): (u64, Option<CommandKind>)| {
-            let weight = if kind.is_some() { TRANSFER } else { 1.0 };
+            let weight = if kind.is_some() { values::Replay::TRANSFER } else { 1.0 };
             Some(weight * count as f64 * *self.alone.get(name)? as f64)
         };
         let whole: f64 = all.iter().filter_map(|(name, of)| time(name, *of)).sum();
@@ -131,7 +128,9 @@ impl Repeated {
         let why = |name: &String, of: (u64, Option<CommandKind>)| match of {
             (_, Some(kind)) if !KINDS.contains(&kind) => Unrepeated::Kind,
             (1, _) => Unrepeated::Once,
-            _ if time(name, of).is_some_and(|own| own < LEAST_SHARE * whole) => Unrepeated::Small,
+            _ if time(name, of).is_some_and(|own| own < values::Replay::LEAST_SHARE * whole) => {
+                Unrepeated::Small
+            }
             _ => Unrepeated::NoTurn,
         };
         let rest = all.iter().filter(|(name, _)| !is_told(name));

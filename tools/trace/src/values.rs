@@ -132,6 +132,11 @@ pub enum Replay {
 impl Replay {
     /// What is added where no amount is given: 20 s, or a quarter of the run where that is more.
     pub const AUTO: Self = Self::Within { seconds: 20.0, share: 0.25 };
+    /// Share of the device's time below which commands of a kind are left alone.
+    pub const LEAST_SHARE: f64 = 0.005;
+    /// What a second of transfers counts beside one of kernels: it adds to a device's power about
+    /// this part of what a second of kernels does (6 W and 300 W on an H200).
+    pub const TRANSFER: f64 = 0.05;
 
     /// Seconds of added time that give more commands a turn than this does; `None` where that is as
     /// much as anyone waits for.

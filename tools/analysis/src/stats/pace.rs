@@ -451,13 +451,20 @@ impl Queue<'_> {
         let (mut beyond, mut variance, mut least) = (0.0, 0.0, f64::INFINITY);
         for (u, f) in units.iter().zip(fill) {
             let (mut gaps, mut spread) = (0.0, 0.0);
-            for (i, (launch, n)) in u.window.counts.iter().enumerate() {
+            let counts = &u.window.counts;
+            for (i, (launch, n)) in counts.iter().enumerate() {
                 let around = self.around.get(&launch.class)?;
-                let (before, behind) = (around.before.each()?, around.behind.each()?);
                 let first = if i == 0 { 1.0 } else { 0.0 };
-                gaps += first * before.0 + n * behind.0;
-                spread += first * before.1 + n * behind.1;
-                least = least.min(around.behind.seen());
+                let last = if i + 1 == counts.len() { u.window.drained.min(*n) } else { 0.0 };
+                let behind = [(n - last, around.behind(false)), (last, around.behind(true))];
+                least =
+                    behind.iter().filter(|b| b.0 > 0.0).map(|b| b.1.seen()).fold(least, f64::min);
+                for (n, of) in behind.into_iter().chain([(first, around.before)]) {
+                    if n > 0.0 {
+                        let (mean, variance) = of.each()?;
+                        (gaps, spread) = (gaps + n * mean, spread + n * variance);
+                    }
+                }
             }
             (beyond, variance) = (beyond + u.available - f * u.expected - gaps, variance + spread);
         }

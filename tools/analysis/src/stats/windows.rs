@@ -85,6 +85,9 @@ pub struct Window {
     pub counts: Vec<(Launch, f64)>,
     /// Commands of which nothing is known ran in it too.
     pub tainted: bool,
+    /// How many of the windows that it was joined of ended when all was done, and not when a timed
+    /// command began.
+    pub drained: f64,
 }
 
 impl Window {
@@ -104,6 +107,7 @@ impl Window {
         self.available += other.available;
         self.full += other.full;
         self.tainted |= other.tainted;
+        self.drained += other.drained;
         other.counts.iter().for_each(|(launch, n)| self.count(*launch, *n));
     }
 }
@@ -130,6 +134,17 @@ pub(super) struct Around {
     pub(super) before: Gaps,
     /// Until the next began.
     pub(super) behind: Gaps,
+    /// Until all was known to be done: the host waited, and noticed it.
+    pub(super) last: Gaps,
+}
+
+impl Around {
+    /// What passes behind a launch that is followed by another, or is the last. Where too few of one
+    /// kind were seen, both stand for it.
+    pub(super) fn behind(&self, is_last: bool) -> Gaps {
+        let of = if is_last { self.last } else { self.behind };
+        if of.n >= GAPS { of } else { self.behind.and(self.last) }
+    }
 }
 
 /// Lengths of gaps, nanoseconds.
@@ -143,6 +158,14 @@ pub(super) struct Gaps {
 impl Gaps {
     fn add(&mut self, gap: f64) {
         (self.n, self.sum, self.squares) = (self.n + 1.0, self.sum + gap, self.squares + gap * gap);
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            n: self.n + other.n,
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+        }
     }
 
     /// Mean and variance; `None` where too few were seen.
@@ -188,6 +211,15 @@ impl Open {
         let full = (end.since(self.from.max(self.last)) as f64).max(available - self.idle);
         Window { available, full, ..self.window.clone() }
     }
+}
+
+/// Forgets every second one.
+fn thin(of: &mut Vec<Evidence>) {
+    let mut is_kept = false;
+    of.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
 }
 
 /// The windows of one in-order queue, filled from its events in the order of the timeline.
@@ -323,8 +355,8 @@ impl Windows {
                 }
                 Item::Done(at) => {
                     self.settle(at);
-                    self.passed(at);
-                    self.close(at);
+                    self.passed(at, true);
+                    self.close(at, true);
                     self.free_from = Some(self.free_from.map_or(at, |free| free.max(at)));
                 }
             }
@@ -354,7 +386,7 @@ impl Windows {
     /// window begins there.
     fn timed(&mut self, timed: Timed, launch: Option<(Launch, f64)>, call: Span) {
         self.settle(timed.start);
-        self.passed(timed.start);
+        self.passed(timed.start, false);
         self.before = launch.map(|(launch, _)| launch.class);
         if let Some((launch, p)) = launch {
             let launch = self.kind(launch);
@@ -371,14 +403,16 @@ impl Windows {
             own.window.count(launch, 1.0);
             self.pending = Some((launch, timed.duration as f64, (1.0 - p) / p, own));
         }
-        self.close(timed.start);
+        self.close(timed.start, false);
         self.free_from = Some(timed.end);
     }
 
     /// What follows the last command begins, or all was done.
-    fn passed(&mut self, at: HostNs) {
+    fn passed(&mut self, at: HostNs, is_done: bool) {
         if let Some((class, end)) = self.before.take().zip(self.free_from) {
-            self.around.entry(class).or_default().behind.add(at.since(end) as f64);
+            let around = self.around.entry(class).or_default();
+            let gaps = if is_done { &mut around.last } else { &mut around.behind };
+            gaps.add(at.since(end) as f64);
         }
     }
 
@@ -394,11 +428,7 @@ impl Windows {
         // What was certain to be timed represents nothing but itself.
         if weight <= 0.0 {
             if self.certain.len() >= MOST_EVIDENCE {
-                let mut second = false;
-                self.certain.retain(|_| {
-                    second = !second;
-                    second
-                });
+                thin(&mut self.certain);
             }
             self.certain.push(Evidence { launch, duration, weight, window });
             return;
@@ -407,18 +437,15 @@ impl Windows {
         self.evidence.push(Evidence { launch, duration, weight, window });
         if self.evidence.len() > MOST_EVIDENCE {
             self.thinned = 2.0 * self.thinned.max(1.0);
-            let mut second = false;
-            self.evidence.retain_mut(|e| {
-                e.weight *= 2.0;
-                second = !second;
-                second
-            });
+            thin(&mut self.evidence);
+            self.evidence.iter_mut().for_each(|e| e.weight *= 2.0);
         }
     }
 
-    fn close(&mut self, end: HostNs) {
+    fn close(&mut self, end: HostNs, is_done: bool) {
         let Some(open) = self.open.take() else { return };
-        self.windows.push(open.close(end));
+        let drained = if is_done { 1.0 } else { 0.0 };
+        self.windows.push(Window { drained, ..open.close(end) });
         if self.windows.len() > MOST_WINDOWS {
             let joined = self.windows.chunks(2).map(|pair| {
                 let mut first = pair[0].clone();

@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let profile = Profile::open(&traces)?;
     let view = profile
         .view(Options { form: args.names.form(args.format == Format::Json), ..Options::default() });
-    crate::report::warn(&view.times().issues);
+    crate::report::warn_opened(&view);
     crate::changed::say_changes(&view);
     let all = view.mixes();
     let rows: Vec<&KernelMix> = all

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_export::page;
 use clscope_profile::names::Names;
-use clscope_profile::profile::{Options, Profile};
+use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_profile::report::{Report, correct};
@@ -344,6 +344,12 @@ pub fn refuse_unreadable(issues: &[Finding]) -> bool {
         warn(issues);
     }
     damaged
+}
+
+/// Reports on stderr what opening a trace found, for commands that need no times of it.
+pub fn warn_opened(view: &View<'_>) {
+    let found: Vec<Finding> = view.trace().issues.iter().map(Into::into).collect();
+    warn(&found);
 }
 
 /// Reports on stderr what is wrong, worst first; what many processes share is reported once.

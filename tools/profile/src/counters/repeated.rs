@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::result::{Source, Value};
-use crate::energy::activity::PhysicalDevice;
+use crate::energy::activity::{PhysicalDevice, repeated_class};
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
     out.classes = own
         .into_iter()
         .map(|(mut row, class)| {
-            let name = format!("{} (repeated)", class.name);
+            let name = repeated_class(&class.name, false);
             let own = (row.busy_seconds > 0.0).then(|| row.busy_seconds / row.launches.max(1.0));
             let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name, own));
             let Some((alone, stretch)) = alone else { return row };

@@ -291,8 +291,10 @@ fn samples_of_a_cpu_are_warned_of() {
     );
     let known = report(&p);
     assert!(known.sampling.as_ref().is_some_and(|s| s.on_cpu_device));
-    // Waits of one length, whatever the launch takes, leave room for long ones.
-    assert!(known.kernels[0].estimate.is_some());
+    assert!(
+        known.kernels[0].estimate.as_ref().is_some_and(|e| !e.doubtful),
+        "each launch was waited for: a long one would show"
+    );
     let queue = clscope_trace::defs::Queue {
         id: 1,
         context: 1,
