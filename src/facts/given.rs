@@ -47,10 +47,13 @@ impl Place {
         }
     }
 
-    /// Changes it, if nobody else does and it is as `is` says.
+    /// Changes it, if nobody else does and it is as `is` says. It is looked at before it is taken:
+    /// who takes it and gives it back unchanged would hide it from the one who takes it away.
     fn change(&self, is: impl Fn(&Self) -> bool, change: impl FnOnce(&Self)) -> bool {
-        let before = self.changes.load(Ordering::Relaxed);
+        let before = self.changes.load(Ordering::Acquire);
+        // The count is the same as before the look: so is what was seen.
         let taken = before & 1 == 0
+            && is(self)
             && self
                 .changes
                 .compare_exchange(before, before + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -60,12 +63,9 @@ impl Place {
         }
         // Who reads what is written below finds the count changed.
         fence(Ordering::Release);
-        let still = is(self);
-        if still {
-            change(self);
-        }
+        change(self);
         self.changes.store(before + 2, Ordering::Release);
-        still
+        true
     }
 
     /// What it says of an address, if it holds it and does not change meanwhile.
