@@ -326,14 +326,19 @@ pub fn spans(stage: &Stage) -> Vec<Span> {
 
 /// A RAPL counter of a package that draws so many watts from one moment to another, whatever runs.
 pub fn flat(from: f64, to: f64, watts: f64) -> String {
+    flat_in_steps(from, to, watts, 1e6)
+}
+
+/// The same of a counter that is updated every `step` nanoseconds.
+pub fn flat_in_steps(from: f64, to: f64, watts: f64, step: f64) -> String {
     let mut text =
         "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
             .to_owned();
     let mut at = from;
     while at < to {
-        let counts = ((at - from).div_euclid(1e6) * 1e6 * 1e-9 * watts * 16384.0) as u64;
+        let counts = ((at - from).div_euclid(step) * step * 1e-9 * watts * 16384.0) as u64;
         text.push_str(&format!("0,{},{},{counts}\n", at as u64, at as u64 + 200));
-        at += 5e5;
+        at += step / 2.0;
     }
     text
 }
