@@ -27,6 +27,12 @@ const PERIOD: u64 = 256;
 const TOGETHER: u64 = 16;
 /// Launches whose price decides whether `auto` needs to know more.
 const TRIAL: u64 = 256;
+/// Where launches are left out only to learn the price: at first, to learn it soon; later, where
+/// it may be within the budget or not. What is left out makes totals estimates.
+const TO_LEARN: f64 = 7.0 / 8.0;
+const TO_LEARN_ON: f64 = 31.0 / 32.0;
+/// Standard errors by which a price is beyond the budget, or within it.
+const SURE: f64 = 2.0;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
 const LONGEST_NS: u64 = 100_000;
 /// Bytes that a transfer moves in a nanosecond: what a fast link does, so that none that is short
@@ -62,28 +68,56 @@ pub struct LaunchSampler {
     setting: AtomicBool,
 }
 
-/// An exponentially decayed mean: sum and count are halved at each setting.
+/// What some launches took on the enqueuing threads.
+#[derive(Debug, Clone, Copy, Default)]
+struct Took {
+    count: u64,
+    ticks: u64,
+    /// Sum of squares.
+    squares: u64,
+}
+
+impl Took {
+    #[inline(always)]
+    fn and(self, ticks: u64) -> Self {
+        Self {
+            count: self.count + 1,
+            ticks: self.ticks + ticks,
+            squares: self.squares.wrapping_add(ticks * ticks),
+        }
+    }
+}
+
+/// An exponentially decayed mean: all is halved at each setting.
 struct Mean {
     count: AtomicU64,
     ticks: AtomicU64,
+    squares: AtomicU64,
 }
 
 impl Mean {
     const fn new() -> Self {
-        Self { count: AtomicU64::new(0), ticks: AtomicU64::new(0) }
+        Self { count: AtomicU64::new(0), ticks: AtomicU64::new(0), squares: AtomicU64::new(0) }
     }
-    fn add(&self, count: u64, ticks: u64) {
-        self.count.fetch_add(count, Ordering::Relaxed);
-        self.ticks.fetch_add(ticks, Ordering::Relaxed);
+    fn add(&self, more: Took) {
+        self.count.fetch_add(more.count, Ordering::Relaxed);
+        self.ticks.fetch_add(more.ticks, Ordering::Relaxed);
+        self.squares.fetch_add(more.squares, Ordering::Relaxed);
     }
-    fn value(&self) -> Option<f64> {
-        let count = self.count.load(Ordering::Relaxed);
-        (count >= 16).then(|| self.ticks.load(Ordering::Relaxed) as f64 / count as f64)
+    /// The mean with the square of its standard error, ticks.
+    fn value(&self) -> Option<(f64, f64)> {
+        let [count, ticks, squares] =
+            [&self.count, &self.ticks, &self.squares].map(|n| n.load(Ordering::Relaxed) as f64);
+        (count >= 16.0).then(|| {
+            let mean = ticks / count;
+            (mean, (squares / count - mean * mean).max(0.0) / count)
+        })
     }
     fn fade(&self) {
         if self.count.load(Ordering::Relaxed) > 4096 {
-            self.count.store(self.count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
-            self.ticks.store(self.ticks.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+            for n in [&self.count, &self.ticks, &self.squares] {
+                n.store(n.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -97,8 +131,8 @@ pub struct Local {
     left: Cell<u64>,
     launches: Cell<u64>,
     /// Launches and ticks, as in the sampler: timed, untimed.
-    timed: Cell<(u64, u64)>,
-    untimed: Cell<(u64, u64)>,
+    timed: Cell<Took>,
+    untimed: Cell<Took>,
     /// What the application queried last.
     pub(super) asked: Cell<Asked>,
 }
@@ -110,8 +144,8 @@ impl Local {
             random: Cell::new(0),
             left: Cell::new(0),
             launches: Cell::new(0),
-            timed: Cell::new((0, 0)),
-            untimed: Cell::new((0, 0)),
+            timed: Cell::new(Took { count: 0, ticks: 0, squares: 0 }),
+            untimed: Cell::new(Took { count: 0, ticks: 0, squares: 0 }),
             asked: Cell::new(Asked::NOTHING),
         }
     }
@@ -208,8 +242,7 @@ impl LaunchSampler {
     pub fn launched(&self, local: &Local, timed: bool, ticks: u64, now: u64) {
         if ticks < self.longest.load(Ordering::Relaxed) {
             let mean = if timed { &local.timed } else { &local.untimed };
-            let (count, sum) = mean.get();
-            mean.set((count + 1, sum + ticks));
+            mean.set(mean.get().and(ticks));
         }
         local.launches.set(local.launches.get() + 1);
         match local.left.get() {
@@ -224,9 +257,9 @@ impl LaunchSampler {
         local.left.set(TOGETHER - 1);
         self.longest.store(recording::ticks_of(LONGEST_NS), Ordering::Relaxed);
         for (shared, own) in [(&self.timed, &local.timed), (&self.untimed, &local.untimed)] {
-            let (count, ticks) = own.take();
-            if count > 0 {
-                shared.add(count, ticks);
+            let own = own.take();
+            if own.count > 0 {
+                shared.add(own);
             }
         }
         let more = local.launches.take();
@@ -238,7 +271,7 @@ impl LaunchSampler {
 
     /// Harvesting `count` events took `ticks`.
     pub fn harvested(&self, count: u64, ticks: u64) {
-        self.harvested.add(count, ticks);
+        self.harvested.add(Took { count, ticks, squares: 0 });
     }
 
     /// Sets the probability so that timing costs the budget's share of the time that passes.
@@ -261,40 +294,91 @@ impl LaunchSampler {
 
     fn choose(&self, launches: u64, per_launch: f64) {
         let budget = crate::settings::config::get().budget;
-        let harvest = self.harvested.value().unwrap_or(0.0);
-        let Some(timed) = self.timed.value() else { return };
+        let harvest = self.harvested.value().map_or(0.0, |(mean, _)| mean);
+        let Some((timed, timed_error)) = self.timed.value() else { return };
         let price_ns =
             (timed + harvest) / recording::ticks_of(1 << 20) as f64 * f64::from(1u32 << 20);
         self.large
             .store((price_ns / budget * BYTES_PER_NS).clamp(1e4, 1e12) as u64, Ordering::Relaxed);
-        match self.untimed.value() {
+        let Some((untimed, untimed_error)) = self.untimed.value() else {
             // Nothing was left out yet: whether timing can cost more than the budget at all is
             // known from what launches cost.
-            None => {
-                if launches >= TRIAL && (timed + harvest) > budget * per_launch {
-                    self.sampling.store(true, Ordering::Relaxed);
-                    self.probability.store(packed(u32::MAX / 8), Ordering::Relaxed);
-                }
+            if launches >= TRIAL && (timed + harvest) > budget * per_launch {
+                self.sampling.store(true, Ordering::Relaxed);
+                self.set_probability(TO_LEARN);
             }
-            Some(untimed) => {
-                let price = (timed - untimed).max(0.0) + harvest;
-                // The time that passes contains what timing costs already.
-                let probability =
-                    f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
-                let own = (per_launch - probability * price).max(per_launch / 4.0);
-                let next = if price > 0.0 { (budget * own / price).clamp(LEAST, 1.0) } else { 1.0 };
-                if next < 1.0 {
-                    crate::recording::diag::note(
-                        "sampled-timing",
-                        &format!(
-                            "timing every launch would add {:.1} % to the time, more than the budget of {:.1} %: a random part of launches and transfers is timed, totals are estimates with intervals",
-                            100.0 * price / own,
-                            100.0 * budget
-                        ),
-                    );
-                }
-                self.probability.store(packed((next * 4_294_967_295.0) as u32), Ordering::Relaxed);
-            }
+            return;
+        };
+        let price = (timed - untimed).max(0.0) + harvest;
+        // The time that passes contains what timing costs already.
+        let probability =
+            f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
+        let own = (per_launch - probability * price).max(per_launch / 4.0);
+        let next = affordable(price, (timed_error + untimed_error).sqrt(), budget * own);
+        if next < TO_LEARN_ON {
+            crate::recording::diag::note(
+                "sampled-timing",
+                &format!(
+                    "timing every launch would add {:.1} % to the time, more than the budget of {:.1} %: a random part of launches and transfers is timed, totals are estimates with intervals",
+                    100.0 * price / own,
+                    100.0 * budget
+                ),
+            );
         }
+        self.set_probability(next);
+    }
+
+    fn set_probability(&self, probability: f64) {
+        self.probability.store(packed((probability * 4_294_967_295.0) as u32), Ordering::Relaxed);
+    }
+}
+
+/// The probability with which timing at a price, known with a standard error, costs what is
+/// allowed for each launch, all in one unit. Where the price may be allowed or not, few launches
+/// are left out, to learn more of it: on a busy machine launches differ by more than an event
+/// costs.
+fn affordable(price: f64, error: f64, allowed: f64) -> f64 {
+    if price - SURE * error > allowed {
+        (allowed / price).clamp(LEAST, 1.0)
+    } else if price + SURE * error <= allowed {
+        1.0
+    } else {
+        TO_LEARN_ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_are_left_out_where_timing_them_surely_costs_too_much() {
+        for (price, error, allowed, expected) in [
+            (8.0, 1.0, 4.0, 0.5),
+            (8.0, 1.0, 0.0, LEAST),
+            (1.0, 1.0, 4.0, 1.0),
+            (0.0, 0.0, 0.0, 1.0),
+            // It may be either way.
+            (5.0, 1.0, 4.0, TO_LEARN_ON),
+            (3.0, 1.0, 4.0, TO_LEARN_ON),
+            (0.0, 9.0, 4.0, TO_LEARN_ON),
+        ] {
+            assert_eq!(affordable(price, error, allowed), expected, "{price} {error} {allowed}");
+        }
+    }
+
+    #[test]
+    fn a_mean_has_the_error_of_its_values() {
+        let mean = Mean::new();
+        let of = |values: &[u64]| values.iter().fold(Took::default(), |took, v| took.and(*v));
+        mean.add(of(&[10; 8]));
+        assert_eq!(mean.value(), None, "too few");
+        mean.add(of(&[30; 8]));
+        // Deviations of 10, 16 values.
+        assert_eq!(mean.value(), Some((20.0, 100.0 / 16.0)));
+        mean.add(of(&[20; 4096]));
+        mean.fade();
+        assert_eq!(mean.count.load(Ordering::Relaxed), 2056);
+        assert_eq!(mean.value().map(|(mean, _)| mean), Some(20.0));
     }
 }
