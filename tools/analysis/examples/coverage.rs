@@ -29,12 +29,31 @@ use std::path::Path;
 /// device_time/sampling.rs).
 const ALWAYS: usize = 16;
 const KEPT: f64 = 8.0;
-/// Probabilities tried: of busy applications, where launches cost more than the budget allows for;
-/// and of paced ones.
-const COMMON: [f64; 5] = [1.0 / 65.0, 0.2, 0.8, 0.97, AUTO];
-/// Not a probability: as `auto` does, which times all of a part of the run and then a few.
-const AUTO: f64 = 2.0;
-const COMPLETE: f64 = 0.85;
+/// Commands for which `auto` keeps to one probability, and the probability with which it learns
+/// what timing costs (the same file).
+const PERIOD: usize = 256;
+const TO_LEARN: f64 = 7.0 / 8.0;
+
+/// How commands are chosen.
+#[derive(Clone, Copy)]
+enum Choice {
+    /// With about this probability.
+    Common(f64),
+    /// As `auto` does, which ends with this probability.
+    Auto(f64),
+}
+
+/// What is tried: probabilities of busy applications, where launches cost more than the budget
+/// allows for, and of paced ones; `auto` where timing all may be within the budget, and where it is
+/// far beyond.
+const CHOICES: [Choice; 6] = [
+    Choice::Common(1.0 / 65.0),
+    Choice::Common(0.2),
+    Choice::Common(0.8),
+    Choice::Common(0.97),
+    Choice::Auto(31.0 / 32.0),
+    Choice::Auto(0.1),
+];
 
 /// What happened to one queue, in the order of the timeline.
 enum Step {
@@ -268,8 +287,7 @@ struct Coverage {
     errors: Vec<f64>,
 }
 
-/// `common`: the probability about which it varies.
-fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<Coverage> {
+fn trials(population: &Population, choice: Choice, n: u64, r: &mut Random) -> Vec<Coverage> {
     let kernels = population.names.len();
     let mut out: Vec<Coverage> = (0..kernels).map(|_| Coverage::default()).collect();
     let mut truth = vec![0.0; kernels];
@@ -284,6 +302,7 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
         let mut windows = Windows::default();
         let mut chosen: BTreeMap<u64, bool> = BTreeMap::new();
         // Between half as likely and twice, slowly changing, as the application's pace changes.
+        let mut enqueued = 0;
         let (phase, period) = (r.uniform() * std::f64::consts::TAU, 300.0 + 3_000.0 * r.uniform());
         for (i, step) in population.steps.iter().enumerate() {
             match step {
@@ -301,17 +320,24 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
                         (*class as usize).checked_sub(1).and_then(|k| sampled.get_mut(k))
                     {
                         let nth = s.launches() as usize;
-                        let wave = (phase + std::f64::consts::TAU * i as f64 / period).sin();
-                        // Where next to all can be timed, chance leaves out as many at any time.
-                        let wave = if common > 0.9 { 0.0 } else { 0.77 * wave };
-                        let now = common * wave.exp();
-                        let complete = (COMPLETE * population.steps.len() as f64) as usize;
-                        let now = if common == AUTO { 0.1 } else { now };
-                        let p = if nth < ALWAYS || common == AUTO && i < complete {
-                            1.0
-                        } else {
-                            now.max(KEPT / (nth + 1) as f64).min(1.0)
+                        let p = match choice {
+                            Choice::Common(common) => {
+                                let wave =
+                                    (phase + std::f64::consts::TAU * i as f64 / period).sin();
+                                // Where next to all can be timed, chance leaves out as many at any
+                                // time.
+                                let wave = if common > 0.9 { 0.0 } else { 0.77 * wave };
+                                common * wave.exp()
+                            }
+                            Choice::Auto(end) => match enqueued / PERIOD {
+                                0 => 1.0,
+                                1 => TO_LEARN,
+                                _ => end,
+                            },
                         };
+                        enqueued += 1;
+                        let certain = nth < ALWAYS || p >= 1.0;
+                        let p = if certain { 1.0 } else { p.max(KEPT / (nth + 1) as f64).min(1.0) };
                         chance = p;
                         timed = r.uniform() < p;
                         if timed { s.add(*length, p) } else { s.leave_out() }
@@ -380,9 +406,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{n} trials each: % inside; truth below, above; interval down, up, %; error, %; by chance alone: inside, half-width, %; doubtful, %; inside of the others"
     );
     let mut r = Random::new(2);
-    for (common, population) in COMMON.iter().flat_map(|p| populations.iter().map(move |o| (*p, o)))
+    for (choice, population) in
+        CHOICES.iter().flat_map(|c| populations.iter().map(move |of| (*c, of)))
     {
-        let each = trials(population, common, n, &mut r);
+        let each = trials(population, choice, n, &mut r);
         for (c, name) in each.into_iter().zip(&population.names) {
             // Fewer are nearly all timed.
             if c.launches < 300 {

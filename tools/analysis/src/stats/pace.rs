@@ -748,8 +748,9 @@ fn add_errors(
     out: &mut Left,
 ) {
     // Of weights w = (1-p)/p the error of the sum is 1/p - 1 for a launch that was chosen, and -1
-    // for one that was not: its variance (1-p)/p is estimated by (1-p)/p^2 = w(w+1), its third
-    // cumulant by (1-p)(1-2p)/p^3 = w(w+1)(w-1).
+    // for one that was not: its variance (1-p)/p is estimated by (1-p)/p^2 = w(w+1), and its third
+    // cumulant, as Hall's transformation takes it (module `estimate`), by (1-p)(2-p)/(2 p^3) =
+    // w(w+1)(w+1/2).
     let second = |c: &Case| c.weight * (c.weight + 1.0);
     let (sum, squares) = of
         .iter()
@@ -763,7 +764,7 @@ fn add_errors(
         let z = r * (second(case) * correction).sqrt();
         influence[*i] += z;
         variance += z * z;
-        out.third += r.powi(3) * second(case) * (case.weight - 1.0);
+        out.third += r.powi(3) * second(case) * (case.weight + 0.5);
     }
     out.spread += variance * variance / (effective - 1.0).max(0.5);
 }
