@@ -19,6 +19,8 @@ mod disturbances;
 mod endings;
 mod energy;
 mod energy_helper;
+mod energy_runs;
+mod energy_runs;
 mod energy_truth;
 mod faults;
 mod goldens;

@@ -5,7 +5,7 @@ use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
 
 /// Begin and end of everything in a trace, nanoseconds on the host's clock.
-fn extent(stage: &Stage, name: &str) -> (f64, f64) {
+pub fn extent(stage: &Stage, name: &str) -> (f64, f64) {
     let out = stage.join(&format!("{name}.json"));
     let (trace, file) = (stage.trace(name).display().to_string(), out.display().to_string());
     stage.clscope(["export", "chrome", &trace, "-o", &file]).run().success();

@@ -363,12 +363,20 @@ fn measure(
             let from = borrowed::borrow(&mut found, device, lenders, 0.0);
             out.notes.extend(borrowed::unused(device, lenders, &from));
             out.replays = super::replayed::rows(&found, (0.0, 0.0));
-            out.failed = Some(error.to_string());
-            out.notes.push(format!(
-                "at {} readings a second, some {:.0} s of work are needed for a first figure",
-                rate(power),
-                needed(power)
-            ));
+            if device.spans.is_empty() && device.unplaced > 0 {
+                // No reading can mend that.
+                out.failed = Some(format!(
+                    "no time on the device is known of any of its {} commands; record with `--device-timing event`",
+                    device.unplaced
+                ));
+            } else {
+                out.failed = Some(error.to_string());
+                out.notes.push(format!(
+                    "at {} readings a second, some {:.0} s of work are needed for a first figure",
+                    rate(power),
+                    needed(power)
+                ));
+            }
         }
     }
     compare_with_reference(&mut out, device, (power, known), readings, (problem, window));

@@ -227,10 +227,16 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
         ));
     }
     let f = &result.faults;
-    if f.gaps + f.backwards > 0 {
+    if f.gaps > 0 {
+        let gaps = if f.gaps == 1 { "a gap".to_owned() } else { format!("{} gaps", f.gaps) };
+        out.notes
+            .push(format!("the sensor's readings have {gaps}: no energy is known of that time"));
+    }
+    if f.backwards > 0 {
+        let times =
+            if f.backwards == 1 { "once".to_owned() } else { format!("{} times", f.backwards) };
         out.notes.push(format!(
-            "the sensor's readings have {} gaps and went backwards {} times",
-            f.gaps, f.backwards
+            "the sensor's counter went backwards {times}: no energy is known of these steps"
         ));
     }
     if result.rejected_spans > 0 {
