@@ -59,6 +59,16 @@ impl IdleLevels {
         (std::iter::once(between_launches).chain(seen).collect(), states)
     }
 
+    /// A level between the first, which was seen before the first command, and the least that was
+    /// drawn from then on, where that is more: the device may have been at rest before, or not have
+    /// rested since. Known to be between the two, and no better.
+    #[must_use]
+    pub fn or_up_to(&self, least: Watts) -> Option<Floor> {
+        let seen = self.levels.first()?.watts.0;
+        let (middle, half) = ((seen + least.0) / 2.0, (least.0 - seen) / 2.0);
+        (!self.reaches(least)).then_some(Floor::Known { rate: middle, sd: half / NORMAL })
+    }
+
     /// Whether a level is that of the first, or below it.
     #[must_use]
     pub fn reaches(&self, watts: Watts) -> bool {
@@ -93,10 +103,22 @@ struct Piece {
     after_work: bool,
 }
 
+/// Standard deviations of half of a 95 % interval.
+const NORMAL: f64 = 1.96;
 /// Two pieces are one level when their means are this close, as a share of the higher.
 const SAME_LEVEL: f64 = 0.05;
 /// Fewest readings of a level.
 const LEAST_READINGS: usize = 8;
+/// Fewest of a sensor that is read so rarely that these last for [`LONG`]: applications end soon
+/// after their last command.
+const LEAST_LONG: usize = LEAST_READINGS / 2;
+/// Seconds.
+const LONG: f64 = 0.05;
+
+/// Whether so many readings, of which one is so many seconds behind the other, show a level.
+fn enough(readings: usize, period: f64) -> bool {
+    readings >= LEAST_READINGS || readings >= LEAST_LONG && (readings - 1) as f64 * period >= LONG
+}
 
 /// Finds the levels in stretches without activity. The first `settle` seconds of each stretch
 /// (response of the sensor) are left out; within a stretch the level may step, at the place that
@@ -118,12 +140,24 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
             .map(|row| (row.to, row.mean))
             .collect();
         let first = pieces.len();
-        split(&inside, &mut pieces);
+        split(&inside, rows.period, &mut pieces);
         if let Some(first) = pieces.get_mut(first) {
             first.after_work = from.is_finite();
         }
     }
     levels(activity, pieces)
+}
+
+/// The least that the device drew for a while between its first command and its last, gaps between
+/// launches included: a twentieth of the readings are below. `None` without readings.
+#[must_use]
+pub fn least_while_working(activity: &Activity, series: &Series, settle: Seconds) -> Option<Watts> {
+    let (first, last) = (activity.segments.first()?, activity.segments.last()?);
+    let rows = Rows::new(series, activity.origin);
+    let inside = rows.rows.iter().filter(|r| r.from >= first.from + settle.0 && r.to <= last.to);
+    let mut watts: Vec<f64> = inside.map(|row| row.mean).collect();
+    watts.sort_by(f64::total_cmp);
+    watts.get(watts.len() / 20).map(|least| Watts(*least))
 }
 
 /// Idle stretches inside the readings, before the first and after the last command included.
@@ -141,14 +175,15 @@ fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
     }
     idle.push((end, last.to));
     idle.retain(|&(from, to)| {
-        to > first.from && to - from.max(first.from) > LEAST_READINGS as f64 * rows.period
+        let readings = (to - from.max(first.from)) / rows.period;
+        to > first.from && readings.is_finite() && enough(readings as usize, rows.period)
     });
     idle
 }
 
 /// Cuts one stretch where its level steps, for as long as a cut takes most of the variance with it.
-fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
-    if inside.len() < LEAST_READINGS {
+fn split(inside: &[(f64, f64)], period: f64, pieces: &mut Vec<Piece>) {
+    if !enough(inside.len(), period) {
         return;
     }
     let n = inside.len() as f64;
@@ -175,8 +210,12 @@ fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
             |part: &[(f64, f64)]| part.iter().map(|p| p.1).sum::<f64>() / part.len() as f64;
         let (a, b) = (average(before), average(after));
         if (a - b).abs() > SAME_LEVEL * a.abs().max(b.abs()) {
-            split(before, pieces);
-            split(after, pieces);
+            split(before, period, pieces);
+            // A sensor follows the step with a lag; more readings are a level of their own.
+            let level = median(after.iter().map(|p| p.1)).unwrap_or(b);
+            let follows = |p: &&(f64, f64)| (p.1 - level).abs() > SAME_LEVEL * level.abs();
+            let late = after.iter().take_while(follows).count();
+            split(&after[if late < LEAST_LONG { late } else { 0 }..], period, pieces);
             return;
         }
     }
@@ -375,5 +414,63 @@ mod tests {
         let idle = IdleLevels::default();
         assert!(idle.only_before(&Activity::new(&[], 1)) && !idle.reaches(Watts(118.0)));
         assert_eq!(idle.below(known), (vec![known], Vec::new()));
+    }
+
+    /// As an H200 read every 20 ms, 14 ms late: at rest until the application opens it, at its
+    /// floor from then on; the application ends 0.2 s after its last command.
+    #[test]
+    fn few_readings_after_the_last_command_show_the_floor() {
+        let span = Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs(360_000_000),
+            end: HostNs(5_400_000_000),
+            timing: Timing::Timed,
+        };
+        let of = |until: i64| {
+            let watts = |ms: i64| match ms {
+                ..=200 => 82.0,
+                201..=220 => 90.5,
+                221..=240 => 120.8,
+                _ => 130.0,
+            };
+            let noise = |ms: i64| 0.4 * ((ms / 20) % 5 - 2) as f64;
+            let all = (0..until / 20).map(|i| 20 * i + 10);
+            let samples = all.map(|ms| (HostNs(ms * 1_000_000), watts(ms) + noise(ms)));
+            let (activity, series) =
+                (Activity::new(&[span], 1), Series::Instant(samples.collect()));
+            let idle = idle_levels(&activity, &series, Seconds(0.12));
+            (
+                idle.only_before(&activity),
+                idle,
+                least_while_working(&activity, &series, Seconds(0.12)),
+            )
+        };
+        let (only_before, idle, _) = of(5600);
+        assert!(!only_before, "{idle:?}");
+        assert!((idle.levels[0].watts.0 - 130.0).abs() < 1.0, "{idle:?}");
+        assert!((idle.levels[1].watts.0 - 82.0).abs() < 1.0, "{idle:?}");
+        // It ends at once: the floor may be either.
+        let (only_before, idle, least) = of(5420);
+        let least = least.unwrap();
+        assert!(only_before && (least.0 - 130.0).abs() < 1.5, "{idle:?} {least:?}");
+        if idle.reaches(least) {
+            // The readings between the opening and the first command showed it.
+            assert!((idle.levels[0].watts.0 - 130.0).abs() < 1.0, "{idle:?}");
+        }
+    }
+
+    #[test]
+    fn where_a_device_never_rested_since_its_floor_is_between_what_it_drew() {
+        let (activity, series) = worked(80.0, 0.0, 400);
+        let idle = idle_levels(&activity, &series, Seconds(0.1));
+        let least = least_while_working(&activity, &series, Seconds(0.1)).unwrap();
+        assert!((least.0 - 299.2).abs() < 0.5, "{least:?}");
+        let Some(Floor::Known { rate, sd }) = idle.or_up_to(Watts(130.0)) else {
+            panic!("{idle:?}")
+        };
+        let (low, high) = (rate - NORMAL * sd, rate + NORMAL * sd);
+        assert!((low - 80.0).abs() < 2.0 && (high - 130.0).abs() < 0.5, "{low} to {high}");
+        assert_eq!(idle.or_up_to(Watts(82.0)), None, "it drew no more");
     }
 }

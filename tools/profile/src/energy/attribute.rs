@@ -182,8 +182,8 @@ struct Floors {
     states: Vec<StateSpan>,
     /// Whether the first was measured another time.
     borrowed: bool,
-    /// Why the one that the user named was not used.
-    refused: Option<String>,
+    /// What the user is told: why the one that was named was not used, or what is not known.
+    told: Option<String>,
 }
 
 /// The least that a device drew for a while: the second percentile of its readings of power.
@@ -218,14 +218,14 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
             "{} W of {} is no floor of this device: it drew as little as {least:.0} W in this run",
             known.watts, known.source
         );
-        let refused = asked.is_some().then_some(why);
-        return Floors { refused, ..floors_of(problem, settle, None) };
+        let told = asked.is_some().then_some(why);
+        return Floors { told, ..floors_of(problem, settle, None) };
     }
     let of_run = || Floors {
         floors: idle.floors(),
         states: idle.states.clone(),
         borrowed: false,
-        refused: asked.map(|known| {
+        told: asked.map(|known| {
             format!(
                 "{} W of {} is not used: the run itself shows the floor",
                 known.watts, known.source
@@ -244,15 +244,31 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
         let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
         if fitted.is_none_or(|watts| watts.half_width().0 > NORMAL * sd) {
             let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
-            return Floors { floors, states, borrowed: true, refused: None };
+            return Floors { floors, states, borrowed: true, told: None };
         }
     }
     // What was seen before the first command is the floor, unless what kernels add says otherwise.
-    match fitted {
-        Some(watts) if !idle.reaches(watts.low) => Floors { floors, states, ..of_run() },
-        _ => of_run(),
+    let settled = fitted.filter(|watts| watts.half_width().0 <= UNSETTLED * watts.value.0);
+    match (fitted, settled) {
+        (Some(watts), _) if !idle.reaches(watts.low) => Floors { floors, states, ..of_run() },
+        (_, Some(_)) => of_run(),
+        // Nothing says whether it rested then as it does between launches.
+        (_, None) => {
+            let least = fit::least_while_working(problem.activity, problem.series, Seconds(settle));
+            let between = least.and_then(|least| Some((least, idle.or_up_to(least)?)));
+            let Some((least, floor)) = between else { return of_run() };
+            let (floors, states) = idle.below(floor);
+            let told = format!(
+                "the device rested only before its first command, perhaps deeper than between launches: the floor between launches may be anything up to {:.0} W; `clscope bench idle` measures it",
+                least.0
+            );
+            Floors { floors, states, told: Some(told), ..of_run() }
+        }
     }
 }
+
+/// Half-width of a fitted floor, as a share, beyond which it decides nothing.
+const UNSETTLED: f64 = 0.1;
 
 /// A part of the run.
 type Window = Option<(HostNs, HostNs)>;
@@ -327,7 +343,7 @@ fn measure(
             known.watts, known.source
         ));
     }
-    out.notes.extend(floors.refused);
+    out.notes.extend(floors.told);
     for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
         let of = other.device.as_deref().unwrap_or_default();
         out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
