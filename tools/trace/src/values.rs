@@ -161,7 +161,9 @@ impl fmt::Display for Replay {
             Self::Within { share, .. } => write!(out, "up to {} % of the run", share * 100.0),
             Self::Batches { batches, milliseconds } => write!(
                 out,
-                "{batches} batches of {milliseconds} ms for each kernel and geometry, and as many where buffers are restored"
+                "{batches} batches of {milliseconds} ms for each kernel and geometry, {} s each, and as many where buffers are restored (a time in all is written as `{batches}s`)",
+                // Rounded to what is told.
+                (f64::from(batches) * milliseconds as f64 / 100.0).round() / 10.0
             ),
         }
     }
@@ -466,6 +468,8 @@ mod tests {
         let more = |text: &str| text.parse::<Replay>().unwrap().more();
         assert_eq!((more("auto"), more("60s"), more("600s")), (Some(60.0), Some(180.0), None));
         assert_eq!("10%".parse(), Ok(Replay::Within { seconds: 0.0, share: 0.1 }));
+        let told = Replay::Batches { batches: 60, milliseconds: 300 }.to_string();
+        assert!(told.contains("18 s each") && told.contains("`60s`"), "{told}");
         assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
         for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1", "s", "-1s", "0%", "nans"] {
             assert_eq!(bad.parse::<Replay>(), Err(BadValue::Replay), "{bad}");
