@@ -20,7 +20,6 @@ mod endings;
 mod energy;
 mod energy_helper;
 mod energy_runs;
-mod energy_runs;
 mod energy_truth;
 mod faults;
 mod goldens;

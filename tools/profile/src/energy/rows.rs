@@ -229,8 +229,7 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
     let f = &result.faults;
     if f.gaps > 0 {
         let gaps = if f.gaps == 1 { "a gap".to_owned() } else { format!("{} gaps", f.gaps) };
-        out.notes
-            .push(format!("the sensor's readings have {gaps}: no energy is known of that time"));
+        out.notes.push(format!("the sensor's readings have {gaps} of more than four usual steps"));
     }
     if f.backwards > 0 {
         let times =
