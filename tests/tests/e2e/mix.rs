@@ -292,6 +292,15 @@ fn a_trace_without_counts_says_how_to_get_them() {
     stage.app(Mode::Record, "t", "linked").run().success();
     let text = stage.clscope(["mix", "t"]).run().success().stdout;
     assert!(text.contains("clscope record --mix"), "{text}");
+    let app = artifacts().fixture("linked");
+    let next = |options: &[&str]| {
+        let ran = stage.clscope(["record", "-f", "-o", "t"]).args(options).arg("--").arg(&app);
+        let told = ran.run().success().stderr;
+        told.lines().last().unwrap().split("next: ").nth(1).unwrap().to_owned()
+    };
+    assert_eq!(next(&[]), "clscope report t.clscope");
+    let of_mix = "clscope report t.clscope, clscope mix t.clscope, clscope explain t.clscope";
+    assert_eq!(next(&["--mix"]), of_mix);
     let wrong = stage.clscope(["record", "--mix=some", "--", "true"]).run();
     assert!(wrong.stderr.contains("every:N"), "{}", wrong.stderr);
 }

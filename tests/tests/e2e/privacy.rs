@@ -50,6 +50,24 @@ fn traces_are_their_owners_alone_unless_shared() {
 }
 
 #[test]
+fn programs_are_written_out_for_who_may_read_their_trace() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    stage.app(Mode::Record, "t", "linked").run().success();
+    let app = clscope_tests::artifacts().fixture("linked");
+    stage.clscope(["record", "-q", "--shared", "-o", "s", "--"]).arg(app).run().success();
+    std::fs::create_dir(stage.join("usual")).unwrap();
+    let usual = mode(&stage.join("usual"));
+    for (trace, folder) in [("t", 0o700), ("s", usual)] {
+        let out = format!("of-{trace}");
+        stage.clscope(["programs", trace, "--extract", &out]).run().success();
+        assert_eq!(mode(&stage.join(&out)), folder, "{trace}");
+        let written = files(&stage.join(&out));
+        assert_eq!(written.len(), 1, "{written:?}");
+        assert_eq!(mode(&written[0]), folder & 0o666, "{trace}");
+    }
+}
+
+#[test]
 fn a_directory_that_was_open_is_closed() {
     let stage = Stage::new(Runtime::FakeDriver);
     let trace = stage.trace("t");

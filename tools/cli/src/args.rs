@@ -14,6 +14,7 @@ use clscope_profile::energy::attribute::KnownFloor;
 use clscope_profile::energy::{activity, attribute};
 use clscope_profile::names::Form;
 use clscope_sensors::gpu_power::Choice;
+use clscope_trace::directory::as_recorded;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -254,12 +255,40 @@ impl FromStr for FloorArg {
 }
 
 pub fn parse_flop(text: &str) -> Result<(String, f64), String> {
-    text.rsplit_once('=')
-        .and_then(|(name, count)| Some((name.to_owned(), count.trim().parse::<f64>().ok()?)))
-        .filter(|(name, count)| !name.is_empty() && count.is_finite() && *count > 0.0)
-        .ok_or_else(|| {
-            "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned()
-        })
+    of_kernel(text).ok_or_else(|| {
+        "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned()
+    })
+}
+
+pub fn parse_bytes(text: &str) -> Result<(String, f64), String> {
+    of_kernel(text).ok_or_else(|| {
+        "expected a kernel and the bytes that one launch reads and writes: KERNEL=1.2e7".to_owned()
+    })
+}
+
+/// A kernel with a number of one launch.
+fn of_kernel(text: &str) -> Option<(String, f64)> {
+    let (name, number) = text.rsplit_once('=')?;
+    let number = number.trim().parse::<f64>().ok()?;
+    let is_some = !name.is_empty() && number.is_finite() && number > 0.0;
+    is_some.then(|| (name.to_owned(), number))
+}
+
+/// A single word is a trace if there is one of that name, else a kernel of the newest trace.
+pub fn trace_or_kernel(
+    trace: Option<&PathBuf>,
+    kernel: Option<&String>,
+) -> (Vec<PathBuf>, Option<String>) {
+    match (trace, kernel) {
+        (Some(word), None) if !as_recorded(word.clone()).exists() => match word.to_str() {
+            // What looks like a path is meant as one.
+            Some(name) if !name.contains('/') && !name.ends_with(".clscope") => {
+                (Vec::new(), Some(name.to_owned()))
+            }
+            _ => (vec![word.clone()], None),
+        },
+        (trace, kernel) => (trace.into_iter().cloned().collect(), kernel.cloned()),
+    }
 }
 
 fn parse_window(text: &str) -> Result<(f64, f64), String> {
@@ -397,6 +426,32 @@ mod tests {
         assert_eq!(format!("{:?}", of(given.arguments())), format!("{given:?}"));
         assert_eq!(of(vec!["--floor=run".into()]).arguments(), ["--floor=run"]);
         assert!(of(Vec::new()).arguments().is_empty());
+    }
+
+    #[test]
+    fn what_is_stated_of_kernels_is_a_number_of_what_the_option_is_for() {
+        for parse in [parse_flop, parse_bytes] {
+            assert_eq!(parse("a=b=1.5e3"), Ok(("a=b".to_owned(), 1500.0)));
+            assert!(
+                ["a", "=1", "a=", "a=x", "a=-1", "a=0", "a=inf"]
+                    .map(parse)
+                    .iter()
+                    .all(Result::is_err)
+            );
+        }
+        assert!(parse_flop("add=abc").is_err_and(|why| why.contains("operations")));
+        assert!(parse_bytes("add=abc").is_err_and(|why| why.contains("the bytes")));
+    }
+
+    #[test]
+    fn a_word_that_is_no_trace_is_a_kernel_unless_it_looks_like_a_path() {
+        let of = |word: &str| trace_or_kernel(Some(&word.into()), None);
+        assert_eq!(of("no_such_kernel"), (vec![], Some("no_such_kernel".to_owned())));
+        assert_eq!(of("no/such"), (vec!["no/such".into()], None));
+        assert_eq!(of("no.clscope"), (vec!["no.clscope".into()], None));
+        assert_eq!(of("/"), (vec!["/".into()], None));
+        let two = trace_or_kernel(Some(&"t".into()), Some(&"k".into()));
+        assert_eq!(two, (vec!["t".into()], Some("k".to_owned())));
     }
 
     #[test]

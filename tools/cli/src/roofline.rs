@@ -2,9 +2,10 @@
 //! options and the choice by the file's ending; refuses to draw and to compute.
 #![forbid(unsafe_code)]
 
-use crate::explain::{FactArgs, is_meant};
-use crate::output::{say, write_whole};
+use crate::explain::FactArgs;
+use crate::output::{count, say, write_whole};
 use anyhow::{Context, Result, bail};
+use clap::builder::NonEmptyStringValueParser;
 use clscope_export::roofline as draw;
 use clscope_io::text::line;
 use clscope_models::roofline::{self, Roofline};
@@ -31,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     pub energy: bool,
     /// Only kernels whose name matches; * and ? are wildcards, a plain word matches anywhere
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// The device, by a part of its name [default: the one that was busy longest]
     #[arg(short, long, value_name = "DEVICE")]
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no device of the trace is called {wanted}; `clscope report` names them");
     };
     if let Some(name) = &args.name {
-        device.kernels.retain(|k| is_meant(&view, name, &k.name));
+        device.kernels.retain(|k| view.names().is_meant(name, &k.name));
     }
     if device.kernels.is_empty() {
         bail!("no kernel on {} is meant; `clscope report` names them", device.name);
@@ -77,11 +78,11 @@ pub fn run(args: &Args) -> Result<()> {
     of.display_names = view.display_names();
     write(args, ending, &of)?;
     say(format_args!(
-        "{}: {} dots of {} kernels, {} ceilings",
+        "{}: {} of {}, {}",
         args.output.display(),
-        of.points.len(),
-        device.kernels.len(),
-        of.roofs.len() + of.curves.len()
+        count(of.points.len() as u64, "dot", "dots"),
+        count(device.kernels.len() as u64, "kernel", "kernels"),
+        count((of.roofs.len() + of.curves.len()) as u64, "ceiling", "ceilings")
     ));
     if let Some(of) = &of.forced {
         say(format_args!("note: forced: {of}"));

@@ -2,8 +2,9 @@
 //! options; refuses to predict: the models do.
 #![forbid(unsafe_code)]
 
-use crate::explain::{FactArgs, Format, is_meant};
+use crate::explain::{FactArgs, Format};
 use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::NonEmptyStringValueParser;
 use clscope_io::text::line;
 use clscope_models::kept;
 use clscope_models::predict::{Change, Predictions, Refused, SCHEMA, predict};
@@ -22,8 +23,8 @@ pub struct Args {
     /// Trace directory
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// The kernel, by its name or a pattern
-    #[arg(value_name = "KERNEL")]
+    /// The kernels whose name matches; * and ? are wildcards, a plain word matches anywhere
+    #[arg(value_name = "KERNEL", value_parser = NonEmptyStringValueParser::new())]
     pub kernel: String,
     /// Items of a group
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -97,8 +98,8 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let (mut out, mut refused) = (Vec::new(), Vec::new());
     for device in &devices {
-        let found: Vec<_> =
-            device.kernels.iter().filter(|k| is_meant(&view, &args.kernel, &k.name)).collect();
+        let is_meant = |name: &str| view.names().is_meant(&args.kernel, name);
+        let found: Vec<_> = device.kernels.iter().filter(|k| is_meant(&k.name)).collect();
         if found.is_empty() {
             continue;
         }

@@ -51,8 +51,11 @@ impl From<Refused> for io::Error {
     }
 }
 
-fn kind(file: FileType) -> &'static str {
+/// What something is, with its article.
+#[must_use]
+pub fn kind(file: FileType) -> &'static str {
     match file {
+        f if f.is_file() => "a file",
         f if f.is_dir() => "a directory",
         f if f.is_fifo() => "a pipe (FIFO)",
         f if f.is_socket() => "a socket",

@@ -37,11 +37,13 @@ pub enum OpenError {
         /// Which directory to name.
         next: String,
     },
-    /// The path is a file.
-    #[error("{} is a file, and a trace is a directory NAME.{EXTENSION}", path.display())]
+    /// The path is a file, or a pipe, a device, ...
+    #[error("{} is {kind}, and a trace is a directory NAME.{EXTENSION}", path.display())]
     NotADirectory {
         /// The file.
         path: PathBuf,
+        /// What it is, with its article.
+        kind: &'static str,
     },
     /// The directory has no files of a process.
     #[error("{0}")]

@@ -9,6 +9,7 @@ use crate::trace_files::TraceFiles;
 use clscope_io::shorten as long;
 use clscope_names::forms;
 use clscope_trace::defs::{Def, Defs};
+use clscope_trace::pattern;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What an output calls kernels.
@@ -120,6 +121,13 @@ impl Names {
             || [Form::Recorded, Form::Short, Form::Full]
                 .iter()
                 .any(|form| test(&self.meant(&recorded, *form)))
+    }
+
+    /// Whether a kernel of an output is meant by what a user wrote ([`pattern::is_meant`]), by
+    /// whichever of its names: the one rule of all commands that take a kernel's name.
+    #[must_use]
+    pub fn is_meant(&self, wanted: &str, name: &str) -> bool {
+        self.any(name, |name| pattern::is_meant(wanted, name))
     }
 
     /// Readable names by recorded names, for documents that keep the recorded ones.
@@ -283,6 +291,10 @@ mod tests {
             assert_eq!(of.meant(&format!("{typed} [64]"), Form::Short), "add<float> [64]");
             assert!(of.any("add<float> [64]", |name| name.starts_with(typed)));
         }
+        for wanted in ["dd<fl", "a*64?", "_Z3addIf*"] {
+            assert!(of.is_meant(wanted, "add<float> [64]"), "{wanted}");
+        }
+        assert!(!of.is_meant("add*", "a::run()") && !of.is_meant("dd?", "add<float>"));
         assert_eq!(of.meant("other [64]", Form::Short), "other [64]");
         assert!(!of.any("run", |name| name.contains("add")));
         assert!(of.any("_ZN1a3runEv", |name| name == "run"));

@@ -9,7 +9,9 @@ use clscope_io::input;
 use clscope_io::output::{Access, create_new};
 use clscope_trace::directory::{PROGRAMS, is_program_file, program_file};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of one that are read: more than a recorder keeps.
@@ -135,6 +137,12 @@ fn file_name(code: &Code) -> String {
     format!("{kernel}-{hash}.{}", code.language)
 }
 
+/// Who may read the trace that keeps it.
+fn access(code: &Code) -> Access {
+    let folder = code.path.as_deref().and_then(Path::parent);
+    folder.map_or(Access::Private, Access::within)
+}
+
 /// Why programs were not written out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -152,15 +160,26 @@ pub enum ExtractError {
     None,
 }
 
-/// Writes programs into a folder, over nothing that is there, and says how many. What the trace
-/// does not keep is told of.
+/// Writes programs into a folder, over nothing that is there, and says how many. Who may read them
+/// is who may read the trace; the folder is made so, too, if it is not there. What the trace does
+/// not keep is told of.
 ///
 /// # Errors
 /// If one cannot be read or written, or there is none.
 pub fn extract(programs: &[Code], folder: &Path, tell: &dyn Fn(&str)) -> Result<u64, ExtractError> {
     let attempt = |what: String| |source| ExtractError::System { attempt: what, source };
     let shown = folder.display();
-    std::fs::create_dir_all(folder).map_err(attempt(format!("cannot make the folder {shown}")))?;
+    // Of several traces a folder lets in whom all of them let in.
+    let all = if programs.iter().filter(|c| c.path.is_some()).all(|c| access(c) == Access::Umask) {
+        Access::Umask
+    } else {
+        Access::Private
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(all.directory())
+        .create(folder)
+        .map_err(attempt(format!("cannot make the folder {shown}")))?;
     let mut written = 0;
     for code in programs {
         let (hash, language) = (&code.hash, &code.language);
@@ -172,7 +191,7 @@ pub fn extract(programs: &[Code], folder: &Path, tell: &dyn Fn(&str)) -> Result<
             code.read().map_err(attempt(format!("cannot read {hash}.{language} of the trace")))?;
         let path = folder.join(file_name(code));
         let shown = path.display();
-        let mut file = create_new(&path, Access::Umask)
+        let mut file = create_new(&path, access(code))
             .map_err(attempt(format!("cannot write {shown}; choose another folder")))?;
         file.write_all(&bytes).map_err(attempt(format!("cannot write {shown}")))?;
         written += 1;

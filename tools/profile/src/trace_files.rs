@@ -176,7 +176,7 @@ impl Directory {
             source,
         })?;
         if !kind.is_dir() {
-            return Err(not_a_directory(&path));
+            return Err(not_a_directory(&path, kind.file_type()));
         }
         let shown = path
             .file_name()
@@ -306,14 +306,17 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn not_a_directory(path: &Path) -> OpenError {
+fn not_a_directory(path: &Path, kind: fs::FileType) -> OpenError {
     let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
     let next = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
         Some(parent) => format!("name its directory, {}", parent.display()),
         None => "name the directory that holds it, `.`".to_owned(),
     };
     let path = path.to_owned();
-    if inside { OpenError::OneFile { path, next } } else { OpenError::NotADirectory { path } }
+    match inside && kind.is_file() {
+        true => OpenError::OneFile { path, next },
+        false => OpenError::NotADirectory { path, kind: input::kind(kind) },
+    }
 }
 
 fn empty_directory(path: &Path, some: bool) -> String {
@@ -369,6 +372,10 @@ mod tests {
         assert_eq!(newest(dir.path()).unwrap(), trace);
         assert!(error(dir.path()).contains("a.clscope"));
         assert!(error(&dir.path().join("b.clscope")).contains("a.clscope"));
+        let file = dir.path().join("notes");
+        fs::write(&file, "").unwrap();
+        assert!(error(&file).contains("notes is a file, and a trace is a directory"));
+        assert!(error(Path::new("/dev/null")).contains("/dev/null is a device, and a trace is"));
         fs::write(trace.join("meta.json"), "{}").unwrap();
         assert!(error(&trace).contains("no process"));
         fs::write(trace.join("7-0.defs"), "").unwrap();

@@ -126,7 +126,10 @@ pub(super) fn conclude(
     }
     let (captures, next) = summary::captures(&contents.captures, trace);
     captures.iter().for_each(|text| plan.tell(text));
-    let next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
+    let mut next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
+    if plan.mix && contents.commands > 0 {
+        next += &format!(", clscope mix {shown}, clscope explain {shown}");
+    }
     plan.tell(format_args!(
         "{} in {shown}; next: clscope report {shown}{next}",
         summary::line(contents)

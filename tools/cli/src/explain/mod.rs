@@ -2,18 +2,18 @@
 //! options and the choice of format; refuses to compute: statements come from the models.
 #![forbid(unsafe_code)]
 
-use crate::args::{By, EnergyArgs, NameArgs};
+use crate::args::{By, EnergyArgs, NameArgs, trace_or_kernel};
 use crate::output;
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use clscope_models::explain::{self, Explained, Explanation, Options};
 use clscope_models::facts::{self, OnDevice};
 use clscope_models::split;
 use clscope_profile::energy::result::Energy;
 use clscope_profile::profile::{self, Profile, View};
 use clscope_text::explain as text;
-use clscope_trace::pattern;
 use std::path::PathBuf;
 
 /// Options of `clscope explain`.
@@ -21,6 +21,7 @@ use std::path::PathBuf;
 #[command(before_help = "Examples:
   clscope bench model                 once: measure what this device can do at most
   clscope explain                     the newest trace of this directory
+  clscope explain gemm                some kernels of it
   clscope explain run1 'gemm*'        some kernels of run1.clscope
   clscope explain --by ndrange        each size of a kernel by itself
   clscope explain --format json | jq '.devices[0].kernels[0].limit'")]
@@ -29,7 +30,7 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     pub trace: Option<PathBuf>,
     /// Only kernels whose name matches; * and ? are wildcards, a plain word matches anywhere
-    #[arg(value_name = "KERNEL")]
+    #[arg(value_name = "KERNEL", value_parser = NonEmptyStringValueParser::new())]
     pub kernel: Option<String>,
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -70,7 +71,7 @@ pub struct FactArgs {
     #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
     pub by: By,
     /// Bytes that a launch of KERNEL reads and writes, where they were not counted; can be repeated
-    #[arg(long, value_name = "KERNEL=COUNT", value_parser = crate::args::parse_flop)]
+    #[arg(long, value_name = "KERNEL=COUNT", value_parser = crate::args::parse_bytes)]
     pub bytes: Vec<(String, f64)>,
     #[command(flatten)]
     pub parameters: ParameterArgs,
@@ -118,7 +119,9 @@ impl FactArgs {
         }
         for kernel in devices.iter_mut().flat_map(|d| &mut d.kernels) {
             let of = |list: &[(String, f64)]| {
-                list.iter().find(|(name, _)| is_meant(view, name, &kernel.name)).map(|(_, n)| *n)
+                list.iter()
+                    .find(|(name, _)| view.names().is_meant(name, &kernel.name))
+                    .map(|(_, n)| *n)
             };
             (kernel.flop, kernel.bytes) = (of(&self.energy.flop), of(&self.bytes));
         }
@@ -175,14 +178,9 @@ pub fn split_sums(
     Ok(())
 }
 
-/// Whether a kernel of an output is meant, by whichever of its names.
-pub fn is_meant(view: &View<'_>, wanted: &str, name: &str) -> bool {
-    view.names().any(name, |name| pattern::is_meant(wanted, name))
-}
-
 /// What the user stated of kernels that did not run.
 pub fn unmatched<'l>(view: &View<'_>, stated: &'l [(String, f64)], names: &[&str]) -> Vec<&'l str> {
-    let none = |wanted: &&str| !names.iter().any(|name| is_meant(view, wanted, name));
+    let none = |wanted: &&str| !names.iter().any(|name| view.names().is_meant(wanted, name));
     stated.iter().map(|(name, _)| name.as_str()).filter(none).collect()
 }
 
@@ -195,18 +193,21 @@ pub fn run(args: &Args) -> Result<()> {
     if !(0.0..=100.0).contains(&args.least) {
         bail!("--least takes percent, 0 to 100, and not {}", args.least);
     }
-    let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
+    let (traces, kernel) = trace_or_kernel(args.trace.as_ref(), args.kernel.as_ref());
+    // Of a single word it is not known which of the two was meant.
+    let no_trace = if args.kernel.is_none() { ", and no trace either" } else { "" };
+    let profile = Profile::open(&traces)?;
     let view = profile.view(args.facts.options(args.format == Format::Json));
     crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
-    let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| is_meant(&view, k, name));
-    if let Some(kernel) = &args.kernel
+    let wanted = |name: &str| kernel.as_deref().is_none_or(|k| view.names().is_meant(k, name));
+    if let Some(kernel) = &kernel
         && !devices.iter().flat_map(|d| &d.kernels).any(|k| wanted(&k.name))
     {
-        bail!("no kernel of the trace is called {kernel}; `clscope report` names them");
+        bail!("no kernel of the trace is called {kernel}{no_trace}; `clscope report` names them");
     }
     // Who asks for a kernel wants it, however short it is.
-    let least_share = if args.kernel.is_some() { 0.0 } else { args.least / 100.0 };
+    let least_share = if kernel.is_some() { 0.0 } else { args.least / 100.0 };
     let mut explanation = Explanation {
         schema: explain::SCHEMA,
         traces: profile.files().names(),
@@ -219,7 +220,7 @@ pub fn run(args: &Args) -> Result<()> {
         let access_rates = args.form == Form::AccessRate;
         let options = Options { least_share, access_rates, wanted: &wanted };
         let explained = explain::device(device, parameters.as_ref(), options);
-        if args.kernel.is_none() || !explained.kernels.is_empty() {
+        if kernel.is_none() || !explained.kernels.is_empty() {
             explanation.devices.push(explained);
         }
     }
@@ -228,7 +229,7 @@ pub fn run(args: &Args) -> Result<()> {
             output::show_json(&explanation).context("could not write the explanation")?;
         }
         Format::Text => {
-            output::show_text(&text::render(&explanation, args.kernel.is_some()))?;
+            output::show_text(&text::render(&explanation, kernel.is_some()))?;
         }
     }
     crate::report::warn(&view.times().issues);

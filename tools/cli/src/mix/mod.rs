@@ -2,16 +2,15 @@
 //! and of kernels that were not counted, why. Refuses to estimate.
 #![forbid(unsafe_code)]
 
-use crate::args::NameArgs;
+use crate::args::{NameArgs, trace_or_kernel};
 use crate::output;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use clscope_profile::mixes::document::Document;
 use clscope_profile::mixes::{KernelMix, simulated};
 use clscope_profile::profile::{Options, Profile};
 use clscope_text as text;
-use clscope_trace::directory::as_recorded;
-use clscope_trace::pattern;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +25,8 @@ pub struct Args {
     /// Trace directory [default: the newest of the working directory]
     #[arg(value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Kernels to show (* and ? allowed) [default: all]
-    #[arg(value_name = "KERNEL")]
+    /// Only kernels whose name matches; * and ? are wildcards, a plain word matches anywhere
+    #[arg(value_name = "KERNEL", value_parser = NonEmptyStringValueParser::new())]
     kernel: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -49,20 +48,6 @@ enum Format {
     Json,
 }
 
-/// A single word is a trace if there is one of that name, else a kernel of the newest trace.
-fn split(args: &Args) -> (Vec<PathBuf>, Option<String>) {
-    match (&args.trace, &args.kernel) {
-        (Some(word), None) if !as_recorded(word.clone()).exists() => match word.to_str() {
-            // What looks like a path is meant as one.
-            Some(name) if !name.contains('/') && !name.ends_with(".clscope") => {
-                (Vec::new(), Some(name.to_owned()))
-            }
-            _ => (vec![word.clone()], None),
-        },
-        (trace, kernel) => (trace.iter().cloned().collect(), kernel.clone()),
-    }
-}
-
 /// Most bytes of a file of Oclgrind's: a launch takes about a kilobyte.
 const MOST: u64 = 64 << 20;
 
@@ -78,7 +63,9 @@ fn read(file: &Path) -> Result<BTreeMap<String, simulated::Simulated>> {
 /// # Errors
 /// If there is no such trace or kernel.
 pub fn run(args: &Args) -> Result<()> {
-    let (traces, wanted) = split(args);
+    let (traces, wanted) = trace_or_kernel(args.trace.as_ref(), args.kernel.as_ref());
+    // Of a single word it is not known which of the two was meant.
+    let no_trace = if args.kernel.is_none() { ", and no trace either" } else { "" };
     let profile = Profile::open(&traces)?;
     let view = profile
         .view(Options { form: args.names.form(args.format == Format::Json), ..Options::default() });
@@ -88,16 +75,14 @@ pub fn run(args: &Args) -> Result<()> {
     let rows: Vec<&KernelMix> = all
         .iter()
         .filter(|row| {
-            wanted.as_ref().is_none_or(|wanted| {
-                view.names().any(&row.kernel, |name| pattern::matches(wanted, name))
-            })
+            wanted.as_ref().is_none_or(|wanted| view.names().is_meant(wanted, &row.kernel))
         })
         .collect();
     if let (Some(name), true, false) = (&wanted, rows.is_empty(), all.is_empty()) {
         let mut names: Vec<&str> = all.iter().map(|row| row.kernel.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        bail!("no kernel of the trace is named {name}; there are {}", names.join(", "));
+        bail!("no kernel of the trace is called {name}{no_trace}; there are {}", names.join(", "));
     }
     let against = args.against.as_deref().map(read).transpose()?;
     let against = against.map(|simulated| simulated::compare(&rows, &simulated));

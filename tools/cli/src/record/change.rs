@@ -44,7 +44,7 @@ fn replacement(text: &str) -> Result<String, String> {
     without_comma(text)?;
     let path = Path::new(&file);
     let opened = clscope_io::input::open(path)
-        .map_err(|error| format!("cannot open {file} for {kernel}: {error}; name a file"))?;
+        .map_err(|error| format!("cannot open {file} for {kernel}: {error}"))?;
     let bytes = opened.metadata().map_err(|error| format!("cannot look at {file}: {error}"))?.len();
     if bytes == 0 || bytes > MOST_FILE {
         return Err(format!(

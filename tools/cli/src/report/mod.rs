@@ -8,6 +8,7 @@ use crate::output::terminal_width;
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use clscope_export::page;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
@@ -58,7 +59,7 @@ pub struct Args {
     pub limit: Option<usize>,
     /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word
     /// matches anywhere
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an
     /// OA stream (comma-separated) [default: those that any kernel moved]

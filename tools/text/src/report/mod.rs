@@ -11,7 +11,6 @@ use clscope_export::{ExportError, rows};
 use clscope_profile::names::Names;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
-use clscope_trace::pattern;
 use std::io::Write;
 use std::rc::Rc;
 pub use text::render;
@@ -110,8 +109,7 @@ impl Shown {
     /// Whether a kernel or function of this name is shown.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        let is_meant = |p: &str| self.names.any(name, |name| pattern::is_meant(p, name));
-        self.pattern.as_deref().is_none_or(is_meant)
+        self.pattern.as_deref().is_none_or(|p| self.names.is_meant(p, name))
     }
 }
 
