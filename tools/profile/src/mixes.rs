@@ -77,11 +77,56 @@ pub struct Loop {
     pub warps: Option<u64>,
 }
 
-/// A kernel at one geometry on one device.
+/// The program that a kernel is of: what tells apart kernels of one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Program {
+    /// Hash of its source or binary, as `clscope programs` lists it; empty where the recorder saw
+    /// none.
+    pub hash: String,
+    /// Options of its newest build.
+    pub options: String,
+}
+
+impl std::fmt::Display for Program {
+    /// As people tell programs apart: the beginning of the hash, as `clscope programs --extract`
+    /// names files, and options.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.hash.get(..12) {
+            Some(hash) => f.write_str(hash)?,
+            None => f.write_str("without a source that was seen")?,
+        }
+        if self.options.is_empty() { Ok(()) } else { write!(f, ", built with {}", self.options) }
+    }
+}
+
+/// Names that kernels of several programs have.
+#[must_use]
+pub fn shared_names<'r>(rows: impl IntoIterator<Item = &'r KernelMix>) -> BTreeSet<&'r str> {
+    let mut programs: BTreeMap<&str, BTreeSet<&Program>> = BTreeMap::new();
+    for row in rows {
+        programs.entry(&row.kernel).or_default().insert(&row.program);
+    }
+    programs.into_iter().filter(|(_, of)| of.len() > 1).map(|(name, _)| name).collect()
+}
+
+impl Program {
+    fn of(definitions: &Definitions, kernel: u32) -> Self {
+        let id = definitions.kernels.get(&kernel).map_or(0, |kernel| kernel.program);
+        Self {
+            hash: definitions.programs.get(&id).map(|p| p.hash.clone()).unwrap_or_default(),
+            options: definitions.build_options.get(&id).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// A kernel of one program at one geometry on one device.
 #[derive(Debug, Clone, Default)]
 pub struct KernelMix {
     /// Its name.
     pub kernel: String,
+    /// Its program.
+    pub program: Program,
     /// The device's name.
     pub device: String,
     /// Global offset, one number per dimension; empty where none was given.
@@ -164,8 +209,8 @@ impl KernelMix {
     }
 }
 
-/// What makes a row: kernel, device, offset, global and local size.
-type Key = (String, String, Vec<u64>, Vec<u64>, Vec<u64>);
+/// What makes a row: kernel, program, device, offset, global and local size.
+type Key = (String, Program, String, Vec<u64>, Vec<u64>, Vec<u64>);
 
 /// All kernels of a trace, those with the most launches first.
 pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
@@ -192,14 +237,35 @@ pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
     for (process, told) in trace.processes.iter().zip(&resources) {
         for mix in &process.definitions.mixes {
             let shape = (mix.offset.clone(), mix.global.clone(), mix.local.clone());
-            let row = row(&mut rows, &process.definitions, mix.kernel, mix.device, shape);
-            told.add(&process.definitions, mix.kernel, mix.device, &mut row.resources);
+            // What was refused at once names no device but that of its queue.
+            let of_queue = process.definitions.queues.get(&mix.queue).map_or(0, |q| q.device);
+            let device = if mix.device == 0 { of_queue } else { mix.device };
+            let row = row(&mut rows, &process.definitions, mix.kernel, device, shape);
+            told.add(&process.definitions, mix.kernel, device, &mut row.resources);
             add(row, mix);
         }
     }
     let mut out: Vec<KernelMix> = rows.into_values().collect();
+    share_reasons(&mut out);
     out.sort_by_key(|row| std::cmp::Reverse(row.launches));
     out
+}
+
+/// The recorder says once for a kernel why it is not counted, at whichever geometry was launched
+/// first: it holds for all of them of which no launch was counted.
+fn share_reasons(rows: &mut [KernelMix]) {
+    type Of = (String, Program, String);
+    let of =
+        |row: &KernelMix| -> Of { (row.kernel.clone(), row.program.clone(), row.device.clone()) };
+    let mut reasons: BTreeMap<Of, BTreeSet<String>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.refused.is_empty()) {
+        reasons.entry(of(row)).or_default().extend(row.refused.iter().cloned());
+    }
+    for row in rows.iter_mut().filter(|row| row.counted == 0 && row.refused.is_empty()) {
+        if let Some(why) = reasons.get(&of(row)) {
+            row.refused.clone_from(why);
+        }
+    }
 }
 
 /// Offset, global and local size by their dimensions.
@@ -221,10 +287,19 @@ fn row<'r>(
     (offset, global, local): (Vec<u64>, Vec<u64>, Vec<u64>),
 ) -> &'r mut KernelMix {
     let name = definitions.kernel_name(kernel).into_owned();
+    let program = Program::of(definitions, kernel);
     let device = definitions.device_name(device).into_owned();
-    let key = (name.clone(), device.clone(), offset.clone(), global.clone(), local.clone());
+    let key = (
+        name.clone(),
+        program.clone(),
+        device.clone(),
+        offset.clone(),
+        global.clone(),
+        local.clone(),
+    );
     rows.entry(key).or_insert_with(|| KernelMix {
         kernel: name,
+        program,
         device,
         offset,
         global,
@@ -314,8 +389,7 @@ impl<'d> Told<'d> {
         Self(out)
     }
 
-    /// Adds what is known of a kernel to a row. The row's kernels are of one name, and of one text
-    /// as a rule.
+    /// Adds what is known of a kernel to a row. The row's kernels are of one name and text.
     fn add(&self, definitions: &Definitions, kernel: u32, device: u32, to: &mut Resources) {
         let Some(kernel) = definitions.kernels.get(&kernel) else { return };
         if let Some(known) = self.0.get(&(kernel.program, kernel.name.as_str(), device)) {
@@ -350,6 +424,98 @@ mod tests {
             loops: vec![2, 7],
             ..defs::Mix::default()
         }
+    }
+
+    use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+
+    /// A process of three programs that each have a kernel `scale` (4, 5, 6), launched at two
+    /// geometries in turn (`matmul` is of a program that nobody saw): of the first two the sources
+    /// differ, of the last two the options.
+    fn several() -> ProcessBuilder {
+        let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+        p.define(defs::Geometry {
+            id: 2,
+            dimensions: 1,
+            offset: None,
+            global: [2048, 1, 1],
+            local: None,
+        });
+        for (program, hash, options) in [(4, "aa", ""), (5, "bb", ""), (6, "bb", "-D N=2")] {
+            p.define(defs::Program { id: program, hash: hash.repeat(16), ..Default::default() });
+            let options = options.to_owned();
+            p.define(defs::Build { program, options, ..Default::default() });
+            p.define(defs::Kernel { id: program, program, name: "scale".to_owned() });
+        }
+        let thread = p.thread(0);
+        for (at, kernel) in [4, 5, 6, 4, 5, 6, 1].into_iter().enumerate() {
+            let (at, id) = (at as u64 * 1_000, at as u64 + 1);
+            let geometry = if at < 3_000 { 1 } else { 2 };
+            let launch = CommandSpec { geometry, ..CommandSpec::kernel(id, 2, kernel) };
+            thread.enqueue(at + 100, at + 200, &launch);
+            thread.timing(at + 900, id, [at + 110, at + 120, at + 300, at + 400]);
+        }
+        thread.plain(function::FINISH, 8_000, 8_100, 0, 1);
+        p.exit(9_000, 1);
+        p
+    }
+
+    fn rows(p: &ProcessBuilder) -> Vec<KernelMix> {
+        let bytes = p.build();
+        kernel_mixes(&Trace::open(vec![bytes.files("t.clscope/7-0")]))
+    }
+
+    #[test]
+    fn kernels_of_one_name_and_several_programs_have_rows_of_their_own() {
+        let rows = rows(&several());
+        let of = |row: &KernelMix| (row.kernel.clone(), row.program.to_string(), row.launches);
+        let mut found: Vec<_> = rows.iter().map(of).collect();
+        found.sort();
+        let unseen = "without a source that was seen";
+        let mut want = vec![("matmul", unseen, 1)];
+        for program in ["aaaaaaaaaaaa", "bbbbbbbbbbbb", "bbbbbbbbbbbb, built with -D N=2"] {
+            // At each geometry.
+            want.extend([("scale", program, 1); 2]);
+        }
+        let want: Vec<_> =
+            want.into_iter().map(|(a, b, n)| (a.to_owned(), b.to_owned(), n)).collect();
+        assert_eq!(found, want);
+        assert_eq!(shared_names(&rows), BTreeSet::from(["scale"]));
+        assert_eq!(shared_names(rows.iter().filter(|r| r.kernel == "matmul")), BTreeSet::new());
+    }
+
+    #[test]
+    fn why_a_kernel_is_not_counted_stands_at_each_geometry_of_it_and_no_other_kernel() {
+        let mut p = several();
+        // Refused before its device was asked for, at its first geometry; of another program, the
+        // second geometry was counted.
+        let refused = defs::Mix {
+            kernel: 4,
+            queue: 2,
+            global: vec![1024],
+            local: vec![64],
+            refused: "it has no text".to_owned(),
+            ..defs::Mix::default()
+        };
+        p.define(refused.clone());
+        p.define(defs::Mix { kernel: 5, device: 1, refused: "busy".to_owned(), ..refused });
+        p.define(defs::Mix { kernel: 5, device: 1, global: vec![2048], ..counted(64, "a") });
+        let rows = rows(&p);
+        let of = |program: &str, global: u64| {
+            let mut found = rows.iter().filter(|row| {
+                row.program.to_string() == program
+                    && row.global == [global]
+                    && row.kernel == "scale"
+            });
+            let row = found.next().unwrap();
+            assert!(found.next().is_none(), "{rows:?}");
+            (row.counted, row.refused.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+        };
+        assert_eq!(of("aaaaaaaaaaaa", 1024), (0, "it has no text".to_owned()));
+        assert_eq!(of("aaaaaaaaaaaa", 2048), (0, "it has no text".to_owned()));
+        assert_eq!(of("bbbbbbbbbbbb", 1024), (0, "busy".to_owned()));
+        assert_eq!(of("bbbbbbbbbbbb", 2048), (1, String::new()), "it was counted");
+        assert_eq!(of("bbbbbbbbbbbb, built with -D N=2", 2048), (0, String::new()));
+        assert_eq!(rows.len(), 7, "{rows:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::figure::thousands;
 use crate::table::{Table, bytes};
 use clscope_io::text::{Page, count};
 use clscope_mix::Precision;
-use clscope_profile::mixes::KernelMix;
+use clscope_profile::mixes::{KernelMix, shared_names};
 use std::fmt::Write as _;
 
 /// Columns of the table of classes.
@@ -24,18 +24,19 @@ fn sizes(of: &[u64]) -> String {
     of.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// All of them, one behind the other.
+/// All of them, one behind the other. Programs are named where a kernel's name is not enough.
 pub fn text(rows: &[&KernelMix]) -> String {
     let mut out = Page::default();
     if rows.is_empty() {
         put!(out, "No kernel was launched while the application was recorded.");
         return out.into_string();
     }
+    let shared = shared_names(rows.iter().copied());
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
             out.push_str("\n");
         }
-        kernel(&mut out, row);
+        kernel(&mut out, row, shared.contains(row.kernel.as_str()));
     }
     if rows.iter().all(|row| row.counted == 0 && row.refused.is_empty()) {
         put!(out, "\nNo launch was counted: record with `clscope record --mix -- APP`.");
@@ -43,7 +44,7 @@ pub fn text(rows: &[&KernelMix]) -> String {
     out.into_string()
 }
 
-fn kernel(out: &mut Page, row: &KernelMix) {
+fn kernel(out: &mut Page, row: &KernelMix, is_shared: bool) {
     let local = match row.local.is_empty() {
         true => String::new(),
         false => format!(" by {}", sizes(&row.local)),
@@ -57,6 +58,9 @@ fn kernel(out: &mut Page, row: &KernelMix) {
         row.counted,
         count(row.launches, "launch", "launches")
     );
+    if is_shared {
+        put!(out, "  program      {}", row.program);
+    }
     for why in &row.refused {
         put!(out, "  not counted  {why}");
     }
@@ -192,10 +196,26 @@ fn resources(out: &mut Page, row: &KernelMix) {
 mod tests {
     use super::*;
     use clscope_mix::{Class, Tally};
+    use clscope_profile::mixes::Program;
 
     #[test]
     fn means_of_whole_numbers_have_no_point() {
         assert_eq!((mean(2.0), mean(2.5)), ("2".to_owned(), "2.5".to_owned()));
+    }
+
+    #[test]
+    fn kernels_of_one_name_name_their_programs() {
+        let of = |kernel: &str, hash: &str, options: &str| {
+            let (hash, options) = (hash.to_owned(), options.to_owned());
+            let program = Program { hash, options };
+            KernelMix { kernel: kernel.to_owned(), program, ..KernelMix::default() }
+        };
+        let (one, other) = (of("k", "0123456789abcdef", ""), of("k", "0123456789abcdef", "-D N=2"));
+        let shown = text(&[&one, &other, &of("alone", "fedcba9876543210", "-D N=3")]);
+        let lines: Vec<&str> = shown.lines().filter(|line| line.contains("program ")).collect();
+        let named =
+            ["  program      0123456789ab", "  program      0123456789ab, built with -D N=2"];
+        assert_eq!(lines, named, "{shown}");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::tables::{count, figure, percent, table};
 use clscope_models::Missing;
 use clscope_models::explain::{Explained, Explanatory};
 use clscope_profile::energy::activity::{By, sized};
-use clscope_profile::mixes::KernelMix;
 use clscope_profile::mixes::document::{Executed, Kernel};
+use clscope_profile::mixes::{KernelMix, shared_names};
 use clscope_profile::profile::View;
 use clscope_profile::report::data::Commands;
 
@@ -50,12 +50,14 @@ impl<'k> Known<'k> {
                     && (self.by != By::Ndrange || sized(&row.kernel, &row.global) == kernel.name)
             };
             let rows: Vec<&KernelMix> = mixes.iter().filter(is_of_row).collect();
+            let is_shared = !shared_names(rows.iter().copied()).is_empty();
             for row in rows.iter().take(SIZES) {
-                mix(page, &Kernel::of_mix(row));
+                mix(page, &Kernel::of_mix(row), is_shared);
             }
             if rows.len() > SIZES {
                 page.raw("<p class=\"soft\">And ").put(rows.len() - SIZES);
-                page.raw(" more sizes: <code>clscope mix</code> shows them.</p>\n");
+                page.raw(if is_shared { " more programs and sizes" } else { " more sizes" });
+                page.raw(": <code>clscope mix</code> shows them.</p>\n");
             }
         }
         for on in self.explained.iter().filter(|on| on.device == device) {
@@ -70,8 +72,13 @@ fn sizes(of: &[u64]) -> String {
     of.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
 }
 
-fn mix(page: &mut Html, kernel: &Kernel) {
-    page.raw("<p>Global size ").put(sizes(&kernel.global));
+/// `is_shared`: whether kernels of several programs have the name.
+fn mix(page: &mut Html, kernel: &Kernel, is_shared: bool) {
+    page.raw("<p>");
+    if is_shared {
+        page.raw("Program ").name(&kernel.program.to_string()).raw(". ");
+    }
+    page.raw("Global size ").put(sizes(&kernel.global));
     if !kernel.local.is_empty() {
         page.raw(", local ").put(sizes(&kernel.local));
     }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::simulated::Comparison;
-use super::{Argument, KernelMix, Loop, Resources};
+use super::{Argument, KernelMix, Loop, Program, Resources};
 use clscope_mix::{Class, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub struct Document {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub display_names: BTreeMap<String, String>,
-    /// Kernels at one geometry on one device, those with the most launches first.
+    /// Kernels of one program at one geometry on one device, those with the most launches first.
     pub kernels: Vec<Kernel>,
     /// The same kernels in Oclgrind, where its counts were given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,12 +30,15 @@ pub struct Document {
     pub against: Option<Comparison>,
 }
 
-/// A kernel at one geometry on one device. Counts are of all counted launches together.
+/// A kernel of one program at one geometry on one device. Counts are of all counted launches
+/// together.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// Its name.
     pub kernel: String,
+    /// The program that it is of; kernels of one name may be of several.
+    pub program: Program,
     /// The device's name.
     pub device: String,
     /// Global offset, one number per dimension; empty where none was given.
@@ -174,6 +177,7 @@ impl Kernel {
     pub fn of_mix(from: &KernelMix) -> Self {
         Self {
             kernel: from.kernel.clone(),
+            program: from.program.clone(),
             device: from.device.clone(),
             offset: from.offset.clone(),
             global: from.global.clone(),
