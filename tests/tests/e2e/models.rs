@@ -59,6 +59,79 @@ fn without_any_parameter_a_trace_is_explained_by_what_it_holds() {
     }
 }
 
+/// A runtime that compiles a kernel when it is first launched: savings and times are of the launches
+/// after it, and what the first took longer is said by itself.
+#[test]
+fn a_first_launch_that_takes_much_longer_is_told_apart() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    let (first, later) = (25_000_000u64, 3_400u64);
+    let mut at = 1_000;
+    let mut script = String::new();
+    for n in 0..10 {
+        let end = at + 200 + if n == 0 { first } else { later };
+        script += &format!("{at} {} {} {end}\n", at + 100, at + 200);
+        at = end + 1_000;
+    }
+    std::fs::write(stage.join("script"), script + "auto\n").unwrap();
+    let run = stage.app(Mode::Record, "t", "linked 10").env("FAKE_CL_SCRIPT", stage.join("script"));
+    run.run().success();
+    let of = json(&clscope(&stage, "explain t.clscope --format json").run().success().stdout);
+    let kernel = &of["devices"][0]["kernels"][0];
+    assert_eq!(kernel["launches"], 10, "{kernel}");
+    let mean = kernel["time_ns"]["value"].as_f64().unwrap();
+    assert!((mean - (first + 9 * later) as f64 / 10.0).abs() < 1.0, "all of them: {kernel}");
+    let apart = &kernel["first_launches"];
+    assert_eq!(apart["launches"], 1, "{kernel}");
+    assert!((apart["excess_ns"].as_f64().unwrap() - (first - later) as f64).abs() < 1.0, "{apart}");
+    assert!((apart["later_ns"]["value"].as_f64().unwrap() - later as f64).abs() < 1.0, "{apart}");
+    let said = texts(kernel, "launch");
+    assert!(
+        said[0].starts_with("the first launch took 25.0 ms longer than those after"),
+        "{said:?}"
+    );
+    let text = clscope(&stage, "explain t.clscope").run().success().stdout;
+    assert!(text.contains("10 launches of 3.40 us (2.50 ms with the first)"), "{text}");
+    let twice = "what-if t.clscope add --global 2x --format json";
+    let twice = json(&clscope(&stage, twice).run().success().stdout);
+    let measured = twice["predictions"][0]["measured_time_ns"]["value"].as_f64().unwrap();
+    assert!((measured - later as f64).abs() < 1.0, "{twice}");
+}
+
+#[test]
+fn names_and_figures_of_kernels_are_asked_for_alike() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    stage.app(Mode::Record, "t", "linked 3").run().success();
+    // A part of the name, the newest trace.
+    for command in ["explain ector_a", "mix ector_a", "explain t or_add", "mix t or_add"] {
+        let text = clscope(&stage, command).run().success().stdout;
+        assert!(text.contains("vector_add"), "{command}: {text}");
+    }
+    for command in ["explain none", "mix none"] {
+        let refused = clscope(&stage, command).run();
+        let why = "no kernel of the trace is called none, and no trace either";
+        assert!(!refused.status.success() && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    let with = |command: &str, more: &[&str]| clscope(&stage, command).args(more).run();
+    for (command, more) in [
+        ("explain t", vec![""]),
+        ("mix t", vec![""]),
+        ("what-if t", vec!["", "--global", "2x"]),
+        ("roofline t -o r.svg --name", vec![""]),
+        ("report t --name", vec![""]),
+    ] {
+        let refused = with(command, &more);
+        let why = "a value is required";
+        assert!(!refused.status.success() && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    for (option, what) in [("--bytes", "the bytes that one launch"), ("--flop", "the operations")] {
+        let refused = with("explain t", &[option, "add=abc"]);
+        assert!(!refused.status.success() && refused.stderr.contains(what), "{}", refused.stderr);
+    }
+    stage.app(Mode::Record, "one", "linked 1").run().success();
+    let drawn = with("roofline one -o r.json --flop add=1 --bytes add=12", &[]).success();
+    assert!(drawn.stderr.contains("1 dot of 1 kernel, 0 ceilings"), "{}", drawn.stderr);
+}
+
 #[test]
 fn watching_idle_states_takes_no_option_of_measuring_a_model() {
     let stage = Stage::new(Runtime::Pocl);

@@ -117,9 +117,12 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         peak: None,
     };
     let first = run::run(cl, &settings, &with, watch)?;
+    let unfused = unfused(&Cases::of(std::slice::from_ref(&first)));
+    let mut chosen = suites(&["latency", "transfer"]);
+    chosen.extend(unfused.first().map(|_| "flop".to_owned()));
     let without = Choice {
-        suites: suites(&["latency", "transfer"]),
-        cases: patterns(&UNMETERED),
+        suites: chosen,
+        cases: patterns(&UNMETERED).into_iter().chain(unfused).collect(),
         no_sensors: true,
         peak: None,
     };
@@ -223,6 +226,23 @@ fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
     (out, errors)
 }
 
+/// The types of floating point by their names in cases.
+const TYPES: [(Precision, &str); 3] =
+    [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")];
+
+/// The cases whose ceiling stands in for that of fused operations, of types that the device has
+/// without these.
+fn unfused(first: &Cases<'_>) -> Vec<String> {
+    let rate = |scalar: &str, operation: &str| {
+        first.most(&format!("flop/private/{scalar}/{operation}/"), "rate")
+    };
+    TYPES
+        .into_iter()
+        .filter(|(_, scalar)| rate(scalar, "add").is_some() && rate(scalar, "fma").is_none())
+        .map(|(_, scalar)| format!("flop/private/{scalar}/mad/"))
+        .collect()
+}
+
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let put = |key: &str, found: Option<(&CaseResult, Estimate)>, unit: &str, out: &mut Device| {
         if let Some((case, estimate)) = found {
@@ -236,10 +256,8 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     put(name::DRAM, best, "GB/s", out);
     put(name::DRAM_COPY, cases.most("memory/copy/", "bandwidth"), "GB/s", out);
     put(name::LOCAL, cases.most("memory/local/", "bandwidth"), "GB/s", out);
-    for (precision, scalar) in
-        [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")]
-    {
-        for operation in ["fma", "add", "mul"] {
+    for (precision, scalar) in TYPES {
+        for operation in ["fma", "mad", "add", "mul"] {
             let begin = format!("flop/private/{scalar}/{operation}/");
             put(&name::rate(precision, operation), cases.most(&begin, "rate"), "GFLOP/s", out);
         }
@@ -486,13 +504,9 @@ fn absent(results: &[Results], out: &mut Device) {
         let mut ours = all.filter(|c| c.id.starts_with(begin) && c.status != Status::Measured);
         ours.find_map(|c| c.reason.clone())
     };
-    let rates =
-        [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")]
-            .into_iter()
-            .flat_map(|(p, scalar)| {
-                ["fma", "add", "mul"]
-                    .map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
-            });
+    let rates = TYPES.into_iter().flat_map(|(p, scalar)| {
+        ["fma", "add", "mul"].map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
+    });
     let others = [
         (name::DRAM, "memory/"),
         (name::LOCAL, "memory/local/"),
@@ -516,4 +530,44 @@ fn absent(results: &[Results], out: &mut Device) {
 #[must_use]
 pub fn rows(device: &Device) -> Vec<(&str, &Parameter)> {
     device.parameters.iter().map(|(name, p)| (name.as_str(), p)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results;
+    use std::collections::BTreeMap;
+
+    fn case(id: &str, status: Status) -> CaseResult {
+        let rate = Estimate::symmetric(10.0, 0.1);
+        CaseResult {
+            id: format!("flop/private/{id}"),
+            suite: "flop",
+            parameters: BTreeMap::new(),
+            swept: None,
+            status,
+            reason: None,
+            build_log: None,
+            timing: None,
+            figures: vec![results::Figure::new("rate", "GFLOP/s", rate)],
+            series: Vec::new(),
+            notes: Vec::new(),
+            counted: None,
+        }
+    }
+
+    #[test]
+    fn types_without_fused_operations_are_measured_by_both_in_turn() {
+        let cases = [
+            case("float/fma/scalar", Status::NotAvailable),
+            case("float/add/scalar", Status::Measured),
+            case("double/fma/vect2", Status::Measured),
+            case("double/add/scalar", Status::Measured),
+            // A type that the device lacks altogether.
+            case("half/fma/scalar", Status::NotAvailable),
+            case("half/add/scalar", Status::NotAvailable),
+        ];
+        let measured = cases.iter().filter(|c| c.status == Status::Measured).collect();
+        assert_eq!(unfused(&Cases(measured)), ["flop/private/float/mad/"]);
+    }
 }

@@ -73,7 +73,8 @@ pub mod name {
     /// Clock while the ceilings were measured, MHz.
     pub const CLOCK: &str = "clock";
 
-    /// The rate of a type's operations: `fma`, `add` or `mul`.
+    /// The rate of a type's operations: `fma`, `add` or `mul`; of a device that has no `fma`
+    /// `mad`, a multiplication and an addition.
     #[must_use]
     pub fn rate(precision: clscope_mix::Precision, operation: &str) -> String {
         format!("rate.{}.{operation}", precision.name())

@@ -2,6 +2,7 @@
 //! joining of times, geometry, joules and counters; refuses to model anything.
 
 use crate::figure::{Evidence, Figure};
+use crate::first::Starts;
 use crate::kernel::{Kernel, Resources, scaled};
 use crate::split::{self, Sum};
 use clscope_analysis::event::{Event, Outcome};
@@ -136,6 +137,8 @@ type Size = (u64, Option<u64>);
 struct Shapes {
     /// Launches of each.
     seen: BTreeMap<Size, u64>,
+    /// First launches and those after them.
+    starts: Starts,
 }
 
 /// The counter of memory bandwidth, as columns of counters name it.
@@ -224,13 +227,22 @@ fn commands(
                     |of: &[u64; 3]| of[..n].iter().fold(1u64, |a, b| a.saturating_mul(*b));
                 (product(&g.global), g.local.as_ref().map(product))
             });
-            let seen = match shapes.get_mut(name) {
-                Some(of) => &mut of.seen,
-                None => &mut shapes.entry(name.clone()).or_default().seen,
+            let of = match shapes.get_mut(name) {
+                Some(of) => of,
+                None => shapes.entry(name.clone()).or_default(),
             };
-            if seen.len() < MOST_SIZES || seen.contains_key(&shape) {
-                *seen.entry(shape).or_default() += 1;
+            if of.seen.len() < MOST_SIZES || of.seen.contains_key(&shape) {
+                *of.seen.entry(shape).or_default() += 1;
             }
+            // One that was timed by chance stands for others, which were no first ones.
+            let ns = match &command.outcome {
+                Outcome::Timed(times) if record.probability().is_none_or(|p| p >= 1.0) => {
+                    Some(times.duration())
+                }
+                _ => None,
+            };
+            let program = d.kernels.get(&record.object).map_or(0, |k| k.program);
+            of.starts.add((command.process.0, program, record.geometry), ns);
         } else if let Some(direction) = record.kind.direction().filter(|_| record.bytes > 0) {
             let Some(on) = out.get_mut(d.device_name(device).as_ref()) else { continue };
             let of = on.transfers.entry(direction).or_default();
@@ -270,6 +282,7 @@ fn kernels(
                 ..Figure::new(t.value, t.low, t.high, Evidence::Measured)
             });
         let shape = shapes.get(&(name.clone(), device.clone()));
+        let first = shape.zip(time_ns).and_then(|(shape, mean)| shape.starts.first(mean, covered));
         let only = |of: fn(&Size) -> Option<u64>| {
             let mut all = shape?.seen.keys().map(of);
             let first = all.next()?;
@@ -283,6 +296,7 @@ fn kernels(
             launches: sums.count,
             total_ns: total.map(|t| t.value),
             time_ns,
+            first,
             bias_ns: sums.span_bias().map(|(value, side)| {
                 Figure::new(value, value - side, value + side, Evidence::Measured)
             }),

@@ -21,6 +21,18 @@ pub struct Resources {
     pub required: Option<u64>,
 }
 
+/// First launches that took much longer than those after them, as where the runtime compiles a
+/// kernel when it is launched first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct First {
+    /// How many: of each program and geometry one.
+    pub launches: u64,
+    /// What they took beyond the median of those after them, all together, ns.
+    pub excess_ns: f64,
+    /// Mean time of all launches without that, ns.
+    pub later_ns: Figure,
+}
+
 /// Launches of one kernel; of one size where the caller separated sizes. All figures are of one
 /// launch.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,8 +49,10 @@ pub struct Kernel {
     pub launches: u64,
     /// Time of all of them, ns.
     pub total_ns: Option<f64>,
-    /// Mean time, ns.
+    /// Mean time of all, first ones with them, ns.
     pub time_ns: Option<Figure>,
+    /// What sets first launches apart; absent where nothing does.
+    pub first: Option<First>,
     /// What of it is the runtime's own work, ns (`clscope doctor --calibrate`).
     pub bias_ns: Option<Figure>,
     /// Work-items; absent where launches differ.
@@ -103,10 +117,17 @@ impl Kernel {
         Some(self.items?.div_ceil(self.local.filter(|n| *n > 0)?))
     }
 
-    /// Time without what is the runtime's own, ns.
+    /// Mean time of a launch, without what first ones took beyond those after them, ns: what a
+    /// launch takes again and again.
+    #[must_use]
+    pub fn later_ns(&self) -> Option<Figure> {
+        self.first.map(|first| first.later_ns).or(self.time_ns)
+    }
+
+    /// The same without what is the runtime's own, ns.
     #[must_use]
     pub fn work_ns(&self) -> Option<Figure> {
-        let time = self.time_ns?;
+        let time = self.later_ns()?;
         let Some(bias) = self.bias_ns else { return Some(time) };
         let value = (time.value - bias.value).max(0.0);
         Some(Figure {

@@ -22,6 +22,7 @@
 //! | [`predict`] | time and joules of a changed launch |
 //! | [`split`] | joules of what is known as a sum only, by the energy model |
 //! | [`facts`] | a trace as inputs of the models |
+//! | `first` | first launches that take much longer than later ones |
 //! | [`explain`] | what all of them say of a trace, as a value |
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod energy;
 pub mod explain;
 pub mod facts;
 pub mod figure;
+mod first;
 #[cfg(test)]
 mod golden;
 pub mod hockney;

@@ -66,7 +66,7 @@ pub struct Refused {
 pub struct Prediction {
     /// The kernel.
     pub kernel: String,
-    /// Measured time of a launch.
+    /// Measured mean time of a launch, without what first launches took beyond later ones.
     #[serde(rename = "measured_time_ns")]
     pub measured_ns: Figure,
     /// Predicted.
@@ -281,7 +281,7 @@ pub fn predict(
     device: Option<&Device>,
     change: &Change<'_>,
 ) -> Result<Prediction, Missing> {
-    let measured = kernel.time_ns.ok_or_else(|| {
+    let measured = kernel.later_ns().ok_or_else(|| {
         Missing::new("its launches were not timed", "`clscope record` with device timing")
     })?;
     let mut reasons = Vec::new();

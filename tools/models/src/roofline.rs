@@ -143,18 +143,27 @@ fn units_used(kernel: &Kernel, device: &Device) -> f64 {
     kernel.groups().map_or(1.0, |groups| (groups as f64 / units).min(1.0))
 }
 
+/// The ceiling of a type's operations, and whether it is of fused ones. A device that has none
+/// does at most as many multiplications and additions as of both in turn.
+fn ceiling(device: &Device, precision: Precision) -> Result<(Figure, bool), Missing> {
+    let of = |operation| device.get(&name::rate(precision, operation));
+    of("fma").map(|rate| (rate, true)).or_else(|why| match of("mad") {
+        Ok(rate) => Ok((rate, false)),
+        Err(_) => Err(why),
+    })
+}
+
 /// FLOP of a type by its operations: 2 a fused multiply-add, 1 each other.
 fn arithmetic(
     kernel: &Kernel,
     device: &Device,
     precision: Precision,
 ) -> Result<Option<Figure>, Missing> {
-    let fma = |device: &Device| device.get(&name::rate(precision, "fma"));
     let Some(mix) = &kernel.mix else {
         // Stated FLOP are of the type that the kernel is said to be of.
         let stated = kernel.flop.filter(|_| kernel.precision() == precision);
         return stated
-            .map(|f| Ok(Figure::exact(f, Evidence::Given).over(fma(device)?)))
+            .map(|f| Ok(Figure::exact(f, Evidence::Given).over(ceiling(device, precision)?.0)))
             .transpose();
     };
     let fused = match precision {
@@ -167,10 +176,10 @@ fn arithmetic(
         return Ok(None);
     }
     let of_fma = mix.classes.get(&fused).map_or(0, |t| t.flop);
-    let rate = fma(device)?;
+    let (rate, is_fused) = ceiling(device, precision)?;
     // Half the rate of fused operations, where single ones were not seen to be faster than that.
-    let half = rate.times(0.5);
-    let single = device.get(&name::rate(precision, "add")).map_or(half, |add| add.larger(half));
+    let least = if is_fused { rate.times(0.5) } else { rate };
+    let single = device.get(&name::rate(precision, "add")).map_or(least, |add| add.larger(least));
     let time = Figure::counted(of_fma).over(rate);
     let rest = Figure::counted(all - of_fma);
     Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
@@ -387,7 +396,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Roof {
-    /// What it is of: `DRAM`, `L2`, `L1`, `local memory`, `FP32 FMA`, ...
+    /// What it is of: `DRAM`, `L2`, `L1`, `local memory`, `FP32 FMA`, `FP32 multiply + add` of a
+    /// device without fused operations, ...
     pub name: String,
     /// `bandwidth` (GB/s) or `rate` (GFLOP/s).
     pub kind: &'static str,
@@ -490,18 +500,19 @@ pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Ro
             }
         }
         for precision in &precisions {
-            for (operation, label) in [("fma", "FMA"), ("add", "add")] {
+            let label = |of: &str| format!("{} {of}", precision.name().to_uppercase());
+            let rate = |of: &str| name::rate(*precision, of);
+            let (name, value) = match ceiling(device, *precision) {
+                Ok((rate, true)) => (label("FMA"), rate),
+                Ok((rate, false)) => (label("multiply + add"), rate),
                 // Additions alone are no ceiling of what may be fused.
-                if operation == "add" && device.get(&name::rate(*precision, "fma")).is_err() {
+                Err(why) => {
+                    missing.insert(why);
                     continue;
                 }
-                let label = format!("{} {label}", precision.name().to_uppercase());
-                match of(&label, &name::rate(*precision, operation), "rate") {
-                    Ok(roof) => out.roofs.push(roof),
-                    Err(why) if operation == "fma" => drop(missing.insert(why)),
-                    Err(_) => {}
-                }
-            }
+            };
+            out.roofs.push(Roof { name, kind: "rate", value });
+            out.roofs.extend(of(&label("add"), &rate("add"), "rate"));
         }
     } else {
         missing.insert(Missing::device(&out.device));
@@ -620,7 +631,8 @@ fn curves(device: &Device, precisions: &BTreeSet<Precision>) -> Result<Vec<Curve
     let mut out = Vec::new();
     for precision in precisions {
         let label = precision.name();
-        let rate = device.get(&name::rate(*precision, "fma"))?.value;
+        let (rate, is_fused) = ceiling(device, *precision)?;
+        let rate = rate.value;
         let joules = |name: &str| model.terms.get(name).map_or(0.0, |t| t.joules.value);
         let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
         // A fused multiply-add is two FLOP of one instruction, of which a warp issues one.
@@ -633,7 +645,8 @@ fn curves(device: &Device, precisions: &BTreeSet<Precision>) -> Result<Vec<Curve
         };
         let points =
             (-20..=60).map(|e| 2f64.powf(f64::from(e) / 4.0)).map(|i| (i, at(i))).collect();
-        out.push(Curve { name: format!("{} FMA, memory", label.to_uppercase()), points });
+        let operations = if is_fused { "FMA" } else { "multiply + add" };
+        out.push(Curve { name: format!("{} {operations}, memory", label.to_uppercase()), points });
     }
     Ok(out)
 }

@@ -1,8 +1,10 @@
 //! An explanation as lines for people. Owns the layout; refuses to say what is not in the value.
 #![forbid(unsafe_code)]
 
-use clscope_io::text::line;
-use clscope_models::explain::{Explained, Explanation, Explanatory, Lever, Moved, Statement};
+use clscope_io::text::{count, line};
+use clscope_models::explain::{
+    Explained, Explanation, Explanatory, FirstLaunches, Lever, Moved, Statement,
+};
 use clscope_models::{Figure, Missing};
 
 /// Column of the sentences.
@@ -32,9 +34,10 @@ fn render_device(of: &Explained, only: bool, out: &mut String) {
     }
     if of.more_kernels > 0 && !only {
         out.push_str(&format!(
-            "\n{} more kernels with {:.1} % of the time: --least 0 shows them\n",
-            of.more_kernels,
-            of.more_share * 100.0
+            "\n{} with {:.1} % of the time: --least 0 shows {}\n",
+            count(of.more_kernels as u64, "more kernel", "more kernels"),
+            of.more_share * 100.0,
+            if of.more_kernels == 1 { "it" } else { "them" }
         ));
     }
     if !only {
@@ -62,17 +65,22 @@ fn ns(of: f64) -> String {
 
 fn render_kernel(of: &Explanatory, out: &mut String) {
     let mut head = format!("\n{}", line(&of.kernel));
-    let launches = if of.launches == 1 { "launch" } else { "launches" };
-    head += &format!("  {} {launches}", of.launches);
+    head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
-        head += &format!(" of {}", estimate(time));
+        head += &match &of.first_launches {
+            Some(FirstLaunches { later_ns, launches, .. }) => {
+                let first = if *launches == 1 { "the first" } else { "first ones" };
+                format!(" of {} ({} with {first})", estimate(*later_ns), estimate(time))
+            }
+            None => format!(" of {}", estimate(time)),
+        };
     }
     if let Some(share) = of.share {
         head += &format!(", {:.1} % of the kernels' time", share * 100.0);
     }
     if let Some(items) = of.items {
         let local = of.local.map_or_else(String::new, |l| format!(" in groups of {l}"));
-        head += &format!("; {items} items{local}");
+        head += &format!("; {}{local}", count(items, "item", "items"));
     }
     out.push_str(&head);
     out.push('\n');

@@ -2,13 +2,14 @@
 //! bound supports.
 
 use super::words::{bytes, doubt, many, percent, time};
-use super::{Explanatory, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement, joules};
+use super::{Explanatory, FirstLaunches, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement, joules};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::Occupancy;
 use crate::roofline::{ABOVE, Bound, Bounds, Resource, bounds, likely, moving};
 use crate::waves;
+use clscope_io::text::count;
 use clscope_mix::{Class, Precision, Space};
 
 /// From this share of its ceiling on, a resource is what the time is spent on.
@@ -20,6 +21,11 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         kernel: of.name.clone(),
         launches: of.launches,
         time_ns: of.time_ns,
+        first_launches: of.first.map(|first| FirstLaunches {
+            launches: first.launches,
+            excess_ns: first.excess_ns,
+            later_ns: first.later_ns,
+        }),
         share,
         items: of.items,
         local: of.local,
@@ -40,7 +46,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     };
     does(of, &mut out);
     let model = device.map(|d| bounds(of, d));
-    match (&model, of.time_ns) {
+    match (&model, of.later_ns()) {
         (Some(model), Some(took)) => verdict(of, (device, model), took, &mut out),
         (_, None) => out.missing.push(Missing::new(
             "its launches were not timed",
@@ -260,10 +266,10 @@ const SHORT: f64 = 0.25;
 /// The share of its time that an empty kernel takes, of a launch that is short.
 fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
     let empty = device?.get(name::LAUNCH).ok()?;
-    Some(empty.value / of.time_ns?.value).filter(|share| *share >= SHORT)
+    Some(empty.value / of.later_ns()?.value).filter(|share| *share >= SHORT)
 }
 
-/// Mean time of a launch without what launching costs, ns: what a change of the work could save.
+/// Mean time of a later launch without what launching costs, ns: what a change of the work could save.
 fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
     let worked = of.work_ns()?.value;
     let launch = device.and_then(|d| d.get(name::LAUNCH).ok()).map_or(0.0, |l| l.value);
@@ -346,7 +352,23 @@ fn levers_of(
 }
 
 fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
-    let (Some(took), launches) = (of.time_ns, of.launches as f64) else { return };
+    let (Some(took), launches) = (of.later_ns(), of.launches as f64) else { return };
+    if let Some(first) = of.first {
+        let which = match first.launches {
+            1 => "the first launch".to_owned(),
+            n => format!("{n} first launches, of a program and size each,"),
+        };
+        out.statements.push(Statement::new(
+            "launch",
+            Evidence::Measured,
+            format!(
+                "{which} took {} longer than those after: runtimes may compile a kernel then; \
+                 bounds and savings here are of {} a launch, without that",
+                time(first.excess_ns),
+                time(first.later_ns.value)
+            ),
+        ));
+    }
     if let Some(bias) = of.bias_ns.filter(|b| b.value >= 0.1 * took.value) {
         out.statements.push(Statement::new(
             "launch",
@@ -402,7 +424,8 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
             "groups",
             Evidence::Counted,
             format!(
-                "{groups} groups for {units} compute units: {} of them can work",
+                "{} for {units} compute units: {} of them can work",
+                count(groups, "group", "groups"),
                 percent(used)
             ),
         ));
@@ -429,7 +452,11 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
         out.statements.push(Statement::new(
             "groups",
             Evidence::Counted,
-            format!("groups of {local} items fill {} of their warps' {lanes} lanes", percent(busy)),
+            format!(
+                "groups of {} fill {} of their warps' {lanes} lanes",
+                count(local, "item", "items"),
+                percent(busy)
+            ),
         ));
     }
     let occupancy = model.and_then(|m| m.occupancy);
@@ -453,7 +480,8 @@ fn groups(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mu
         let full = (w.waves - 1) * slots;
         out.levers.push(Lever {
             text: format!(
-                "{full} groups instead of {groups} (more work in each) would need one wave less"
+                "{} instead of {groups} (more work in each) would need one wave less",
+                count(full, "group", "groups")
             ),
             saves_ns: total.map(|t| Figure::new(t * w.lost, 0.0, t * w.lost, Evidence::Modelled)),
             saves_joules: None,

@@ -123,8 +123,11 @@ pub struct Explanatory {
     pub kernel: String,
     /// Launches.
     pub launches: u64,
-    /// Mean time of one.
+    /// Mean time of one, first ones with them.
     pub time_ns: Option<Figure>,
+    /// First launches that took much longer than those after them; null where none did. Bounds,
+    /// savings and what is reached are then of the mean time without that.
+    pub first_launches: Option<FirstLaunches>,
     /// Of the time of all kernels of the device.
     pub share: Option<f64>,
     /// Work-items of a launch; null where launches differ.
@@ -160,6 +163,18 @@ pub struct Explanatory {
     pub levers: Vec<Lever>,
     /// What is not known, and the command that tells.
     pub missing: Vec<Missing>,
+}
+
+/// First launches of a program and geometry that took much longer than those after them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FirstLaunches {
+    /// How many.
+    pub launches: u64,
+    /// What they took beyond the median of those after them, all together.
+    pub excess_ns: f64,
+    /// Mean time of all launches without that.
+    pub later_ns: Figure,
 }
 
 /// Transfers of one direction.

@@ -184,3 +184,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_device_without_fused_operations_has_the_ceiling_of_both_in_turn() {
+    let (kernel, mut device) = sgemm();
+    let flop = kernel.flop().unwrap().value;
+    let fused = bounds(&kernel, &device).by_resource(Resource::Fp32).unwrap().ns.value;
+    assert!((fused - flop / 66.4e3).abs() < 1.0);
+    for operation in ["rate.fp32.fma", "rate.fp32.add"] {
+        device.parameters.remove(operation);
+    }
+    // Neither is known: no bound, no roof, and what would tell.
+    let of = bounds(&kernel, &device);
+    assert!(of.by_resource(Resource::Fp32).is_none() && !of.missing.is_empty(), "{of:?}");
+    let keep = |device: &mut Device, operation: &str, value| {
+        let figure = Figure::exact(value, Evidence::Measured);
+        device.keep_parameter(operation, figure, "GFLOP/s", "test");
+    };
+    // Nor do additions alone tell.
+    keep(&mut device, "rate.fp32.add", 20e3);
+    assert!(bounds(&kernel, &device).by_resource(Resource::Fp32).is_none());
+    let roofs = |device: &Device| -> Vec<(String, f64)> {
+        let of = roofline(std::slice::from_ref(&kernel), Some(device), false);
+        let rates = of.roofs.iter().filter(|r| r.kind == "rate");
+        rates.map(|r| (r.name.clone(), r.value.value)).collect()
+    };
+    assert_eq!(roofs(&device), []);
+    keep(&mut device, "rate.fp32.mad", 30e3);
+    let of = bounds(&kernel, &device);
+    let bound = of.by_resource(Resource::Fp32).unwrap();
+    assert!((bound.ns.value - flop / 30e3).abs() < 1.0 && bound.certain, "{bound:?}");
+    let named = [("FP32 multiply + add".to_owned(), 30e3), ("FP32 add".to_owned(), 20e3)];
+    assert_eq!(roofs(&device), named);
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    let compute = of.points[0].roof.unwrap();
+    assert!(compute <= 30e3 && of.missing.iter().all(|m| !m.what.contains("fma")), "{of:?}");
+    // Where both are known, fused ones are the ceiling.
+    keep(&mut device, "rate.fp32.fma", 66.4e3);
+    assert_eq!(roofs(&device)[0], ("FP32 FMA".to_owned(), 66.4e3));
+}

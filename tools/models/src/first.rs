@@ -1,0 +1,141 @@
+//! First launches that take much longer than those after them: some runtimes compile or prepare a
+//! kernel when it is first launched, within its device time. A mean that holds that says little of
+//! what a change of the kernel would save. Owns the choice of which launches these are; refuses to
+//! leave any out of a total.
+
+use crate::figure::Figure;
+use crate::kernel::First;
+use std::collections::HashMap;
+
+/// How many times the median of those after it a first launch takes to be set apart.
+const LONGER: f64 = 10.0;
+/// Share of all launches' time below which it is not worth a word.
+const LEAST_SHARE: f64 = 0.01;
+/// Launches after the first whose median is taken: one alone may be an outlier itself.
+const LEAST_LATER: usize = 2;
+/// Most of them that are looked at.
+const MOST_LATER: usize = 255;
+/// Most programs and geometries of a kernel that are looked at.
+const MOST_STARTS: usize = 256;
+
+/// What a runtime compiles for: process, program, geometry.
+type Of = (u32, u32, u32);
+
+/// Launches of one program and geometry, ns.
+#[derive(Debug, Default)]
+struct Start {
+    /// Of the first; `None` where it was not timed for certain.
+    first: Option<u64>,
+    later: Vec<u64>,
+}
+
+impl Start {
+    /// What the first took beyond the others, where that is much.
+    fn excess(&self) -> Option<f64> {
+        let mut later = self.later.clone();
+        if later.len() < LEAST_LATER {
+            return None;
+        }
+        later.sort_unstable();
+        // Of an even number the upper one, so that half of the others are no longer.
+        let median = *later.get(later.len() / 2)? as f64;
+        let first = self.first? as f64;
+        (first > LONGER * median).then_some(first - median)
+    }
+}
+
+/// All launches of a kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Starts(HashMap<Of, Start>);
+
+impl Starts {
+    /// Adds a launch, in the order in which they were enqueued, with its device time where it was
+    /// timed for certain.
+    pub(crate) fn add(&mut self, of: Of, ns: Option<u64>) {
+        if let Some(start) = self.0.get_mut(&of) {
+            if let Some(ns) = ns.filter(|_| start.later.len() < MOST_LATER) {
+                start.later.push(ns);
+            }
+        } else if self.0.len() < MOST_STARTS {
+            self.0.insert(of, Start { first: ns, later: Vec::new() });
+        }
+    }
+
+    /// What sets first launches apart, by the mean of all and how many that is of.
+    pub(crate) fn first(&self, mean: Figure, launches: f64) -> Option<First> {
+        let found: Vec<f64> = self.0.values().filter_map(Start::excess).collect();
+        let excess_ns: f64 = found.iter().sum();
+        if found.is_empty() || launches <= 0.0 || excess_ns < LEAST_SHARE * mean.value * launches {
+            return None;
+        }
+        let without = |ns: f64| (ns - excess_ns / launches).max(0.0);
+        let later_ns = Figure {
+            value: without(mean.value),
+            low: without(mean.low),
+            high: without(mean.high),
+            ..mean
+        };
+        Some(First { launches: found.len() as u64, excess_ns, later_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Evidence;
+
+    const COMPILED: Of = (0, 1, 1);
+
+    fn of(launches: &[(Of, u64)]) -> Option<First> {
+        let mut starts = Starts::default();
+        launches.iter().for_each(|(of, ns)| starts.add(*of, Some(*ns)));
+        let n = launches.len() as f64;
+        let mean = launches.iter().map(|(_, ns)| *ns as f64).sum::<f64>() / n;
+        starts.first(Figure::exact(mean, Evidence::Measured), n)
+    }
+
+    #[test]
+    fn a_first_launch_beyond_the_others_is_set_apart() {
+        // 25 ms of compilation in the mean of five launches of 3.4 us.
+        let launches = [125_000_000, 3_400, 3_000, 3_400, 3_800].map(|ns| (COMPILED, ns));
+        let first = of(&launches).unwrap();
+        assert_eq!((first.launches, first.excess_ns), (1, 124_996_600.0));
+        assert!((first.later_ns.value - 3_400.0).abs() < 1.0, "{first:?}");
+        assert_eq!(first.later_ns.evidence, Evidence::Measured);
+        // The same launches in another order are a slow one among others.
+        let mut turned = launches;
+        turned.swap(0, 3);
+        assert_eq!(of(&turned), None);
+    }
+
+    #[test]
+    fn launches_that_vary_and_those_without_others_stay_in_the_mean() {
+        assert_eq!(of(&[30_000, 3_400, 3_000, 3_800].map(|ns| (COMPILED, ns))), None);
+        assert_eq!(of(&[(COMPILED, 1_000_000), (COMPILED, 10)]), None, "of one nobody knows");
+        // Nor is another size a first launch of this one.
+        let sizes = [((0, 1, 1), 9_000_000), ((0, 1, 2), 10), ((0, 1, 3), 10), ((0, 1, 4), 10)];
+        assert_eq!(of(&sizes), None);
+        // Too little of the whole to be worth a word.
+        let mut many = vec![(COMPILED, 50); 100_000];
+        many[0].1 = 40_000;
+        assert_eq!(of(&many), None);
+    }
+
+    #[test]
+    fn each_program_and_geometry_has_its_first_launch() {
+        let one = [4_000_000, 1_000, 1_000].map(|ns| ((0, 1, 1), ns));
+        let other = [6_000_000, 2_000, 2_000].map(|ns| ((0, 2, 1), ns));
+        let first = of(&[one, other].concat()).unwrap();
+        assert_eq!((first.launches, first.excess_ns), (2, 9_997_000.0));
+        assert!((first.later_ns.value - 1_500.0).abs() < 1e-6, "{first:?}");
+    }
+
+    #[test]
+    fn a_first_launch_that_was_not_timed_says_nothing() {
+        let mut starts = Starts::default();
+        for ns in [None, Some(9_000_000), Some(10), Some(10)] {
+            starts.add(COMPILED, ns);
+        }
+        assert_eq!(starts.first(Figure::exact(2_250_005.0, Evidence::Measured), 4.0), None);
+    }
+}
