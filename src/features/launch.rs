@@ -318,6 +318,9 @@ pub unsafe fn record<'a>(
         // The duration of a transfer's call does not show the price of its event.
         let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
         sampler.launched(local(), plan.timed && !plan.awaited, ticks, end);
+        if !plan.timed {
+            sampler.left_out();
+        }
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {

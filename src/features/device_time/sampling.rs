@@ -52,6 +52,9 @@ pub struct LaunchSampler {
     longest: AtomicU64,
     /// Whether launches are left out at all: `auto` begins complete.
     sampling: AtomicBool,
+    /// Whether any command was left out; of those whose times the application queries itself none
+    /// is.
+    left_out: AtomicBool,
     launches: AtomicU64,
     /// Transfers of each kind and size class. On the heap: recording may begin on a thread with a
     /// small stack.
@@ -177,6 +180,7 @@ impl LaunchSampler {
             probability: AtomicU64::new(packed(u32::MAX / 64)),
             longest: AtomicU64::new(0),
             sampling: AtomicBool::new(!complete),
+            left_out: AtomicBool::new(false),
             launches: AtomicU64::new(0),
             transfers: (0..CLASSES).map(|_| AtomicU32::new(0)).collect(),
             large: AtomicU64::new(32 << 20),
@@ -235,6 +239,14 @@ impl LaunchSampler {
             packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32))
         };
         (local.random() < chosen as u32, f32::from_bits((chosen >> 32) as u32))
+    }
+
+    /// A command was left out.
+    #[inline]
+    pub fn left_out(&self) {
+        if !self.left_out.load(Ordering::Relaxed) {
+            self.left_out.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A launch took `ticks` on the enqueuing thread.
@@ -315,7 +327,7 @@ impl LaunchSampler {
             f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
         let own = (per_launch - probability * price).max(per_launch / 4.0);
         let next = affordable(price, (timed_error + untimed_error).sqrt(), budget * own);
-        if next < TO_LEARN_ON {
+        if next < TO_LEARN_ON && self.left_out.load(Ordering::Relaxed) {
             crate::recording::diag::note(
                 "sampled-timing",
                 &format!(

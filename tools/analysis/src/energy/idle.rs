@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use super::activity::Activity;
 use super::design::StateSpan;
 use super::fit::Floor;
-use super::sensor::{Rows, Series};
+use super::sensor::{Row, Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
 
 /// A level seen while nothing ran.
@@ -134,15 +134,17 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
         // not multiply.
         let begin = rows.rows.partition_point(|row| row.to < start);
         let end = rows.rows.partition_point(|row| row.to <= to).max(begin);
-        let inside: Vec<(f64, f64)> = rows.rows[begin..end]
-            .iter()
-            .filter(|row| row.from >= start && row.to <= to)
-            .map(|row| (row.to, row.mean))
-            .collect();
-        let first = pieces.len();
-        split(&inside, rows.period, &mut pieces);
-        if let Some(first) = pieces.get_mut(first) {
-            first.after_work = from.is_finite();
+        let inside: Vec<&Row> =
+            rows.rows[begin..end].iter().filter(|row| row.from >= start && row.to <= to).collect();
+        // Where nothing was read between two readings, as between two recordings, the level may be
+        // another behind.
+        for (at, part) in inside.chunk_by(|_, row| row.joined).enumerate() {
+            let part: Vec<(f64, f64)> = part.iter().map(|row| (row.to, row.mean)).collect();
+            let first = pieces.len();
+            split(&part, rows.period, &mut pieces);
+            if let Some(first) = pieces.get_mut(first) {
+                first.after_work = from.is_finite() && at == 0;
+            }
         }
     }
     levels(activity, pieces)
@@ -472,5 +474,32 @@ mod tests {
         let (low, high) = (rate - NORMAL * sd, rate + NORMAL * sd);
         assert!((low - 80.0).abs() < 2.0 && (high - 130.0).abs() < 0.5, "{low} to {high}");
         assert_eq!(idle.or_up_to(Watts(82.0)), None, "it drew no more");
+    }
+
+    /// Two recordings, each at rest at 82 W, opened at 130 W, at work, and at 130 W behind it.
+    #[test]
+    fn what_two_recordings_show_between_their_work_is_each_at_its_level() {
+        let span = |from: i64| Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs((from + 400) * 1_000_000),
+            end: HostNs((from + 2_400) * 1_000_000),
+            timing: Timing::Timed,
+        };
+        let recording = |from: i64| {
+            (0..130).map(move |i| {
+                let ms = 20 * i;
+                let watts = if ms < 210 { 82.0 } else { 130.0 };
+                let noise = 0.4 * ((i % 5) - 2) as f64;
+                (HostNs((from + ms) * 1_000_000), watts + noise)
+            })
+        };
+        let parted = [(HostNs(9_999_000_000), f64::NAN)];
+        let samples = recording(0).chain(parted).chain(recording(10_000)).collect();
+        let activity = Activity::new(&[span(0), span(10_000)], 1);
+        let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.12));
+        let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
+        assert_eq!(watts, [130.0, 82.0], "{idle:?}");
+        assert!(!idle.only_before(&activity));
     }
 }

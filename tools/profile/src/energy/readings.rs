@@ -34,6 +34,22 @@ pub struct Sensor {
     pub dead: Option<String>,
 }
 
+impl Sensor {
+    /// From the first reading of each recording to its last, in order of time.
+    fn stretches(&self) -> Vec<(HostNs, HostNs)> {
+        let (mut out, mut from) = (Vec::new(), 0);
+        for start in self.starts.iter().copied().chain([HostNs(i64::MAX)]) {
+            let to = self.points.partition_point(|p| p.0 < start);
+            let of = self.points.get(from..to).unwrap_or(&[]);
+            if let (Some(first), Some(last)) = (of.first(), of.last()) {
+                out.push((first.0, last.0));
+            }
+            from = to;
+        }
+        out
+    }
+}
+
 /// A reading that is the mean over a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
@@ -315,28 +331,36 @@ impl Readings {
                 self.sensors.push(sensor);
                 continue;
             };
-            let (Some(first), Some(last)) =
-                (known.points.first().copied(), known.points.last().copied())
-            else {
+            if known.points.is_empty() {
                 *known = sensor;
                 continue;
-            };
+            }
             let before = sensor.points.len();
-            sensor.points.retain(|p| p.0 < first.0 || p.0 > last.0);
+            let stretches = known.stretches();
+            let behind = |at: HostNs| stretches.partition_point(|s| s.0 <= at);
+            let is_known =
+                |at: HostNs| behind(at).checked_sub(1).is_some_and(|last| at <= stretches[last].1);
+            sensor.points.retain(|p| !is_known(p.0));
             repeated |= sensor.points.len() < before;
-            let (start, end) =
-                (known.windows.first().map(|w| w.begin), known.windows.last().map(|w| w.end));
-            sensor
-                .windows
-                .retain(|w| start.is_none_or(|s| w.end <= s) || end.is_none_or(|e| w.begin >= e));
+            let windows = &known.windows;
+            sensor.windows.retain(|w| {
+                let behind = windows.partition_point(|known| known.begin < w.end);
+                behind.checked_sub(1).is_none_or(|last| windows[last].end <= w.begin)
+            });
             known.windows.append(&mut sensor.windows);
             known.windows.sort_by_key(|w| w.begin);
             // Each counts from its own start, and nobody read it between.
-            let behind = sensor.points.iter().map(|p| p.0).find(|at| at.0 > last.0.0);
-            let is_before = sensor.points.first().is_some_and(|p| p.0.0 < first.0.0);
-            known.starts.extend(behind.into_iter().chain(is_before.then_some(first.0)));
-            known.starts.append(&mut sensor.starts);
-            known.starts.sort();
+            let mut begins: Vec<HostNs> = stretches.iter().map(|s| s.0).collect();
+            begins.append(&mut sensor.starts);
+            let mut gap = None;
+            for (at, _) in &sensor.points {
+                if gap.replace(behind(*at)) != Some(behind(*at)) {
+                    begins.push(*at);
+                }
+            }
+            begins.sort();
+            begins.dedup();
+            known.starts = begins.split_off(1);
             known.points.append(&mut sensor.points);
             known.points.sort_by_key(|p| p.0);
             if sensor.dead.is_none() {
@@ -444,5 +468,37 @@ mod tests {
             [100, 300, 310],
             "the last: what another has of the same time is left out"
         );
+    }
+
+    #[test]
+    fn a_recording_between_two_others_keeps_its_readings() {
+        let file = |from: i64, many: i64| {
+            let moments = (0..many).map(|i| HostNs(from + i));
+            let window =
+                |begin: HostNs| Window { begin, end: HostNs(begin.0 + 1), within_ns: 0, mean: 1.0 };
+            let sensor = Sensor {
+                host: 0,
+                series: Series { quantity: Quantity::Percent, ..Series::default() },
+                points: moments.clone().map(|at| (at, 1.0)).collect(),
+                starts: Vec::new(),
+                windows: moments.map(window).collect(),
+                period_ns: None,
+                dead: None,
+            };
+            File { sensors: vec![sensor], ..File::default() }
+        };
+        let of = |files: &[(i64, i64)]| {
+            let mut all = Readings::default();
+            files.iter().for_each(|(from, many)| all.join(file(*from, *many)));
+            let sensor = &all.sensors[0];
+            let starts: Vec<i64> = sensor.starts.iter().map(|at| at.0).collect();
+            assert!(sensor.points.is_sorted_by(|a, b| a.0 < b.0), "each moment once");
+            assert!(sensor.windows.is_sorted_by(|a, b| a.end <= b.begin), "no window twice");
+            (sensor.points.len(), sensor.windows.len(), starts, all.repeated)
+        };
+        // The longest first, as files are joined.
+        assert_eq!(of(&[(100, 20), (300, 20), (200, 10)]), (50, 50, vec![200, 300], 0));
+        // It goes on from one of them to behind the other.
+        assert_eq!(of(&[(100, 20), (300, 20), (110, 300)]), (310, 310, vec![120, 300, 320], 1));
     }
 }

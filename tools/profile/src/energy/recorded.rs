@@ -74,7 +74,7 @@ pub(super) fn notes(readings: &Readings) -> Vec<String> {
     }));
     if readings.repeated > 0 {
         out.push(format!(
-            "sensors of one host were recorded {} times; each moment is used once",
+            "{} recordings of sensors of one host overlap: each moment is used once",
             readings.repeated + 1
         ));
     }
