@@ -1,43 +1,41 @@
 //! Joules of several runs together, and of a run of which no command has a time.
 
-use crate::energy::{SOON, Tree, emulated, energy_of, flat, number};
+use crate::energy::{LATE, SOON, Tree, energy_of, flat, number};
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
 
-/// Each recording counts from its own start: what lies between two is no step of a counter.
+/// Each recording counts from its own start: what lies between two is no step of a counter, and
+/// one between two longer ones is as good as they are.
 #[test]
 fn recordings_that_are_reported_together_are_parts_and_no_faults_of_the_sensor() {
     let stage = Stage::new(Runtime::Pocl);
-    emulated(&stage);
-    std::fs::rename(stage.trace("t"), stage.trace("one")).unwrap();
-    // Another start: it wraps, where the first one did not.
-    let tree = Tree::new(&stage.join("other"), SOON);
-    let root = tree.root.display().to_string();
-    tree.record(&stage, &["--sysfs-root", &root, "--idle-window", "0.3"], &[0, 0, 0]);
-    let of = |traces: &[&str]| -> Value {
+    let names = ["one", "two", "three"];
+    // Where the counters begin, and for how long: the first wraps.
+    for (name, start, goes) in [("one", SOON, 3), ("two", LATE, 0), ("three", LATE, 3)] {
+        let tree = Tree::new(&stage.join(&format!("tree-{name}")), start);
+        let root = tree.root.display().to_string();
+        tree.record(&stage, &["--sysfs-root", &root, "--idle-window", "0.3"], &vec![0; goes]);
+        std::fs::rename(stage.trace("t"), stage.trace(name)).unwrap();
+    }
+    let of = |names: &[&str]| -> Value {
+        let traces = names.iter().map(|name| format!("{name}.clscope"));
         let run = stage.clscope(["report", "--format", "json"]).args(traces).run().success();
         serde_json::from_str(&run.stdout).unwrap()
     };
-    let (one, two, both) =
-        (of(&["one.clscope"]), of(&["t.clscope"]), of(&["one.clscope", "t.clscope"]));
-    let device = |report: &Value| report["energy"]["devices"][0].clone();
-    let notes = device(&both)["notes"].to_string();
-    assert!(!notes.contains("backwards"), "{notes}");
-    let sum = |field: &str| [&one, &two].map(|r| number(&device(r)[field])).iter().sum::<f64>();
-    let all = device(&both);
-    for field in ["measured_joules", "time_ns"] {
-        assert!((number(&all[field]) / sum(field) - 1.0).abs() < 0.02, "{field}: {both}");
-    }
-    let launches = |report: &Value| -> u64 {
-        let classes = device(report)["classes"].as_array().unwrap().clone();
-        classes
-            .iter()
-            .filter(|c| c["name"] == "alpha")
-            .map(|c| c["launches"].as_u64().unwrap())
-            .sum()
+    let all = of(&names);
+    let notes = all["energy"].to_string();
+    assert!(!notes.contains("backwards") && !notes.contains("overlap"), "{notes}");
+    let counted = |report: &Value, what: &str| -> f64 {
+        let counters = report["energy"]["application"].as_array().unwrap();
+        let package = counters.iter().find(|c| c["sensor"].to_string().contains("package-0"));
+        number(&package.unwrap_or_else(|| panic!("{report}"))[what])
     };
-    assert_eq!(launches(&both), launches(&one) + launches(&two), "{both}");
-    assert!(launches(&one) > 0 && launches(&two) > 0);
+    for what in ["joules", "time_ns"] {
+        let each = names.map(|name| counted(&of(&[name]), what));
+        assert!(each.iter().all(|part| *part > 0.0), "{each:?}");
+        let sum: f64 = each.iter().sum();
+        assert!((counted(&all, what) / sum - 1.0).abs() < 0.02, "{what}: {each:?} {all}");
+    }
 }
 
 #[test]
