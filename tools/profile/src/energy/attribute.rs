@@ -337,6 +337,12 @@ fn measure(
         ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
+    if trace.issues.iter().any(|issue| issue.kind.means_loss()) {
+        out.notes.push(
+            "records of the trace are missing: what ran meanwhile may count as rest, so that floors may be too high, and joules of kernels too low"
+                .to_owned(),
+        );
+    }
     if let Some(known) = known.filter(|_| floors.borrowed) {
         out.notes.push(format!(
             "the device did not rest while the sensor was read: {:.1} W between launches are from {}",
