@@ -3,6 +3,7 @@
 use crate::energy::{LATE, SOON, Tree, energy_of, flat, number};
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Each recording counts from its own start: what lies between two is no step of a counter, and
 /// one between two longer ones is as good as they are.
@@ -36,6 +37,21 @@ fn recordings_that_are_reported_together_are_parts_and_no_faults_of_the_sensor()
         let sum: f64 = each.iter().sum();
         assert!((counted(&all, what) / sum - 1.0).abs() < 0.02, "{what}: {each:?} {all}");
     }
+    // What ran in records that are lost is no rest.
+    let lost = "records of the trace are missing";
+    let notes = |report: &Value| report["energy"]["devices"][0]["notes"].to_string();
+    assert!(!notes(&of(&["one"])).contains(lost));
+    let files = std::fs::read_dir(stage.trace("one")).unwrap().map(|entry| entry.unwrap().path());
+    let is_segment = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.ends_with(".clt") && name != "sensors.clt"
+    };
+    let segment = files.into_iter().find(is_segment).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].fill(0xff);
+    std::fs::write(&segment, bytes).unwrap();
+    assert!(notes(&of(&["one"])).contains(lost), "{}", of(&["one"]));
 }
 
 #[test]
