@@ -81,6 +81,8 @@ struct Took {
 }
 
 impl Took {
+    const NOTHING: Self = Self { count: 0, ticks: 0, squares: 0 };
+
     #[inline(always)]
     fn and(self, ticks: u64) -> Self {
         Self {
@@ -147,8 +149,8 @@ impl Local {
             random: Cell::new(0),
             left: Cell::new(0),
             launches: Cell::new(0),
-            timed: Cell::new(Took { count: 0, ticks: 0, squares: 0 }),
-            untimed: Cell::new(Took { count: 0, ticks: 0, squares: 0 }),
+            timed: Cell::new(Took::NOTHING),
+            untimed: Cell::new(Took::NOTHING),
             asked: Cell::new(Asked::NOTHING),
         }
     }

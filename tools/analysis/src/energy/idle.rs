@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::quantile::median;
+use crate::quantile::{median, t_975};
 use std::cmp::Ordering;
 
 use super::activity::Activity;
@@ -66,7 +66,8 @@ impl IdleLevels {
     pub fn or_up_to(&self, least: Watts) -> Option<Floor> {
         let seen = self.levels.first()?.watts.0;
         let (middle, half) = ((seen + least.0) / 2.0, (least.0 - seen) / 2.0);
-        (!self.reaches(least)).then_some(Floor::Known { rate: middle, sd: half / NORMAL })
+        (!self.reaches(least))
+            .then_some(Floor::Known { rate: middle, sd: half / t_975(f64::INFINITY) })
     }
 
     /// Whether a level is that of the first, or below it.
@@ -103,8 +104,6 @@ struct Piece {
     after_work: bool,
 }
 
-/// Standard deviations of half of a 95 % interval.
-const NORMAL: f64 = 1.96;
 /// Two pieces are one level when their means are this close, as a share of the higher.
 const SAME_LEVEL: f64 = 0.05;
 /// Fewest readings of a level.
@@ -452,14 +451,12 @@ mod tests {
         assert!(!only_before, "{idle:?}");
         assert!((idle.levels[0].watts.0 - 130.0).abs() < 1.0, "{idle:?}");
         assert!((idle.levels[1].watts.0 - 82.0).abs() < 1.0, "{idle:?}");
-        // It ends at once: the floor may be either.
+        // It ends at once: the readings between the opening and the first command show the floor.
         let (only_before, idle, least) = of(5420);
         let least = least.unwrap();
         assert!(only_before && (least.0 - 130.0).abs() < 1.5, "{idle:?} {least:?}");
-        if idle.reaches(least) {
-            // The readings between the opening and the first command showed it.
-            assert!((idle.levels[0].watts.0 - 130.0).abs() < 1.0, "{idle:?}");
-        }
+        assert!(idle.reaches(least), "{idle:?}");
+        assert!((idle.levels[0].watts.0 - 130.0).abs() < 1.0, "{idle:?}");
     }
 
     #[test]
@@ -471,7 +468,8 @@ mod tests {
         let Some(Floor::Known { rate, sd }) = idle.or_up_to(Watts(130.0)) else {
             panic!("{idle:?}")
         };
-        let (low, high) = (rate - NORMAL * sd, rate + NORMAL * sd);
+        let half = t_975(f64::INFINITY) * sd;
+        let (low, high) = (rate - half, rate + half);
         assert!((low - 80.0).abs() < 2.0 && (high - 130.0).abs() < 0.5, "{low} to {high}");
         assert_eq!(idle.or_up_to(Watts(82.0)), None, "it drew no more");
     }
