@@ -6,6 +6,8 @@ use super::sync::{AtomicU32, Ordering, strictly};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
+/// Rung for, and not yet seen to be awake.
+const RUNG: u32 = 2;
 
 /// What a sleeping thread is woken by.
 pub struct Doorbell {
@@ -30,14 +32,17 @@ impl Doorbell {
     #[inline(always)]
     pub fn ring(&self) {
         strictly();
-        if self.state.load(Ordering::SeqCst) == ASLEEP {
+        if self.state.load(Ordering::SeqCst) != AWAKE {
             self.wake();
         }
     }
 
+    /// Who finds it rung for calls as well: a signal's handler may have left who rang before, by
+    /// `siglongjmp`, ahead of the call.
     #[cold]
     fn wake(&self) {
-        if self.state.swap(AWAKE, Ordering::SeqCst) == ASLEEP {
+        let rung = self.state.compare_exchange(ASLEEP, RUNG, Ordering::SeqCst, Ordering::SeqCst);
+        if rung != Err(AWAKE) {
             self.call();
         }
     }
@@ -126,5 +131,28 @@ mod loom_tests {
             shared.0.ring();
             sleeper.join().unwrap();
         });
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_call_that_a_jump_took_away_is_made_up_for() {
+        let bell = Doorbell::new();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| bell.sleep(|| true));
+            while bell.state.load(Ordering::SeqCst) != ASLEEP {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            bell.state.swap(RUNG, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            bell.ring();
+            sleeper.join().expect("no panic");
+        });
+        assert_eq!(bell.state.load(Ordering::SeqCst), AWAKE);
     }
 }

@@ -134,12 +134,16 @@ enum Patience {
     Endless,
 }
 
-/// Gives it back where the calling thread has it: the frame that took it has been left.
+/// Gives it back where the calling thread has it: the frame that took it, or waited for it, has
+/// been left. A frame may have been left after it freed the word and before it woke another
+/// thread, or after it was woken itself and before it took it: then somebody sleeps beside a free
+/// lock, whom nobody else wakes.
 fn give_back(owner: &AtomicU32, left: &AtomicBool) {
     if owner.load(Ordering::Relaxed) & !AWAITED == number() {
         left.store(true, Ordering::Relaxed);
-        free(owner);
+        owner.store(0, Ordering::Release);
     }
+    futex::wake_one(owner);
 }
 
 fn free(owner: &AtomicU32) {
@@ -225,6 +229,32 @@ mod tests {
         assert_eq!((seen(&kept), seen(&anew)), (Some(vec![1]), Some(vec![])));
         anew.lock().expect("free").push(2);
         assert_eq!(seen(&anew), Some(vec![2]));
+    }
+
+    /// A jump between the word's freeing and the wake, and one of a thread that was just woken.
+    #[test]
+    fn a_wake_that_a_jump_took_away_is_made_up_for() {
+        let value = Robust::new(1);
+        for woken in [false, true] {
+            std::mem::forget(value.lock());
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| value.lock().map(|v| *v));
+                while value.owner.load(Ordering::Relaxed) & AWAITED == 0 {
+                    std::thread::yield_now();
+                }
+                // The waiter sleeps, or is about to, in which case it sees the change.
+                std::thread::sleep(Duration::from_millis(20));
+                value.owner.store(0, Ordering::Release);
+                if woken {
+                    // This thread has nothing, and comes from its sleep.
+                    let mark = std::mem::ManuallyDrop::new(value.try_lock());
+                    value.owner.store(0, Ordering::Release);
+                    assert!(mark.is_some());
+                }
+                held::give_up();
+                assert_eq!(waiter.join().expect("no panic"), Some(1));
+            });
+        }
     }
 
     #[test]
