@@ -640,11 +640,9 @@ impl Queue<'_> {
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         };
         if let Some(beyond) = Beyond::of(units, fill).filter(|_| !self.preempted) {
-            // As far as the queue was known to be busy.
-            let time = |u: &Unit<'_>| if u.is_full() { u.available } else { u.full };
             let each = || units.iter().zip(fill);
             let of = |(u, f): (&Unit<'_>, &f64)| {
-                let more = beyond.outlier(u, time(u), *f);
+                let more = beyond.outlier(u, u.window.busy(), *f);
                 if more > 0.0 && self.blame.may_be(class, u.window, more) { more } else { 0.0 }
             };
             let most: f64 = each().map(of).sum();

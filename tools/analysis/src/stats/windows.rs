@@ -96,6 +96,11 @@ impl Window {
         self.full >= MOSTLY * self.available
     }
 
+    /// As far as the queue was known to be busy, nanoseconds.
+    pub(super) fn busy(&self) -> f64 {
+        if self.is_full() { self.available } else { self.full }
+    }
+
     fn count(&mut self, launch: Launch, n: f64) {
         match self.counts.iter_mut().find(|c| c.0 == launch) {
             Some(found) => found.1 += n,
@@ -491,11 +496,12 @@ impl Windows {
             certain: &self.certain,
             typical: &typical,
             usual: None,
-            blame: Blame::of(&self.evidence, &typical),
+            blame: Blame::default(),
             around: &self.around,
             preempted,
         };
         queue.usual = queue.usual();
+        queue.blame = Blame::of((&self.certain, &self.evidence), &typical, queue.usual.as_ref());
         sampled.iter().filter_map(|(class, s)| Some((*class, queue.left(*class, s)?))).collect()
     }
 }
