@@ -4,7 +4,7 @@
 use crate::align::{Alignment, Collector};
 use crate::clock::Timeline;
 use crate::event::{Event, Outcome};
-use crate::input::{Process, ProcessFiles};
+use crate::input::{InCall, Process, ProcessFiles};
 use crate::issue::{Issue, IssueKind};
 use crate::merge::{Calls, Merge, Tally};
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
@@ -102,28 +102,40 @@ impl<'a> Trace<'a> {
     /// Reads the last block of every thread.
     #[must_use]
     pub fn bounds(&self) -> Option<Span> {
-        let mut span: Option<Span> = None;
-        for (process, clock) in self.processes.iter().zip(&self.timeline.clocks) {
-            let mut hint = 0;
-            let mut include = |ticks: u64| {
-                let at = clock.at(Ticks(ticks), &mut hint);
-                let old = span.get_or_insert(Span { begin: at, end: at });
-                *old = Span { begin: old.begin.min(at), end: old.end.max(at) };
-            };
-            for thread in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
-                // The first record's begin may lie before its block's base.
-                if let Some((at, record)) = thread[0].records().next() {
-                    include(at.saturating_sub(crate::merge::duration(&record)));
-                }
-                if let Some((at, _)) = thread[thread.len() - 1].records().last() {
-                    include(at);
-                }
+        let of_each = (0..).zip(&self.processes).filter_map(|(i, _)| self.ends(ProcessIndex(i)));
+        of_each.reduce(|a, b| Span { begin: a.begin.min(b.begin), end: a.end.max(b.end) })
+    }
+
+    /// The same of one process.
+    #[must_use]
+    pub fn ends(&self, index: ProcessIndex) -> Option<Span> {
+        let (process, clock) = (self.process(index), &self.timeline.clocks[index.0 as usize]);
+        let (mut span, mut hint) = (None, 0);
+        let mut include = |ticks: u64| {
+            let at = clock.at(Ticks(ticks), &mut hint);
+            let old = span.get_or_insert(Span { begin: at, end: at });
+            *old = Span { begin: old.begin.min(at), end: old.end.max(at) };
+        };
+        for thread in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
+            // The first record's begin may lie before its block's base.
+            if let Some((at, record)) = thread[0].records().next() {
+                include(at.saturating_sub(crate::merge::duration(&record)));
             }
-            if let Some(exit) = &process.definitions.exit {
-                include(exit.ticks);
+            if let Some((at, _)) = thread[thread.len() - 1].records().last() {
+                include(at);
             }
         }
+        if let Some(exit) = &process.definitions.exit {
+            include(exit.ticks);
+        }
         span
+    }
+
+    /// When each call began that a process was inside of at the end of its record.
+    pub fn in_calls(&self, index: ProcessIndex) -> impl Iterator<Item = (&InCall, HostNs)> {
+        let clock = &self.timeline.clocks[index.0 as usize];
+        let of = self.process(index).in_calls.iter();
+        of.map(|call| (call, clock.at(Ticks(call.begin), &mut 0)))
     }
 
     /// Everything that is wrong, after a pass over the events: what opening found, and what the

@@ -259,7 +259,18 @@ fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
     can_be && of.half() <= 0.5 * value.max(0.2 * most).max(0.02 * full)
 }
 
+/// Part of a window for which a class has to have run, in all, to have a mean: of less, what else
+/// happened in its windows is most of the figure, and the fit explains all of that by the class.
+const LEAST_PART: f64 = 0.02;
+
+/// Mean length of a counter's windows, seconds.
+fn window_seconds(windows: &[(HostNs, HostNs, f64)]) -> f64 {
+    let all: f64 = windows.iter().map(|w| w.1.seconds_since(w.0)).sum();
+    all / windows.len().max(1) as f64
+}
+
 fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Attributed {
+    let least = LEAST_PART * window_seconds(counter.windows);
     let most = counter.windows.iter().map(|w| w.2).fold(0.0, f64::max);
     let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate {
         value: e.value.0,
@@ -291,7 +302,7 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
             .filter(|_| only_with.is_none())
             .and_then(|g| result.groups.get(g))
             .map(|g| estimate(g.watts));
-        let told = mean.filter(|m| is_figure(m, most, counter.full));
+        let told = mean.filter(|m| row.covered.0 >= least && is_figure(m, most, counter.full));
         ClassCounter {
             covered: row.covered,
             mean: told,

@@ -308,3 +308,30 @@ fn a_mean_above_full_scale_is_a_figure_within_the_clocks_resolution_only() {
     // Without a full scale nothing is too much.
     assert!(is_figure(&of(101.0), 100.0, 0.0));
 }
+
+/// One launch of 25 us, beside which something copied what no class did.
+#[test]
+fn what_else_happened_in_a_window_is_no_figure_of_one_short_launch() {
+    let mut spans = mix(&LENGTHS[..2], 8, 3);
+    let at = spans[spans.len() / 2].end.0 + 500;
+    spans.push(Span {
+        class: ClassId(2),
+        device: DeviceIndex(0),
+        start: HostNs(at),
+        end: HostNs(at + 25_000),
+        timing: Timing::Timed,
+    });
+    spans.sort_by_key(|s| s.start);
+    let activity = Activity::new(&spans, 3);
+    let mut series = windows(&spans, &[300.0, 500.0, 300.0], 0.0, 0, 0, 0.5);
+    let with = series.iter().position(|w| w.0.0 <= at && w.1.0 > at).unwrap();
+    series[with].2 += 800.0;
+    let of = |full| {
+        let counter = Counter { windows: &series, idle: Idle::Zero, full };
+        attribute_all(&activity, &[counter], Delay::Known(0.0)).remove(0).unwrap().classes
+    };
+    let classes = of(0.0);
+    assert!(classes[0].mean.is_some() && classes[1].mean.is_some(), "{classes:?}");
+    assert_eq!(classes[2].mean, None);
+    assert!(classes[2].vague.is_some(), "{classes:?}");
+}

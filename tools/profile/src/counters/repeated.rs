@@ -1,6 +1,6 @@
 //! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside
-//! others and only a common mean is known, or the run knows it far less well, its mean is that of
-//! the batches in which it ran alone. Refuses batches between whose launches buffers were restored:
+//! others and only a common mean is known, or the run knows it far less well, or it ran for less
+//! than one window in all, its mean is that of the batches in which it ran alone. Refuses batches between whose launches buffers were restored:
 //! the restoring is in their counts.
 #![forbid(unsafe_code)]
 
@@ -39,10 +39,11 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
             let Some((alone, stretch)) = alone else { return row };
             for (name, value) in &mut row.values {
                 let Some(of) = alone.values.get(name).and_then(|v| v.mean) else { continue };
-                if value
-                    .mean
-                    .is_some_and(|own| own.high - own.low <= WIDER * (of.high - of.low).max(1.0))
-                {
+                let is_enough = |own: Interval| {
+                    row.covered_seconds >= out.window_seconds
+                        && own.high - own.low <= WIDER * (of.high - of.low).max(1.0)
+                };
+                if value.mean.is_some_and(is_enough) {
                     continue;
                 }
                 let column = out.columns.iter().find(|c| c.name == *name);
@@ -130,6 +131,10 @@ mod tests {
     /// A device on which `a` and `b` run in turn; `a` was repeated for a second, 100 launches of so
     /// many milliseconds.
     fn folded(stamped_ms: f64, restores: bool, own: Value) -> Source {
+        folded_with(stamped_ms, restores, row("a", own))
+    }
+
+    fn folded_with(stamped_ms: f64, restores: bool, own: Class) -> Source {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         for (name, repetition) in [("a", false), ("b", false), ("a (repeated)", true)] {
             let class = activity::Class { name: name.into(), kernel: true, repetition };
@@ -165,7 +170,7 @@ mod tests {
             delay_seconds: None,
             failed: None,
             columns: vec![Column::new("sm".into(), "%".into())],
-            classes: vec![row("a", own), row("b", sum(50.0)), row("a (repeated)", known(40.0))],
+            classes: vec![own, row("b", sum(50.0)), row("a (repeated)", known(40.0))],
             notes: Vec::new(),
             tracks: Vec::new(),
         };
@@ -209,6 +214,11 @@ mod tests {
     fn what_the_run_knows_stays_and_restoring_is_no_kernel() {
         let out = folded(8.0, false, known(47.0));
         assert_eq!(out.classes[0].values["sm"].by, Some("regressed"));
+        // It ran for half a window.
+        let mut briefly = row("a", known(47.0));
+        briefly.covered_seconds = 0.05;
+        let out = folded_with(8.0, false, briefly);
+        assert_eq!(out.classes[0].values["sm"].by, Some("repeated"));
         for (stamped, restores) in [(8.0, true), (2.0, false)] {
             let out = folded(stamped, restores, sum(50.0));
             assert_eq!((out.classes[0].values["sm"].mean, out.classes.len()), (None, 2));

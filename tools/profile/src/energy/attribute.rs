@@ -8,6 +8,7 @@ use super::power::{self, Power};
 use super::readings::Readings;
 use super::replayed::NORMAL;
 use super::result::{self, DeviceEnergy, Energy};
+use super::unrecorded::{self, Unrecorded};
 use super::{recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
@@ -101,8 +102,14 @@ pub fn energy_of(
     let choice = options.gpu_power.or(recorded).unwrap_or_default();
     for device in devices {
         match power::power_of(device, devices, readings, choice, options.energy_sensor.as_deref()) {
-            Ok(power) => {
-                out.devices.push(measure(trace, device, &power, readings, lenders, options));
+            Ok(mut power) => {
+                let times = unrecorded::of_device(trace, device, readings);
+                let rest = unrecorded::without(&power.series, &times);
+                let told = rest.is_some().then(|| times.iter().map(Unrecorded::told));
+                power.series = rest.unwrap_or(power.series);
+                let mut found = measure(trace, device, &power, readings, lenders, options);
+                found.notes.extend(told.into_iter().flatten());
+                out.devices.push(found);
             }
             Err(why) => out
                 .unmeasured
@@ -401,7 +408,8 @@ fn measure(
             }
         }
     }
-    compare_with_reference(&mut out, device, (power, known), readings, (problem, window));
+    let times = unrecorded::of_device(trace, device, readings);
+    compare_with_reference(&mut out, device, (power, known), (readings, &times), (problem, window));
     out.containment = containment(device, power, readings);
     out
 }
@@ -411,10 +419,11 @@ fn compare_with_reference(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     (power, known): (&Power, Option<&KnownFloor>),
-    readings: &Readings,
+    (readings, times): (&Readings, &[Unrecorded]),
     (problem, window): (Problem<'_>, Window),
 ) {
     let Some((series, response)) = power::reference(device, readings) else { return };
+    let series = unrecorded::without(&series, times).unwrap_or(series);
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
     let problem = Problem { series: &series, response, floors: &[], states: &[], ..problem };
     let floors = floors_of(&problem, power.settle, known);

@@ -18,6 +18,7 @@ mod rows;
 pub mod shapes;
 mod trials;
 mod united;
+mod unrecorded;
 
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};

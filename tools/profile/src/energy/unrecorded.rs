@@ -1,0 +1,206 @@
+//! Owns the time at the end of a recording in which a process that was ended was inside an OpenCL
+//! call: what the device did for it is in no record. Readings of that time are left out, so that
+//! work is not taken for rest. Refuses to guess what it was.
+#![forbid(unsafe_code)]
+
+use super::activity::PhysicalDevice;
+use super::readings::Readings;
+use clscope_analysis::Trace;
+use clscope_analysis::energy::{HostNs, Series};
+use clscope_analysis::time::ProcessIndex;
+use std::collections::BTreeSet;
+
+/// One such time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unrecorded {
+    pub from: HostNs,
+    pub to: HostNs,
+    /// Which process, and in which function.
+    process: String,
+    function: String,
+}
+
+/// Those of a device, in order of time. Where other processes of the same run recorded on, only
+/// what comes behind their last records is one.
+pub(super) fn of_device(
+    trace: &Trace<'_>,
+    device: &PhysicalDevice,
+    readings: &Readings,
+) -> Vec<Unrecorded> {
+    let Some(runs) = readings.application.get(&device.host) else { return Vec::new() };
+    let members: BTreeSet<ProcessIndex> = device.members.iter().map(|m| m.0).collect();
+    let last = |of: ProcessIndex| trace.ends(of).map(|span| span.end);
+    let mut out: Vec<Unrecorded> = Vec::new();
+    for index in members {
+        let process = trace.process(index);
+        if process.definitions.exit.is_some() {
+            continue;
+        }
+        let first = trace.in_calls(index).min_by_key(|(_, begin)| *begin);
+        let Some((call, begin)) = first else { continue };
+        let Some((_, to)) = runs.iter().find(|run| run.0 <= begin && begin < run.1) else {
+            continue;
+        };
+        let all = (0..).zip(&trace.processes).filter_map(|(i, _)| last(ProcessIndex(i)));
+        let from = all.filter(|at| at < to).fold(begin, HostNs::max);
+        let function = process.definitions.function(call.function);
+        out.push(Unrecorded {
+            from,
+            to: *to,
+            process: process.label.clone(),
+            function: function.map_or_else(|| "a call".to_owned(), |f| f.name.clone()),
+        });
+    }
+    out.sort_by_key(|of| (of.from, of.to));
+    // Processes of one run: the longer holds the others.
+    out.dedup_by(|next, first| next.from < first.to);
+    out
+}
+
+impl Unrecorded {
+    fn holds(&self, at: HostNs) -> bool {
+        self.from < at && at < self.to
+    }
+
+    /// What the user is told.
+    pub fn told(&self) -> String {
+        format!(
+            "{} was ended inside {}: what the device did in the {:.1} s behind the last record is not known, and readings of it are in no figure",
+            self.process,
+            self.function,
+            self.to.seconds_since(self.from)
+        )
+    }
+}
+
+/// A series without its readings of these times, and whether there were any.
+pub(super) fn without(series: &Series, times: &[Unrecorded]) -> Option<Series> {
+    let is_kept = |at: &HostNs| !times.iter().any(|of| of.holds(*at));
+    // A value that is no number stands before each reading with which a recording begins.
+    let points = |all: &[(HostNs, f64)]| {
+        let mut out: Vec<(HostNs, f64)> = Vec::with_capacity(all.len());
+        let mut left = false;
+        for point in all {
+            if !is_kept(&point.0) {
+                left = true;
+                continue;
+            }
+            if std::mem::take(&mut left) && !point.1.is_nan() {
+                out.push((HostNs(point.0.0.saturating_sub(1)), f64::NAN));
+            }
+            out.push(*point);
+        }
+        out
+    };
+    // Also where none is left out, marks stand among the readings.
+    let known = |all: &[(HostNs, f64)]| all.iter().filter(|p| !p.1.is_nan()).count();
+    let (before, after, series) = match series {
+        Series::Cumulative(all) => {
+            let left = points(all);
+            (known(all), known(&left), Series::Cumulative(left))
+        }
+        Series::Instant(all) => {
+            let left = points(all);
+            (known(all), known(&left), Series::Instant(left))
+        }
+        Series::WindowMean(all) => {
+            let apart =
+                |w: &&(HostNs, HostNs, f64)| !times.iter().any(|of| of.from < w.1 && w.0 < of.to);
+            let left: Vec<_> = all.iter().filter(apart).copied().collect();
+            (all.len(), left.len(), Series::WindowMean(left))
+        }
+    };
+    (after < before).then_some(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::activity::Kind;
+    use clscope_analysis::testing::{HostModel, ProcessBuilder, ProcessBytes, function};
+
+    /// A trace of processes that called clFinish from 1 to 2 ms and record on until `last`; whether
+    /// they ended in order, and since when they are in a call.
+    fn recorded(processes: &[(u64, bool, Option<u64>)]) -> Vec<ProcessBytes> {
+        let of = |(pid, (last, in_order, in_call)): (u32, &(u64, bool, Option<u64>))| {
+            let mut builder = ProcessBuilder::standard(HostModel::default(), pid, 2);
+            builder.anchor(0).anchor(100_000_000);
+            builder.thread(0).plain(function::FINISH, 1_000_000, 2_000_000, 0, 1);
+            builder.thread(1).plain(function::FINISH, *last - 1000, *last, 0, 1);
+            builder.in_calls.extend(in_call.map(|begin| (0, function::FINISH, begin)));
+            if *in_order {
+                builder.exit(*last, 0);
+            }
+            builder.build()
+        };
+        (100..).zip(processes).map(of).collect()
+    }
+
+    fn times(of: &[ProcessBytes], application: (i64, i64)) -> Vec<(i64, i64)> {
+        let trace = Trace::open(of.iter().map(|p| p.files("app")).collect());
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.members = (0..).map(ProcessIndex).take(of.len()).map(|i| (i, 1)).collect();
+        // The timeline begins elsewhere than the model's time.
+        let origin = trace.origin().0 - 1_000_000;
+        let run = (HostNs(origin + application.0), HostNs(origin + application.1));
+        let mut readings = Readings::default();
+        readings.application.insert(0, vec![run]);
+        of_device(&trace, &device, &readings)
+            .iter()
+            .map(|t| ((t.from.0 - origin) / 1000 * 1000, t.to.0 - origin))
+            .collect()
+    }
+
+    #[test]
+    fn what_follows_a_call_in_which_a_process_was_ended_is_not_recorded() {
+        let ms = 1_000_000;
+        let run = (0, 50 * ms);
+        let of = |processes: &[(u64, bool, Option<u64>)]| times(&recorded(processes), run);
+        assert_eq!(of(&[(9_000_000, false, Some(8_000_000))]), [(9 * ms, 50 * ms)]);
+        assert_eq!(of(&[(9_000_000, false, Some(12_000_000))]), [(12 * ms, 50 * ms)]);
+        assert_eq!(of(&[(9_000_000, false, None)]), [], "it was in no call");
+        assert_eq!(of(&[(9_000_000, true, Some(9_500_000))]), [], "it ended in order");
+        // Another went on, and what it did is known.
+        let two = [(9_000_000, false, Some(12_000_000)), (40_000_000, true, None)];
+        assert_eq!(of(&two), [(40 * ms, 50 * ms)]);
+        // Where nothing says when the application ran, nothing is known of its end.
+        assert_eq!(times(&recorded(&two), (60 * ms, 70 * ms)), []);
+    }
+
+    fn between(from: i64, to: i64) -> Unrecorded {
+        let (process, function) = ("app".to_owned(), "clFinish".to_owned());
+        Unrecorded { from: HostNs(from), to: HostNs(to), process, function }
+    }
+
+    #[test]
+    fn readings_of_the_time_go_and_what_follows_is_a_recording_of_its_own() {
+        let points: Vec<(HostNs, f64)> = (0..10).map(|i| (HostNs(i * 10), 5.0)).collect();
+        let of = |times: &[Unrecorded]| match without(&Series::Instant(points.clone()), times) {
+            Some(Series::Instant(left)) => {
+                Some(left.iter().map(|p| (p.0.0, p.1.is_nan())).collect::<Vec<_>>())
+            }
+            _ => None,
+        };
+        let known = |times: &[i64]| times.iter().map(|t| (*t, false)).collect::<Vec<_>>();
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[between(41, 49)]), None, "none was read then");
+        let mut left = known(&[0, 10, 20, 30, 70, 80, 90]);
+        left.insert(4, (69, true));
+        assert_eq!(of(&[between(35, 70)]), Some(left));
+        assert_eq!(of(&[between(65, 999)]), Some(known(&[0, 10, 20, 30, 40, 50, 60])));
+        let counter = Series::Cumulative(vec![(HostNs(0), f64::NAN), (HostNs(1), 1.0)]);
+        assert_eq!(without(&counter, &[between(5, 9)]), None, "a mark is no reading");
+    }
+
+    #[test]
+    fn windows_that_reach_into_the_time_go() {
+        let windows = (0..5).map(|i| (HostNs(i * 10), HostNs(i * 10 + 10), 1.0)).collect();
+        let Some(Series::WindowMean(left)) =
+            without(&Series::WindowMean(windows), &[between(15, 30)])
+        else {
+            panic!("some reach into it")
+        };
+        let begins: Vec<i64> = left.iter().map(|w| w.0.0).collect();
+        assert_eq!(begins, [0, 30, 40]);
+    }
+}
