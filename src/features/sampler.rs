@@ -19,6 +19,7 @@ use clscope_sensors::files::{Files, ReadAt};
 use clscope_sensors::rapl::perf::{PerfCounter, PerfOpener};
 use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
 use clscope_sensors::{Clock as _, Roots, System, doctor};
+use clscope_trace::settings::NO_SNAPSHOT;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +76,7 @@ pub fn begin(recording: &Recording) {
     if opened.sources.is_empty() {
         if wanted.snapshot && wanted.counters.is_empty() {
             diag::warn(
-                "no-snapshot",
+                NO_SNAPSHOT,
                 "snapshots were asked for, and this process may read no sensor that answers around a call (RAPL, hwmon): `clscope doctor` says what helps; of NVIDIA's devices, whose power has a new reading every 20 ms or more, `record --replay` gives the joules of a launch",
             );
         }

@@ -50,6 +50,8 @@ pub struct Options {
     /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
     /// the processor's counters cannot be read or do not work
     pub sensor_socket: Option<PathBuf>,
+    /// The families are not the user's choice, so that nobody misses one by its name
+    pub unnamed: bool,
 }
 
 impl Family {
@@ -74,7 +76,20 @@ impl Default for Options {
             sysfs_root: None,
             replay_sensors: None,
             sensor_socket: None,
+            unnamed: false,
         }
+    }
+}
+
+/// An application opens no perf events of whole processors.
+struct Inside;
+
+impl PerfOpener for Inside {
+    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "perf events are not read from inside an application",
+        ))
     }
 }
 
@@ -120,7 +135,22 @@ impl Options {
         } else {
             Family::Off
         };
-        Self { sensors: vec![sensors], ..self.clone() }
+        let unnamed = !self.sensors.contains(&Family::Nvml);
+        Self { sensors: vec![sensors], unnamed, ..self.clone() }
+    }
+
+    /// What was looked for in vain, where an application started by this process can read no sensor
+    /// around its commands (`--snapshot`); `None` where it can.
+    #[must_use]
+    pub fn blind_around_commands(&self) -> Option<String> {
+        let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
+        let host = doctor::open_host(&System, &roots, &Inside, None);
+        let looked = host.findings.iter().filter(|f| !matches!(f.state, State::Skipped(_)));
+        let said = looked.map(|f| match &f.why {
+            Some(why) => format!("{}: {why}", f.name),
+            None => f.name.clone(),
+        });
+        host.sources.is_empty().then(|| said.collect::<Vec<_>>().join("; "))
     }
 
     /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to
@@ -292,7 +322,7 @@ impl Opened {
     /// Families that were asked for by name and of which nothing could be opened, with the reason:
     /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
-        let none = options.replay_sensors.is_some() || options.is_off();
+        let none = options.replay_sensors.is_some() || options.is_off() || options.unnamed;
         let family = |f: &SensorFinding| match f.kind {
             SourceKind::Rapl => Family::Rapl,
             SourceKind::Hwmon => Family::Hwmon,
@@ -341,6 +371,33 @@ impl Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_beside_snapshots_is_named_by_nobody() {
+        let of = |sensors: &[Family]| Options { sensors: sensors.to_vec(), ..Options::default() };
+        let nothing =
+            Opened { sources: vec![], findings: vec![], finding_of: vec![], warnings: vec![] };
+        let missed = |options: &Options| nothing.missing(&options.beside_snapshots()).len();
+        assert_eq!(missed(&of(&[Family::Auto])), 0);
+        assert_eq!(missed(&of(&[Family::Nvml])), 1);
+    }
+
+    #[test]
+    fn an_application_that_can_read_nothing_is_told_what_was_looked_for() {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options { sysfs_root: Some(root.path().to_owned()), ..Options::default() };
+        let looked = options.blind_around_commands().expect("an empty tree");
+        assert!(looked.contains("RAPL") && looked.contains("hwmon"), "{looked}");
+        assert!(!looked.contains("--"), "{looked}");
+        let zone = root.path().join("sys/class/powercap/intel-rapl:0");
+        std::fs::create_dir_all(&zone).unwrap();
+        for (name, text) in
+            [("name", "package-0"), ("energy_uj", "1000"), ("max_energy_range_uj", "262143328850")]
+        {
+            std::fs::write(zone.join(name), text).unwrap();
+        }
+        assert_eq!(options.blind_around_commands(), None);
+    }
 
     #[test]
     fn only_what_was_named_is_missed() {

@@ -349,6 +349,7 @@ impl SensorArgs {
             sysfs_root: self.sysfs_root.clone(),
             replay_sensors: self.replay_sensors.clone(),
             sensor_socket: self.sensor_socket.clone(),
+            unnamed: false,
         }
     }
 }

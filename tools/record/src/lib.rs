@@ -151,6 +151,13 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
         }
         false => sensors,
     };
+    // In time for a person to stop it, not behind a long run.
+    let inside = plan.counters.inside(plan.snapshot);
+    let blind = (plan.snapshot && inside.is_empty()).then(|| plan.sensors.blind_around_commands());
+    let blind = blind.flatten();
+    if let Some(looked) = &blind {
+        plan.tell(snapshot_without_sensor(looked));
+    }
     sensors.gpm = wanted.gpm();
     let say = plan.voice.say;
     let sampler = match sampler::start(&trace, &sensors, plan.idle_window, say) {
@@ -211,7 +218,7 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
         )),
     })?;
     let (end, wall) = (End::of_status(status), started.elapsed());
-    let contents = settle(&trace, plan, &held, &mut meta);
+    let mut contents = settle(&trace, plan, &held, &mut meta);
     let reads_energy = sampler.is_some_and(|sampler| {
         sampler.application_ended();
         sampler.finish()
@@ -230,11 +237,22 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
     if let Err(error) = meta_file.write(&meta) {
         say(&chain(&error));
     }
+    if blind.is_some() {
+        contents.warnings.remove(settings::NO_SNAPSHOT);
+    }
     conclude(plan, &trace, &contents, &program, end);
     if !reads_energy && !plan.snapshot && contents.commands > 0 {
         plan.options_without_energy().for_each(|text| plan.tell(text));
     }
     Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
+}
+
+/// What is said where no sensor can be read around commands, given what was looked for.
+fn snapshot_without_sensor(looked: &str) -> String {
+    format!(
+        "warning: --snapshot: no sensor can be read around commands, so this run will tell no joules: {looked}; `clscope doctor` says what helps; \
+         `clscope record --replay` gives joules of launches by sensors that are too slow for this"
+    )
 }
 
 /// What was calibrated on this host. A file that cannot be read costs the corrected figures, not

@@ -98,6 +98,9 @@ pub const QUIET_LATER: &str = "later";
 /// being lost, and who reads it at once can still do something. They are not repeated at the end.
 pub const SAID_AT_ONCE: [&str; 3] = ["disk-full", "no-memory", "no-ring"];
 
+/// Code of the warning that the application may read no sensor around its commands.
+pub const NO_SNAPSHOT: &str = "no-snapshot";
+
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
     Setting {
