@@ -359,6 +359,11 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
     let enough = known > 0.0 && open <= MINOR * busy;
     let allowed = INTERVAL * (spread(&own, &common) + error * error).sqrt();
     let agrees = !enough || off.abs() <= allowed;
+    // What of the difference each had by its own error alone.
+    let shared: f64 = common.iter().sum();
+    let whole = spread(&own, &common) + error * error;
+    let parts: Vec<f64> =
+        own.iter().zip(&common).map(|(v, c)| (v + c * shared) / whole * off.abs()).collect();
     if !agrees {
         // Who is wrong is not known: each by as much as all, and all together, by what is beyond
         // their errors.
@@ -371,16 +376,20 @@ pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
         }
     }
     let mut found = posterior(total, error, &mean, &own, &common);
-    for ((of, member), said) in found.iter_mut().zip(members).zip(&mean) {
+    for (((of, member), said), part) in found.iter_mut().zip(members).zip(&mean).zip(&parts) {
         if member.known.is_none() && known > 0.0 {
             let left = LEFT * total.max(error);
             of.1 = of.1.hypot(left * member.busy / open.max(f64::MIN_POSITIVE));
         }
         if !agrees {
             // Two that contradict each other cannot both be right: the interval holds both,
-            // whatever each claims of itself.
+            // whatever each claims of itself, and is as wide as they lie apart wherever the value
+            // comes to lie between them: a larger contradiction moves it from one towards the
+            // other, which tells nothing. The same of what its own error alone made of it, of
+            // which a larger contradiction leaves it less.
             let run = said * (total / predicted.max(f64::MIN_POSITIVE)).min(STRETCH);
-            let reach = (of.0 - said).abs().max((of.0 - run).abs());
+            let from_said = (of.0 - said).abs().max(*part);
+            let reach = from_said.max((of.0 - run).abs()).max((run - said).abs());
             of.1 = of.1.max(reach / INTERVAL);
         }
     }
@@ -691,6 +700,34 @@ mod tests {
         for sum in [(99.0, 2.0), (100.0, 2.0), (-3.0, 5.0)] {
             let found = reconcile(sum, &members);
             assert!(found.members[1].1 >= sum.1 * 0.5, "{sum:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn intervals_widen_while_values_move_towards_the_runs_sum() {
+        let three = [
+            (781.0958177486998, 107.5161562334279),
+            (301.7075248802178, 0.30170752488021785),
+            (523.7934693823812, 0.5237934693823812),
+        ];
+        // One of small error moves from what repetitions say to what the run says; one of large
+        // error has most of the difference at first, and less of a larger one.
+        let one = [(682.6519814741812, 8.191379298712679)];
+        let two = [(663.7056261304116, 20.55741877359719), (266.33554553426734, 49.67350870597726)];
+        for (known, error, off, further) in [
+            (&three[..], 0.023732642222956436, 0.17815074852331086, 0.03726655476325457),
+            (&one[..], 0.08525752251301498, 0.2039259808836131, 0.04234164985004062),
+            (&two[..], 0.02509579100331653, 0.1678855688617006, 0.01512360850352771),
+        ] {
+            let predicted: f64 = known.iter().map(|k| k.0).sum();
+            let at =
+                |off: f64| reconcile((predicted * (1.0 + off), error * predicted), &members(known));
+            let mut near = at(off);
+            for step in 1..=50 {
+                let far = at(off + f64::from(step) * further);
+                assert!(none_narrower(&near, &far), "{step}: {near:?} {far:?}");
+                near = far;
+            }
         }
     }
 
