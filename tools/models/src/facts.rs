@@ -439,7 +439,7 @@ fn unknown(identifiability: &str, is_repeated: bool) -> String {
         other => other,
     };
     let remedy = if is_repeated {
-        "it had no turn among the repetitions: `clscope record --replay=60s` has more time for them"
+        "repetitions tell none of its own: `clscope report` says why"
     } else {
         "`clscope record --replay` repeats its launches by themselves"
     };
@@ -490,6 +490,6 @@ mod tests {
             once.contains("only as a sum") && once.contains("`clscope record --replay`"),
             "{once}"
         );
-        assert!(unknown("not-at-all", true).contains("--replay=60s"));
+        assert!(unknown("not-at-all", true).contains("`clscope report` says why"));
     }
 }

@@ -2,12 +2,14 @@
 //! recorder warned of. Refuses to analyse: see [`crate::report`].
 #![forbid(unsafe_code)]
 
+use crate::added::Added;
 use crate::captures::{self, Captures, Collector, Launches};
 use crate::map;
 use clscope_io::input::open_inside;
-use clscope_trace::defs::{Def, Defs, Replay};
+use clscope_trace::defs::{Anchor, Def, Defs, Replay};
 use clscope_trace::directory::{self, Role};
 use clscope_trace::record::CommandKind;
+use clscope_trace::settings::REPLAY;
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::values;
 use clscope_trace::{FileHeader, FileKind, Record};
@@ -64,6 +66,11 @@ pub struct Repeated {
     pub rest: BTreeMap<String, Unrepeated>,
     /// Ticks that one takes, of all that were tried or repeated.
     pub alone: BTreeMap<String, u64>,
+    /// What the application was held for repetitions, in ns, and the length of the run with it: of
+    /// the process of which that is the most. `None` where the clock's rate is not known.
+    pub added: Option<(u64, u64)>,
+    /// How much was to be repeated, as the trace tells.
+    pub wanted: Option<String>,
 }
 
 /// Why commands were not repeated that nothing forbids to repeat.
@@ -75,8 +82,27 @@ pub enum Unrepeated {
     Kind,
     /// They are too small a part of the time.
     Small,
-    /// Their turn did not come within the added time.
+    /// Their turn did not come within the added time, which was used up.
     NoTurn,
+    /// They came so often, and had no turn at any of these, although time was left.
+    Few(u64),
+    /// Transfers, where each kernel is repeated at its first sight.
+    AtSight,
+}
+
+impl Unrepeated {
+    /// Place among the reasons that are told.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Few(_) => 0,
+            Self::NoTurn => 1,
+            Self::AtSight => 2,
+            Self::Small => 3,
+            Self::Once => 4,
+            Self::Kind => 5,
+        }
+    }
 }
 
 /// Kinds of transfers that the recorder repeats.
@@ -95,7 +121,41 @@ struct Ran {
     kind: Option<CommandKind>,
 }
 
+/// Begin and end of all that ran for a repetition, the rest before it included, in ticks.
+fn held(replay: &Replay) -> Option<(u64, u64)> {
+    let ran = || replay.batches.iter().chain(&replay.trials);
+    let quiet = Some(replay.quiet).filter(|quiet| *quiet > 0);
+    let begin = ran().map(|b| b.begin).chain(quiet).min()?;
+    Some((begin, ran().map(|b| b.end).max()?.max(begin)))
+}
+
 impl Repeated {
+    /// What a process was held for, given the first and the last reading of its clocks.
+    fn add_held(&mut self, replays: &[Replay], anchors: Option<(Anchor, Anchor)>) {
+        let Some((first, last)) = anchors.filter(|(a, b)| b.ticks > a.ticks && b.raw > a.raw)
+        else {
+            return;
+        };
+        let length = (last.raw - first.raw) as f64;
+        let rate = length / (last.ticks - first.ticks) as f64;
+        let ticks = replays.iter().filter_map(held).map(|(begin, end)| end - begin);
+        let added = (rate * ticks.fold(0, u64::saturating_add) as f64) as u64;
+        if self.added.is_none_or(|(most, _)| most < added) {
+            self.added = Some((added, length as u64));
+        }
+    }
+
+    /// Added time, and what might have been; `None` where that is not known.
+    #[must_use]
+    pub fn added(&self) -> Option<Added> {
+        let (wanted, (added, run)) = (self.wanted()?, self.added?);
+        Added::of(wanted, added as f64 * 1e-9, run.saturating_sub(added) as f64 * 1e-9)
+    }
+
+    fn wanted(&self) -> Option<values::Replay> {
+        self.wanted.as_ref()?.parse().ok()
+    }
+
     fn add(&mut self, replay: &Replay, name: String) {
         for ran in replay.batches.iter().chain(&replay.trials).filter(|b| !b.restores_only) {
             let each = ran.end.saturating_sub(ran.begin) / ran.count.max(1);
@@ -125,12 +185,16 @@ impl Repeated {
         let is_told = |name: &String| {
             self.names.contains(name) || self.refused.iter().any(|(refused, _)| refused == name)
         };
+        let is_at_sight = matches!(self.wanted(), Some(values::Replay::Batches { .. }));
+        let is_left = self.added().is_some_and(|added| !added.is_used_up());
         let why = |name: &String, of: (u64, Option<CommandKind>)| match of {
+            (_, Some(_)) if is_at_sight => Unrepeated::AtSight,
             (_, Some(kind)) if !KINDS.contains(&kind) => Unrepeated::Kind,
             (1, _) => Unrepeated::Once,
             _ if time(name, of).is_some_and(|own| own < values::Replay::LEAST_SHARE * whole) => {
                 Unrepeated::Small
             }
+            (count, _) if is_left => Unrepeated::Few(count),
             _ => Unrepeated::NoTurn,
         };
         let rest = all.iter().filter(|(name, _)| !is_told(name));
@@ -294,13 +358,16 @@ impl Contents {
         self.processes += 1;
         let mut ended = false;
         let (mut kernels, mut captured, mut settings) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let mut replays = Vec::new();
+        let (mut replays, mut anchors) = (Vec::new(), None);
         for def in Defs::new(bytes) {
             match def {
                 Def::Process(p) => settings = p.settings,
                 Def::Kernel(k) => drop(kernels.insert(k.id, k.name)),
                 Def::Capture(c) => captured.push(c),
                 Def::Replay(r) => replays.push(r),
+                Def::Anchor(at) => {
+                    anchors = Some((anchors.map_or(at.clone(), |(first, _)| first), at));
+                }
                 Def::Mix(m) if m.refused.is_empty() => self.counted += 1,
                 Def::Mix(m) => *self.uncounted.entry(m.refused).or_default() += 1,
                 Def::Exit(_) => ended = true,
@@ -316,6 +383,9 @@ impl Contents {
             let name = if replay.kernel == 0 { transfer() } else { shown(replay.kernel) };
             self.repeated.add(replay, name);
         }
+        self.repeated.add_held(&replays, anchors);
+        let of = |s: &String| s.strip_prefix(REPLAY)?.strip_prefix('=').map(str::to_owned);
+        self.repeated.wanted = self.repeated.wanted.take().or_else(|| settings.iter().find_map(of));
         if !ended {
             self.unended.push((header.pid, header.pid_ns));
         }
@@ -404,6 +474,49 @@ mod tests {
         ];
         expected.sort();
         assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn few_launches_are_no_want_of_added_time() {
+        let of = |wanted: &str, held: u64| {
+            // Ticks of half a nanosecond.
+            let anchor = |s: u64| Anchor {
+                ticks: s * 2_000_000_000,
+                raw: s * 1_000_000_000,
+                monotonic: 0,
+                realtime: 0,
+                width: 0,
+            };
+            let batch = clscope_trace::defs::ReplayBatch {
+                begin: 1_000,
+                end: 1_000 + held * 2_000_000_000,
+                count: 10,
+                restores_only: false,
+            };
+            let replay = Replay { batches: vec![batch], ..Replay::default() };
+            let mut of = Repeated { wanted: Some(wanted.to_owned()), ..Repeated::default() };
+            of.add(&replay, "main".into());
+            of.add_held(&[replay], Some((anchor(1), anchor(31))));
+            let ran = |name: &str, count, kind| Ran { name: name.into(), count, kind };
+            let read = CommandKind::ReadBuffer;
+            let all = [
+                ran("main", 300, None),
+                ran("late", 3, None),
+                ran("once", 1, None),
+                ran(read.name(), 9, Some(read)),
+            ];
+            of.add_rest(all.into_iter());
+            let added = of.added().map(|added| (added.seconds, added.of));
+            let why = |name: &str| of.rest.get(name).copied();
+            (added, why("late"), why("once"), why(read.name()))
+        };
+        use Unrepeated::{AtSight, Few, NoTurn, Once};
+        let left = (Some((2.0, 20.0)), Some(Few(3)), Some(Once), Some(Few(9)));
+        assert_eq!(of("auto", 2), left);
+        let none_left = (Some((19.0, 20.0)), Some(NoTurn), Some(Once), Some(NoTurn));
+        assert_eq!(of("auto", 19), none_left);
+        let (added, _, _, read) = of("8:300", 5);
+        assert_eq!((added, read), (None, Some(AtSight)));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! | [`names`] | what outputs call kernels: names of C++ and SYCL, demangled |
 //! | [`interval`] | a figure with its 95 % interval |
 
+pub mod added;
 pub mod calibration;
 pub mod captures;
 pub mod changes;

@@ -11,6 +11,7 @@ use clscope_profile::contents::{Contents, Repeated, Unrepeated};
 use clscope_profile::names::{Form, Names};
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::values::Replay;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most captures, and most refusals, that are told of.
@@ -86,24 +87,44 @@ pub fn repeated(of: &Repeated, wanted: Replay) -> Vec<String> {
     let more = of.refused.len().saturating_sub(MOST);
     out.extend((more > 0).then(|| format!("not repeated: and {more} more")));
     let more = wanted.more().map(|s| format!(" (--replay={s:.0}s adds more)")).unwrap_or_default();
-    let reasons = [
-        (Unrepeated::NoTurn, format!("without a turn within the added time{more}")),
-        (Unrepeated::Small, "less than 0.5 % of the time".to_owned()),
-        (Unrepeated::Once, "came once".to_owned()),
-        (Unrepeated::Kind, "transfers of a kind that is not repeated".to_owned()),
-    ];
-    for (why, reason) in reasons.into_iter().filter(|_| of.batches > 0) {
-        let of_it: Vec<&str> =
-            of.rest.iter().filter(|(_, of)| **of == why).map(|(name, _)| &**name).collect();
-        if of_it.is_empty() {
-            continue;
+    let added = of.added().map(|added| format!(" ({} were added)", added.told()));
+    let reason = |why: Unrepeated| {
+        match why {
+        Unrepeated::NoTurn => format!("without a turn within the added time{more}"),
+        Unrepeated::Few(_) => format!(
+            "which came too seldom for a turn: time is added as a run goes on, and more of it would not have been used{}; a longer run helps",
+            added.as_deref().unwrap_or_default()
+        ),
+        Unrepeated::Small => "less than 0.5 % of the time".to_owned(),
+        Unrepeated::Once => "came once".to_owned(),
+        Unrepeated::Kind => "transfers of a kind that is not repeated".to_owned(),
+        Unrepeated::AtSight => {
+            "without a turn where kernels are repeated at first sight (--replay without a number of batches repeats them)".to_owned()
         }
-        let first: Vec<String> = of_it.iter().take(FEW).map(|name| shown(name)).collect();
+    }
+    };
+    let mut by_reason: BTreeMap<String, Vec<(&str, Unrepeated)>> = BTreeMap::new();
+    for (name, why) in of.rest.iter().filter(|_| of.batches > 0) {
+        by_reason.entry(reason(*why)).or_default().push((name, *why));
+    }
+    let mut by_reason: Vec<_> = by_reason.into_iter().collect();
+    by_reason.sort_by_key(|(_, of_it)| of_it.iter().map(|(_, why)| why.rank()).min());
+    for (reason, of_it) in by_reason {
+        let named = |(name, why): &(&str, Unrepeated)| match why {
+            Unrepeated::Few(times) => {
+                format!("{} ({})", shown(name), count(*times, "time", "times"))
+            }
+            _ => shown(name),
+        };
+        let first: Vec<String> = of_it.iter().take(FEW).map(named).collect();
         let more = of_it.len().saturating_sub(FEW);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         out.push(format!(
             "not repeated: {}, {reason}: {}{more}",
-            count(of_it.len() as u64, "kernel or transfer", "kernels and transfers"),
+            match of_it.iter().all(|(_, why)| *why == Unrepeated::AtSight) {
+                true => count(of_it.len() as u64, "kind of transfer", "kinds of transfers"),
+                false => count(of_it.len() as u64, "kernel or transfer", "kernels and transfers"),
+            },
             first.join(", ")
         ));
     }
@@ -183,6 +204,27 @@ mod tests {
         assert_eq!(lines[3], "not repeated: 1 kernel or transfer, came once: once");
         of.rest.clear();
         assert_eq!(repeated(&of, had).len(), 2);
+    }
+
+    #[test]
+    fn more_time_is_proposed_only_where_it_was_used_up() {
+        let mut of = Repeated {
+            names: ["blur".to_owned()].into(),
+            batches: 3,
+            rest: [("a", 3), ("b", 1)].map(|(n, of)| (n.to_owned(), Unrepeated::Few(of))).into(),
+            added: Some((2_100_000_000, 3_000_000_000)),
+            wanted: Some("auto".to_owned()),
+            ..Repeated::default()
+        };
+        let lines = repeated(&of, Replay::AUTO);
+        assert_eq!(
+            lines[1],
+            "not repeated: 2 kernels and transfers, which came too seldom for a turn: time is added as a run goes on, and more of it would not have been used (2.1 of up to 20 s were added); a longer run helps: a (3 times), b (1 time)"
+        );
+        of.rest = [("ReadBuffer".to_owned(), Unrepeated::AtSight)].into();
+        let lines = repeated(&of, Replay::Batches { batches: 8, milliseconds: 300 });
+        let told = "not repeated: 1 kind of transfer, without a turn where kernels are repeated at first sight";
+        assert!(lines[1].starts_with(told) && !lines[1].contains("adds more"), "{lines:?}");
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub struct PhysicalDevice {
     pub unplaced: u64,
     /// Launches that the recorder repeated (`record --replay`), or why not.
     pub replays: Vec<Repeated>,
+    /// Seconds for which that held each process.
+    pub held: HashMap<u32, f64>,
     /// What ran, by class and shape.
     pub shapes: HashMap<(ClassId, Shape), Tally>,
     /// Trials of repetitions among the spans of the application's own classes.
@@ -176,6 +178,7 @@ impl PhysicalDevice {
             owners: Vec::new(),
             unplaced: 0,
             replays: Vec::new(),
+            held: HashMap::new(),
             shapes: HashMap::new(),
             tried: Vec::new(),
             shared: None,
@@ -268,6 +271,7 @@ impl PhysicalDevice {
             };
             self.ran(class, (start, end), count, owner);
         }
+        *self.held.entry(owner).or_default() += replay.held();
         self.replays.push(replay);
     }
 

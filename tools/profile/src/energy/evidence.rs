@@ -10,9 +10,13 @@ use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed
 use super::shapes::Tally;
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
+use crate::added::Added;
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Reconciled, Shape, reconcile};
-use clscope_analysis::energy::{Attribution, ClassEnergy, ClassId, GroupEnergy, HostNs};
+use clscope_analysis::energy::{
+    Attribution, ClassEnergy, ClassId, GroupEnergy, HostNs, Identifiability,
+};
+use clscope_io::text::count;
 use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
@@ -33,7 +37,7 @@ const UNRESTED: f64 = 1.0;
 const GAPS: f64 = 6.0;
 /// Share of the busy time, or of the dynamic energy, from which on it is told that a class was not
 /// repeated.
-const MATTERS: f64 = 0.02;
+pub(super) const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
 const LENGTH: f64 = 0.01;
 /// Standard error of a repeated transfer, as a share. (The same transfer alone, minutes apart on an
@@ -586,7 +590,18 @@ pub(super) const NO_TURN: &str = "its turn did not come within the added time";
 pub(super) const ONCE: &str = "it came once, and only what comes again is repeated";
 pub(super) const AT_SIGHT: &str =
     "transfers are not repeated at first sight (`--replay=BATCHES`): `--replay` repeats them";
+pub(super) const NO_MOMENT: &str = "no launch of it came at a moment at which it could be repeated";
 pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
+
+/// Why what came so often had no turn, although added time was left.
+pub(super) fn too_few(launches: f64, is_transfer: bool, left: Added) -> String {
+    format!(
+        "{} {}, too seldom for a turn: {} were added, and more would not have been used; a run that is longer or launches it more often helps",
+        if is_transfer { "came" } else { "launched" },
+        count(launches.round() as u64, "time", "times"),
+        left.told(),
+    )
+}
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running
 /// it added, as far as that is known.

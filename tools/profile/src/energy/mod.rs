@@ -20,9 +20,11 @@ mod trials;
 mod united;
 mod unrecorded;
 
+use crate::added::Added;
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
 use clscope_analysis::Trace;
+use clscope_io::text::count;
 use clscope_sensors::gpu_power::Choice;
 use clscope_sensors::replay::{self, Pacing};
 use clscope_trace::values::Replay;
@@ -73,35 +75,59 @@ pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
     };
     let recorded: Option<Replay> = files.directories.iter().find_map(setting);
     for device in &mut energy.devices {
-        if let Some(Replay::Batches { .. }) = recorded {
-            at_sight(device);
-        }
-        device.next = next(device, command.as_deref(), recorded);
+        let added = recorded.and_then(|recorded| added(device, recorded));
+        let few = true_causes(device, recorded, added.filter(|added| !added.is_used_up()));
+        device.next = next(device, command.as_deref(), recorded, few);
         device.notes.extend(without_joules(device));
     }
 }
 
-/// Transfers have no turn where kernels are repeated at their first sight.
-fn at_sight(device: &mut result::DeviceEnergy) {
-    let transfers = device.classes.iter().filter(|c| c.kind == "transfer");
-    let names: Vec<&str> = transfers.map(|c| c.name.as_str()).collect();
-    for replay in device.replays.iter_mut().filter(|r| names.contains(&r.name.as_str())) {
-        if replay.failed.as_deref() == Some(evidence::NO_TURN) {
-            replay.failed = Some(evidence::AT_SIGHT.to_owned());
-        }
-    }
+/// What was added to a device's run, where the trace was given a time.
+fn added(device: &result::DeviceEnergy, recorded: Replay) -> Option<Added> {
+    let held = device.held_seconds;
+    Added::of(recorded, held, (device.seconds - held).max(0.0))
 }
 
-/// Share of the added time that was used, below which more of it would not be used either.
-const LITTLE: f64 = 0.5;
+/// Says of what had no turn why: not for want of added time where some of it, `left`, was not used,
+/// and transfers have none where kernels are repeated at their first sight. Gives how many came too
+/// seldom.
+fn true_causes(
+    device: &mut result::DeviceEnergy,
+    recorded: Option<Replay>,
+    left: Option<Added>,
+) -> usize {
+    let mut few = 0;
+    let (classes, replays) = (&device.classes, &mut device.replays);
+    for replay in replays {
+        let Some(why) = replay.failed.as_deref() else { continue };
+        let is_late = why == evidence::NO_TURN;
+        if !is_late && why != evidence::ONCE {
+            continue;
+        }
+        let class = classes.iter().find(|c| c.name == replay.name);
+        let is_transfer = class.is_some_and(|c| c.kind == "transfer");
+        let cause = match (recorded, left, class) {
+            (Some(Replay::Batches { .. }), ..) if is_transfer => evidence::AT_SIGHT.to_owned(),
+            (Some(Replay::Batches { .. }), ..) => evidence::NO_MOMENT.to_owned(),
+            (_, Some(left), Some(class)) if is_late => {
+                few += 1;
+                evidence::too_few(class.launches, is_transfer, left)
+            }
+            _ => continue,
+        };
+        replay.failed = Some(cause);
+    }
+    few
+}
 
 /// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
 fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
     let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
+    let is_told = |name: &str| device.replays.iter().any(|r| r.name == name && r.failed.is_some());
     let of_none: Vec<f64> = device
         .classes
         .iter()
-        .filter(|c| c.joules_per_launch.is_none() && c.busy_seconds > 0.0)
+        .filter(|c| c.joules_per_launch.is_none() && c.busy_seconds > 0.0 && !is_told(&c.name))
         .map(|c| c.busy_seconds / busy)
         .collect();
     if device.replays.is_empty() || of_none.is_empty() {
@@ -112,19 +138,20 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
         n => (format!("{n} kernels and transfers"), " together"),
     };
     Some(format!(
-        "{what} without joules of {} own ran for {} of the device's busy time{share}: too little for a turn within the \
-         added time, or it came once, or is of a kind that is not repeated",
+        "{what} without joules of {} own ran for {} of the device's busy time{share}: too small a part of it for a turn, \
+         or it came once, or is of a kind that is not repeated",
         if of_none.len() == 1 { "its" } else { "their" },
         percent(of_none.iter().sum())
     ))
 }
 
 /// What tells apart what the run alone does not, and its price. After repetitions: what gives those
-/// without a turn one.
+/// without a turn one. `few`: how many of those came too seldom.
 fn next(
     device: &result::DeviceEnergy,
     command: Option<&str>,
     recorded: Option<Replay>,
+    few: usize,
 ) -> Option<String> {
     let command = command.unwrap_or("APP");
     if device.failed.is_some() && device.replays.is_empty() && device.measured_joules.is_some() {
@@ -135,19 +162,14 @@ fn next(
     let failed =
         |why: &str| device.replays.iter().filter(|r| r.failed.as_deref() == Some(why)).count();
     let (late, absent) = (failed(evidence::NO_TURN), failed(evidence::NOT_LENT));
+    if few > 0 {
+        return Some(format!(
+            "more added time would not give the {few} that came too seldom a turn: let it run longer, \
+             or record it again with --replay and give that trace to `report --with`"
+        ));
+    }
     if late > 0 {
         // More than this run was given.
-        let had = match recorded {
-            Some(Replay::Within { seconds, .. }) => seconds,
-            _ => 0.0,
-        };
-        let own = device.repetitions.as_ref().filter(|r| r.from.is_none());
-        if let Some(used) = own.map(|r| r.seconds).filter(|used| *used < LITTLE * had) {
-            return Some(format!(
-                "more added time would not give the {late} without a turn theirs: of {had:.0} s the run came to {used:.0} s before it ended; \
-                 let it run longer, or record it again with --replay and give that trace to `report --with`"
-            ));
-        }
         if let Some(seconds) =
             recorded.unwrap_or(Replay::Within { seconds: 0.0, share: 0.0 }).more()
         {
@@ -162,9 +184,7 @@ fn next(
             "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
         ));
     }
-    let is_unknown =
-        |c: &&result::Class| c.joules_per_launch.is_none() && evidence::matters(c, &device.classes);
-    let unknown = device.classes.iter().filter(is_unknown).count();
+    let unknown = unknown(device);
     if !device.replays.is_empty() {
         return None;
     }
@@ -184,9 +204,29 @@ fn next(
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
         format!(
-            "clscope record --replay -- {command} makes {weak} weak figures better known: {price}"
+            "clscope record --replay -- {command} makes {} better known: {price}",
+            count(weak as u64, "weak figure", "weak figures")
         )
     })
+}
+
+/// Kernels and kinds of transfers without joules of their own that the recorder would repeat: those
+/// that come again and take enough of the time. 0 where none of them matters.
+fn unknown(device: &result::DeviceEnergy) -> usize {
+    let weight = |c: &result::Class| {
+        c.busy_seconds * if c.kind == "transfer" { Replay::TRANSFER } else { 1.0 }
+    };
+    let whole: f64 = device.classes.iter().map(weight).sum();
+    let is_open =
+        |c: &&result::Class| c.joules_per_launch.is_none() && c.launches > 1.0 && weight(c) > 0.0;
+    let open = || device.classes.iter().filter(is_open);
+    let matters = |c: &result::Class| {
+        evidence::matters(c, &device.classes) || weight(c) >= evidence::MATTERS * whole
+    };
+    if !open().any(matters) {
+        return 0;
+    }
+    open().filter(|c| weight(c) >= Replay::LEAST_SHARE * whole || matters(c)).count()
 }
 
 /// A share for people.
@@ -201,9 +241,19 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What follows for a device of which one kernel had no turn, in a run that was to have so much
-    /// added time and came to so many seconds of repetitions.
-    fn advice(had: f64, used: f64) -> Option<String> {
+    fn class(name: &str, kind: &'static str, launches: f64, busy: f64) -> result::Class {
+        result::Class {
+            name: name.into(),
+            kind,
+            launches,
+            busy_seconds: busy,
+            identifiability: "only-as-sum",
+            ..Default::default()
+        }
+    }
+
+    /// A device of which a kernel had no turn in a run of 30 s, of which repetitions took `held`.
+    fn late(held: f64) -> result::DeviceEnergy {
         let replay = result::Replayed {
             name: "late".into(),
             joules_per_launch: None,
@@ -214,22 +264,74 @@ mod tests {
             restored_joules: None,
             failed: Some(evidence::NO_TURN.into()),
         };
-        let repetitions =
-            result::Repetitions { seconds: used, joules: 1.0, from: None, agreement: Vec::new() };
-        let device = result::DeviceEnergy {
+        result::DeviceEnergy {
+            classes: vec![class("late", "kernel", 3.0, 1.0)],
             replays: vec![replay],
-            repetitions: Some(repetitions),
+            held_seconds: held,
+            seconds: 30.0,
             ..Default::default()
-        };
-        next(&device, Some("app"), Some(Replay::Within { seconds: had, share: 0.0 }))
+        }
+    }
+
+    /// What is said of it and what follows, where so much time was to be added.
+    fn advice(had: f64, held: f64) -> (String, Option<String>) {
+        let mut device = late(held);
+        let recorded = Replay::Within { seconds: had, share: 0.0 };
+        let left = added(&device, recorded).filter(|added| !added.is_used_up());
+        let few = true_causes(&mut device, Some(recorded), left);
+        let why = device.replays[0].failed.clone().unwrap();
+        (why, next(&device, Some("app"), Some(recorded), few))
     }
 
     #[test]
-    fn more_time_is_proposed_than_the_run_had_and_none_that_it_would_not_use() {
-        let proposed = |had, used| advice(had, used).unwrap();
-        assert!(proposed(20.0, 15.0).contains("--replay=60s -- app"));
-        assert!(proposed(60.0, 45.0).contains("--replay=180s -- app"));
-        assert!(proposed(60.0, 5.0).contains("more added time would not give the 1"));
-        assert_eq!(advice(600.0, 500.0), None);
+    fn more_time_is_proposed_where_it_was_used_up_and_else_the_true_cause_is_told() {
+        let proposed = |had, held| advice(had, held).1.unwrap();
+        assert!(proposed(20.0, 19.0).contains("--replay=60s -- app"));
+        assert!(proposed(60.0, 59.0).contains("--replay=180s -- app"));
+        assert_eq!(advice(20.0, 19.0).0, evidence::NO_TURN);
+        let (why, next) = advice(20.0, 2.06);
+        assert!(why.starts_with("launched 3 times"), "{why}");
+        assert!(why.contains("2.1 of up to 20 s were added"), "{why}");
+        let next = next.unwrap();
+        assert!(next.contains("1 that came too seldom") && !next.contains("--replay="), "{next}");
+        assert_eq!(advice(600.0, 599.0).1, None);
+    }
+
+    #[test]
+    fn transfers_at_first_sight_are_told_as_such() {
+        let recorded = Some(Replay::Batches { batches: 8, milliseconds: 300 });
+        for (why, kind, told) in [
+            (evidence::NO_TURN, "transfer", evidence::AT_SIGHT),
+            (evidence::ONCE, "transfer", evidence::AT_SIGHT),
+            (evidence::NO_TURN, "kernel", evidence::NO_MOMENT),
+        ] {
+            let mut device = late(2.0);
+            device.classes[0].kind = kind;
+            device.replays[0].failed = Some(why.to_owned());
+            assert_eq!(true_causes(&mut device, recorded, None), 0);
+            assert_eq!(device.replays[0].failed.as_deref(), Some(told));
+        }
+    }
+
+    #[test]
+    fn all_that_repetitions_would_tell_are_counted() {
+        // Transfers take most of the time, and say little beside kernels.
+        let mut device = result::DeviceEnergy {
+            classes: vec![
+                class("host to device", "transfer", 1078.0, 0.285),
+                class("device to host", "transfer", 1078.0, 0.070),
+                class("once", "kernel", 1.0, 0.005),
+            ],
+            ..Default::default()
+        };
+        device.classes.extend(["a", "b", "c", "d", "e"].map(|n| class(n, "kernel", 1e3, 4.6e-3)));
+        let said = |device: &result::DeviceEnergy| next(device, Some("app"), None, 0).unwrap();
+        assert!(said(&device).contains("tells 7 kernels and transfers"), "{}", said(&device));
+        device.classes.truncate(1);
+        assert!(said(&device).contains("tells 1 kernel or transfer that"), "{}", said(&device));
+        let figure = crate::interval::Interval::estimated(1.0, 0.7, 1.3);
+        device.classes[0].joules_per_launch = Some(figure);
+        device.classes[0].identifiability = "weak";
+        assert!(said(&device).contains("makes 1 weak figure better known"), "{}", said(&device));
     }
 }

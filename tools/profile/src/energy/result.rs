@@ -126,6 +126,9 @@ pub struct DeviceEnergy {
     /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size,
     /// or direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
+    /// Most seconds for which a process was held for them.
+    #[serde(skip)]
+    pub held_seconds: f64,
     /// What repeating took, and whether the run agrees; null where nothing was repeated.
     pub repetitions: Option<Repetitions>,
     /// What to do where only sums are known; null where all is known or nothing more can be done.

@@ -61,6 +61,14 @@ pub struct Repeated {
     pub trials: Vec<Ran>,
 }
 
+impl Repeated {
+    /// Seconds in which the application was held for it.
+    pub fn held(&self) -> f64 {
+        let ran = self.batches.iter().chain(&self.trials);
+        self.rest + ran.map(|b| b.1.seconds_since(b.0)).sum::<f64>()
+    }
+}
+
 /// Trials below are left out: their times are the host's, of which launching is a large part then.
 const LEAST_TRIAL_NS: i64 = 300_000;
 
