@@ -88,6 +88,9 @@ pub struct Belief {
     pub restored: bool,
     /// Part of the class's time that shapes with repetitions stand for.
     pub share: f64,
+    /// Whether launches of the run are about as long as the repeated ones. Where a scalar argument
+    /// decides how much a launch does, batches may be of one of its values only.
+    pub stands: bool,
 }
 
 /// Standard deviation between batches of one kind where few are seen, as a share, and the number of
@@ -109,6 +112,9 @@ const STAMPS: f64 = 2e-6;
 const SAME_LENGTH: f64 = 0.05;
 /// Most that a launch's length in the run may make of its length in a batch.
 const STRETCH: f64 = 2.0;
+/// Length of the run's launches over that of the repeated ones, or the inverse, beyond which the
+/// latter do not stand for the former.
+const STANDS: f64 = 1.5;
 
 /// What repetitions say of a class, given its shapes and the floor with its standard error. `None`
 /// where none of its shapes was repeated.
@@ -116,6 +122,7 @@ const STRETCH: f64 = 2.0;
 pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
     let (mut dynamic, mut variance, mut time, mut launches) = (0.0, 0.0, 0.0, 0.0);
     let (mut seen, mut batches, mut floors, mut restored) = (0.0, 0, 0.0, false);
+    let mut strange = 0.0;
     let whole: f64 = shapes.iter().map(|s| s.launches).sum();
     // Time of shapes, as far as it is known.
     let length = |s: &Shape| {
@@ -151,7 +158,10 @@ pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
             }
             _ => 0.0,
         };
-        let stretch = ((period + longer) / period).clamp(1.0 / STRETCH, STRETCH);
+        let whole_stretch = (period + longer) / period;
+        let stretch = whole_stretch.clamp(1.0 / STRETCH, STRETCH);
+        // Launches so much longer or shorter are other ones: what is beyond is as open.
+        let beyond = whole_stretch / stretch - 1.0;
         // Where lengths in the run are known, batches may differ by length, and batches of two
         // kinds that lengths decide between differ by more.
         let expected = |r: &Repetition| match doubt {
@@ -169,7 +179,11 @@ pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
         let restoring =
             mean(&|r| r.restoring.map_or(0.0, |x| BESIDE * (x.watts - floor.0).abs() * x.seconds));
         let own = energy * stretch;
-        let relative = between + SYSTEMATIC * SYSTEMATIC + (0.25 * (stretch - 1.0)).powi(2);
+        let relative =
+            between + SYSTEMATIC * SYSTEMATIC + (0.25 * (stretch - 1.0)).powi(2) + beyond.powi(2);
+        if !(1.0 / STANDS..=STANDS).contains(&whole_stretch) {
+            strange += shape.launches * own.abs();
+        }
         let between_kinds = doubt.map_or(0.0, |d| d.part * (d.restored - d.bare));
         let of_shape = own * own * relative + (restoring * stretch).powi(2) + between_kinds.powi(2);
         dynamic += shape.launches * own;
@@ -197,6 +211,7 @@ pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
         batches,
         restored,
         share: 1.0 / more,
+        stands: strange <= 0.5 * dynamic.abs(),
     })
 }
 
@@ -522,6 +537,23 @@ mod tests {
     }
 
     #[test]
+    fn batches_of_much_shorter_launches_stand_for_none_of_the_others() {
+        let mut one = batch(300.0, 10e-3);
+        one.stamped = Some(10e-3);
+        let of = |length| {
+            let shape = Shape { launches: 1.0, length: Some(length), repetitions: vec![one; 3] };
+            belief(&[shape], (100.0, 1.0)).expect("three batches")
+        };
+        assert!(of(10e-3).stands && of(14e-3).stands);
+        for (length, rate) in [(20e-3, 200.0), (50e-3, 150.0), (200e-3, 250.0), (2.5e-3, 100.0)] {
+            let found = of(length);
+            assert!(!found.stands, "{length}: {found:?}");
+            let truth = rate * length;
+            assert!((found.dynamic - truth).abs() <= 2.0 * found.sd, "{length}: {found:?}");
+        }
+    }
+
+    #[test]
     fn a_batch_stands_for_the_launches_around_it() {
         // 400 W at first sight, 300 W from soon afterwards on.
         let mut first = batch(400.0, 10e-6);
@@ -693,17 +725,6 @@ mod tests {
     }
 
     #[test]
-    fn what_others_leave_is_known_no_better_than_the_sum() {
-        // The others account for all of it: what is left is nothing, give or take the sum's error.
-        let members =
-            [Member { busy: 9.0, known: Some((100.0, 0.5)) }, Member { busy: 1.0, known: None }];
-        for sum in [(99.0, 2.0), (100.0, 2.0), (-3.0, 5.0)] {
-            let found = reconcile(sum, &members);
-            assert!(found.members[1].1 >= sum.1 * 0.5, "{sum:?}: {found:?}");
-        }
-    }
-
-    #[test]
     fn intervals_widen_while_values_move_towards_the_runs_sum() {
         let three = [
             (781.0958177486998, 107.5161562334279),
@@ -728,6 +749,17 @@ mod tests {
                 assert!(none_narrower(&near, &far), "{step}: {near:?} {far:?}");
                 near = far;
             }
+        }
+    }
+
+    #[test]
+    fn what_others_leave_is_known_no_better_than_the_sum() {
+        // The others account for all of it: what is left is nothing, give or take the sum's error.
+        let members =
+            [Member { busy: 9.0, known: Some((100.0, 0.5)) }, Member { busy: 1.0, known: None }];
+        for sum in [(99.0, 2.0), (100.0, 2.0), (-3.0, 5.0)] {
+            let found = reconcile(sum, &members);
+            assert!(found.members[1].1 >= sum.1 * 0.5, "{sum:?}: {found:?}");
         }
     }
 

@@ -293,6 +293,13 @@ impl Evidence<'_> {
             self.keep(group);
             return;
         }
+        if let [class] = group.classes[..]
+            && let [Some(belief)] = beliefs[..]
+            && self.is_better_known(class, &belief)
+        {
+            self.keep(group);
+            return;
+        }
         if let Some(predicted) = both.predicted {
             // Without what the recorder itself repeated.
             let theirs = group.classes.iter().zip(&members).filter(|(c, _)| !self.is_own(**c));
@@ -318,6 +325,21 @@ impl Evidence<'_> {
         if !left.is_empty() {
             self.rest(group, &left);
         }
+    }
+
+    /// Whether the run itself knows a class by itself, of which launches of another length were
+    /// repeated: a note says so.
+    fn is_better_known(&mut self, class: ClassId, belief: &Belief) -> bool {
+        let own = &self.row(class).identifiability;
+        let is_known = matches!(own, Identifiability::Well | Identifiability::Weak { .. });
+        if belief.stands || !is_known {
+            return false;
+        }
+        let name = self.device.classes.get(class.0 as usize).map_or("", |c| c.name.as_str());
+        self.out.notes.push(format!(
+            "{name}: the launches that were repeated are much shorter or longer than those of the run in the mean (a scalar argument or the data may decide how much one does): its joules are by the run's own readings"
+        ));
+        true
     }
 
     fn member(&self, group: &GroupEnergy, class: ClassId, belief: Option<Belief>) -> Member {
