@@ -381,7 +381,8 @@ fn measure(
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
-            rows::within_limit(&mut out, power.limit);
+            rows::within_limit(&mut out, power.limit, power.seen());
+            rows::absent(&mut out);
             rows::bound(&mut out);
             rows::missing(&mut out, options);
             operations(&mut out, options);
@@ -637,9 +638,128 @@ mod tests {
         assert_eq!((class.joules, class.watts, class.identifiability), (None, None, "not-at-all"));
         assert!(above.notes.iter().any(|n| n.contains("limited to (140 W)")), "{:?}", above.notes);
         let rest = above.unattributed_joules.unwrap() - free.unattributed_joules.unwrap();
-        assert!((rest / joules - 1.0).abs() < 1e-9, "its energy is in no row");
-        // Where the interval reaches below, the figure stays and is doubted.
+        let group = above.groups.iter().find(|g| g.names == ["k"]).unwrap().joules;
+        assert!((rest + group.value - joules).abs() < 1e-9 * joules, "its energy is in no row");
+        let possible = 1.1 * 140.0 * above.classes[0].busy_seconds;
+        assert!(group.low == 0.0 && group.high <= 1.001 * possible, "{group:?} {possible}");
+        // Also where the interval reaches below.
         let edge = of(Some((watts.value + watts.low) / 2.0 / rows::ABOVE_LIMIT));
-        assert_eq!((edge.classes[0].watts, edge.classes[0].identifiability), (Some(watts), "weak"));
+        let class = &edge.classes[0];
+        assert_eq!((class.watts, class.identifiability), (None, "not-at-all"));
+    }
+
+    #[test]
+    fn what_others_leave_of_a_sum_is_bounded_by_what_a_device_draws() {
+        let sum = |joules: f64, half: f64, busy: f64| {
+            let joules = Interval::estimated(joules, joules - half, joules + half);
+            let names = vec!["device to host".to_owned()];
+            let watts = joules.times(1.0 / busy);
+            result::Group { names, busy_seconds: busy, joules, watts, with_floor: false }
+        };
+        let of = |group| {
+            let class = result::Class {
+                name: "device to host".into(),
+                identifiability: "only-as-sum",
+                group: Some(0),
+                ..Default::default()
+            };
+            let mut out = DeviceEnergy {
+                classes: vec![class],
+                groups: vec![group],
+                unattributed_joules: Some(1.0),
+                ..DeviceEnergy::default()
+            };
+            rows::within_limit(&mut out, None, Some(230.0));
+            (out.groups[0].joules, out.unattributed_joules.unwrap(), out.notes)
+        };
+        // 4.9 kW: no device's.
+        let (joules, rest, notes) = of(sum(57.1, 51.9, 11.6e-3));
+        let most = 3.0 * 230.0 * 11.6e-3;
+        assert!((joules.high - most).abs() < 1e-9 && joules.low == 0.0, "{joules:?}");
+        assert!((rest - 1.0 - (57.1 - most)).abs() < 1e-9, "{rest}");
+        assert!(notes[0].contains("device to host: 4922 W are more than"), "{notes:?}");
+        let (joules, rest, notes) = of(sum(2.0, 0.5, 11.6e-3));
+        assert_eq!((joules.value, rest, notes.len()), (2.0, 1.0, 0));
+    }
+
+    #[test]
+    fn without_a_limit_figures_far_above_what_the_sensor_saw_are_not_known() {
+        let (device, power) = repeated();
+        let trace = Trace::open(Vec::new());
+        let free = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let watts = free.classes[0].watts.expect("200 W");
+        for (seen, known) in [(None, true), (Some(201.0), true), (Some(60.0), false)] {
+            let mut out = free.clone();
+            rows::within_limit(&mut out, None, seen);
+            rows::absent(&mut out);
+            let class = &out.classes[0];
+            assert_eq!(class.watts.is_some(), known, "{seen:?} {watts:?}");
+            assert_eq!(class.joules.is_some(), known, "{seen:?}");
+            assert_eq!(out.notes.iter().any(|n| n.contains("the sensor saw (60 W)")), !known);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_at_all_has_no_figure_anywhere() {
+        let (device, power) = repeated();
+        let trace = Trace::open(Vec::new());
+        let mut out =
+            measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        assert!(out.classes[0].joules.is_some() && out.classes[0].method.is_some());
+        out.classes[0].identifiability = "not-at-all";
+        rows::absent(&mut out);
+        let json = serde_json::to_value(&out.classes[0]).expect("a row");
+        for name in [
+            "joules",
+            "joules_per_launch",
+            "watts",
+            "dynamic_joules",
+            "dynamic_joules_below",
+            "idle_joules",
+            "energy_delay_joule_seconds",
+            "gflop_per_joule",
+            "method",
+        ] {
+            assert!(json.get(name).expect(name).is_null(), "{name}: {json}");
+        }
+    }
+
+    #[test]
+    fn repetitions_of_other_arguments_make_no_row_worse() {
+        // Launches of 40 ms at 200 W in the run; the one batch is of launches of 4 ms at 120 W.
+        let (mut device, _) = repeated();
+        let run = device.spans.clone();
+        let batch = (HostNs(7_000 * MS), HostNs(7_400 * MS));
+        let watts = |ms: i64| {
+            let at = HostNs(ms * MS);
+            let here = |from: HostNs, to: HostNs| from <= at && at < to;
+            match run.iter().any(|s| here(s.start, s.end)) {
+                true => 200.0,
+                false if here(batch.0, batch.1) => 120.0,
+                false => 30.0,
+            }
+        };
+        let points = (0..900).map(|i| i * 10);
+        let points = points.map(|ms| (HostNs(ms * MS), (ms / 10 % 3 - 1) as f64 + watts(ms)));
+        let series = Series::Instant(points.collect());
+        let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
+        device.replays[0].stamped = Some(4e-3);
+        device.replays[0].batches = vec![(batch.0, batch.1, 100, false)];
+        let trace = Trace::open(Vec::new());
+        let measured = |device: &PhysicalDevice| {
+            measure(&trace, device, &power, &Readings::default(), &[], &Options::default())
+        };
+        let with = measured(&device);
+        device.replays.clear();
+        let alone = measured(&device);
+        let of = |out: &DeviceEnergy| out.classes[0].joules_per_launch.expect("a figure");
+        assert!((of(&with).value / 8.0 - 1.0).abs() < 0.02, "{:?}", with.classes[0]);
+        assert!(of(&with).half() <= of(&alone).half() * 1.001, "{:?} {:?}", of(&with), of(&alone));
+        assert_eq!(with.classes[0].identifiability, "well");
+        assert!(
+            with.notes.iter().any(|n| n.contains("much shorter or longer")),
+            "{:?}",
+            with.notes
+        );
     }
 }

@@ -123,7 +123,7 @@ fn true_causes(
 /// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
 fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
     let busy: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
-    let is_told = |name: &str| device.replays.iter().any(|r| r.name == name && r.failed.is_some());
+    let is_told = |name: &str| device.replays.iter().any(|r| r.name == name);
     let of_none: Vec<f64> = device
         .classes
         .iter()

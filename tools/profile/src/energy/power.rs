@@ -419,6 +419,30 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
     test.verdict()
 }
 
+/// Steps of a counter over which its power is formed: single ones jitter.
+const STEPS: usize = 4;
+
+impl Power {
+    /// The largest power that the sensor saw, in watts.
+    pub fn seen(&self) -> Option<f64> {
+        let watts: Vec<f64> = match &self.series {
+            Series::Instant(points) => points.iter().map(|p| p.1).collect(),
+            Series::WindowMean(rows) => rows.iter().map(|r| r.2).collect(),
+            Series::Cumulative(points) => {
+                let mut steps: Vec<(HostNs, f64)> = Vec::new();
+                for point in points {
+                    if steps.last().is_none_or(|last| last.1 != point.1) {
+                        steps.push(*point);
+                    }
+                }
+                let over = steps.windows(STEPS + 1).filter_map(|w| w.first().zip(w.last()));
+                over.map(|(a, b)| (b.1 - a.1) / b.0.seconds_since(a.0)).collect()
+            }
+        };
+        watts.into_iter().filter(|w| w.is_finite()).max_by(f64::total_cmp)
+    }
+}
+
 #[cfg(test)]
 impl Power {
     /// Of one series, for tests.
@@ -522,6 +546,24 @@ mod tests {
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
         assert!(power_of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+    }
+
+    #[test]
+    fn the_most_that_a_sensor_saw_is_of_all_kinds_of_series() {
+        let at = |i: i64| HostNs(i * 10_000_000);
+        let seen = |series| {
+            Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06).seen()
+        };
+        assert_eq!(
+            seen(Series::Instant(vec![(at(0), 30.0), (at(1), 90.0), (at(2), 40.0)])),
+            Some(90.0)
+        );
+        assert_eq!(seen(Series::WindowMean(vec![(at(0), at(1), 70.0)])), Some(70.0));
+        // 100 W, each reading seen twice, and a counter that begins again.
+        let counted = |from: i64| (0..20).map(move |i| (at(from + i), (i / 2 * 2) as f64));
+        let found = seen(Series::Cumulative(counted(0).chain(counted(20)).collect())).unwrap();
+        assert!((found - 100.0).abs() < 1e-9, "{found}");
+        assert_eq!(seen(Series::Cumulative(Vec::new())), None);
     }
 
     #[test]

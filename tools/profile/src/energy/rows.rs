@@ -286,32 +286,73 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
 /// over some tens of milliseconds.
 pub(super) const ABOVE_LIMIT: f64 = 1.1;
 
-/// Figures that no device can draw are not known: their energy is nobody's. Of those whose interval
-/// reaches down to what it can, that is said.
-pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>) {
-    let Some(limit) = limit else { return };
-    let most = limit * ABOVE_LIMIT;
+/// What a kernel may draw above the largest power that its sensor saw, where no limit is known: of
+/// short launches a sensor sees means with the rest between them.
+const ABOVE_SEEN: f64 = 3.0;
+
+/// Figures that no device can draw are not known: their energy is nobody's. `limit`: of the
+/// device's power, where the driver tells it; `seen`: the largest power that the sensor saw.
+pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Option<f64>) {
+    let (most, what) = match (limit, seen) {
+        (Some(limit), _) => (
+            limit * ABOVE_LIMIT,
+            format!("more than the device's power is limited to ({limit:.0} W)"),
+        ),
+        (None, Some(seen)) if seen > 0.0 => (
+            seen * ABOVE_SEEN,
+            format!("more than {ABOVE_SEEN:.0} times the most that the sensor saw ({seen:.0} W)"),
+        ),
+        _ => return,
+    };
     for class in &mut out.classes {
         let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
-        let name = &class.name;
-        if watts.low <= most {
-            class.identifiability = "weak";
-            out.notes.push(format!(
-                "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): only what the interval holds below is possible",
-                watts.value, limit
-            ));
+        out.notes.push(format!(
+            "{}: {:.0} W are {what}: its energy is not known",
+            class.name, watts.value
+        ));
+        if class.group.is_none() {
+            let joules = class.joules.map_or(0.0, |joules| joules.value);
+            out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
+        }
+        class.identifiability = NOT_AT_ALL;
+    }
+    for group in out.groups.iter_mut().filter(|g| !g.is_repetitions()) {
+        let (joules, watts) = (group.joules, group.watts);
+        if watts.value <= most {
             continue;
         }
-        out.notes.push(format!(
-            "{name}: {:.0} W are more than the device's power is limited to ({:.0} W): its energy is not known",
-            watts.value, limit
-        ));
-        let joules = class.joules.map_or(0.0, |joules| joules.value);
-        out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
+        let below = |of: Interval, most: f64| Interval {
+            value: of.value.min(most),
+            low: 0.0,
+            high: of.high.min(most),
+            ..of
+        };
+        group.joules = below(joules, joules.value * most / watts.value);
+        group.watts = below(watts, most);
+        let over = joules.value - group.joules.value;
+        out.unattributed_joules = out.unattributed_joules.map(|rest| rest + over);
+        // Of single ones with a row of their own that was told above.
+        let is_told =
+            |c: &result::Class| c.identifiability == NOT_AT_ALL && group.names == [c.name.as_str()];
+        if !out.classes.iter().any(is_told) {
+            out.notes.push(format!(
+                "{}: {:.0} W are {what}: its energy is not known, and at most what such power makes of its time",
+                group.names.join(" + "),
+                watts.value
+            ));
+        }
+    }
+}
+
+/// The verdict on a class of which nothing is known.
+const NOT_AT_ALL: &str = "not-at-all";
+
+/// What is not known at all has no figure anywhere.
+pub(super) fn absent(out: &mut DeviceEnergy) {
+    for class in out.classes.iter_mut().filter(|c| c.identifiability == NOT_AT_ALL) {
         (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
-        (class.dynamic_joules, class.idle_joules) = (None, None);
+        (class.dynamic_joules, class.dynamic_joules_below, class.idle_joules) = (None, None, None);
         (class.energy_delay, class.gflop_per_joule, class.method) = (None, None, None);
-        class.identifiability = "not-at-all";
     }
 }
 
