@@ -591,6 +591,26 @@ mod tests {
     }
 
     #[test]
+    fn joules_that_are_not_power_times_the_stamped_length_say_so() {
+        let (mut device, power) = repeated();
+        let trace = Trace::open(Vec::new());
+        let told = |device: &PhysicalDevice| {
+            let out =
+                measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
+            let class = &out.classes[0];
+            let length = class.joules_per_launch.unwrap().value / class.watts.unwrap().value;
+            (length, out.notes.into_iter().find(|n| n.contains("one after another")))
+        };
+        let (length, note) = told(&device);
+        assert!((length - 0.04).abs() < 0.0004 && note.is_none(), "{length} {note:?}");
+        // Repeated, a launch takes 38 ms.
+        device.replays[0].batches.iter_mut().for_each(|b| b.1 = HostNs(b.0.0 + 380 * MS));
+        let (length, note) = told(&device);
+        assert!((length - 0.038).abs() < 0.0004, "{length}");
+        assert!(note.is_some_and(|note| note.contains("k (38.0 ms of 40.0 ms)")));
+    }
+
+    #[test]
     fn evidence_of_repetitions_does_not_settle_whose_turn_it_was() {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
