@@ -1,17 +1,20 @@
 //! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside
 //! others and only a common mean is known, or the run knows it far less well, or it ran for less
-//! than one window in all, its mean is that of the batches in which it ran alone. Refuses batches between whose launches buffers were restored:
-//! the restoring is in their counts.
+//! than one window in all, its mean is that of the batches in which it ran alone. Where buffers
+//! were restored between launches, what batches of restorations alone counted is taken off. Refuses
+//! batches of which restorations and gaps are the most.
 #![forbid(unsafe_code)]
 
-use super::result::{Source, Value};
+use super::result::{Class, Source, Value};
 use crate::energy::activity::{PhysicalDevice, repeated_class};
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
-/// Between two launches of a batch the device rests; a mean over the batch is less than the
-/// kernel's by that share. Beyond this one, the rest would be most of the figure.
+/// Between two launches of a batch the device rests, or restores buffers; a mean over the batch is
+/// less than the kernel's by that share. Beyond this one, that would be most of the figure.
 const MOST_GAPS: f64 = 3.0;
+/// Restoring between launches may count this share more or less than restoring alone.
+const BESIDE: f64 = 0.015;
 
 /// The run's own interval gives way to a repetition's that is so many times narrower, below one
 /// unit of the counter being as good as none.
@@ -33,12 +36,25 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
     out.classes = own
         .into_iter()
         .map(|(mut row, class)| {
-            let name = repeated_class(&class.name, false);
+            let of = |restores_only| repeated.get(&*repeated_class(&class.name, restores_only));
             let own = (row.busy_seconds > 0.0).then(|| row.busy_seconds / row.launches.max(1.0));
-            let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name, own));
-            let Some((alone, stretch)) = alone else { return row };
+            let found = of(false).zip(lengths(device, &class.name, own));
+            let Some((alone, lengths)) = found else { return row };
             for (name, value) in &mut row.values {
-                let Some(of) = alone.values.get(name).and_then(|v| v.mean) else { continue };
+                let mean = |row: &Class| row.values.get(name).and_then(|v| v.mean);
+                let Some(batches) = mean(alone) else { continue };
+                // Of a launch that restores nothing, nothing is taken off.
+                let restoring = match lengths.restoring > 0.0 {
+                    true => of(true).and_then(|row| mean(row)),
+                    false => Some(Interval::estimated(0.0, 0.0, 0.0)),
+                };
+                let Some(restoring) = restoring else { continue };
+                let column = out.columns.iter().find(|c| c.name == *name);
+                let (rest, full) = column.map_or((0.0, f64::INFINITY), |c| {
+                    let full = if c.unit == "%" { 100.0 } else { f64::INFINITY };
+                    (c.idle.map_or(0.0, |i| i.value), full)
+                });
+                let of = lengths.kernel(batches, restoring, rest);
                 let is_enough = |own: Interval| {
                     row.covered_seconds >= out.window_seconds
                         && own.high - own.low <= WIDER * (of.high - of.low).max(1.0)
@@ -46,14 +62,7 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
                 if value.mean.is_some_and(is_enough) {
                     continue;
                 }
-                let column = out.columns.iter().find(|c| c.name == *name);
-                let (rest, full) = column.map_or((0.0, f64::INFINITY), |c| {
-                    let full = if c.unit == "%" { 100.0 } else { f64::INFINITY };
-                    (c.idle.map_or(0.0, |i| i.value), full)
-                });
-                // What it reads at rest it reads in the gaps.
-                let kernel = |mean: f64| rest + (mean - rest) * stretch;
-                let mean = within(full, kernel(of.value), kernel(of.low), kernel(of.high));
+                let mean = within(full, of.value, of.low, of.high);
                 *value =
                     Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
                 told = true;
@@ -77,29 +86,65 @@ fn within(full: f64, value: f64, low: f64, high: f64) -> Interval {
     Interval::estimated(value, (value - below).max(0.0), (value + above).min(full))
 }
 
-/// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions, or
-/// by the mean seconds of the application's own launches where repetitions have none; `None` where
-/// buffers were restored between, or nothing tells.
-fn stretch(device: &PhysicalDevice, class: &str, mean: Option<f64>) -> Option<f64> {
-    let (mut whole, mut own) = (0.0, 0.0);
-    for repeated in device.replays.iter().filter(|r| r.name == class && r.refused.is_empty()) {
-        if repeated.batches.iter().any(|b| b.3) {
-            return None;
-        }
-        let stamped = repeated.stamped.or(mean)?;
-        for (begin, end, count, _) in &repeated.batches {
-            whole += end.seconds_since(*begin);
-            own += *count as f64 * stamped;
-        }
+/// What a batch's time is made of, seconds for each launch.
+struct Lengths {
+    /// From one launch to the next.
+    period: f64,
+    /// The launch itself.
+    own: f64,
+    /// Restoring buffers; 0 where none was restored.
+    restoring: f64,
+}
+
+impl Lengths {
+    /// A counter's mean while the kernel ran, by its means over batches and over restorations
+    /// alone, and at rest. What it reads at rest it reads in the gaps.
+    fn kernel(&self, batches: Interval, restoring: Interval, rest: f64) -> Interval {
+        let (all, off) = (self.period / self.own, self.restoring / self.own);
+        let more = all * (batches.value - rest) - off * (restoring.value - rest);
+        let beside = off * restoring.half().max(BESIDE * (restoring.value - rest).abs());
+        let end = |of: f64| (all * of).hypot(beside);
+        let value = rest + more;
+        Interval::estimated(
+            value,
+            value - end(batches.value - batches.low),
+            value + end(batches.high - batches.value),
+        )
     }
-    let stretch = (whole / own).max(1.0);
-    (own > 0.0 && stretch <= MOST_GAPS).then_some(stretch)
+}
+
+/// The lengths of a class's repetitions, by their stamps, or by the mean seconds of the
+/// application's own launches where repetitions have none; `None` where nothing tells, or launches
+/// are too small a part of the time.
+fn lengths(device: &PhysicalDevice, class: &str, mean: Option<f64>) -> Option<Lengths> {
+    let (mut whole, mut own, mut restoring, mut launches) = (0.0, 0.0, 0.0, 0.0);
+    for repeated in device.replays.iter().filter(|r| r.name == class && r.refused.is_empty()) {
+        let seconds = |only| {
+            let of = repeated.batches.iter().filter(move |b| b.3 == only);
+            of.fold((0.0, 0.0), |(s, n), b| (s + b.1.seconds_since(b.0), n + b.2 as f64))
+        };
+        let ((time, n), (restored, restorations)) = (seconds(false), seconds(true));
+        if n == 0.0 {
+            continue;
+        }
+        let each = match restorations > 0.0 {
+            true => restored / restorations / f64::from(repeated.per_restoration.max(1)),
+            false => 0.0,
+        };
+        // Stamps may hold some of the runtime's own work, which overlaps with the launch before.
+        let stamped = repeated.stamped.or(mean)?.min(time / n - each);
+        (whole, own) = (whole + time, own + n * stamped);
+        (restoring, launches) = (restoring + n * each, launches + n);
+    }
+    let of =
+        Lengths { period: whole / launches, own: own / launches, restoring: restoring / launches };
+    (own > 0.0 && of.period <= MOST_GAPS * of.own).then_some(of)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::result::{Class, Column, Together};
+    use crate::counters::result::{Column, Together};
     use crate::energy::activity::{self, Kind};
     use crate::energy::shapes::{Repeated, Shape};
     use clscope_analysis::energy::HostNs;
@@ -129,20 +174,21 @@ mod tests {
     }
 
     /// A device on which `a` and `b` run in turn; `a` was repeated for a second, 100 launches of so
-    /// many milliseconds.
-    fn folded(stamped_ms: f64, restores: bool, own: Value) -> Source {
-        folded_with(stamped_ms, restores, row("a", own))
+    /// many milliseconds, and as many restorations, where there are any, took so many.
+    fn folded(stamped_ms: f64, restores_ms: i64, own: Value) -> Source {
+        folded_with(stamped_ms, restores_ms, row("a", own))
     }
 
-    fn folded_with(stamped_ms: f64, restores: bool, own: Class) -> Source {
+    fn folded_with(stamped_ms: f64, restores_ms: i64, own: Class) -> Source {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
-        for (name, repetition) in [("a", false), ("b", false), ("a (repeated)", true)] {
+        let classes = [("a", false), ("b", false), ("a (repeated)", true), ("a (restored)", true)];
+        for (name, repetition) in classes {
             let class = activity::Class { name: name.into(), kernel: true, repetition };
             device.classes.push(class);
         }
-        let batch = |restores| (HostNs(0), HostNs(1_000_000_000), 100, restores);
-        let mut batches = vec![batch(false)];
-        batches.extend(restores.then(|| batch(true)));
+        let batch = |ms: i64, restores| (HostNs(0), HostNs(100 * ms * 1_000_000), 100, restores);
+        let mut batches = vec![batch(10, false)];
+        batches.extend((restores_ms > 0).then(|| batch(restores_ms, true)));
         device.replays.push(Repeated {
             name: "a".into(),
             shape: Shape { name: "a".into(), sizes: vec![64] },
@@ -170,7 +216,12 @@ mod tests {
             delay_seconds: None,
             failed: None,
             columns: vec![Column::new("sm".into(), "%".into())],
-            classes: vec![own, row("b", sum(50.0)), row("a (repeated)", known(40.0))],
+            classes: vec![
+                own,
+                row("b", sum(50.0)),
+                row("a (repeated)", known(40.0)),
+                row("a (restored)", known(10.0)),
+            ],
             notes: Vec::new(),
             tracks: Vec::new(),
         };
@@ -181,7 +232,7 @@ mod tests {
     #[test]
     fn a_kernel_that_only_a_sum_is_known_of_has_its_repetitions_counters() {
         // Launches of 8 ms, every 10 ms: while they ran the counter read a quarter more.
-        let out = folded(8.0, false, sum(50.0));
+        let out = folded(8.0, 0, sum(50.0));
         let names: Vec<&str> = out.classes.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         let of = &out.classes[0].values["sm"];
@@ -189,7 +240,7 @@ mod tests {
         assert!(of.only_with.is_none() && out.notes.len() == 1);
         assert!(out.classes[1].values["sm"].mean.is_none());
         // Without stamps the application's own launches tell, which left no gap here.
-        let out = folded(0.0, false, sum(50.0));
+        let out = folded(0.0, 0, sum(50.0));
         assert_eq!(out.classes[0].values["sm"].mean.map(|m| m.value), Some(40.0));
     }
 
@@ -204,24 +255,38 @@ mod tests {
         assert_eq!(of(99.5, 98.0, 101.0), (99.5, 98.0, 100.0));
         assert_eq!(of(-1.0, -4.0, -0.5), (0.0, 0.0, 0.5));
         // Launches of 4 ms every 10 ms that read 40 % with gaps: 100 % while they ran.
-        let out = folded(4.0, false, sum(50.0));
+        let out = folded(4.0, 0, sum(50.0));
         let mean = out.classes[0].values["sm"].mean.unwrap();
         assert_eq!((mean.value, mean.high), (100.0, 100.0));
         assert!((mean.low - 97.5).abs() < 1e-9, "{mean:?}");
     }
 
     #[test]
-    fn what_the_run_knows_stays_and_restoring_is_no_kernel() {
-        let out = folded(8.0, false, known(47.0));
+    fn what_the_run_knows_stays_and_restoring_alone_is_no_kernel() {
+        let out = folded(8.0, 0, known(47.0));
         assert_eq!(out.classes[0].values["sm"].by, Some("regressed"));
         // It ran for half a window.
         let mut briefly = row("a", known(47.0));
         briefly.covered_seconds = 0.05;
-        let out = folded_with(8.0, false, briefly);
+        let out = folded_with(8.0, 0, briefly);
         assert_eq!(out.classes[0].values["sm"].by, Some("repeated"));
-        for (stamped, restores) in [(8.0, true), (2.0, false)] {
+        for (stamped, restores) in [(8.0, 9), (2.0, 0)] {
             let out = folded(stamped, restores, sum(50.0));
             assert_eq!((out.classes[0].values["sm"].mean, out.classes.len()), (None, 2));
         }
+    }
+
+    #[test]
+    fn what_restoring_counted_is_taken_off() {
+        // Of 10 ms 4 are restoring, at 10 %; the kernel takes 5 and the rest is a gap.
+        let out = folded(5.0, 4, sum(50.0));
+        let mean = out.classes[0].values["sm"].mean.unwrap();
+        assert!((mean.value - (10.0 * 40.0 - 4.0 * 10.0) / 5.0).abs() < 1e-9, "{mean:?}");
+        assert!((mean.half() - 2.0f64.hypot(0.8)).abs() < 1e-9, "{mean:?}");
+        // Stamps cannot hold more than restoring leaves.
+        let out = folded(9.0, 4, sum(50.0));
+        let mean = out.classes[0].values["sm"].mean.unwrap();
+        assert!((mean.value - (10.0 * 40.0 - 4.0 * 10.0) / 6.0).abs() < 1e-9, "{mean:?}");
+        assert_eq!(out.classes.len(), 2);
     }
 }
