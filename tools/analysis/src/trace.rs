@@ -102,31 +102,26 @@ impl<'a> Trace<'a> {
     /// Reads the last block of every thread.
     #[must_use]
     pub fn bounds(&self) -> Option<Span> {
-        let of_each = (0..).zip(&self.processes).filter_map(|(i, _)| self.ends(ProcessIndex(i)));
-        of_each.reduce(|a, b| Span { begin: a.begin.min(b.begin), end: a.end.max(b.end) })
-    }
-
-    /// The same of one process.
-    #[must_use]
-    pub fn ends(&self, index: ProcessIndex) -> Option<Span> {
-        let (process, clock) = (self.process(index), &self.timeline.clocks[index.0 as usize]);
-        let (mut span, mut hint) = (None, 0);
-        let mut include = |ticks: u64| {
-            let at = clock.at(Ticks(ticks), &mut hint);
-            let old = span.get_or_insert(Span { begin: at, end: at });
-            *old = Span { begin: old.begin.min(at), end: old.end.max(at) };
-        };
-        for thread in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
-            // The first record's begin may lie before its block's base.
-            if let Some((at, record)) = thread[0].records().next() {
-                include(at.saturating_sub(crate::merge::duration(&record)));
+        let mut span: Option<Span> = None;
+        for (process, clock) in self.processes.iter().zip(&self.timeline.clocks) {
+            let mut hint = 0;
+            let mut include = |ticks: u64| {
+                let at = clock.at(Ticks(ticks), &mut hint);
+                let old = span.get_or_insert(Span { begin: at, end: at });
+                *old = Span { begin: old.begin.min(at), end: old.end.max(at) };
+            };
+            for thread in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
+                // The first record's begin may lie before its block's base.
+                if let Some((at, record)) = thread[0].records().next() {
+                    include(at.saturating_sub(crate::merge::duration(&record)));
+                }
+                if let Some((at, _)) = thread[thread.len() - 1].records().last() {
+                    include(at);
+                }
             }
-            if let Some((at, _)) = thread[thread.len() - 1].records().last() {
-                include(at);
+            if let Some(exit) = &process.definitions.exit {
+                include(exit.ticks);
             }
-        }
-        if let Some(exit) = &process.definitions.exit {
-            include(exit.ticks);
         }
         span
     }

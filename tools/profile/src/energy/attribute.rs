@@ -385,6 +385,7 @@ fn measure(
             rows::absent(&mut out);
             rows::bound(&mut out);
             rows::missing(&mut out, options);
+            rows::shorter_than_stamped(&mut out);
             operations(&mut out, options);
         }
         Err(error) => {

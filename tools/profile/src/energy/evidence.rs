@@ -122,7 +122,6 @@ pub fn apply(
         windowed: window.is_some(),
         agreement: Vec::new(),
         groups: Vec::new(),
-        shorter: Vec::new(),
         moved: 0.0,
         repeated: RepetitionSums {
             seconds: tried.seconds,
@@ -133,8 +132,7 @@ pub fn apply(
     for group in &evidence.sums() {
         evidence.group(group);
     }
-    let Evidence { agreement, mut groups, shorter, moved, mut repeated, overlapped, .. } = evidence;
-    out.notes.extend(shorter_than_stamped(&shorter));
+    let Evidence { agreement, mut groups, moved, mut repeated, overlapped, .. } = evidence;
     let running = repeated.joules;
     repeated.joules += rests_taken_off(out, rests(device, window), repeated.seconds, floor.0);
     if repeated.seconds > 0.0 || !from.is_empty() {
@@ -178,28 +176,6 @@ impl RepetitionSums {
     }
 }
 
-/// By how much, as a share, stamps may exceed the length of a launch before the user is told.
-const SHORTER: f64 = 0.01;
-
-/// What the user is told of kernels whose joules are not their power times their stamped length.
-fn shorter_than_stamped(kernels: &[(String, f64, f64)]) -> Option<String> {
-    let us = |seconds: f64| match seconds * 1e6 {
-        us if us < 100.0 => format!("{us:.1} us"),
-        us if us < 1e4 => format!("{us:.0} us"),
-        us => format!("{:.1} ms", us * 1e-3),
-    };
-    let each: Vec<String> = kernels
-        .iter()
-        .map(|(name, alone, stamped)| format!("{name} ({} of {})", us(*alone), us(*stamped)))
-        .collect();
-    (!each.is_empty()).then(|| {
-        format!(
-            "joules and power are of launches as they take when repeated one after another, less than the run's stamps say: {}; for the rest of the stamped time the device is taken to be at its floor",
-            each.join(", ")
-        )
-    })
-}
-
 /// How well a figure is known, by its half-width as a share of it.
 pub(super) fn known_by(relative: f64) -> &'static str {
     match relative {
@@ -226,9 +202,6 @@ struct Evidence<'e> {
     windowed: bool,
     agreement: Vec<Agreement>,
     groups: Vec<Group>,
-    /// Kernels whose launches, repeated one after another, take clearly less time than the run's
-    /// stamps say: name, seconds of either.
-    shorter: Vec<(String, f64, f64)>,
     /// Joules that go from launches to the floor between them.
     moved: f64,
     repeated: RepetitionSums,
@@ -473,10 +446,6 @@ impl Evidence<'_> {
         });
         let idle = standing * time;
         self.moved += standing * (busy - time);
-        if kernel && launches > 0.0 && time < (1.0 - SHORTER) * busy {
-            let name = self.device.classes.get(c.0 as usize).map(|c| c.name.clone());
-            self.shorter.extend(name.map(|name| (name, time / launches, busy / launches)));
-        }
         let total = dynamic + idle;
         // How long it takes is not known any better, which the floor's part has of it.
         let length = match belief {

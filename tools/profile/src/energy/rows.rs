@@ -106,6 +106,33 @@ pub(super) fn fill(
     doubts(out, device, result);
 }
 
+/// By how much, as a share, stamps may exceed the length of a launch before the user is told.
+const SHORTER: f64 = 0.01;
+
+/// A note on kernels whose launches, repeated one after another, take clearly less time than the
+/// run's stamps say: their joules are not their power times their stamped length.
+pub(super) fn shorter_than_stamped(out: &mut DeviceEnergy) {
+    let us = |seconds: f64| match seconds * 1e6 {
+        us if us < 100.0 => format!("{us:.1} us"),
+        us if us < 1e4 => format!("{us:.0} us"),
+        us => format!("{:.1} ms", us * 1e-3),
+    };
+    let told = |class: &result::Class| {
+        let is_repeated = matches!(class.method, Some("repeated" | "both"));
+        let (joules, watts) = class.joules_per_launch.zip(class.watts)?;
+        let (alone, stamped) = (joules.value / watts.value, class.busy_seconds / class.launches);
+        let is_told = class.kind == "kernel" && is_repeated && alone < (1.0 - SHORTER) * stamped;
+        is_told.then(|| format!("{} ({} of {})", class.name, us(alone), us(stamped)))
+    };
+    let each: Vec<String> = out.classes.iter().filter_map(told).collect();
+    if !each.is_empty() {
+        out.notes.push(format!(
+            "joules and power are of launches as they take when repeated one after another, less than the run's stamps say: {}; for the rest of the stamped time the device is taken to be at its floor",
+            each.join(", ")
+        ));
+    }
+}
+
 /// The rows of classes, and a note for each whose two figures disagree.
 fn classes(
     device: &PhysicalDevice,

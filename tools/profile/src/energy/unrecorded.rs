@@ -20,8 +20,8 @@ pub(super) struct Unrecorded {
     function: String,
 }
 
-/// Those of a device, in order of time. Where other processes of the same run recorded on, only
-/// what comes behind their last records is one.
+/// Those of a device, in order of time. Where others went on, only what comes behind the last
+/// command that is known is one.
 pub(super) fn of_device(
     trace: &Trace<'_>,
     device: &PhysicalDevice,
@@ -29,7 +29,7 @@ pub(super) fn of_device(
 ) -> Vec<Unrecorded> {
     let Some(runs) = readings.application.get(&device.host) else { return Vec::new() };
     let members: BTreeSet<ProcessIndex> = device.members.iter().map(|m| m.0).collect();
-    let last = |of: ProcessIndex| trace.ends(of).map(|span| span.end);
+    let last = device.spans.iter().map(|s| s.end).max();
     let mut out: Vec<Unrecorded> = Vec::new();
     for index in members {
         let process = trace.process(index);
@@ -41,8 +41,7 @@ pub(super) fn of_device(
         let Some((_, to)) = runs.iter().find(|run| run.0 <= begin && begin < run.1) else {
             continue;
         };
-        let all = (0..).zip(&trace.processes).filter_map(|(i, _)| last(ProcessIndex(i)));
-        let from = all.filter(|at| at < to).fold(begin, HostNs::max);
+        let from = last.filter(|at| at < to).map_or(begin, |at| at.max(begin));
         let function = process.definitions.function(call.function);
         out.push(Unrecorded {
             from,
@@ -65,7 +64,7 @@ impl Unrecorded {
     /// What the user is told.
     pub fn told(&self) -> String {
         format!(
-            "{} was ended inside {}: what the device did in the {:.1} s behind the last record is not known, and readings of it are in no figure",
+            "{} was ended inside {}: what the device did in the {:.1} s from then on is not known, and readings of it are in no figure",
             self.process,
             self.function,
             self.to.seconds_since(self.from)
@@ -117,54 +116,58 @@ pub(super) fn without(series: &Series, times: &[Unrecorded]) -> Option<Series> {
 mod tests {
     use super::*;
     use crate::energy::activity::Kind;
-    use clscope_analysis::testing::{HostModel, ProcessBuilder, ProcessBytes, function};
+    use clscope_analysis::energy::{ClassId, DeviceIndex, Span, Timing};
+    use clscope_analysis::testing::{HostModel, ProcessBuilder, function};
 
-    /// A trace of processes that called clFinish from 1 to 2 ms and record on until `last`; whether
-    /// they ended in order, and since when they are in a call.
-    fn recorded(processes: &[(u64, bool, Option<u64>)]) -> Vec<ProcessBytes> {
-        let of = |(pid, (last, in_order, in_call)): (u32, &(u64, bool, Option<u64>))| {
-            let mut builder = ProcessBuilder::standard(HostModel::default(), pid, 2);
-            builder.anchor(0).anchor(100_000_000);
-            builder.thread(0).plain(function::FINISH, 1_000_000, 2_000_000, 0, 1);
-            builder.thread(1).plain(function::FINISH, *last - 1000, *last, 0, 1);
-            builder.in_calls.extend(in_call.map(|begin| (0, function::FINISH, begin)));
-            if *in_order {
-                builder.exit(*last, 0);
-            }
-            builder.build()
-        };
-        (100..).zip(processes).map(of).collect()
-    }
+    const MS: i64 = 1_000_000;
 
-    fn times(of: &[ProcessBytes], application: (i64, i64)) -> Vec<(i64, i64)> {
-        let trace = Trace::open(of.iter().map(|p| p.files("app")).collect());
-        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
-        device.members = (0..).map(ProcessIndex).take(of.len()).map(|i| (i, 1)).collect();
+    /// The times of a device that one process used, which called clFinish until 9 ms and may be in
+    /// another call since `in_call`; whose last command ended at `command`.
+    fn times(
+        in_order: bool,
+        in_call: Option<i64>,
+        command: i64,
+        run: (i64, i64),
+    ) -> Vec<(i64, i64)> {
+        let mut builder = ProcessBuilder::standard(HostModel::default(), 100, 1);
+        builder.anchor(0).anchor(100_000_000);
+        builder.thread(0).plain(function::FINISH, 1_000_000, 9_000_000, 0, 1);
+        builder.in_calls.extend(in_call.map(|at| (0, function::FINISH, (at * MS) as u64)));
+        if in_order {
+            builder.exit(9_000_000, 0);
+        }
+        let files = builder.build();
+        let trace = Trace::open(vec![files.files("app")]);
         // The timeline begins elsewhere than the model's time.
-        let origin = trace.origin().0 - 1_000_000;
-        let run = (HostNs(origin + application.0), HostNs(origin + application.1));
+        let origin = trace.origin().0 - MS;
+        let at = |ms: i64| HostNs(origin + ms * MS);
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.members.push((ProcessIndex(0), 1));
+        device.spans.push(Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: at(command - 1),
+            end: at(command),
+            timing: Timing::Timed,
+        });
         let mut readings = Readings::default();
-        readings.application.insert(0, vec![run]);
+        readings.application.insert(0, vec![(at(run.0), at(run.1))]);
+        let rounded = |of: HostNs| (of.0 - origin + MS / 2) / MS;
         of_device(&trace, &device, &readings)
             .iter()
-            .map(|t| ((t.from.0 - origin) / 1000 * 1000, t.to.0 - origin))
+            .map(|t| (rounded(t.from), rounded(t.to)))
             .collect()
     }
 
     #[test]
     fn what_follows_a_call_in_which_a_process_was_ended_is_not_recorded() {
-        let ms = 1_000_000;
-        let run = (0, 50 * ms);
-        let of = |processes: &[(u64, bool, Option<u64>)]| times(&recorded(processes), run);
-        assert_eq!(of(&[(9_000_000, false, Some(8_000_000))]), [(9 * ms, 50 * ms)]);
-        assert_eq!(of(&[(9_000_000, false, Some(12_000_000))]), [(12 * ms, 50 * ms)]);
-        assert_eq!(of(&[(9_000_000, false, None)]), [], "it was in no call");
-        assert_eq!(of(&[(9_000_000, true, Some(9_500_000))]), [], "it ended in order");
-        // Another went on, and what it did is known.
-        let two = [(9_000_000, false, Some(12_000_000)), (40_000_000, true, None)];
-        assert_eq!(of(&two), [(40 * ms, 50 * ms)]);
+        assert_eq!(times(false, Some(12), 8, (0, 50)), [(12, 50)]);
+        assert_eq!(times(false, None, 8, (0, 50)), [], "it was in no call");
+        assert_eq!(times(true, Some(12), 8, (0, 50)), [], "it ended in order");
+        // Others went on, and what they did is known.
+        assert_eq!(times(false, Some(12), 40, (0, 50)), [(40, 50)]);
         // Where nothing says when the application ran, nothing is known of its end.
-        assert_eq!(times(&recorded(&two), (60 * ms, 70 * ms)), []);
+        assert_eq!(times(false, Some(12), 8, (60, 70)), []);
     }
 
     fn between(from: i64, to: i64) -> Unrecorded {
