@@ -178,33 +178,40 @@ const SIGNIFICANT: f64 = 2.0;
 /// The most that launches left out took together by the order of all: chance chose which were
 /// timed, so that with the probability `q^k` the `k` longest of all were left out, `q` being the
 /// part that was. The `k - 1` that may be longer than all timed ones took at most the windows they
-/// were in. It is little where nearly all were timed, and says nothing where few were. `None` where
-/// windows are not known.
+/// were in, and, where most were timed, no more than [`longer`] allows. It is little where nearly
+/// all were timed, and says nothing where few were. `None` where windows are not known.
 fn most_by_order(units: &[Unit<'_>], lost: f64, sampled: &Sampled) -> Option<f64> {
     let (longest, q) = (sampled.longest()?, sampled.part_left_out()?);
-    let longer = (BEYOND_ORDER.ln() / q.ln()).ceil() - 1.0;
-    if lost > 0.0 && longer > 0.0 {
+    let many = (BEYOND_ORDER.ln() / q.ln()).ceil() - 1.0;
+    let by_tail = (q <= MOST_LEFT_OUT).then(|| longer(longest, q));
+    if lost > 0.0 && many > 0.0 && by_tail.is_none() {
         return None;
     }
     // Each launch of a window may be such a one, and all together have its time.
     let mut rooms: Vec<(f64, f64)> = units.iter().map(|u| (u.available, u.n)).collect();
     rooms.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Some(sampled.left_out() as f64 * longest + longest_rooms(&rooms, longer))
+    let by_room = if lost > 0.0 { f64::INFINITY } else { longest_rooms(&rooms, many) };
+    let more = by_room.min(by_tail.unwrap_or(f64::INFINITY));
+    Some(sampled.left_out() as f64 * longest + if many > 0.0 { more } else { 0.0 })
 }
 
-/// What launches left out that are longer than all timed ones may add, where that is little. That
-/// `j` of them are has the probability `q^j`, `q` being the part left out. How much longer follows
-/// from the tail of times for which a worker is held up: that the longest is `t` times as long as
-/// the next is as improbable as `1/t` (Zipf's law), so that beyond `q^j/5 %` times nothing is
-/// expected. `None` where most were left out: then their tail is not seen.
+/// What launches left out that are longer than the longest timed one may add. That `j` of them are
+/// has the probability `q^j`, `q` being the part left out. How much longer follows from the tail of
+/// times for which a worker is held up: that the longest is `t` times as long as the next is as
+/// improbable as `1/t` (Zipf's law), so that beyond `q^j/5 %` times nothing is expected.
+fn longer(longest: f64, q: f64) -> f64 {
+    let each = (1..).map(|j| q.powi(j) / BEYOND_ORDER).take_while(|t| *t > 1.0);
+    longest * each.sum::<f64>()
+}
+
+/// The same, of all launches. `None` where most were left out: then their tail is not seen.
 fn longer_by_order(sampled: &Sampled) -> Option<f64> {
     let (longest, q) =
         (sampled.longest()?, sampled.left_out() as f64 / sampled.launches().max(1) as f64);
     if q > MOST_LEFT_OUT {
         return None;
     }
-    let each = (1..).map(|j| q.powi(j) / BEYOND_ORDER).take_while(|t| *t > 1.0);
-    Some(longest * each.sum::<f64>())
+    Some(longer(longest, q))
 }
 
 /// Time of the first windows that hold so many launches together; of each: time and launches.
@@ -819,8 +826,11 @@ mod tests {
         let most = most_by_order(&[], 0.0, &of(970, 30)).unwrap();
         assert!((30.0 * 1600.0..30.0 * 1600.0 * 1.05).contains(&most), "{most}");
         assert_eq!(most_by_order(&[], 1.0, &of(970, 30)), Some(most), "no window is needed");
-        // A half: four may be longer, and how long is not known without their windows.
-        assert_eq!(most_by_order(&[], 1.0, &of(500, 500)), None);
+        // An eighth: one may be longer, by two and a half times at most.
+        let most = most_by_order(&[], 1.0, &of(140, 20)).unwrap();
+        assert!((most - (20.0 + 2.5) * 1600.0).abs() < 0.1 * most, "{most}");
+        // More than half: four may be longer, and how long is not known without their windows.
+        assert_eq!(most_by_order(&[], 1.0, &of(490, 510)), None);
         assert!(0.5f64.powi(4) > BEYOND_ORDER && 0.5f64.powi(5) < BEYOND_ORDER);
         assert_eq!(longest_rooms(&[(90.0, 3.0), (50.0, 1.0), (40.0, 9.0)], 4.0), 140.0);
         assert_eq!(most_by_order(&[], 0.0, &of(10, 0)), None, "none was left out");

@@ -183,6 +183,14 @@ fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
     }
 }
 
+/// Whether there is no reading in it.
+fn is_unread(series: &Series) -> bool {
+    match series {
+        Series::Cumulative(points) | Series::Instant(points) => points.iter().all(|p| p.1.is_nan()),
+        Series::WindowMean(rows) => rows.is_empty(),
+    }
+}
+
 /// The floors of a run, and where the device was in which.
 struct Floors {
     floors: Vec<Floor>,
@@ -334,7 +342,9 @@ fn measure(
     };
     let floors = floors_of(&of_run, power.settle, known);
     let (activity, series) = inside(device, power, window);
-    let iterations = iterations(device, options.iteration_kernel.as_ref());
+    // From one iteration to the next the recorder's own repetitions would count as the application.
+    let of_iterations = options.iteration_kernel.as_ref().filter(|_| device.replays.is_empty());
+    let iterations = iterations(device, of_iterations);
     let problem = Problem {
         activity: &activity,
         series: &series,
@@ -384,7 +394,7 @@ fn measure(
             rows::within_limit(&mut out, power.limit, power.seen());
             rows::absent(&mut out);
             rows::bound(&mut out);
-            rows::missing(&mut out, options);
+            rows::missing(&mut out, options, !device.replays.is_empty());
             rows::shorter_than_stamped(&mut out);
             operations(&mut out, options);
         }
@@ -399,6 +409,11 @@ fn measure(
                 out.failed = Some(format!(
                     "no time on the device is known of any of its {} commands; record with `--device-timing event`",
                     device.unplaced
+                ));
+            } else if let Some((from, to)) = options.energy_window.filter(|_| is_unread(&series)) {
+                out.failed = Some(format!(
+                    "no reading of the sensor lies between {from} and {to} s (--energy-window): the run is {:.1} s long",
+                    trace.bounds().map_or(0.0, |all| all.end.since(all.begin) as f64 * 1e-9)
                 ));
             } else {
                 out.failed = Some(error.to_string());
@@ -609,6 +624,24 @@ mod tests {
         let (length, note) = told(&device);
         assert!((length - 0.038).abs() < 0.0004, "{length}");
         assert!(note.is_some_and(|note| note.contains("k (38.0 ms of 40.0 ms)")));
+    }
+
+    #[test]
+    fn iterations_with_repetitions_between_and_windows_beside_the_run_are_refused() {
+        let (mut device, power) = repeated();
+        let trace = Trace::open(Vec::new());
+        let of = |device: &PhysicalDevice, options: &Options| {
+            measure(&trace, device, &power, &Readings::default(), &[], options)
+        };
+        let iterations = Options { iteration_kernel: Some("k".into()), ..Options::default() };
+        let out = of(&device, &iterations);
+        assert_eq!(out.iteration, None);
+        assert!(out.notes.iter().any(|n| n.contains("without --replay")), "{:?}", out.notes);
+        device.replays.clear();
+        assert!(of(&device, &iterations).iteration.is_some());
+        let beside = Options { energy_window: Some((100.0, 200.0)), ..Options::default() };
+        let failed = of(&device, &beside).failed.unwrap_or_default();
+        assert!(failed.contains("no reading of the sensor lies between 100 and 200 s"), "{failed}");
     }
 
     #[test]

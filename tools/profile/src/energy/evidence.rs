@@ -325,6 +325,15 @@ impl Evidence<'_> {
         if !left.is_empty() {
             self.rest(group, &left);
         }
+        // What the run contradicts is not known well, however wide it says to be.
+        if !both.agrees && both.predicted.is_some() {
+            for class in &group.classes {
+                let of = self.out.classes.get_mut(class.0 as usize);
+                if let Some(class) = of.filter(|class| class.identifiability == "well") {
+                    class.identifiability = "weak";
+                }
+            }
+        }
     }
 
     /// Whether the run itself knows a class by itself, of which launches of another length were

@@ -346,6 +346,11 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
     for group in out.groups.iter_mut().filter(|g| !g.is_repetitions()) {
         let (joules, watts) = (group.joules, group.watts);
         if watts.value <= most {
+            // The upper end, too: it is told where only what others leave of a sum is known.
+            if watts.high > most {
+                group.joules.high *= most / watts.high;
+                group.watts.high = most;
+            }
             continue;
         }
         let below = |of: Interval, most: f64| Interval {
@@ -396,10 +401,12 @@ pub(super) fn bound(out: &mut DeviceEnergy) {
 }
 
 /// What would be known of a run that was recorded otherwise.
-pub(super) fn missing(out: &mut DeviceEnergy, options: &Options) {
+pub(super) fn missing(out: &mut DeviceEnergy, options: &Options, is_repeated: bool) {
     if options.iteration_kernel.is_some() && out.iteration.is_none() {
-        out.notes
-            .push("no iteration: the kernel named by --iteration-kernel did not run at least twice while the sensor was read".to_owned());
+        out.notes.push(match is_repeated {
+            true => "no iteration: this run holds repetitions between its iterations; --iteration-kernel is for one without --replay (`--with` this one tells its kernels apart)".to_owned(),
+            false => "no iteration: the kernel named by --iteration-kernel did not run at least twice while the sensor was read".to_owned(),
+        });
     }
     if out.floors.iter().all(|f| f.watts.is_none()) {
         out.notes.push("no idle time was recorded, so dynamic and idle energy cannot be separated: record with --idle-window 2".to_owned());

@@ -51,6 +51,14 @@ fn estimates(
     preempted: bool,
 ) -> Estimates {
     let total = sums.total();
+    // A bin's middle may lie beyond all that is in it.
+    let ends = sums.time.min().zip(sums.time.max());
+    let quantile = |q| {
+        let found = s.quantile(q)?;
+        let Some((min, max)) = ends else { return Some(found) };
+        let value = found.value.clamp(min as f64, max as f64);
+        Some(Estimate { value, low: found.low.min(value), high: found.high.max(value) })
+    };
     Estimates {
         doubtful: sums.doubtful(preempted),
         launches: s.launches(),
@@ -62,9 +70,9 @@ fn estimates(
         }),
         total_ns: total.map(Into::into),
         mean_ns: total.map(|t| t.times(1.0 / s.launches() as f64).into()),
-        median_ns: s.quantile(0.5).map(Into::into),
-        p95_ns: s.quantile(0.95).map(Into::into),
-        p99_ns: s.quantile(0.99).map(Into::into),
+        median_ns: quantile(0.5).map(Into::into),
+        p95_ns: quantile(0.95).map(Into::into),
+        p99_ns: quantile(0.99).map(Into::into),
         share: share.map(Into::into),
     }
 }
