@@ -635,7 +635,7 @@ mod tests {
         };
         let iterations = Options { iteration_kernel: Some("k".into()), ..Options::default() };
         let out = of(&device, &iterations);
-        assert_eq!(out.iteration, None);
+        assert!(out.iteration.is_none());
         assert!(out.notes.iter().any(|n| n.contains("without --replay")), "{:?}", out.notes);
         device.replays.clear();
         assert!(of(&device, &iterations).iteration.is_some());
