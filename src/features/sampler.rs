@@ -16,7 +16,7 @@ use crate::recording::files::Appended;
 use crate::settings::config;
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::files::{Files, ReadAt};
-use clscope_sensors::rapl::perf::{PerfCounter, PerfOpener};
+use clscope_sensors::rapl::perf::Unopened;
 use clscope_sensors::sampler::{Sampler, SamplerHost, Settings, SystemHost};
 use clscope_sensors::{Clock as _, Roots, System, doctor};
 use clscope_trace::settings::NO_SNAPSHOT;
@@ -45,13 +45,7 @@ impl Files for Raised {
 
 /// Perf events of whole processors are left to `clscope record`: a process that may open them may
 /// read powercap, too.
-struct NoPerf;
-
-impl PerfOpener for NoPerf {
-    fn open(&self, _: u32, _: u64, _: u32) -> io::Result<Box<dyn PerfCounter>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "not from inside an application"))
-    }
-}
+const NO_PERF: Unopened = Unopened("not from inside an application");
 
 /// The sampling of one incarnation of the process; never freed.
 struct Sampling {
@@ -72,7 +66,7 @@ pub fn begin(recording: &Recording) {
         return;
     }
     let roots = wanted.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
-    let mut opened = doctor::open_host(&Raised, &roots, &NoPerf, None);
+    let mut opened = doctor::open_host(&Raised, &roots, &NO_PERF, None);
     if opened.sources.is_empty() {
         if wanted.snapshot && wanted.counters.is_empty() {
             diag::warn(

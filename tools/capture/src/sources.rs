@@ -4,7 +4,7 @@
 
 use crate::error::CaptureError;
 use clscope_sensors::doctor::{self, SensorFinding, State};
-use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
+use clscope_sensors::rapl::perf::{Kernel, PerfOpener, Unopened};
 use clscope_sensors::replay::{Pacing, Replay};
 use clscope_sensors::{Plane, Roots, SensorSource, SourceKind, System, handover};
 use std::path::{Path, PathBuf};
@@ -82,16 +82,7 @@ impl Default for Options {
 }
 
 /// An application opens no perf events of whole processors.
-struct Inside;
-
-impl PerfOpener for Inside {
-    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
-        Err(std::io::Error::new(
-            std::io::ErrorKind::Unsupported,
-            "perf events are not read from inside an application",
-        ))
-    }
-}
+const INSIDE: Unopened = Unopened("perf events are not read from inside an application");
 
 /// Sources that were opened, and all that was looked at.
 pub struct Opened {
@@ -106,16 +97,8 @@ pub struct Opened {
 }
 
 /// A tree that is not the system's names event numbers that mean something else here.
-struct NoPerf;
-
-impl PerfOpener for NoPerf {
-    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
-        Err(std::io::Error::new(
-            std::io::ErrorKind::Unsupported,
-            "perf events are the running system's, not those of --sysfs-root",
-        ))
-    }
-}
+const ELSEWHERE: Unopened =
+    Unopened("perf events are the running system's, not those of --sysfs-root");
 
 impl Options {
     /// Whether nothing is to be read.
@@ -144,7 +127,7 @@ impl Options {
     #[must_use]
     pub fn blind_around_commands(&self) -> Option<String> {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
-        let host = doctor::open_host(&System, &roots, &Inside, None);
+        let host = doctor::open_host(&System, &roots, &INSIDE, None);
         let looked = host.findings.iter().filter(|f| !matches!(f.state, State::Skipped(_)));
         let said = looked.map(|f| match &f.why {
             Some(why) => format!("{}: {why}", f.name),
@@ -227,7 +210,7 @@ impl Options {
 
     fn open_host(&self, opened: &mut Opened) {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
-        let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &NoPerf } else { &Kernel };
+        let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &ELSEWHERE } else { &Kernel };
         let host = doctor::open_host(&System, &roots, perf, None);
         let is_rapl = |f: &SensorFinding| f.kind == SourceKind::Rapl;
         let mut refused = false;

@@ -7,7 +7,7 @@ use crate::cl::{DeviceFacts, DeviceKind};
 use crate::stats::{self, Estimate};
 use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
-use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfCounter, PerfOpener};
+use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfOpener, Unopened};
 use clscope_sensors::sampler::{Sampler, SamplerEvent, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
@@ -103,13 +103,7 @@ impl Sink for Readings {
 }
 
 /// A tree that is not the system's names event numbers that mean something else here.
-struct NoPerf;
-
-impl PerfOpener for NoPerf {
-    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-}
+const ELSEWHERE: Unopened = Unopened("perf events are the running system's");
 
 /// The sampling thread.
 pub struct Sensors {
@@ -136,7 +130,7 @@ impl Sensors {
     /// Why no thread could be started.
     pub fn below(root: Option<&Path>, counters: bool) -> std::io::Result<Sensors> {
         let roots = root.map_or_else(Roots::default, Roots::below);
-        let perf: &dyn PerfOpener = if root.is_some() { &NoPerf } else { &PerfKernel };
+        let perf: &dyn PerfOpener = if root.is_some() { &ELSEWHERE } else { &PerfKernel };
         let mut opened = clscope_sensors::doctor::open_host(&System, &roots, perf, None);
         match root.is_none().then(|| clscope_nvml::load(None)) {
             None => {}

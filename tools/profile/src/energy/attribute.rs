@@ -425,8 +425,7 @@ fn measure(
             }
         }
     }
-    let times = unrecorded::of_device(trace, device, readings);
-    compare_with_reference(&mut out, device, (power, known), (readings, &times), (problem, window));
+    compare_with_reference(&mut out, device, (power, known), (trace, readings), (problem, window));
     out.containment = containment(device, power, readings);
     out
 }
@@ -436,11 +435,12 @@ fn compare_with_reference(
     out: &mut DeviceEnergy,
     device: &PhysicalDevice,
     (power, known): (&Power, Option<&KnownFloor>),
-    (readings, times): (&Readings, &[Unrecorded]),
+    (trace, readings): (&Trace<'_>, &Readings),
     (problem, window): (Problem<'_>, Window),
 ) {
     let Some((series, response)) = power::reference(device, readings) else { return };
-    let series = unrecorded::without(&series, times).unwrap_or(series);
+    let times = unrecorded::of_device(trace, device, readings);
+    let series = unrecorded::without(&series, &times).unwrap_or(series);
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
     let problem = Problem { series: &series, response, floors: &[], states: &[], ..problem };
     let floors = floors_of(&problem, power.settle, known);

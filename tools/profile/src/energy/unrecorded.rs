@@ -72,44 +72,38 @@ impl Unrecorded {
     }
 }
 
-/// A series without its readings of these times, and whether there were any.
+/// A series without its readings of these times; `None` where there are none.
 pub(super) fn without(series: &Series, times: &[Unrecorded]) -> Option<Series> {
-    let is_kept = |at: &HostNs| !times.iter().any(|of| of.holds(*at));
-    // A value that is no number stands before each reading with which a recording begins.
+    let is_left_out = |at: HostNs| times.iter().any(|of| of.holds(at));
     let points = |all: &[(HostNs, f64)]| {
-        let mut out: Vec<(HostNs, f64)> = Vec::with_capacity(all.len());
-        let mut left = false;
-        for point in all {
-            if !is_kept(&point.0) {
-                left = true;
-                continue;
+        all.iter().any(|p| is_left_out(p.0)).then(|| {
+            let mut out: Vec<(HostNs, f64)> = Vec::with_capacity(all.len());
+            let mut behind = false;
+            for point in all {
+                if is_left_out(point.0) {
+                    behind = true;
+                    continue;
+                }
+                // A value that is no number stands before each reading with which a recording
+                // begins.
+                if std::mem::take(&mut behind) && !point.1.is_nan() {
+                    out.push((HostNs(point.0.0.saturating_sub(1)), f64::NAN));
+                }
+                out.push(*point);
             }
-            if std::mem::take(&mut left) && !point.1.is_nan() {
-                out.push((HostNs(point.0.0.saturating_sub(1)), f64::NAN));
-            }
-            out.push(*point);
-        }
-        out
+            out
+        })
     };
-    // Also where none is left out, marks stand among the readings.
-    let known = |all: &[(HostNs, f64)]| all.iter().filter(|p| !p.1.is_nan()).count();
-    let (before, after, series) = match series {
-        Series::Cumulative(all) => {
-            let left = points(all);
-            (known(all), known(&left), Series::Cumulative(left))
-        }
-        Series::Instant(all) => {
-            let left = points(all);
-            (known(all), known(&left), Series::Instant(left))
-        }
+    match series {
+        Series::Cumulative(all) => points(all).map(Series::Cumulative),
+        Series::Instant(all) => points(all).map(Series::Instant),
         Series::WindowMean(all) => {
-            let apart =
-                |w: &&(HostNs, HostNs, f64)| !times.iter().any(|of| of.from < w.1 && w.0 < of.to);
-            let left: Vec<_> = all.iter().filter(apart).copied().collect();
-            (all.len(), left.len(), Series::WindowMean(left))
+            let reaches =
+                |w: &(HostNs, HostNs, f64)| times.iter().any(|of| of.from < w.1 && w.0 < of.to);
+            let kept = || all.iter().filter(|w| !reaches(w)).copied().collect();
+            all.iter().any(reaches).then(|| Series::WindowMean(kept()))
         }
-    };
-    (after < before).then_some(series)
+    }
 }
 
 #[cfg(test)]

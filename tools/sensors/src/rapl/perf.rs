@@ -41,6 +41,16 @@ pub trait PerfOpener {
     fn open(&self, pmu_type: u32, config: u64, cpu: u32) -> io::Result<Box<dyn PerfCounter>>;
 }
 
+/// Opens nothing, for this reason.
+#[derive(Clone, Copy, Debug)]
+pub struct Unopened(pub &'static str);
+
+impl PerfOpener for Unopened {
+    fn open(&self, _: u32, _: u64, _: u32) -> io::Result<Box<dyn PerfCounter>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, self.0))
+    }
+}
+
 /// The kernel's perf_event_open.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel;
