@@ -29,7 +29,6 @@ pub(super) fn of_device(
 ) -> Vec<Unrecorded> {
     let Some(runs) = readings.application.get(&device.host) else { return Vec::new() };
     let members: BTreeSet<ProcessIndex> = device.members.iter().map(|m| m.0).collect();
-    let last = device.spans.iter().map(|s| s.end).max();
     let mut out: Vec<Unrecorded> = Vec::new();
     for index in members {
         let process = trace.process(index);
@@ -41,7 +40,9 @@ pub(super) fn of_device(
         let Some((_, to)) = runs.iter().find(|run| run.0 <= begin && begin < run.1) else {
             continue;
         };
-        let from = last.filter(|at| at < to).map_or(begin, |at| at.max(begin));
+        // Of this run: others may be reported with it.
+        let last = device.spans.iter().map(|s| s.end).filter(|at| at < to).max();
+        let from = last.map_or(begin, |at| at.max(begin));
         let function = process.definitions.function(call.function);
         out.push(Unrecorded {
             from,
@@ -137,13 +138,14 @@ mod tests {
         let at = |ms: i64| HostNs(origin + ms * MS);
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.members.push((ProcessIndex(0), 1));
-        device.spans.push(Span {
+        // The last one is of another run.
+        device.spans.extend([command, 90].map(|end| Span {
             class: ClassId(0),
             device: DeviceIndex(0),
-            start: at(command - 1),
-            end: at(command),
+            start: at(end - 1),
+            end: at(end),
             timing: Timing::Timed,
-        });
+        }));
         let mut readings = Readings::default();
         readings.application.insert(0, vec![(at(run.0), at(run.1))]);
         let rounded = |of: HostNs| (of.0 - origin + MS / 2) / MS;
