@@ -354,10 +354,12 @@ impl Sampled {
         self.certain_total + self.chosen_total
     }
 
-    /// The longest of the timed launches, nanoseconds, as long as the sketch leaves open; `None`
-    /// where nothing was timed.
+    /// The longest of the launches that chance chose, nanoseconds, as long as the sketch leaves open:
+    /// those left out are like these, where the first of a kernel are longer for reasons of their
+    /// own. Where chance chose none, that of all timed ones; `None` where nothing was timed.
     pub(super) fn longest(&self) -> Option<f64> {
-        let last = self.bins.iter().rposition(|b| b.0 > 0.0)?;
+        let chosen = self.bins.iter().rposition(|b| b.1 > 0.0);
+        let last = chosen.or_else(|| self.bins.iter().rposition(|b| b.0 > 0.0))?;
         Some(middle(self.first_bin + last) * (1.0 + RELATIVE_ERROR))
     }
 

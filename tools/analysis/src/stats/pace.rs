@@ -34,9 +34,10 @@
 //!   The estimate is that of chance. Launches that are timed may last a little longer than those
 //!   that are not, and paces speak of the latter: the interval holds what paces say, as far as
 //!   timing can change a launch.
-//! * On the former, where the queue was open, a launch longer than all timed ones may be hidden.
-//!   With the probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that
-//!   its window allows.
+//! * On the former, where the queue was open, a launch longer than all that chance chose may be
+//!   hidden. With the probability 1/(n+1) (Good 1953; n effective launches were timed) each is one,
+//!   and takes what the tail of times for which a worker is held up leads to expect (Zipf's law),
+//!   up to what its window allows.
 
 use super::blame::Blame;
 use super::estimate::{Basis, Estimate, FEW, Sampled, hall, with_rare};
@@ -204,14 +205,25 @@ fn longer(longest: f64, q: f64) -> f64 {
     longest * each.sum::<f64>()
 }
 
-/// The same, of all launches. `None` where most were left out: then their tail is not seen.
-fn longer_by_order(sampled: &Sampled) -> Option<f64> {
-    let (longest, q) =
-        (sampled.longest()?, sampled.left_out() as f64 / sampled.launches().max(1) as f64);
-    if q > MOST_LEFT_OUT {
-        return None;
+/// What a launch longer than the longest timed one takes where there is so much room: its mean, by
+/// the same tail (Zipf's law) up to the room.
+fn beyond_longest(longest: Option<f64>, room: f64) -> f64 {
+    match longest {
+        Some(longest) if longest < room => room.min(longest * (1.0 + (room / longest).ln())),
+        _ => room,
     }
-    Some(longer(longest, q))
+}
+
+/// What launches longer than all timed ones may add by the tail of all of these, up to so much room
+/// of one. Where most were timed, what is improbable beyond; else what is to be expected, as many
+/// being longer as the part left out says. `None` where chance chose none.
+fn unseen_by_tail(sampled: &Sampled, room: f64) -> Option<f64> {
+    let (longest, chosen) = (sampled.longest()?, sampled.part_left_out()?);
+    let q = sampled.left_out() as f64 / sampled.launches().max(1) as f64;
+    if q <= MOST_LEFT_OUT {
+        return Some(longer(longest, q));
+    }
+    Some(chosen / (1.0 - chosen) * beyond_longest(Some(longest), room))
 }
 
 /// Time of the first windows that hold so many launches together; of each: time and launches.
@@ -393,9 +405,11 @@ impl Queue<'_> {
             let (sum, squares) =
                 cases.iter().fold((0.0, 0.0), |(s, q), c| (s + c.weight, q + c.weight * c.weight));
             let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
-            let each = open().map(|u| u.n * room(u)).sum::<f64>() / (effective + 1.0);
+            let beyond = |u: &Unit| u.n * beyond_longest(sampled.longest(), room(u));
+            let each = open().map(beyond).sum::<f64>() / (effective + 1.0);
             out.unseen = each.min(open().map(room).sum());
-            if let Some(longer) = longer_by_order(sampled).filter(|l| *l < out.unseen) {
+            let most = units.iter().map(|u| u.available).fold(0.0, f64::max);
+            if let Some(longer) = unseen_by_tail(sampled, most).filter(|l| *l < out.unseen) {
                 out.unseen = longer;
                 out.open = out.open.min(longer);
             }
