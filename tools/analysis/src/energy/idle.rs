@@ -20,6 +20,9 @@ pub struct IdleLevel {
     pub watts: Watts,
     /// Standard error of the mean, from stretches of a tenth of the time each.
     pub sd: Watts,
+    /// What noise makes of it at the least, behind work where it was seen there: three standard
+    /// deviations, by the median of deviations, below the median.
+    pub least: Watts,
     /// Idle time spent in it.
     pub seconds: Seconds,
     /// Readings it rests on.
@@ -70,6 +73,17 @@ impl IdleLevels {
             .then_some(Floor::Known { rate: middle, sd: half / t_975(f64::INFINITY) })
     }
 
+    /// The level between launches where the device drew less while it worked than in all of the rest
+    /// at the first: that was another state, as behind the end of the application's context. The
+    /// least drawn includes gaps between launches, and lies above no floor; how far below the rest
+    /// that was seen it is, it may be again. `None` where the first level explains the least.
+    #[must_use]
+    pub fn undercut(&self, least: Watts) -> Option<Floor> {
+        let first = self.levels.first()?;
+        let sd = (first.watts.0 - least.0) / t_975(f64::INFINITY);
+        (least.0 < first.least.0 * (1.0 - SAME_STATE)).then_some(Floor::Known { rate: least.0, sd })
+    }
+
     /// Whether a level is that of the first, or below it.
     #[must_use]
     pub fn reaches(&self, watts: Watts) -> bool {
@@ -106,6 +120,8 @@ struct Piece {
 
 /// Two pieces are one level when their means are this close, as a share of the higher.
 const SAME_LEVEL: f64 = 0.05;
+/// By how much of a level readings beyond its noise may be below it: drift of the temperature.
+const SAME_STATE: f64 = 0.01;
 /// Fewest readings of a level.
 const LEAST_READINGS: usize = 8;
 /// Fewest of a sensor that is read so rarely that these last for [`LONG`]: applications end soon
@@ -159,6 +175,14 @@ pub fn least_while_working(activity: &Activity, series: &Series, settle: Seconds
     let mut watts: Vec<f64> = inside.map(|row| row.mean).collect();
     watts.sort_by(f64::total_cmp);
     watts.get(watts.len() / 20).map(|least| Watts(*least))
+}
+
+/// Three standard deviations below the median of readings, of which less than half may be of
+/// another level.
+fn least_by_noise(watts: &[f64]) -> Option<Watts> {
+    let middle = median(watts.iter().copied())?;
+    let off = median(watts.iter().map(|w| (w - middle).abs()))?;
+    Some(Watts(middle - 3.0 * 1.4826 * off))
 }
 
 /// Idle stretches inside the readings, before the first and after the last command included.
@@ -261,6 +285,8 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
     for (state, group) in groups.iter().enumerate() {
         let values: Vec<f64> =
             group.iter().flat_map(|piece| piece.values.iter().copied()).collect();
+        let behind: Vec<f64> =
+            group.iter().filter(|p| p.after_work).flat_map(|p| p.values.iter().copied()).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         // Readings of one level are correlated: the scatter of ten means holds that, the readings'
         // own does not.
@@ -273,6 +299,8 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
         result.levels.push(IdleLevel {
             watts: Watts(mean),
             sd: Watts(scatter.sqrt()),
+            least: least_by_noise(if behind.is_empty() { &values } else { &behind })
+                .unwrap_or(Watts(mean)),
             seconds: Seconds(seconds(group)),
             readings: values.len(),
         });
@@ -472,6 +500,36 @@ mod tests {
         let (low, high) = (rate - half, rate + half);
         assert!((low - 80.0).abs() < 2.0 && (high - 130.0).abs() < 0.5, "{low} to {high}");
         assert_eq!(idle.or_up_to(Watts(82.0)), None, "it drew no more");
+    }
+
+    /// Frames of a millisecond every 10 ms on an H200: 128 W before its context is made and behind
+    /// its end, 123 W between frames.
+    #[test]
+    fn rest_above_what_was_drawn_between_frames_is_another_state() {
+        let of = |between: f64| {
+            let span = |i: i64| Span {
+                class: ClassId(0),
+                device: DeviceIndex(0),
+                start: HostNs(300_000_000 + i * 10_000_000),
+                end: HostNs(301_000_000 + i * 10_000_000),
+                timing: Timing::Timed,
+            };
+            let spans: Vec<Span> = (0..200).map(span).collect();
+            let watts = |ms: i64| if (300..2320).contains(&ms) { between } else { 128.0 };
+            let noise = |ms: i64| 0.4 * ((ms / 20) % 5 - 2) as f64;
+            let all = (0..130).map(|i| 20 * i + 10);
+            let samples = all.map(|ms| (HostNs(ms * 1_000_000), watts(ms) + noise(ms))).collect();
+            let (activity, series) = (Activity::new(&spans, 1), Series::Instant(samples));
+            let idle = idle_levels(&activity, &series, Seconds(0.04));
+            let least = least_while_working(&activity, &series, Seconds(0.04)).unwrap();
+            (idle.undercut(least), idle)
+        };
+        let (floor, idle) = of(123.0);
+        let Some(Floor::Known { rate, sd }) = floor else { panic!("{idle:?}") };
+        let half = t_975(f64::INFINITY) * sd;
+        assert!((rate - 122.4).abs() < 0.5 && (rate + half - 128.0).abs() < 0.5, "{rate} {half}");
+        // Noise of one level undercuts nothing, nor do frames that draw more.
+        assert_eq!((of(128.0).0, of(140.0).0), (None, None));
     }
 
     /// Two recordings, each at rest at 82 W, opened at 130 W, at work, and at 130 W behind it.

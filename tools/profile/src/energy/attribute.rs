@@ -13,7 +13,8 @@ use super::{recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, ClassId, DriftModel, Floor, HostNs, Problem, Seconds, Series, StateSpan,
+    self as fit, Activity, ClassId, DriftModel, Floor, HostNs, IdleLevels, Problem, Seconds,
+    Series, StateSpan,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::BTreeSet;
@@ -247,9 +248,10 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
             )
         }),
     };
+    let seen = || between_launches(&idle, problem, settle).unwrap_or_else(of_run);
     // Without a level and without a table there is nothing to choose between.
     if !idle.only_before(problem.activity) || (idle.levels.is_empty() && known.is_none()) {
-        return of_run();
+        return seen();
     }
     let (floors, states) = idle.below(Floor::Fitted);
     let fitted = fit::attribute(&Problem { floors: &floors, states: &states, ..*problem })
@@ -266,12 +268,12 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
     let settled = fitted.filter(|watts| watts.half_width().0 <= UNSETTLED * watts.value.0);
     match (fitted, settled) {
         (Some(watts), _) if !idle.reaches(watts.low) => Floors { floors, states, ..of_run() },
-        (_, Some(_)) => of_run(),
+        (_, Some(_)) => seen(),
         // Nothing says whether it rested then as it does between launches.
         (_, None) => {
             let least = fit::least_while_working(problem.activity, problem.series, Seconds(settle));
             let between = least.and_then(|least| Some((least, idle.or_up_to(least)?)));
-            let Some((least, floor)) = between else { return of_run() };
+            let Some((least, floor)) = between else { return seen() };
             let (floors, states) = idle.below(floor);
             let told = format!(
                 "the device rested only before its first command, perhaps deeper than between launches: the floor between launches may be anything up to {:.0} W; `clscope bench idle` measures it",
@@ -280,6 +282,18 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
             Floors { floors, states, told: Some(told), ..of_run() }
         }
     }
+}
+
+/// Floors where the device drew less while it worked than at rest behind its last command.
+fn between_launches(idle: &IdleLevels, problem: &Problem<'_>, settle: f64) -> Option<Floors> {
+    let least = fit::least_while_working(problem.activity, problem.series, Seconds(settle))?;
+    let (floors, states) = idle.below(idle.undercut(least)?);
+    let told = format!(
+        "the device drew as little as {:.1} W between its first and its last command, less than the {:.1} W at rest before or behind: the floor between launches is known to be about the former, and may be up to the latter",
+        least.0,
+        idle.levels.first()?.watts.0
+    );
+    Some(Floors { floors, states, borrowed: false, told: Some(told) })
 }
 
 /// Half-width of a fitted floor, as a share, beyond which it decides nothing.
@@ -396,6 +410,10 @@ fn measure(
             rows::bound(&mut out);
             rows::missing(&mut out, options, !device.replays.is_empty());
             rows::shorter_than_stamped(&mut out);
+            // What launches beside each other count twice is told by itself.
+            if device.overlapped() <= super::evidence::OVERLAPPED {
+                super::balance::beside_dynamic(&mut out);
+            }
             operations(&mut out, options);
         }
         Err(error) => {
@@ -604,6 +622,46 @@ mod tests {
         assert!((repeated.joules / truth - 1.0).abs() < 0.05, "{} {truth}", repeated.joules);
         let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
         assert!(rest.abs() < 0.01, "{rest}");
+    }
+
+    /// A kernel of 4 ms at 150 W every 100 ms for 4 s, at 123 W between; 128 W before the context is
+    /// made and behind its end.
+    #[test]
+    fn energy_of_paced_launches_adds_up_where_rest_outside_of_them_is_higher() {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.classes.push(Class { name: "k".into(), kernel: true, repetition: false });
+        let launches = || (0..40).map(|i| 500 + i * 100);
+        device.spans = launches()
+            .map(|start| Span {
+                class: ClassId(0),
+                device: DeviceIndex(0),
+                start: HostNs(start * MS),
+                end: HostNs((start + 4) * MS),
+                timing: Timing::Timed,
+            })
+            .collect();
+        let watts = |ms: i64| match ms {
+            450..=4_500 if launches().any(|at| (at..at + 4).contains(&ms)) => 150.0,
+            450..=4_500 => 123.0,
+            _ => 128.0,
+        };
+        let noise = |ms: i64| 0.3 * (ms / 10 % 3 - 1) as f64;
+        let points = (0..500).map(|i| 10 * i + 2);
+        let points = points.map(|ms| (HostNs(ms * MS), watts(ms) + noise(ms)));
+        let series = Series::Instant(points.collect());
+        let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
+        let trace = Trace::open(Vec::new());
+        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let floor = out.floors[0].watts.unwrap();
+        assert!(floor.low < 123.0 && floor.high > 123.0 && floor.value < 124.0, "{floor:?}");
+        assert!(out.floors[1].watts.is_some_and(|w| (w.value - 128.0).abs() < 0.5));
+        let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
+        assert!(rest.abs() < 0.005, "{rest}");
+        assert!(
+            out.notes.iter().any(|n| n.contains("W at rest before or behind")),
+            "{:?}",
+            out.notes
+        );
     }
 
     #[test]

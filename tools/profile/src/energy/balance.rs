@@ -15,6 +15,11 @@ const BESIDE: f64 = 0.01;
 /// Share of the application's energy that may belong to nothing without a note.
 const UNEXPLAINED: f64 = 0.05;
 
+/// Share of what the application adds to the floor that may belong to nothing without a note.
+const OF_DYNAMIC: f64 = 0.1;
+/// Share of the application's energy up to which what belongs to nothing is never noted.
+const NOTABLE: f64 = 0.005;
+
 /// Where what repetitions and the run make of it together is not what was measured, a note says so,
 /// and what is missing or too much is open of each class that repetitions tell: which of them draws
 /// otherwise in the run than repeated is not known.
@@ -49,6 +54,30 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
             group.joules = above_none(group.joules.widened(share));
             group.watts = above_none(group.watts.widened(share));
         }
+    }
+}
+
+/// A note where what belongs to nothing is little beside the application's energy, and much beside
+/// what it adds to the floor: dynamic figures are open by that.
+pub(super) fn beside_dynamic(out: &mut DeviceEnergy) {
+    let floor = out.floors.first().and_then(|f| f.watts).map_or(0.0, |watts| watts.value);
+    // Rests before repetitions are no part of their seconds, and none of the application's.
+    let repeated = out.repetitions.as_ref().map_or(0.0, |r| r.seconds.max(out.held_seconds));
+    let seconds = out.seconds - repeated;
+    let Some((rest, own)) = out.unattributed_joules.zip(out.own_joules()) else { return };
+    // At other levels it rested with more, or less.
+    let others = out.floors.iter().skip(1).map(|f| f.joules - floor * f.idle_seconds);
+    let dynamic = own - floor * seconds - others.sum::<f64>();
+    if floor <= 0.0 || dynamic <= 0.0 || rest.abs() > UNEXPLAINED * own {
+        return;
+    }
+    if rest.abs() > OF_DYNAMIC * dynamic && rest.abs() > NOTABLE * own {
+        out.notes.push(format!(
+            "unattributed are {:.0} % of the {dynamic:.0} J that the application adds to the floor, as if the floor were {:.1} W {}: dynamic joules, and joules of kernels that draw little more than the floor, are open by as much",
+            100.0 * rest.abs() / dynamic,
+            rest.abs() / seconds,
+            if rest > 0.0 { "higher" } else { "lower" }
+        ));
     }
 }
 
@@ -177,5 +206,23 @@ mod tests {
             assert!(class.watts.unwrap().relative().unwrap() >= 0.12);
         }
         assert!(out.notes[0].starts_with("12.0 %"), "{:?}", out.notes);
+    }
+
+    #[test]
+    fn what_is_little_of_all_may_be_much_of_what_is_added_to_the_floor() {
+        let with = |rest: f64| {
+            let mut out = device();
+            out.seconds = 9.0;
+            out.floors[0].watts = Some(Interval::around(100.0, 1.0));
+            out.unattributed_joules = Some(rest);
+            beside_dynamic(&mut out);
+            out.notes
+        };
+        // 1000 J, of which 900 are the floor's.
+        let notes = with(-18.0);
+        assert!(notes[0].contains("18 % of the 100 J"), "{notes:?}");
+        assert!(notes[0].contains("2.0 W lower"), "{notes:?}");
+        // Little of both, and much of all, of which another note speaks.
+        assert_eq!((with(4.0), with(60.0)), (vec![], vec![]));
     }
 }

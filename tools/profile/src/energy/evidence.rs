@@ -45,7 +45,7 @@ const LENGTH: f64 = 0.01;
 const TRANSFER: f64 = 0.08;
 /// Share of the device's time in which commands ran beside each other, up to which their lengths
 /// are those of commands alone.
-const OVERLAPPED: f64 = 0.02;
+pub(super) const OVERLAPPED: f64 = 0.02;
 /// Error of a whole batch's energy.
 const OWN_BATCH: f64 = 0.01;
 
