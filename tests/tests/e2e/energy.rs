@@ -281,6 +281,12 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
         assert!(why.contains(want), "{why}");
         assert_eq!(energy["devices"], Value::Array(Vec::new()));
     }
+    // In time to stop it, and also where no command will come.
+    let trace = stage.trace("early").display().to_string();
+    let run = stage.clscope(["record", "-f", "-o", &trace, "--replay", "--sensors", "off"]);
+    let told = run.args(["--", "sh", "-c", "echo started >&2"]).run().success().stderr;
+    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what}: {told}"));
+    assert!(place("--replay has no joules of what it repeated") < place("started\n"), "{told}");
     // Preloaded alone there is no sampler, and the report says so.
     stage.app(Mode::Preload, "p", "two_powers 50").run().success();
     let trace = stage.trace("p").display().to_string();

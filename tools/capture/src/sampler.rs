@@ -35,12 +35,16 @@ struct Shared {
     ended: AtomicU64,
     /// Whether a source of energy or power was opened.
     reads_energy: AtomicBool,
+    /// Whether a source buffers readings itself.
+    buffered: AtomicBool,
+    /// Whether all that can be opened was.
+    opened: AtomicBool,
 }
 
 /// The running sampler.
 pub struct Running {
     shared: Arc<Shared>,
-    ready: Receiver<bool>,
+    ready: Receiver<()>,
     thread: JoinHandle<Option<String>>,
     idle: Duration,
     tell: Tell,
@@ -89,7 +93,9 @@ pub fn start(
             let reads = opened.sources.iter().any(|source| source.domains().iter().any(of_energy));
             theirs.reads_energy.store(reads, Ordering::Release);
             let mut sampler = Sampler::new(opened.sources, Settings::default(), &mut store);
-            let _ = started.send(store.buffered);
+            theirs.buffered.store(store.buffered, Ordering::Release);
+            theirs.opened.store(true, Ordering::Release);
+            let _ = started.send(());
             sample(&mut sampler, &mut store, &theirs)
         })
     });
@@ -143,6 +149,17 @@ impl Running {
         self.shared.started.store(clscope_clock::monotonic_raw().0, Ordering::Release);
     }
 
+    /// Whether a source of energy or power is open, before the application starts; `None` where
+    /// opening takes too long to wait for.
+    #[must_use]
+    pub fn reads_energy(&self) -> Option<bool> {
+        let opened = || self.shared.opened.load(Ordering::Acquire);
+        if !opened() {
+            let _ = self.ready.recv_timeout(OPENING);
+        }
+        opened().then(|| self.shared.reads_energy.load(Ordering::Acquire))
+    }
+
     /// Notes that its last process has ended.
     pub fn application_ended(&self) {
         self.shared.ended.store(clscope_clock::monotonic_raw().0, Ordering::Release);
@@ -151,7 +168,7 @@ impl Running {
     /// Reads on for the idle window, reads everything once more, and closes the file. Returns
     /// whether a source of energy or power was open.
     pub fn finish(self) -> bool {
-        let buffered = self.ready.try_iter().last().unwrap_or(false);
+        let buffered = self.shared.buffered.load(Ordering::Acquire);
         std::thread::sleep(if buffered { self.idle.max(TAIL) } else { self.idle });
         self.shared.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();

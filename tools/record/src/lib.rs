@@ -186,6 +186,13 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
         true => Some(Compiler::start(&trace, plan.access, path.as_deref())?),
         false => None,
     };
+    // Before it may take longer for nothing.
+    let unread = !plan.snapshot
+        && plan.options_for_energy()
+        && sampler.as_ref().is_none_or(|sampler| sampler.reads_energy() == Some(false));
+    if unread {
+        plan.options_without_energy().for_each(|text| plan.tell(text));
+    }
     if let Some(sampler) = &sampler {
         sampler.application_starts();
     }
@@ -241,7 +248,7 @@ pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
         contents.warnings.remove(settings::NO_SNAPSHOT);
     }
     conclude(plan, &trace, &contents, &program, end);
-    if !reads_energy && !plan.snapshot && contents.commands > 0 {
+    if !reads_energy && !unread && !plan.snapshot && contents.commands > 0 {
         plan.options_without_energy().for_each(|text| plan.tell(text));
     }
     Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })

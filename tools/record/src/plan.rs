@@ -85,7 +85,12 @@ impl Plan<'_> {
             .any(|name| self.settings.contains_key(name))
     }
 
-    /// What options that are for joules came to where no energy or power was read.
+    /// Whether an option is for joules.
+    pub(crate) fn options_for_energy(&self) -> bool {
+        self.replay.is_some() || self.gpu_power.is_some()
+    }
+
+    /// What options that are for joules come to where no energy or power is read.
     pub(crate) fn options_without_energy(&self) -> impl Iterator<Item = String> {
         let why = match self.sensors.is_off() {
             true => "--sensors off",
