@@ -32,7 +32,11 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
         }
         if let (Some(floor), Some(seconds)) = (of.floor_watts, seconds) {
             let least = floor.value * seconds;
-            text += &if least > of_launch.value {
+            // Less by no more than the figure is open.
+            let is_all = (of_launch.value..=of_launch.high).contains(&least);
+            text += &if is_all {
+                format!(", about what the floor of {:.0} W takes in its time", floor.value)
+            } else if least > of_launch.value {
                 format!(
                     ", less than the {} that the floor of {:.0} W takes in its time",
                     joules(least),

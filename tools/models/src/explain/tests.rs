@@ -235,6 +235,10 @@ fn joules_stand_on_the_floor_of_the_run_and_judge_the_model_only_where_known() {
     k.joules = Some(Figure::new(0.05, 0.049, 0.051, Evidence::Measured));
     let text = said(&explained(&k), "joules")[0].to_owned();
     assert!(text.contains("less than the 100 mJ that the floor of 100 W takes"), "{text}");
+    // By less than the figure is open.
+    k.joules = Some(Figure::new(0.0999, 0.098, 0.102, Evidence::Measured));
+    let text = said(&explained(&k), "joules")[0].to_owned();
+    assert!(text.contains(", about what the floor of 100 W takes"), "{text}");
 }
 
 #[test]
@@ -419,8 +423,14 @@ fn pinned_memory_is_offered_to_what_does_not_use_it() {
     assert_eq!((counts, rows.pinned.bytes), ([4, 0, 4, 0], 4.0 * f64::from(1 << 24)));
     let said = &moved.statements.iter().find(|s| s.topic == "memory").unwrap();
     assert_eq!(said.evidence, Evidence::Measured);
-    assert!(said.text.starts_with("4 of 67.1 MB from mapped memory that OpenCL"), "{said:?}");
-    assert!(said.text.ends_with("4 of 67.1 MB from the application's own memory"), "{said:?}");
+    assert!(
+        said.text.starts_with("4 transfers (67.1 MB) from mapped memory that OpenCL"),
+        "{said:?}"
+    );
+    assert!(
+        said.text.ends_with("4 transfers (67.1 MB) from the application's own memory"),
+        "{said:?}"
+    );
     let lever = moved.levers.iter().find(|l| l.text.contains("CL_MEM_ALLOC_HOST_PTR")).unwrap();
     assert!(lever.text.starts_with("for 4 of 8 from the application's own memory"), "{lever:?}");
     // By the time of those four alone.

@@ -9,6 +9,7 @@ use crate::facts::{OnDevice, Sized, Transfers, link_direction};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::{self, Link, Segment};
 use clscope_analysis::host_memory::Class;
+use clscope_io::text::count;
 use clscope_trace::record::Direction;
 use serde::Serialize;
 
@@ -75,7 +76,7 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
     };
     let rate =
         if ns > 0.0 { format!(" at {} GB/s", short(of.bytes() / ns)) } else { String::new() };
-    let text = format!("{} of {} in {}{rate}", of.count(), bytes(of.bytes()), time(ns));
+    let text = format!("{} ({}) in {}{rate}", transfers(of.count()), bytes(of.bytes()), time(ns));
     out.statements.push(Statement::new("time", Evidence::Measured, text));
     match (&own, misfit) {
         (Some(link), _) => {
@@ -122,6 +123,11 @@ fn host_memory(of: &Transfers) -> Option<HostMemory> {
     })
 }
 
+/// So many transfers, in words.
+fn transfers(n: u64) -> String {
+    count(n, "transfer", "transfers")
+}
+
 /// Which memory of the host they use, in words.
 fn memory(out: &mut Moved) {
     let Some(of) = out.host_memory else { return };
@@ -139,7 +145,8 @@ fn memory(out: &mut Moved) {
         };
         let texts: Vec<String> = some
             .map(|(part, text)| {
-                format!("{} of {} {}", part.count, bytes(part.bytes), to_or_from(text))
+                let (count, bytes) = (transfers(part.count), bytes(part.bytes));
+                format!("{count} ({bytes}) {}", to_or_from(text))
             })
             .collect();
         out.statements.push(Statement::new("memory", Evidence::Measured, texts.join(", ")));
