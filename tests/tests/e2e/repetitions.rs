@@ -163,6 +163,8 @@ fn assert_repetitions_stand_apart(stage: &Stage, readings: &str) {
     let device = &report["devices"][0];
     let share = number(&device["busy_ns"]) / (whole - repeated);
     assert!((number(&device["busy_share"]["value"]) - share.min(1.0)).abs() < 1e-9, "{device}");
+    let extent = number(&device["extent_ns"]);
+    assert!(number(&device["busy_ns"]) <= extent && extent <= whole - repeated, "{device}");
     // The application runs launch after launch: what held it is no gap.
     let idle: f64 = report["idle"].as_array().unwrap().iter().map(|i| number(&i["time_ns"])).sum();
     assert!(idle <= whole - repeated, "{idle} ns idle of {whole}, {repeated} of repetitions");

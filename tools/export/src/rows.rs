@@ -133,7 +133,7 @@ fn function(f: &Function) -> Vec<String> {
     row
 }
 
-const ENERGY: [&str; 26] = [
+const ENERGY: [&str; 28] = [
     "section",
     "name",
     "kind",
@@ -154,6 +154,8 @@ const ENERGY: [&str; 26] = [
     "dynamic_joules_low",
     "dynamic_joules_high",
     "idle_joules",
+    "idle_joules_low",
+    "idle_joules_high",
     "energy_delay_js",
     "method",
     "identifiability",
@@ -174,15 +176,15 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
                 device.formula.to_owned(),
             ];
             row.extend([c.launches.to_string(), c.busy_seconds.to_string()]);
-            for e in [c.joules, c.joules_per_launch, c.watts, c.dynamic_joules] {
+            for e in [c.joules, c.joules_per_launch, c.watts, c.dynamic_joules, c.idle_joules] {
                 row.extend([
                     optional(e.map(|e| e.value)),
                     optional(e.map(|e| e.low)),
                     optional(e.map(|e| e.high)),
                 ]);
             }
-            row.extend([c.idle_joules, c.energy_delay].map(optional));
             row.extend([
+                optional(c.energy_delay),
                 optional(c.method),
                 c.identifiability.to_owned(),
                 optional(c.needed_seconds),

@@ -188,6 +188,7 @@ pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
 
 /// Puts shares into the rows of a report, which say that a model stands behind them.
 pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
+    let floor = into.floors.first().and_then(|f| f.watts).map_or(0.0, |watts| watts.half());
     for class in into.classes.iter_mut().filter(|c| c.joules.is_none()) {
         let is_it = |s: &&Share| s.name == class.name && s.is_kernel == (class.kind == "kernel");
         let Some(share) = shares.iter().find(is_it) else { continue };
@@ -198,7 +199,9 @@ pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
         // Where nothing above the floor is as likely, only its upper end says something.
         if share.dynamic.low > 0.0 {
             class.dynamic_joules = Some(share.dynamic);
-            class.idle_joules = Some(share.joules.value - share.dynamic.value);
+            let idle = share.joules.value - share.dynamic.value;
+            class.idle_joules =
+                Some(Interval::estimated(idle, idle, idle).open_by(floor * seconds));
         } else {
             class.dynamic_joules_below = Some(share.dynamic.high.max(0.0));
         }
@@ -424,6 +427,8 @@ mod tests {
             let of_launch = class.joules_per_launch.unwrap();
             assert!((of_launch.value - class.joules.unwrap().value / 1000.0).abs() < 1e-9);
             assert!(of_launch.low < of_launch.value && of_launch.high > of_launch.value);
+            let idle = class.idle_joules.filter(|_| class.dynamic_joules.is_some());
+            assert!(idle.is_none_or(|of| of.low < of.value && of.value < of.high), "{idle:?}");
         }
         let shared = with_share(&on.kernels[0], &shares).joules.unwrap();
         assert_eq!(shared.evidence, Evidence::Modelled);

@@ -339,7 +339,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
             Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
             None => interval(page, class.dynamic_joules.as_ref(), joules),
         };
-        figure(page, class.idle_joules, joules);
+        interval(page, class.idle_joules.as_ref(), joules);
         page.raw("<td>")
             .put(class.method.unwrap_or("-"))
             .raw("</td><td>")
@@ -386,14 +386,15 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
 /// What was repeated, whether the run agrees, and what could not be.
 fn repetitions(page: &mut Html, device: &DeviceEnergy) {
     if let Some(of) = &device.repetitions {
-        let batches: usize = device.replays.iter().map(|r| r.batches).sum();
         if let Some(from) = &of.from {
+            let batches: usize = device.replays.iter().map(|r| r.batches).sum();
             page.raw("<p>Repeated in another run: ").put(batches).raw(" batches, from ").name(from);
             page.raw(".</p>\n");
         }
         if of.seconds > 0.0 {
-            page.raw("<p>Repeated: ").put(batches).raw(" batches in ").put(time(of.seconds * 1e9));
-            page.raw(", ")
+            page.raw("<p>Repeated: ").put(device.batches_told()).raw(" in ");
+            page.put(time(of.seconds * 1e9))
+                .raw(", ")
                 .put(joules(of.joules))
                 .raw(" with the rests before them, which are no part of the rows above.</p>\n");
         }
@@ -581,7 +582,10 @@ pub fn recording(page: &mut Html, report: &Report) {
         "Driver",
         "Busy#",
         "Of recorded#",
-        "First to last command#",
+        match report.repeated_ns {
+            Some(_) => "First to last command, without repetitions#",
+            None => "First to last command#",
+        },
         "Clock bound, median#",
         "at most#",
         "Drift#",

@@ -218,7 +218,7 @@ pub const DEVICES: Table = Table {
         must("name", Text, "name"),
         must("driver", Text, "version of the driver"),
         may("busy_ns", Stamp, "time in which a command ran; null where sampling left some out"),
-        must("extent_ns", Stamp, "first START to last END"),
+        must("extent_ns", Stamp, "first START to last END, without repetitions"),
         may("clock_bound_median_ns", Double, "median bound of the clock error of its commands"),
     ],
 };

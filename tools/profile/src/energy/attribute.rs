@@ -319,6 +319,37 @@ fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, 
     (Activity::new(&spans, classes), narrowed(&power.series, from, to))
 }
 
+/// How power changed within a run. Of several that are reported together each is looked at by
+/// itself: that one draws more than the one before says nothing of either.
+fn drift(
+    result: &fit::Attribution,
+    of_all: &Problem<'_>,
+    device: &PhysicalDevice,
+    power: &Power,
+    runs: &[(HostNs, HostNs)],
+) -> Option<fit::Drift> {
+    if runs.len() < 2 {
+        return result.drift;
+    }
+    let of_run = |&run: &(HostNs, HostNs)| {
+        let (activity, series) = inside(device, power, Some(run));
+        fit::attribute(&Problem { activity: &activity, series: &series, ..*of_all }).ok()?.drift
+    };
+    let rank = |d: &fit::Drift| (d.noticed, d.relative.abs());
+    let more = |a: &fit::Drift, b: &fit::Drift| {
+        let ((noticed, share), (other, less)) = (rank(a), rank(b));
+        noticed.cmp(&other).then(share.total_cmp(&less))
+    };
+    runs.iter().filter_map(of_run).max_by(more)
+}
+
+/// What of runs lies in the window, or all of them.
+fn within(runs: &[(HostNs, HostNs)], window: Window) -> Vec<(HostNs, HostNs)> {
+    let (first, last) = window.unwrap_or((HostNs(i64::MIN), HostNs(i64::MAX)));
+    let parts = runs.iter().map(|&(from, to)| (from.max(first), to.min(last)));
+    parts.filter(|(from, to)| from < to).collect()
+}
+
 /// When each iteration began.
 fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
     let Some(wanted) = kernel else { return Vec::new() };
@@ -389,6 +420,10 @@ fn measure(
         Ok(mut result) => {
             let tried = super::trials::taken_off(&mut result, device, window);
             rows::fill(&mut out, device, power, &problem, &result, options);
+            let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
+            let runs = within(runs, window);
+            let drift = drift(&result, &problem, device, power, &runs);
+            rows::drift(&mut out, drift, runs.len());
             let floor = super::evidence::floor(&result);
             let mut found = super::replayed::repetitions_on(device, power);
             let own = !device.replays.is_empty();
@@ -682,6 +717,100 @@ mod tests {
         let (length, note) = told(&device);
         assert!((length - 0.038).abs() < 0.0004, "{length}");
         assert!(note.is_some_and(|note| note.contains("k (38.0 ms of 40.0 ms)")));
+    }
+
+    /// The same, with its batches among what ran.
+    fn repeated_in_the_run() -> (PhysicalDevice, Power) {
+        let (mut device, power) = repeated();
+        let class = Class { name: "k (repeated)".into(), kernel: true, repetition: true };
+        device.classes.push(class);
+        let ran = device.replays[0].batches.iter().map(|&(start, end, ..)| Span {
+            class: ClassId(1),
+            device: DeviceIndex(0),
+            start,
+            end,
+            timing: Timing::Timed,
+        });
+        device.spans.extend(ran.collect::<Vec<_>>());
+        (device, power)
+    }
+
+    #[test]
+    fn parts_of_a_repeated_transfer_are_as_open_as_its_length() {
+        let (mut device, power) = repeated_in_the_run();
+        let trace = Trace::open(Vec::new());
+        let of = |device: &PhysicalDevice| {
+            measure(&trace, device, &power, &Readings::default(), &[], &Options::default())
+        };
+        let shares = |class: &result::Class| {
+            [class.joules, class.dynamic_joules, class.idle_joules]
+                .map(|part| part.unwrap().relative().unwrap())
+        };
+        let kernel = &of(&device).classes[0];
+        let of_kernel = shares(kernel);
+        device.classes[0].kernel = false;
+        device.replays[0].kernel = false;
+        let transfer = &of(&device).classes[0];
+        for (open, kernels) in shares(transfer).into_iter().zip(of_kernel) {
+            let more = (open * open - kernels * kernels).max(0.0).sqrt();
+            assert!(more > 0.14, "{open} {kernels}: {transfer:?}");
+        }
+        let parts = transfer.dynamic_joules.unwrap().value + transfer.idle_joules.unwrap().value;
+        assert!((parts / transfer.joules.unwrap().value - 1.0).abs() < 1e-9, "{transfer:?}");
+    }
+
+    #[test]
+    fn in_a_window_its_own_batches_are_told() {
+        let (device, power) = repeated_in_the_run();
+        let trace = Trace::open(Vec::new());
+        let of = |energy_window: Option<(f64, f64)>| {
+            let options = Options { energy_window, ..Options::default() };
+            measure(&trace, &device, &power, &Readings::default(), &[], &options)
+        };
+        assert_eq!(of(None).batches_told(), "16 batches");
+        // Those that begin at 7.0, 7.6 and 8.2 s.
+        let part = of(Some((0.0, 8.5)));
+        assert_eq!(part.repetitions.as_ref().unwrap().batches_in_window, Some(3));
+        let told = part.batches_told();
+        assert!(told.starts_with("3 of the run's 16 batches"), "{told}");
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_no_drift() {
+        // Two runs of 6 s, of which the second draws a tenth more; `slope`: change within each.
+        let of = |slope: f64, runs: &[(i64, i64)]| {
+            let (mut device, _) = repeated();
+            device.replays.clear();
+            let first = device.spans.clone();
+            let moved = |at: HostNs| HostNs(at.0 + 6_000 * MS);
+            let second =
+                first.iter().map(|s| Span { start: moved(s.start), end: moved(s.end), ..*s });
+            device.spans.extend(second.collect::<Vec<_>>());
+            let watts = |ms: i64| {
+                let later = if ms < 6_000 { 1.0 } else { 1.1 };
+                let within = 1.0 + slope * (ms % 6_000) as f64 / 6_000.0;
+                if ms % 100 < 40 { 200.0 * later * within } else { 30.0 * later * within }
+            };
+            let noise = |ms: i64| (ms / 10 % 3 - 1) as f64 * 0.1;
+            let points = (0..1_200).map(|i| i * 10);
+            let points = points.map(|ms| (HostNs(ms * MS), noise(ms) + watts(ms)));
+            let series = Series::Instant(points.collect());
+            let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
+            let runs = runs.iter().map(|(from, to)| (HostNs(from * MS), HostNs(to * MS)));
+            let readings = Readings {
+                application: [(device.host, runs.collect())].into(),
+                ..Readings::default()
+            };
+            let trace = Trace::open(Vec::new());
+            let out = measure(&trace, &device, &power, &readings, &[], &Options::default());
+            assert_eq!(out.failed, None);
+            out.notes.into_iter().find(|note| note.starts_with("power changed"))
+        };
+        let two = [(0, 6_000), (6_000, 12_000)];
+        assert!(of(0.0, &[(0, 12_000)]).is_some(), "or nothing is tested");
+        assert_eq!(of(0.0, &two), None);
+        let within = of(0.1, &two).expect("both changed");
+        assert!(within.contains("one of the runs"), "{within}");
     }
 
     #[test]

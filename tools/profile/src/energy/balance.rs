@@ -48,6 +48,7 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
         }
         let more = class.joules.map_or(0.0, |joules| share * joules.value);
         class.dynamic_joules = class.dynamic_joules.map(|of| of.open_by(more));
+        class.idle_joules = class.idle_joules.map(|of| above_none(of.widened(share)));
         let relative = class.joules.and_then(|j| j.relative());
         class.identifiability = relative.map_or(class.identifiability, known_by);
         if let Some(group) = class.group.and_then(|at| groups.get_mut(at)) {

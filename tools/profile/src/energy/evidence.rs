@@ -139,7 +139,8 @@ pub fn apply(
         groups.extend(repeated.group(running));
         let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
         let RepetitionSums { seconds, joules, .. } = repeated;
-        out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
+        let batches_in_window = window.map(|part| batches_in(device, part));
+        out.repetitions = Some(Repetitions { seconds, joules, from, batches_in_window, agreement });
     }
     let doubled = floors_moved(out, moved, floor.0, overlapped > OVERLAPPED);
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
@@ -148,6 +149,12 @@ pub fn apply(
     unexplained(out, &mut groups, parts - doubled);
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
+}
+
+/// Batches of repetitions that began in a part of the run.
+fn batches_in(device: &PhysicalDevice, (from, to): (HostNs, HostNs)) -> usize {
+    let batches = device.replays.iter().flat_map(|r| &r.batches);
+    batches.filter(|b| !b.3 && b.2 > 0 && from <= b.0 && b.0 <= to).count()
 }
 
 /// What the recorder itself repeated, while the sensor was read.
@@ -304,15 +311,9 @@ impl Evidence<'_> {
             // Without what the recorder itself repeated.
             let theirs = group.classes.iter().zip(&members).filter(|(c, _)| !self.is_own(**c));
             let repeated: f64 = theirs.filter_map(|(_, member)| member.known).map(|k| k.0).sum();
-            let (predicted, measured) = (predicted - repeated, group.dynamic.0 - repeated);
-            self.agreement.push(Agreement {
-                names: self.names(group),
-                predicted_joules: predicted,
-                measured_joules: measured,
-                differs: (predicted > 0.0).then(|| measured / predicted - 1.0),
-                agrees: both.agrees,
-                open_joules: both.allowed,
-            });
+            let compared = (predicted - repeated, group.dynamic.0 - repeated);
+            let names = self.names(group);
+            self.agreement.push(Agreement::of(names, compared, both.agrees, both.allowed));
         }
         let mut left = Vec::new();
         for (((&class, belief), &(dynamic, sd)), member) in
@@ -456,14 +457,13 @@ impl Evidence<'_> {
         let idle = standing * time;
         self.moved += standing * (busy - time);
         let total = dynamic + idle;
-        // How long it takes is not known any better, which the floor's part has of it.
-        let length = match belief {
-            Some(_) if kernel => LENGTH * idle,
-            // The host's memory and its copies take part in these.
-            Some(_) => TRANSFER * total,
-            None => LENGTH * idle,
+        // How long it takes is not known any better, which the floor's part has of it. Of a
+        // repeated transfer what it adds has it, too: the host's memory and its copies take part.
+        let (of_idle, of_dynamic) = match belief {
+            Some(_) if !kernel => (TRANSFER, TRANSFER),
+            _ => (LENGTH, 0.0),
         };
-        let half = NORMAL * sd.hypot(length);
+        let half = NORMAL * sd.hypot(of_idle * idle + of_dynamic * dynamic);
         let relative = half / total.max(f64::MIN_POSITIVE);
         if belief.is_none() && relative > WEAK {
             return Some(Left { class: c, dynamic, sd, time, idle });
@@ -476,11 +476,14 @@ impl Evidence<'_> {
         class.watts = (time > 0.0).then(|| figure.times(1.0 / time));
         class.energy_delay = class.joules_per_launch.map(|j| j.value * time / launches);
         let split = self.floor.0 > 0.0;
-        // A floor that is off is off in all of what running added.
-        let own = NORMAL * sd.hypot(self.floor.1 * time);
+        // A floor that is off is off in all of what running added, and in the other part.
+        let level = self.floor.1 * time;
+        let own = NORMAL * sd.hypot(level).hypot(of_dynamic * dynamic);
+        let rest = NORMAL * level.hypot(of_idle * idle);
         class.dynamic_joules =
             split.then(|| Interval::estimated(dynamic, dynamic - own, dynamic + own));
-        class.idle_joules = split.then_some(idle);
+        class.idle_joules =
+            split.then(|| Interval::estimated(idle, (idle - rest).max(0.0), idle + rest));
         class.method = Some(match belief {
             Some(_) if theirs > 1 => "repeated",
             Some(_) => "both",
@@ -538,7 +541,9 @@ impl Evidence<'_> {
                         let dynamic = joules.value - idle;
                         class.dynamic_joules =
                             Some(Interval::estimated(dynamic, dynamic - half, dynamic + half));
-                        class.idle_joules = Some(idle);
+                        let level = NORMAL * self.floor.1 * busy;
+                        class.idle_joules =
+                            Some(Interval::estimated(idle, (idle - level).max(0.0), idle + level));
                     }
                     class.method = Some("sum");
                     class.identifiability = if relative <= WELL { "well" } else { "weak" };

@@ -211,7 +211,8 @@ fn next(
 }
 
 /// Kernels and kinds of transfers without joules of their own that the recorder would repeat: those
-/// that come again and take enough of the time. 0 where none of them matters.
+/// that come again and take enough of the time. 0 where they do not matter, neither one of them nor
+/// all together.
 fn unknown(device: &result::DeviceEnergy) -> usize {
     let weight = |c: &result::Class| {
         c.busy_seconds * if c.kind == "transfer" { Replay::TRANSFER } else { 1.0 }
@@ -223,7 +224,8 @@ fn unknown(device: &result::DeviceEnergy) -> usize {
     let matters = |c: &result::Class| {
         evidence::matters(c, &device.classes) || weight(c) >= evidence::MATTERS * whole
     };
-    if !open().any(matters) {
+    let together: f64 = open().map(weight).sum();
+    if !open().any(matters) && together < evidence::MATTERS * whole {
         return 0;
     }
     open().filter(|c| weight(c) >= Replay::LEAST_SHARE * whole || matters(c)).count()
@@ -333,5 +335,23 @@ mod tests {
         device.classes[0].joules_per_launch = Some(figure);
         device.classes[0].identifiability = "weak";
         assert!(said(&device).contains("makes 1 weak figure better known"), "{}", said(&device));
+    }
+
+    #[test]
+    fn many_small_ones_matter_together() {
+        // None has two percent of the time or more; a short run beside a long kernel.
+        let known = |busy: f64| result::Class {
+            joules_per_launch: Some(crate::interval::Interval::estimated(1.0, 0.95, 1.05)),
+            identifiability: "well",
+            ..class("long", "kernel", 1e3, busy)
+        };
+        let small = ["a", "b", "c", "d"].map(|n| class(n, "kernel", 60.0, 0.015));
+        let of = |busy: f64| {
+            let classes = small.iter().cloned().chain([known(busy)]).collect();
+            next(&result::DeviceEnergy { classes, ..Default::default() }, Some("app"), None, 0)
+        };
+        let told = of(0.94).expect("6 % are not known");
+        assert!(told.contains("tells 4 kernels and transfers"), "{told}");
+        assert_eq!(of(9.94), None, "0.6 % are");
     }
 }

@@ -138,6 +138,7 @@ pub struct DeviceEnergy {
     pub gaps: Option<Gaps>,
     pub iteration: Option<Iteration>,
     pub response: Option<Response>,
+    /// Of several runs that are reported together, of the one in which power changed most.
     pub drift: Option<Drift>,
     pub residual_watts: Option<f64>,
     pub residual_correlation: Option<f64>,
@@ -155,6 +156,17 @@ pub struct DeviceEnergy {
 }
 
 impl DeviceEnergy {
+    /// How many batches were repeated, and how many of them in the part of the run that figures are
+    /// of.
+    #[must_use]
+    pub fn batches_told(&self) -> String {
+        let all: usize = self.replays.iter().map(|r| r.batches).sum();
+        match self.repetitions.as_ref().and_then(|r| r.batches_in_window) {
+            Some(here) => format!("{here} of the run's {all} batches, on all of which rows rest,"),
+            None => format!("{all} batches"),
+        }
+    }
+
     /// Joules measured, without those of the recorder's repetitions.
     #[must_use]
     pub fn own_joules(&self) -> Option<f64> {
@@ -205,8 +217,9 @@ pub struct Class {
     /// What running added at most, where less was found than is known of `joules`: then
     /// `dynamic_joules` is absent.
     pub dynamic_joules_below: Option<f64>,
-    /// The other part: what the named floors draw anyway.
-    pub idle_joules: Option<f64>,
+    /// The other part: what the named floors draw anyway. Its interval holds the floor's and that
+    /// of the class's time.
+    pub idle_joules: Option<Interval>,
     /// Joule seconds of one launch.
     #[serde(rename = "energy_delay_joule_seconds")]
     pub energy_delay: Option<f64>,
@@ -271,6 +284,9 @@ pub struct Repetitions {
     pub joules: f64,
     /// Trace that they were taken from (`--with`); null where it is the run's own.
     pub from: Option<String>,
+    /// Batches that began in the part of the run that the figures are of (`--energy-window`), of
+    /// which time and energy here are; rows rest on the batches of the whole run. Null for that.
+    pub batches_in_window: Option<usize>,
     /// What they make of the run, class by class that only they tell apart.
     pub agreement: Vec<Agreement>,
 }
@@ -283,14 +299,15 @@ pub struct Agreement {
     pub names: Vec<String>,
     /// Launches times joules of each, above the floor.
     pub predicted_joules: f64,
-    /// What the run measured of it, above the floor.
-    pub measured_joules: f64,
-    /// Measured over predicted, less one; null where nothing is predicted above the floor.
+    /// What the run measured of it, above the floor; null where it knows too little to compare.
+    pub measured_joules: Option<f64>,
+    /// Measured over predicted, less one; null likewise, and where nothing is predicted above the
+    /// floor.
     pub differs: Option<f64>,
-    /// Whether that is within both intervals.
-    pub agrees: bool,
+    /// Whether that is within both intervals; null where the run knows too little to say.
+    pub agrees: Option<bool>,
     /// What the two may differ by: half-width of the 95 % interval of their difference. Where it is
-    /// about as much as was predicted, that they agree says little.
+    /// about as much as was predicted, the run knows too little: that they agree says nothing.
     pub open_joules: f64,
 }
 
@@ -299,44 +316,58 @@ impl Repetitions {
     /// read them. Sums of which the run itself knows too little to say anything are named together.
     #[must_use]
     pub fn told(&self, joules: impl Fn(f64) -> String) -> Vec<String> {
-        let (telling, other): (Vec<_>, Vec<_>) =
-            self.agreement.iter().partition(|a| a.is_telling() || !a.agrees);
-        let mut lines: Vec<String> = telling
-            .into_iter()
-            .map(|a| {
-                let [predicted, measured] = [a.predicted_joules, a.measured_joules].map(&joules);
-                let by = a.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
-                format!(
-                    "{}: repetitions make it {predicted} above the floor, the run measured {measured} ({by}{})",
-                    a.names.join(" + "),
-                    a.verdict()
-                )
-            })
-            .collect();
-        if !other.is_empty() {
-            let names: Vec<String> = other.iter().map(|a| a.names.join(" + ")).collect();
+        let (mut lines, mut other) = (Vec::new(), Vec::new());
+        for a in &self.agreement {
+            let Some((measured, agrees)) = a.measured_joules.zip(a.agrees) else {
+                other.push(a.names.join(" + "));
+                continue;
+            };
+            let [predicted, measured] = [a.predicted_joules, measured].map(&joules);
+            let by = a.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
             lines.push(format!(
-                "{}: known by repetitions alone, of {} the run's own readings know too little to compare",
-                names.join(", "),
-                if names.len() > 1 { "each" } else { "it" }
+                "{}: repetitions make it {predicted} above the floor, the run measured {measured} ({by}{})",
+                a.names.join(" + "),
+                verdict(agrees)
+            ));
+        }
+        if !other.is_empty() {
+            lines.push(format!(
+                "{}: the run's own readings know too little of {} to say whether repetitions agree",
+                other.join(", "),
+                if other.len() > 1 { "each" } else { "it" }
             ));
         }
         lines
     }
 }
 
-impl Agreement {
-    /// Whether the run knows enough for an agreement to mean something.
-    fn is_telling(&self) -> bool {
-        self.open_joules <= super::evidence::WEAK * self.predicted_joules
+/// Whether repetitions and a run agree, in words.
+const fn verdict(agrees: bool) -> &'static str {
+    match agrees {
+        true => "within what both leave open",
+        false => "more than both leave open, so that intervals are wide enough to hold both",
     }
+}
 
-    /// Whether the two agree, in words.
+impl Agreement {
+    /// Of what repetitions predict and the run measured of a sum, which `allowed` is what they may
+    /// differ by. That the two agree is only told where that is less than most of it.
     #[must_use]
-    pub const fn verdict(&self) -> &'static str {
-        match self.agrees {
-            true => "within what both leave open",
-            false => "more than both leave open, so that intervals are wide enough to hold both",
+    pub(super) fn of(
+        names: Vec<String>,
+        (predicted, measured): (f64, f64),
+        agrees: bool,
+        allowed: f64,
+    ) -> Self {
+        let is_told = !agrees || allowed <= super::evidence::WEAK * predicted;
+        let told = |joules: f64| is_told.then_some(joules);
+        Self {
+            names,
+            predicted_joules: predicted,
+            measured_joules: told(measured),
+            differs: told(measured / predicted - 1.0).filter(|_| predicted > 0.0),
+            agrees: is_told.then_some(agrees),
+            open_joules: allowed,
         }
     }
 }
@@ -428,4 +459,39 @@ pub struct Drift {
     pub share: Interval,
     /// Whether it is more than chance.
     pub noticed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agreement_that_tells_nothing_is_none() {
+        let of = |name: &str, measured: f64, agrees: bool, allowed: f64| {
+            Agreement::of(vec![name.into()], (10.0, measured), agrees, allowed)
+        };
+        let json = |of: &Agreement| serde_json::to_value(of).unwrap();
+        let open = of("open", 0.0, true, 9.0);
+        for name in ["measured_joules", "differs", "agrees"] {
+            assert!(json(&open)[name].is_null(), "{name}: {open:?}");
+        }
+        let known = of("known", 9.5, true, 1.0);
+        assert_eq!(json(&known)["agrees"], true);
+        assert!((known.differs.unwrap() + 0.05).abs() < 1e-9);
+        // A contradiction is one, however wide the run is.
+        let contradicted = of("contradicted", 30.0, false, 9.0);
+        assert_eq!((contradicted.agrees, contradicted.measured_joules), (Some(false), Some(30.0)));
+        let all = Repetitions {
+            seconds: 1.0,
+            joules: 1.0,
+            from: None,
+            batches_in_window: None,
+            agreement: vec![open, known, contradicted],
+        };
+        let lines = all.told(|joules| format!("{joules:.1} J"));
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].contains("the run measured 9.5 J (-5.0 %, within"), "{lines:?}");
+        assert!(lines[1].contains("more than both leave open"), "{lines:?}");
+        assert!(lines[2].starts_with("open: the run's own readings know too little of it"));
+    }
 }

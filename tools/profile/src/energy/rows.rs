@@ -92,14 +92,6 @@ pub(super) fn fill(
         lag_seconds: result.response.lag,
         delay_seconds: result.response.delay,
     });
-    out.drift = result.drift.map(|d| result::Drift {
-        share: Interval::estimated(
-            d.relative,
-            d.relative - d.half_width,
-            d.relative + d.half_width,
-        ),
-        noticed: d.noticed,
-    });
     out.residual_watts = Some(result.residual.0);
     out.residual_correlation = Some(result.residual_correlation);
     out.readings = result.readings;
@@ -201,7 +193,10 @@ fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
             Interval::estimated(dynamic.0, dynamic.0 - half, dynamic.0 + half)
         }),
         dynamic_joules_below: None,
-        idle_joules: row.split.map(|s| s.1.0),
+        idle_joules: row.split.map(|(_, idle)| {
+            let half = level * row.covered.0;
+            Interval::estimated(idle.0, (idle.0 - half).max(0.0), idle.0 + half)
+        }),
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
         gflop_per_joule: None,
         method: row.method.map(|m| match m {
@@ -245,15 +240,29 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
     floors.collect()
 }
 
-/// What the run itself casts doubt on.
-fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution) {
-    if let Some(d) = result.drift.filter(|d| d.noticed) {
+/// How power changed from start to end, of one run or of the one of `runs` in which it did so most.
+/// What differs from run to run is no drift.
+pub(super) fn drift(out: &mut DeviceEnergy, found: Option<fit::Drift>, runs: usize) {
+    out.drift = found.map(|d| result::Drift {
+        share: Interval::estimated(
+            d.relative,
+            d.relative - d.half_width,
+            d.relative + d.half_width,
+        ),
+        noticed: d.noticed,
+    });
+    if let Some(d) = found.filter(|d| d.noticed) {
         out.notes.push(format!(
-            "power changed by {:+.1} % ± {:.1} from start to end of the run (temperature or clock): figures are means over it",
+            "power changed by {:+.1} % ± {:.1} from start to end of {} (temperature or clock): figures are means over it",
             d.relative * 100.0,
-            d.half_width * 100.0
+            d.half_width * 100.0,
+            if runs > 1 { "one of the runs" } else { "the run" }
         ));
     }
+}
+
+/// What the run itself casts doubt on.
+fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution) {
     let f = &result.faults;
     if f.gaps > 0 {
         let gaps = if f.gaps == 1 { "a gap".to_owned() } else { format!("{} gaps", f.gaps) };
@@ -294,7 +303,9 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
         (how, turns::OVERLAP)
     };
     for class in &mut out.classes {
-        for figure in [&mut class.joules, &mut class.joules_per_launch, &mut class.watts] {
+        let whole = [&mut class.joules, &mut class.joules_per_launch, &mut class.watts];
+        let parts = [&mut class.dynamic_joules, &mut class.idle_joules];
+        for figure in whole.into_iter().chain(parts) {
             *figure = figure.map(|f| f.widened(share));
         }
     }

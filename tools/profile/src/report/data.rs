@@ -149,7 +149,8 @@ pub struct Device {
     /// device time.
     pub busy_share: Option<Interval>,
     pub idle_ns: Option<u64>,
-    /// First begin to last end of its timed commands.
+    /// First begin to last end of its timed commands, without what of it the recorder repeated
+    /// commands of the device's process.
     pub extent_ns: u64,
     /// Time in every span that is the runtime's own work, if it was measured. No figure is
     /// corrected for it unless its name ends so.

@@ -19,7 +19,7 @@ use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{
     CallSums, CommandSums, DeviceSums, NamedWait, QueueSums, SPAN_BIAS, Stats, Times,
 };
-use clscope_analysis::time::ProcessIndex;
+use clscope_analysis::time::{ProcessIndex, Span};
 use clscope_trace::record::{CommandKind, Direction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -254,7 +254,9 @@ impl<'t, 'a> Sums<'t, 'a> {
             Ok((estimate, without)) => (Some(estimate.into()), without, None),
             Err(why) => (None, 0, Some(why.to_string())),
         };
-        let extent = sums.busy.extent().map_or(0, |e| e.duration());
+        let repeats = &stats.repeated[process.0 as usize];
+        let own = |all: Span| all.duration().saturating_sub(repeats.within(all));
+        let extent = sums.busy.extent().map_or(0, own);
         let bias = d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id);
         let mut device = Device {
             process: self.label(process),
@@ -280,7 +282,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             }),
             clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
         };
-        let repeated = held(stats, &stats.repeated[process.0 as usize]).unwrap_or(0);
+        let repeated = held(stats, repeats).unwrap_or(0);
         let wall = stats.span.map(|s| s.duration().saturating_sub(repeated) as f64);
         let wall = wall.filter(|ns| *ns > 0.0);
         // A clock's bound may put busy time beyond the run's end.

@@ -105,7 +105,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             dash(c.watts.map(|w| si(w.value, "W"))),
             dash(c.watts.as_ref().map(plus_minus)),
             dash(dynamic(c)),
-            dash(c.idle_joules.map(|j| si(j, "J"))),
+            dash(c.idle_joules.as_ref().map(part)),
         ];
         if reference {
             cells.push(dash(c.reference_watts.map(|w| si(w.value, "W"))));
@@ -223,7 +223,9 @@ fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if known.is_empty() {
         return;
     }
-    out.push_str("  repetitions tell of single launches, floor included:\n");
+    out.push_str(
+        "  repetitions tell of single launches, with the floor and the gaps between repeated ones:\n",
+    );
     let mut table = Table::new(&["J/launch", "+-", "power", "batches", "kernel or transfer"]);
     for (r, joules) in known {
         table.row(vec![
@@ -240,14 +242,15 @@ fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
 /// What was repeated, whether the run agrees, and what could not be.
 fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     if let Some(r) = &d.repetitions {
-        let batches: usize = d.replays.iter().map(|r| r.batches).sum();
         if let Some(from) = &r.from {
+            let batches: usize = d.replays.iter().map(|r| r.batches).sum();
             let _ = writeln!(out, "  repeated in another run: {batches} batches, from {from}");
         }
         if r.seconds > 0.0 {
             let _ = writeln!(
                 out,
-                "  repeated: {batches} batches in {}, {} with the rests before them, which are no part of the rows above",
+                "  repeated: {} in {}, {} with the rests before them, which are no part of the rows above",
+                d.batches_told(),
                 time(r.seconds * 1e9),
                 si(r.joules, "J")
             );
@@ -282,8 +285,12 @@ fn sum(of: &Group) -> String {
 /// What running added, or its upper end.
 fn dynamic(of: &Class) -> Option<String> {
     let below = || of.dynamic_joules_below.map(|most| format!("<{}", si(most, "J")));
-    let told = |of: &Interval| format!("{} {}", si(of.value, "J"), plus_minus(of));
-    of.dynamic_joules.as_ref().map(told).or_else(below)
+    of.dynamic_joules.as_ref().map(part).or_else(below)
+}
+
+/// A part of a row's energy with its own interval.
+fn part(of: &Interval) -> String {
+    format!("{} {}", si(of.value, "J"), plus_minus(of))
 }
 
 /// Longest run that is worth naming as what a figure needs, in seconds.

@@ -137,6 +137,7 @@ fn heading(report: &Report, width: usize) -> Page {
     }
     for device in report.devices.iter().take(4) {
         let extent = device.extent_ns;
+        let without = report.repeated_ns.map_or("", |_| " without repetitions");
         let busy = match (device.busy(), &device.busy_share, report.own_ns()) {
             (Some(busy), Some(share), Some(wall)) => {
                 let interval = busy.relative().filter(|_| busy.estimated);
@@ -147,11 +148,10 @@ fn heading(report: &Report, width: usize) -> Page {
                     percent(Some(share.value)),
                     time(wall as f64),
                     mark = if busy.estimated { "~" } else { "" },
-                    without = report.repeated_ns.map_or("", |_| " without repetitions"),
                 )
             }
             _ if extent == 0 => "no command has a device time".to_owned(),
-            _ => format!("in use for {}", time(extent as f64)),
+            _ => format!("in use for {}{without}", time(extent as f64)),
         };
         let process = report.processes.iter().find(|p| p.label == device.process);
         // The same device has a line for each process that used it.
@@ -172,7 +172,7 @@ fn heading(report: &Report, width: usize) -> Page {
             line(
                 &mut out,
                 "",
-                &format!("from its first command to its last {extent}, idle {idle}"),
+                &format!("from its first command to its last {extent}{without}, idle {idle}"),
             );
         }
         let timing = process.map_or("", |p| p.device_timing.as_str());
