@@ -8,7 +8,8 @@
 // two buffers, and a small one), bodies (forces between bodies, and a kernel that works in place), sort (one kernel in
 // place, with other arguments at each launch), queues (two kernels on two queues), unordered (three kernels on an
 // out-of-order queue).
-// ENERGY_APPS_ROUNDS tells the rounds, comma-separated, so that every run makes the same kernels. In `alone`, a line
+// ENERGY_APPS_ROUNDS tells the rounds, comma-separated, so that every run makes the same kernels. ENERGY_APPS_HOST_US makes the
+// host work for so many microseconds behind each frame, but for those of `alone`. In `alone`, a line
 // `phase NAME BEGIN END LAUNCHES` for each command: seconds of CLOCK_REALTIME. The device: the first GPU, else any.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -353,8 +354,13 @@ int main(int argc, char **argv)
         return 0;
     }
     double zero = from;
-    while (most ? turn < most : now() - from < seconds)
+    const char *told = getenv("ENERGY_APPS_HOST_US");
+    double work = told ? atof(told) * 1e-6 : 0;
+    while (most ? turn < most : now() - from < seconds) {
         frame(app);
+        for (double begun = now(); now() - begun < work;)
+            ;
+    }
     CHECK(clFinish(queue));
     CHECK(clFinish(second));
     printf("ran %s %d frames in %.3f s\n", app, turn, now() - zero);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges joules per launch of applications that do the same thing again and again, on an NVIDIA GPU.
 
-    energy_apps.py BIN OUT [--budget SECONDS] [--wheel WHEEL] [--photo PHOTOGRAPH] [--apps NAMES] [--sensors ARGUMENTS]
+    energy_apps.py BIN OUT [--budget SECONDS] [--wheel WHEEL] [--photo PHOTOGRAPH] [--apps NAMES] [--host MICROSECONDS]
 
 BIN holds clscope, libclscope.so and libclscope_audit.so; energy_apps.c and face_loop.py lie beside this file. For each
 application: every command alone (watts x period, NVML's samples once they have settled), a plain recording, one of as many
@@ -29,6 +29,7 @@ parser.add_argument("--photo", type=pathlib.Path)
 parser.add_argument("--apps", default="pipeline,solver,bodies,sort,unordered,queues,face")
 parser.add_argument("--seconds", type=float, default=8, help="length of each application")
 parser.add_argument("--alone", type=float, default=1.0, help="length of each command alone")
+parser.add_argument("--host", type=int, default=0, help="microseconds that the host works behind each frame")
 parser.add_argument("--record", default="", help="more options of clscope record")
 arguments = parser.parse_args()
 began = time.monotonic()
@@ -83,7 +84,7 @@ power.start()
 if power.error:
     say(f"no truth: {power.error}")
 environment = dict(os.environ)
-environment.update(XDG_CACHE_HOME=str(out / "cache"))
+environment.update(XDG_CACHE_HOME=str(out / "cache"), ENERGY_APPS_HOST_US=str(arguments.host))
 if power.error is None:
     # CUDA's own loader for linked programs, NVIDIA alone.
     environment.update(OCL_ICD_FILENAMES="libnvidia-opencl.so.1", OCL_ICD_VENDORS="/nonexistent")
