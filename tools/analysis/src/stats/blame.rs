@@ -21,6 +21,8 @@ pub struct Blame(IdMap<Seen>);
 struct Seen {
     /// By how much they were longer than typical ones.
     longer: Vec<f64>,
+    /// The longest of them.
+    longest: f64,
     /// By how much more than usual passed beside those that were alone between their timed
     /// neighbours, while the queue was not empty: no command can have taken it.
     beside: Vec<f64>,
@@ -43,6 +45,7 @@ impl Blame {
             let Some(length) = typical(e.launch.class, e.launch.geometry) else { continue };
             let seen = all.entry(e.launch.class).or_default();
             seen.longer.push(e.duration - length);
+            seen.longest = seen.longest.max(e.duration);
             let window = &e.window;
             if let Some(usual) = usual.filter(|_| commands(window) == 1.0 && !window.tainted) {
                 seen.beside.push(window.busy() - e.duration - usual.of_window(window));
@@ -57,11 +60,14 @@ impl Blame {
 
     /// Share of the commands of a class that are about so much longer than usual, and of those
     /// beside which about so much passes. One of which no timed command was longer counts as if
-    /// half of one had been (Jeffreys' prior); what was never seen beside one acquits nobody.
+    /// half of one had been (Jeffreys' prior), and less the further that is beyond the longest of
+    /// them (Zipf's law, as of the tail of what holds a launch up); what was never seen beside one
+    /// acquits nobody.
     fn shares(&self, class: u64, more: f64) -> (f64, f64) {
-        let Some(Seen { longer, beside }) = self.0.get(&class) else { return (0.5, 0.0) };
+        let Some(Seen { longer, longest, beside }) = self.0.get(&class) else { return (0.5, 0.0) };
         let like = |of: &[f64]| (of.len() - of.partition_point(|by| *by <= LIKE * more)) as f64;
-        let own = (like(longer) + 0.5) / (longer.len() as f64 + 1.0);
+        let unseen = 0.5 * (longest / more.max(*longest).max(f64::MIN_POSITIVE));
+        let own = (like(longer) + unseen) / (longer.len() as f64 + 1.0);
         (own, like(beside) / beside.len().max(1) as f64)
     }
 
@@ -100,8 +106,13 @@ mod tests {
             vec![(Launch { class: 1, geometry: 0 }, 1.0), (Launch { class: 2, geometry: 0 }, 1.0)];
         let window = Window { counts, ..Window::default() };
         assert!(blame.may_be(2, &window, 1e6) && !blame.may_be(1, &window, 1e6));
-        // What no timed command shows may be anyone's.
-        assert!(blame.may_be(2, &window, 9e6) && blame.may_be(1, &window, 9e6));
+        // What no timed command shows may be anyone's that was nearly as long.
+        assert!(blame.may_be(2, &window, 9e6) && !blame.may_be(1, &window, 9e6));
+        let lengths = |length: f64| (0..500).map(move |_| length);
+        let all = [evidence(1, lengths(1e4)), evidence(2, lengths(2e4))].concat();
+        let usual = |class, _| Some(if class == 1 { 1e4 } else { 2e4 });
+        let even = Blame::of((&[], &all), &usual, None);
+        assert!(even.may_be(2, &window, 9e6) && even.may_be(1, &window, 9e6));
         // A class alone is to blame.
         let alone =
             Window { counts: vec![(Launch { class: 1, geometry: 0 }, 4.0)], ..Window::default() };
