@@ -69,17 +69,24 @@ pub(super) fn beside_dynamic(out: &mut DeviceEnergy) {
     // At other levels it rested with more, or less.
     let others = out.floors.iter().skip(1).map(|f| f.joules - floor * f.idle_seconds);
     let dynamic = own - floor * seconds - others.sum::<f64>();
-    if floor <= 0.0 || dynamic <= 0.0 || rest.abs() > UNEXPLAINED * own {
+    if floor <= 0.0 || seconds <= 0.0 || rest.abs() > UNEXPLAINED * own {
         return;
     }
-    if rest.abs() > OF_DYNAMIC * dynamic && rest.abs() > NOTABLE * own {
-        out.notes.push(format!(
-            "unattributed are {:.0} % of the {dynamic:.0} J that the application adds to the floor, as if the floor were {:.1} W {}: dynamic joules, and joules of kernels that draw little more than the floor, are open by as much",
-            100.0 * rest.abs() / dynamic,
-            rest.abs() / seconds,
-            if rest > 0.0 { "higher" } else { "lower" }
-        ));
+    if rest.abs() <= OF_DYNAMIC * dynamic || rest.abs() <= NOTABLE * own {
+        return;
     }
+    let of = match dynamic > rest.abs() {
+        true => format!(
+            "{:.0} % of the {dynamic:.0} J that the application adds to the floor",
+            100.0 * rest.abs() / dynamic
+        ),
+        false => "more than what the application adds to the floor".to_owned(),
+    };
+    out.notes.push(format!(
+        "unattributed are {of}, as if the floor were {:.1} W {}: dynamic joules, and joules of kernels that draw little more than the floor, are open by as much",
+        rest.abs() / seconds,
+        if rest > 0.0 { "higher" } else { "lower" }
+    ));
 }
 
 /// A figure that is not below 0.
@@ -223,6 +230,12 @@ mod tests {
         let notes = with(-18.0);
         assert!(notes[0].contains("18 % of the 100 J"), "{notes:?}");
         assert!(notes[0].contains("2.0 W lower"), "{notes:?}");
+        let mut cold = device();
+        cold.seconds = 11.0;
+        cold.floors[0].watts = Some(Interval::around(100.0, 1.0));
+        cold.unattributed_joules = Some(-18.0);
+        beside_dynamic(&mut cold);
+        assert!(cold.notes[0].contains("more than what the application adds"), "{:?}", cold.notes);
         // Little of both, and much of all, of which another note speaks.
         assert_eq!((with(4.0), with(60.0)), (vec![], vec![]));
     }
