@@ -90,6 +90,15 @@ const AIM: f64 = 0.05;
 /// as one sum.
 const MOST_COLUMNS: usize = 64;
 
+/// Energy of all readings and the time that they cover, of whatever is known to have run meanwhile.
+/// `None` where they cover none.
+#[must_use]
+pub fn measured(series: &Series, origin: HostNs) -> Option<(Joules, Seconds)> {
+    let rows = Rows::new(series, origin);
+    let covered = rows.covered();
+    (covered > 0.0).then(|| (Joules(rows.total()), Seconds(covered)))
+}
+
 /// Attributes what the sensor measured to classes.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ mod units;
 mod variance;
 
 pub use activity::{Activity, ClassTime, Span, Timing};
-pub use attribution::{AttributionError, Problem, attribute};
+pub use attribution::{AttributionError, Problem, attribute, measured};
 pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};

@@ -13,8 +13,8 @@ use super::{recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, ClassId, DriftModel, Floor, HostNs, IdleLevels, Problem, Seconds,
-    Series, StateSpan,
+    self as fit, Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, IdleLevels,
+    Problem, Seconds, Series, StateSpan,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::BTreeSet;
@@ -452,6 +452,14 @@ fn measure(
             operations(&mut out, options);
         }
         Err(error) => {
+            out.few_readings = matches!(error, AttributionError::TooFewReadings { .. });
+            // What was drawn is known, whoever drew it; with repetitions, not by whom.
+            let measured = fit::measured(&series, activity.origin);
+            if let Some((joules, seconds)) = measured.filter(|_| device.replays.is_empty()) {
+                out.measured_joules = Some(joules.0);
+                out.seconds = seconds.0;
+                out.mean_watts = Some(joules.0 / seconds.0);
+            }
             // A floor is not known, and part of their figures.
             let mut found = super::replayed::repetitions_on(device, power);
             let from = borrowed::borrow(&mut found, device, lenders, 0.0);
@@ -657,6 +665,29 @@ mod tests {
         assert!((repeated.joules / truth - 1.0).abs() < 0.05, "{} {truth}", repeated.joules);
         let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
         assert!(rest.abs() < 0.01, "{rest}");
+    }
+
+    #[test]
+    fn what_was_drawn_is_known_where_nobodys_part_is() {
+        let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
+        device.classes.push(Class { name: "k".into(), kernel: true, repetition: false });
+        let at = |ms: i64| HostNs(ms * MS);
+        let span = Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: at(1_000),
+            end: at(1_001),
+            timing: Timing::Timed,
+        };
+        device.spans = vec![span];
+        let series = Series::Instant((0..300).map(|i| (at(i * 10), 100.0)).collect());
+        let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
+        let trace = Trace::open(Vec::new());
+        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        assert!(out.few_readings && out.classes.is_empty(), "{:?}", out.failed);
+        assert!((out.measured_joules.unwrap() - 299.0).abs() < 2.0, "{:?}", out.measured_joules);
+        assert!((out.mean_watts.unwrap() - 100.0).abs() < 1e-6);
+        assert_eq!(out.unattributed_joules, None);
     }
 
     /// A kernel of 4 ms at 150 W every 100 ms for 4 s, at 123 W between; 128 W before the context is

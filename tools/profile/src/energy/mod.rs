@@ -145,6 +145,9 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
     ))
 }
 
+/// Seconds from which on a run without joules is not short, but does little on its device.
+const LONG: f64 = 2.0;
+
 /// What tells apart what the run alone does not, and its price. After repetitions: what gives those
 /// without a turn one. `few`: how many of those came too seldom.
 fn next(
@@ -154,7 +157,14 @@ fn next(
     few: usize,
 ) -> Option<String> {
     let command = command.unwrap_or("APP");
-    if device.failed.is_some() && device.replays.is_empty() && device.measured_joules.is_some() {
+    let price =
+        "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
+    if device.few_readings && device.replays.is_empty() {
+        if device.seconds >= LONG {
+            return Some(format!(
+                "clscope record --replay -- {command} tells its kernels and transfers, of which this run's readings saw too little: {price}"
+            ));
+        }
         return Some(format!(
             "clscope stat -r 10 -- {command} runs it ten times: their readings together know more than one short run's"
         ));
@@ -188,8 +198,6 @@ fn next(
     if !device.replays.is_empty() {
         return None;
     }
-    let price =
-        "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
     if unknown > 0 {
         return Some(format!(
             "clscope record --replay -- {command} tells {} that the run does not: {price}",
@@ -335,6 +343,16 @@ mod tests {
         device.classes[0].joules_per_launch = Some(figure);
         device.classes[0].identifiability = "weak";
         assert!(said(&device).contains("makes 1 weak figure better known"), "{}", said(&device));
+    }
+
+    #[test]
+    fn what_too_few_readings_saw_is_repeated_or_run_again() {
+        let of = |seconds: f64| {
+            let device = result::DeviceEnergy { few_readings: true, seconds, ..Default::default() };
+            next(&device, Some("app"), None, 0).unwrap()
+        };
+        assert!(of(0.7).starts_with("clscope stat -r 10 -- app"), "{}", of(0.7));
+        assert!(of(4.5).starts_with("clscope record --replay -- app"), "{}", of(4.5));
     }
 
     #[test]

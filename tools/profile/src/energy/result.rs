@@ -114,6 +114,9 @@ pub struct DeviceEnergy {
     pub sensors: Vec<String>,
     /// Why nothing could be attributed; null where it was.
     pub failed: Option<String>,
+    /// Whether that is since too few readings saw the device at work.
+    #[serde(skip)]
+    pub few_readings: bool,
     /// Null where no time of it is covered by readings.
     pub measured_joules: Option<f64>,
     #[serde(rename = "time_ns", serialize_with = "as_ns")]

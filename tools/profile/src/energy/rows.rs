@@ -27,6 +27,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         matched: power.matched.clone(),
         sensors: power.sources.clone(),
         failed: None,
+        few_readings: false,
         measured_joules: None,
         seconds: 0.0,
         mean_watts: None,
