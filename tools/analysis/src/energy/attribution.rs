@@ -93,8 +93,8 @@ const MOST_COLUMNS: usize = 64;
 /// Energy of all readings and the time that they cover, of whatever is known to have run meanwhile.
 /// `None` where they cover none.
 #[must_use]
-pub fn measured(series: &Series, origin: HostNs) -> Option<(Joules, Seconds)> {
-    let rows = Rows::new(series, origin);
+pub fn measured(activity: &Activity, series: &Series) -> Option<(Joules, Seconds)> {
+    let rows = Rows::new(series, activity.origin);
     let covered = rows.covered();
     (covered > 0.0).then(|| (Joules(rows.total()), Seconds(covered)))
 }

@@ -9,6 +9,7 @@
 use super::activity::{Span, Timing};
 use super::units::{ClassId, DeviceIndex, HostNs};
 use crate::ids::IdMap;
+use crate::quantile::median;
 
 /// One launch on a queue, in the order of enqueueing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +44,12 @@ struct Length {
     weights: f64,
     mean: f64,
     squares: f64,
+    longest: f64,
 }
+
+/// By how much the longest timed launch exceeds the mean where launches of a class differ: one that
+/// was not timed may have been as long.
+const DIFFER: f64 = 1.25;
 
 impl Length {
     /// West's update of a weighted mean (Communications of the ACM 22, 1979, page 532).
@@ -53,6 +59,12 @@ impl Length {
         let before = value - self.mean;
         self.mean += before * weight / self.weights;
         self.squares += weight * before * (value - self.mean);
+        self.longest = self.longest.max(value);
+    }
+
+    /// By how much longer than the mean one may have been, as far as timed ones show.
+    fn longer(self) -> f64 {
+        if self.longest > DIFFER * self.mean { self.longest - self.mean } else { 0.0 }
     }
 
     fn sd(self) -> f64 {
@@ -173,18 +185,22 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
 /// Places the untimed launches of one in-order queue between its timed ones.
 ///
 /// From one timed launch to the next the others are laid end to end at the mean length of what is
-/// alike, none before it was enqueued. What is too long for the stretch is shrunk to fit, what is
-/// left over is spread evenly as gaps. Launches after the last timed one follow each other.
+/// alike, none before it was enqueued. What is too long for the stretch is shrunk to fit. What is
+/// left over in a queue that had work all the time makes launches longer, up to the longest of
+/// theirs that was timed, but for what usually lies between two; the rest is spread evenly as gaps.
+/// Launches after the last timed one follow each other.
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
     let lengths = Lengths::of_timed(launches);
+    let between = usually_between(launches);
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     let mut free_from = None;
     for launch in launches {
         match launch.timed {
             Some((start, end)) => {
-                fill(&stretch, &lengths, free_from, Some(start), &mut placed);
+                let until = Some((start, between));
+                fill(&stretch, &lengths, free_from, until, &mut placed);
                 stretch.clear();
                 placed.spans.push(Span {
                     class: launch.class,
@@ -203,37 +219,52 @@ pub fn place(launches: &[Launch]) -> Placed {
     placed
 }
 
-/// Lays out one stretch between `from` and `until`.
+/// What usually lies between two launches of a queue that had work, nanoseconds, by timed ones that
+/// follow each other; `None` where none do.
+fn usually_between(launches: &[Launch]) -> Option<f64> {
+    median(launches.windows(2).filter_map(|pair| {
+        let ((_, end), (start, _)) = (pair[0].timed?, pair[1].timed?);
+        (pair[1].enqueued <= end).then(|| start.since(end) as f64)
+    }))
+}
+
+/// Lays out one stretch between `from` and `until`, with what usually lies between two launches.
 fn fill(
     stretch: &[Launch],
     lengths: &Lengths,
     from: Option<HostNs>,
-    until: Option<HostNs>,
+    until: Option<(HostNs, Option<f64>)>,
     placed: &mut Placed,
 ) {
     let Some(first) = stretch.first() else { return };
     // Offsets from here are small enough for f64 to be exact to the nanosecond.
     let origin = from.unwrap_or(first.enqueued).0;
-    let room = until.map(|until| until.since(HostNs(origin)) as f64);
-    let walk = |scale: f64, gap: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
+    let room = until.map(|(until, _)| until.since(HostNs(origin)) as f64);
+    let walk = |(scale, more): (f64, f64), gap: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
         let mut now = 0.0_f64;
         for launch in stretch {
             let start = (now + gap).max(launch.enqueued.0.saturating_sub(origin) as f64);
-            let length = lengths.known(launch).mean * scale;
+            let of = lengths.known(launch);
+            let length = of.mean * scale + of.longer() * more;
             visit(launch, start, length);
             now = start + length;
         }
         now
     };
     let mut busy = 0.0;
-    let end = walk(1.0, 0.0, &mut |_, _, length| busy += length);
+    let end = walk((1.0, 0.0), 0.0, &mut |_, _, length| busy += length);
     // An enqueue bound may be what leaves no room: then lengths shrink to what remains after it.
     let (scale, gap) = match room {
-        Some(room) if end > room => (((busy - (end - room)) / busy).clamp(0.01, 1.0), 0.0),
+        Some(room) if end > room => ((((busy - (end - room)) / busy).clamp(0.01, 1.0), 0.0), 0.0),
         Some(room) if end < room && end <= busy * (1.0 + 1e-9) => {
-            (1.0, (room - end) / (stretch.len() + 1) as f64)
+            let gaps = (stretch.len() + 1) as f64;
+            let between = until.and_then(|until| until.1).unwrap_or(f64::INFINITY);
+            let longer: f64 = stretch.iter().map(|launch| lengths.known(launch).longer()).sum();
+            let more = (room - end - gaps * between).clamp(0.0, longer);
+            let part = if longer > 0.0 { more / longer } else { 0.0 };
+            ((1.0, part), (room - end - more) / gaps)
         }
-        _ => (1.0, 0.0),
+        _ => ((1.0, 0.0), 0.0),
     };
     walk(scale, gap, &mut |launch, start, length| {
         let (start, end) = match room {
@@ -267,6 +298,25 @@ mod tests {
 
     fn times(placed: &Placed) -> Vec<(i64, i64)> {
         placed.spans.iter().map(|span| (span.start.0, span.end.0)).collect()
+    }
+
+    #[test]
+    fn launches_that_differ_fill_a_queue_that_had_work() {
+        // All enqueued at once, one behind the other: short ones of 100, then long ones of 600.
+        let short = |at: i64| launch(0, 0, Some((at, at + 100)));
+        let mut launches: Vec<Launch> = (0..20).map(|i| short(100 * i)).collect();
+        launches.push(launch(0, 0, Some((2_000, 2_600))));
+        launches.extend([launch(0, 0, None), launch(0, 0, None)]);
+        launches.push(launch(0, 0, Some((3_800, 4_400))));
+        let placed = times(&place(&launches));
+        assert_eq!(placed[21..23], [(2_600, 3_200), (3_200, 3_800)]);
+        // Where the second was enqueued late, the queue may have been empty.
+        launches[22].enqueued = HostNs(3_700);
+        assert!(times(&place(&launches))[21].1 < 2_800);
+        // Launches that are all alike leave gaps.
+        let mut alike: Vec<Launch> = (0..20).map(|i| short(100 * i)).collect();
+        alike.extend([launch(0, 0, None), launch(0, 0, Some((2_500, 2_600)))]);
+        assert_eq!(times(&place(&alike))[20], (2_200, 2_300));
     }
 
     #[test]

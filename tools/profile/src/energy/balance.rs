@@ -5,7 +5,7 @@
 
 use super::activity::PhysicalDevice;
 use super::evidence::known_by;
-use super::result::{Class, DeviceEnergy, Group};
+use super::result::{Class, DeviceEnergy, Floor, Group};
 use super::shapes::Repeated;
 use crate::interval::Interval;
 use clscope_analysis::energy::HostNs;
@@ -62,14 +62,13 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
 /// what it adds to the floor: dynamic figures are open by that.
 pub(super) fn beside_dynamic(out: &mut DeviceEnergy) {
     let floor = out.floors.first().and_then(|f| f.watts).map_or(0.0, |watts| watts.value);
-    // Rests before repetitions are no part of their seconds, and none of the application's.
-    let repeated = out.repetitions.as_ref().map_or(0.0, |r| r.seconds.max(out.held_seconds));
-    let seconds = out.seconds - repeated;
     let Some((rest, own)) = out.unattributed_joules.zip(out.own_joules()) else { return };
-    // At other levels it rested with more, or less.
-    let others = out.floors.iter().skip(1).map(|f| f.joules - floor * f.idle_seconds);
-    let dynamic = own - floor * seconds - others.sum::<f64>();
-    if floor <= 0.0 || seconds <= 0.0 || rest.abs() > UNEXPLAINED * own {
+    // Of the application alone, and while the sensor was read: neither of repetitions nor of rests.
+    let busy: f64 = out.classes.iter().map(|c| c.covered_seconds).sum();
+    let idle = |of: fn(&Floor) -> f64| out.floors.iter().map(of).sum::<f64>();
+    let seconds = idle(|f| f.idle_seconds) + busy;
+    let dynamic = own - idle(|f| f.joules) - floor * busy;
+    if !floor.is_finite() || floor <= 0.0 || seconds <= 0.0 || rest.abs() > UNEXPLAINED * own {
         return;
     }
     if rest.abs() <= OF_DYNAMIC * dynamic || rest.abs() <= NOTABLE * own {
@@ -158,7 +157,6 @@ mod tests {
     use super::super::rows;
     use super::*;
     use crate::energy::power::Power;
-    use crate::energy::result::Floor;
     use clscope_analysis::Trace;
     use clscope_analysis::energy::{ResponseModel, Series};
 
@@ -218,25 +216,21 @@ mod tests {
 
     #[test]
     fn what_is_little_of_all_may_be_much_of_what_is_added_to_the_floor() {
-        let with = |rest: f64| {
+        // 1000 J, of which so many seconds at 100 W are the floor's.
+        let with = |seconds: f64, rest: f64| {
             let mut out = device();
-            out.seconds = 9.0;
             out.floors[0].watts = Some(Interval::around(100.0, 1.0));
+            out.classes = vec![Class { covered_seconds: seconds - 1.0, ..Class::default() }];
             out.unattributed_joules = Some(rest);
             beside_dynamic(&mut out);
             out.notes
         };
-        // 1000 J, of which 900 are the floor's.
-        let notes = with(-18.0);
+        let notes = with(9.0, -18.0);
         assert!(notes[0].contains("18 % of the 100 J"), "{notes:?}");
         assert!(notes[0].contains("2.0 W lower"), "{notes:?}");
-        let mut cold = device();
-        cold.seconds = 11.0;
-        cold.floors[0].watts = Some(Interval::around(100.0, 1.0));
-        cold.unattributed_joules = Some(-18.0);
-        beside_dynamic(&mut cold);
-        assert!(cold.notes[0].contains("more than what the application adds"), "{:?}", cold.notes);
+        let notes = with(11.0, -18.0);
+        assert!(notes[0].contains("more than what the application adds"), "{notes:?}");
         // Little of both, and much of all, of which another note speaks.
-        assert_eq!((with(4.0), with(60.0)), (vec![], vec![]));
+        assert_eq!((with(9.0, 4.0), with(9.0, 60.0)), (vec![], vec![]));
     }
 }
