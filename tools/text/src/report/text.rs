@@ -335,7 +335,15 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     if rows.is_empty() {
         return;
     }
-    let launches = count(rows.iter().map(|k| k.count).sum(), "launch", "launches");
+    let total: u64 = rows.iter().map(|k| k.count).sum();
+    let without: u64 = rows.iter().map(|k| k.untimed.saturating_sub(k.left_out)).sum();
+    let launches = match without {
+        // What is told of all is of those with a time, or like ones with a time.
+        1.. if without < total => {
+            format!("{} of {}", total - without, count(total, "launch", "launches"))
+        }
+        _ => count(total, "launch", "launches"),
+    };
     let all =
         in_all(&report.kernels, report.totals.kernel_ns, report.totals.kernel_estimate_ns.as_ref());
     let sampled = rows.iter().any(|k| k.left_out > 0);
