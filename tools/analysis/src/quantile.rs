@@ -1,6 +1,9 @@
 //! The median with its interval, and quantiles of the normal distribution and of Student's t.
 //! Refuses to assume a distribution: the caller does.
 
+/// Standard deviation of a normal distribution whose median of deviations is 1.
+pub const DEVIATION: f64 = 1.4826;
+
 /// The median of what is finite; the mean of the middle two where their number is even. `None` of
 /// nothing.
 #[must_use]

@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::quantile::{median, t_975};
+use crate::quantile::{DEVIATION, median, t_975};
 use std::cmp::Ordering;
 
 use super::activity::Activity;
@@ -211,7 +211,7 @@ fn least_by_noise(watts: &[f64]) -> Option<Watts> {
     sorted.sort_by(f64::total_cmp);
     let steps = sorted.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0.0);
     let step = steps.reduce(f64::min).unwrap_or(0.0);
-    Some(Watts(middle - (3.0 * 1.4826 * off).max(step)))
+    Some(Watts(middle - (3.0 * DEVIATION * off).max(step)))
 }
 
 /// Idle stretches inside the readings, before the first and after the last command included.

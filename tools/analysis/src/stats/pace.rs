@@ -44,7 +44,7 @@ use super::estimate::{Basis, Estimate, FEW, Sampled, hall, with_rare};
 use super::usual::{Usual, commands};
 use super::windows::{Around, Evidence, Window};
 use crate::ids::IdMap;
-use crate::quantile::t_975;
+use crate::quantile::{DEVIATION, t_975};
 use std::collections::BTreeMap;
 
 /// Timed launches from which a group of full windows, and of open ones, has an estimate of its own.
@@ -647,7 +647,7 @@ impl Queue<'_> {
         let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, 0.0, None) };
         let mut off: Vec<(f64, f64)> =
             rests.iter().map(|(rest, n)| ((rest - median).abs(), *n)).collect();
-        let noise = 1.4826 * quantile(&mut off, 0.5).unwrap_or(f64::INFINITY);
+        let noise = DEVIATION * quantile(&mut off, 0.5).unwrap_or(f64::INFINITY);
         let mut gaps = gaps(cases);
         let (gap, low_gap) = match (quantile(&mut gaps, 0.5), quantile(&mut gaps, 0.25)) {
             (Some(gap), Some(low)) if cases.len() as u64 >= FEW => (gap, low),
@@ -720,7 +720,7 @@ impl Beyond {
         for (u, f) in units.iter().zip(fill).filter(|(u, _)| u.is_full()) {
             off.push((Self::rest(u, u.available, *f)?.abs() / u.commands.sqrt(), 1.0));
         }
-        Some(Self { noise: 1.4826 * quantile(&mut off, 0.5)? })
+        Some(Self { noise: DEVIATION * quantile(&mut off, 0.5)? })
     }
 
     fn rest(u: &Unit<'_>, time: f64, fill: f64) -> Option<f64> {

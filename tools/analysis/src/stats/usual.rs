@@ -5,7 +5,7 @@
 
 use super::windows::{Launch, Window, key};
 use crate::ids::IdMap;
-use crate::quantile::median;
+use crate::quantile::{DEVIATION, median};
 use nalgebra::{DMatrix, DVector};
 
 /// Most classes and geometries that are told apart; others have one time together.
@@ -63,7 +63,7 @@ impl Usual {
         let mut times = DVector::from_element(columns, all);
         for _ in 0..ROUNDS {
             let off: Vec<f64> = rows.iter().map(|row| residual(row, &times)).collect();
-            let noise = 1.4826 * median(off.iter().map(|r| r.abs()))?;
+            let noise = DEVIATION * median(off.iter().map(|r| r.abs()))?;
             let weight = |r: f64| (HUBER * noise / r.abs().max(f64::MIN_POSITIVE)).min(1.0);
             let mut matrix = DMatrix::<f64>::zeros(columns, columns);
             let mut right = DVector::<f64>::zeros(columns);

@@ -237,22 +237,24 @@ fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> 
         let told = asked.is_some().then_some(why);
         return Floors { told, ..floors_of(problem, settle, None) };
     }
-    let of_run = || Floors {
-        floors: idle.floors(),
-        states: idle.states.clone(),
-        borrowed: false,
-        told: asked.map(|known| {
+    let unused = || {
+        asked.map(|known| {
             format!(
                 "{} W of {} is not used: the run itself shows the floor",
                 known.watts, known.source
             )
-        }),
+        })
+    };
+    let of_run = || Floors {
+        floors: idle.floors(),
+        states: idle.states.clone(),
+        borrowed: false,
+        told: unused(),
     };
     let seen = || {
-        let between = between_launches(&idle, problem, settle);
-        let unused = of_run().told;
-        let both = |own: Option<String>| own.into_iter().chain(unused).reduce(|a, b| a + "; " + &b);
-        between.map_or_else(of_run, |floors| Floors { told: both(floors.told), ..floors })
+        let Some(found) = between_launches(&idle, problem, settle) else { return of_run() };
+        let told = found.told.into_iter().chain(unused()).reduce(|a, b| a + "; " + &b);
+        Floors { told, ..found }
     };
     // Without a level and without a table there is nothing to choose between.
     if !idle.only_before(problem.activity) || (idle.levels.is_empty() && known.is_none()) {
