@@ -205,6 +205,7 @@ impl Run {
         // Whatever the exit code says of it.
         let breaches = clscope_testing::schema::text_breaches(&stdout);
         assert!(breaches.is_empty(), "the report breaks its schema: {breaches:#?}: {shown}");
+        clscope_testing::assert_no_panic(&stderr, &shown);
         Finished { status, stdout, stderr, pid }
     }
 

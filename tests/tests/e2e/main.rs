@@ -46,6 +46,7 @@ mod replace;
 mod reproduce;
 mod sampling;
 mod snapshots;
+mod starts;
 mod stat;
 mod switching;
 mod symbols;

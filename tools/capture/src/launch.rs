@@ -24,9 +24,6 @@ const PASSED_ON: [i32; 7] = [
     libc::SIGALRM,
 ];
 
-/// What is recommended where there are too few: the sampler's, and those of a start.
-const ENOUGH_DESCRIPTORS: u32 = 128;
-
 /// The running application.
 #[derive(Debug)]
 pub struct Running {
@@ -36,6 +33,9 @@ pub struct Running {
 
 /// Starts the application. The inner error means that it cannot be run, with the exit code that
 /// shells give for it.
+///
+/// # Errors
+/// If this process lacks what starting another one takes: the application may run in its place.
 pub fn start(
     program: &Program,
     arguments: &[OsString],
@@ -63,7 +63,24 @@ pub fn start(
     } else {
         error
     };
-    Ok(Err(not_executable(program, &error)))
+    match lacking(&error) {
+        None => Ok(Err(not_executable(program, &error))),
+        Some(remedy) => Err(error).attempt(|| {
+            format!("cannot start {} as another process: {remedy}", program.path.display())
+        }),
+    }
+}
+
+/// What to do where starting another process failed for want of something that this process would
+/// not need to become the application; `None` where it failed for another reason.
+fn lacking(error: &std::io::Error) -> Option<&'static str> {
+    Some(match error.raw_os_error()? {
+        libc::EMFILE => "raise the limit of open files, as with `ulimit -n 128`",
+        libc::ENFILE => "the system has too many open files",
+        libc::EAGAIN => "raise the limit of processes, as with `ulimit -u 1000`",
+        libc::ENOMEM => "raise the limit of memory, as with `ulimit -v unlimited`",
+        _ => return None,
+    })
 }
 
 /// Puts the application in this process's place, with nothing added. Returns only where it cannot
@@ -91,11 +108,6 @@ fn not_executable(program: &Program, error: &std::io::Error) -> NotRunnable {
     let reason = match error.raw_os_error() {
         // The file is there: what is missing is the interpreter it names.
         Some(libc::ENOENT) => format!("its interpreter {} does not exist", program.image.display()),
-        // Whether it would run alone, with the descriptors that recording needs, is not known.
-        Some(libc::EMFILE) => format!(
-            "cannot be started: recording it needs two file descriptors more than this process may have; raise the limit, as with `ulimit -n {}`",
-            ENOUGH_DESCRIPTORS
-        ),
         _ => format!("cannot be executed: {error}"),
     };
     NotRunnable::NotExecutable { path: program.path.clone(), reason }

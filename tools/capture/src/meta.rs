@@ -134,7 +134,11 @@ impl MetaFile {
     /// If the directory does not take files: then nothing can be recorded there.
     pub fn create(directory: &Path, meta: &Meta) -> Result<Self, CaptureError> {
         let mut file = Self { directory: directory.to_path_buf(), reserved: None };
-        file.write(meta)?;
+        if let Err(error) = file.write(meta) {
+            // A directory made for nothing would only be in the way.
+            let _ = std::fs::remove_dir(directory);
+            return Err(error);
+        }
         let path = directory.join(format!(".meta.json.{}", std::process::id()));
         let reserved = create_new(&path, Access::within(directory))
             .and_then(|mut file| file.write_all(&[b'\n'; RESERVED_BYTES]));

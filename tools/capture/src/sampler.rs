@@ -18,6 +18,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Name of its file in a trace.
+pub const FILE: &str = "sensors.clt";
+
 /// How long an idle window waits for sensors to be opened at most.
 const OPENING: Duration = Duration::from_secs(5);
 /// Sources that buffer readings themselves show the end of a run this much later: five samples of
@@ -74,7 +77,7 @@ pub fn start(
         return Ok(None);
     }
     let replay = options.replay()?;
-    let path = trace.join("sensors.clt");
+    let path = trace.join(FILE);
     let mut store = Store::create(&path).attempt(|| format!("cannot write {}", path.display()))?;
     let shared = Arc::new(Shared::default());
     let (started, ready) = channel();

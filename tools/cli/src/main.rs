@@ -141,7 +141,24 @@ enum Command {
     },
 }
 
+/// Room for what parsing the command line takes, and reading traces: the usual size of a program's
+/// first stack.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs the command in a thread with a stack of its own: whoever starts this program may have left
+/// it little (`ulimit -s`), and an application that is started must not end for that. The first
+/// thread takes no signal meanwhile, so that all reach the one that acts on them.
 fn main() -> ExitCode {
+    let thread = std::thread::Builder::new().name("clscope".to_owned()).stack_size(STACK_BYTES);
+    match thread.spawn(run) {
+        Ok(running) => clscope_io::signals::without_signals(|| running.join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        // No second thread is to be had: this one does as it is.
+        Err(_) => run(),
+    }
+}
+
+fn run() -> ExitCode {
     let cli = Cli::parse();
     // `record` outlives a closed stderr, since the application's exit code must come through; `sql`
     // removes its tables.

@@ -25,3 +25,14 @@ pub enum RecordError {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 }
+
+impl RecordError {
+    /// Whether the request itself is wrong, wherever it is made: then nothing is started.
+    #[must_use]
+    pub const fn is_of_the_request(&self) -> bool {
+        match self {
+            Self::NoApplication | Self::Refused(_) | Self::Rank(_) => true,
+            Self::Library(_) | Self::Capture(_) => false,
+        }
+    }
+}

@@ -9,16 +9,19 @@
 //! | [`summary`] | what was recorded, as lines |
 #![forbid(unsafe_code)]
 
+mod alone;
 mod conclude;
 mod error;
 pub mod plan;
 pub mod summary;
 
+pub use alone::Alone;
 pub use error::RecordError;
 pub use plan::{Plan, Voice};
 
 use clscope_capture::compiler::Compiler;
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
+use clscope_capture::error::CaptureError;
 use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
 use clscope_capture::program::{Credentials, NotRunnable, Program};
@@ -29,6 +32,8 @@ use clscope_profile::calibration;
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::settings;
 use conclude::{conclude, settle};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -47,6 +52,8 @@ pub enum Ran {
     },
     /// It could not be started; that was said. The exit code for it.
     NotRunnable(u8),
+    /// It cannot be recorded; that was said. It is to be run without the recorder.
+    Alone(Box<Alone>),
 }
 
 /// There where NVIDIA's driver is loaded.
@@ -55,203 +62,303 @@ const NVIDIA: &str = "/proc/driver/nvidia/version";
 /// Records the application once.
 ///
 /// # Errors
-/// If it cannot be recorded. Once it has run nothing is an error: that is said.
+/// If what is wanted cannot be meant, or, where a trace is required, if none can be made. Once the
+/// application has run nothing is an error: that is said.
 pub fn record(plan: &Plan<'_>) -> Result<Ran, RecordError> {
+    let program = match find(plan)? {
+        Ok(program) => program,
+        Err(ran) => return Ok(ran),
+    };
+    let why = match Ready::new(plan, &program).and_then(|ready| ready.start(plan, &program)) {
+        Ok(Ok(started)) => return started.finish(plan, &program),
+        Ok(Err(error)) => return Ok(not_runnable(plan, &error)),
+        Err(error) if plan.require_trace || error.is_of_the_request() => return Err(error),
+        Err(error) => error,
+    };
+    Ok(Ran::Alone(Box::new(Alone::after(&why, program, plan))))
+}
+
+/// An application for which there is no place to record it to.
+///
+/// # Errors
+/// As [`record`].
+pub fn leave_alone(plan: &Plan<'_>, why: CaptureError) -> Result<Ran, RecordError> {
+    if plan.require_trace {
+        return Err(why.into());
+    }
+    Ok(match find(plan)? {
+        Ok(program) => Ran::Alone(Box::new(Alone::after(&why.into(), program, plan))),
+        Err(ran) => ran,
+    })
+}
+
+/// Finds the application. The inner error is what became of it where it is not to be recorded.
+fn find(plan: &Plan<'_>) -> Result<Result<Program, Ran>, RecordError> {
     let Some(name) = plan.command.first() else { return Err(RecordError::NoApplication) };
-    let wanted = &plan.counters;
-    if let Some(mistake) = wanted.mistake(plan.snapshot) {
+    if let Some(mistake) = plan.counters.mistake(plan.snapshot) {
         return Err(RecordError::Refused(mistake.to_string()));
     }
     let variable = plan.here.variable;
     let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
     let (user, group) = system::credentials();
-    let path = variable("PATH");
-    let program = match Program::find(name, path.as_deref(), Credentials { user, group }) {
-        Ok(program) => program,
-        Err(error) => return Ok(not_runnable(plan, &error)),
-    };
+    let program =
+        match Program::find(name, variable("PATH").as_deref(), Credentials { user, group }) {
+            Ok(program) => program,
+            Err(error) => return Ok(Err(not_runnable(plan, &error))),
+        };
     if let Some(ranks) = plan.ranks
         && !ranks.include_this(text)?
     {
         let error = launch::replace(&program, plan.command)?;
-        return Ok(not_runnable(plan, &error));
+        return Ok(Err(not_runnable(plan, &error)));
     }
-    let libraries = plan.here.libraries()?;
-    let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
-    let ways = environment::plan(&plan.ways, &libraries, system::glibc_version(), sanitizer);
-    if let Some(reason) = ways.refused.first() {
-        return Err(RecordError::Refused(reason.to_string()));
-    }
-    if plan.verbose {
-        ways.left_out.iter().for_each(|reason| plan.tell(format_args!("left out {reason}")));
-    }
-    program
-        .obstacles
-        .iter()
-        .for_each(|obstacle| plan.tell(format_args!("warning: {}", obstacle.text)));
+    Ok(Ok(program))
+}
 
-    let trace = directory::create(plan.output, &program.path, plan.force, plan.access, &text)?;
-    let mut settings = plan.settings.clone();
-    settings.insert(settings::TRACE, trace.as_os_str().to_owned());
-    let mut set = environment::variables(
-        &ways.ways,
-        &libraries,
-        program.elf.as_ref(),
-        variable,
-        |preload| {
-            program
-                .elf
-                .as_ref()
-                .map_or(0, |elf| environment::thread_storage(&program.image, elf, preload))
-        },
-    )?;
-    let mut meta = Meta {
-        format: clscope_trace::VERSION,
-        clscope: env!("CARGO_PKG_VERSION"),
-        command: plan.shown_command.clone(),
-        program: program.path.display().to_string(),
-        directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
-        injection: ways.ways.iter().map(|way| way.name()).collect(),
-        settings: settings
+/// All that a recording needs before the application is started. Dropped before that, it takes back
+/// what it made.
+struct Ready {
+    trace: PathBuf,
+    /// The application's variables.
+    set: BTreeMap<&'static str, OsString>,
+    meta: Meta,
+    meta_file: Option<MetaFile>,
+    sampler: Option<sampler::Running>,
+    counters: Option<counter_sampler::Running>,
+    prepared: Option<prepare::Prepared>,
+    compiler: Option<Compiler>,
+    /// `--snapshot` finds no sensor that it can read; that was said.
+    is_blind: bool,
+    /// Options for joules have nothing to read; that was said.
+    is_unread: bool,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        let Some(meta_file) = self.meta_file.take() else { return };
+        // Nothing ran, so nothing of value is in there.
+        if let Some(sampler) = self.sampler.take() {
+            sampler.abandon();
+        }
+        if let Some(counters) = self.counters.take() {
+            counters.finish();
+        }
+        drop((self.prepared.take(), self.compiler.take()));
+        for file in [sampler::FILE, counter_sampler::FILE] {
+            let _ = std::fs::remove_file(self.trace.join(file));
+        }
+        meta_file.discard();
+    }
+}
+
+impl Ready {
+    /// Makes the trace, and starts what reads beside the application.
+    fn new(plan: &Plan<'_>, program: &Program) -> Result<Self, RecordError> {
+        let variable = plan.here.variable;
+        let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+        let libraries = plan.here.libraries()?;
+        let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
+        let ways = environment::plan(&plan.ways, &libraries, system::glibc_version(), sanitizer);
+        if let Some(reason) = ways.refused.first() {
+            return Err(RecordError::Refused(reason.to_string()));
+        }
+        if plan.verbose {
+            ways.left_out.iter().for_each(|reason| plan.tell(format_args!("left out {reason}")));
+        }
+        program
+            .obstacles
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned()))
-            .collect(),
-        host: Host::this(),
-        start: Moment::now(),
-        end: None,
-        exit: None,
-        still_running: Vec::new(),
-        gpu_power: plan.gpu_power.map(|choice| match choice {
-            Choice::Auto => "auto".to_owned(),
-            Choice::Fixed(formula) => formula.name().to_owned(),
-        }),
-        calibration: calibration_entries(plan),
-        obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
-    };
-    if let Some(amount) = plan.replay {
-        plan.tell(format!(
-            "--replay adds {amount}: launches and transfers are repeated, buffers restored"
-        ));
-    }
-    system::fail_beyond_file_size();
-    // Also the proof, before anything runs, that the directory takes files.
-    let mut meta_file = MetaFile::create(&trace, &meta)?;
-    set.extend(settings);
-    let sensors = plan.sensors.clone();
-    let mut sensors = match plan.snapshot {
-        true => {
-            let beside = sensors.beside_snapshots();
-            if !beside.is_off() && Path::new(NVIDIA).exists() {
-                plan.tell(
-                    "--snapshot: NVIDIA's driver has a new reading of power every 20 ms or more, too slow to be read around a call: \
-                     `clscope record --replay` gives the joules of a launch there",
-                );
-            }
-            beside
-        }
-        false => sensors,
-    };
-    // In time for a person to stop it, not behind a long run.
-    let inside = plan.counters.inside(plan.snapshot);
-    let blind = (plan.snapshot && inside.is_empty()).then(|| plan.sensors.blind_around_commands());
-    let blind = blind.flatten();
-    if let Some(looked) = &blind {
-        plan.tell(snapshot_without_sensor(looked));
-    }
-    sensors.gpm = wanted.gpm();
-    let say = plan.voice.say;
-    let sampler = match sampler::start(&trace, &sensors, plan.idle_window, say) {
-        Ok(sampler) => sampler,
-        Err(error) => {
-            let _ = std::fs::remove_file(trace.join("sensors.clt"));
-            meta_file.discard();
-            return Err(error.into());
-        }
-    };
+            .for_each(|obstacle| plan.tell(format_args!("warning: {}", obstacle.text)));
 
-    let root = plan.sensors.sysfs_root.as_deref();
-    // One reader of a stream: the application, if it reads around its commands, or this process.
-    let prepared = if plan.snapshot { prepare::prepare(&trace, wanted, root)? } else { None };
-    if let Some(prepared) = &prepared {
-        prepared.warnings.iter().for_each(|warning| say(warning));
-    }
-    let counters = match plan.snapshot {
-        true => None,
-        false => counter_sampler::start(&trace, wanted, root, say)?,
-    };
-    if let Some(counters) = &counters {
-        counters.wait_open();
-    }
-    let compiler = match plan.settings.contains_key(settings::MIX) {
-        true => Some(Compiler::start(&trace, plan.access, path.as_deref())?),
-        false => None,
-    };
-    // Before it may take longer for nothing.
-    let unread = !plan.snapshot
-        && plan.options_for_energy()
-        && sampler.as_ref().is_none_or(|sampler| sampler.reads_energy() == Some(false));
-    if unread {
-        plan.options_without_energy().for_each(|text| plan.tell(text));
-    }
-    if let Some(sampler) = &sampler {
-        sampler.application_starts();
-    }
-    let started = Instant::now();
-    let running = match launch::start(&program, plan.command, &set)? {
-        Ok(running) => running,
-        Err(error) => {
-            // Nothing ran, so nothing of value is in there.
-            if let Some(sampler) = sampler {
-                sampler.abandon();
-                let _ = std::fs::remove_file(trace.join("sensors.clt"));
-            }
-            if let Some(counters) = counters {
-                counters.finish();
-                let _ = std::fs::remove_file(trace.join(counter_sampler::FILE));
-            }
-            drop(compiler);
-            meta_file.discard();
-            return Ok(not_runnable(plan, &error));
+        let mut set = environment::variables(
+            &ways.ways,
+            &libraries,
+            program.elf.as_ref(),
+            variable,
+            |preload| {
+                program
+                    .elf
+                    .as_ref()
+                    .map_or(0, |elf| environment::thread_storage(&program.image, elf, preload))
+            },
+        )?;
+        system::fail_beyond_file_size();
+        let trace = directory::create(plan.output, &program.path, plan.force, plan.access, &text)?;
+        let mut settings = plan.settings.clone();
+        settings.insert(settings::TRACE, trace.as_os_str().to_owned());
+        let meta = Meta {
+            format: clscope_trace::VERSION,
+            clscope: env!("CARGO_PKG_VERSION"),
+            command: plan.shown_command.clone(),
+            program: program.path.display().to_string(),
+            directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
+            injection: ways.ways.iter().map(|way| way.name()).collect(),
+            settings: settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned()))
+                .collect(),
+            host: Host::this(),
+            start: Moment::now(),
+            end: None,
+            exit: None,
+            still_running: Vec::new(),
+            gpu_power: plan.gpu_power.map(|choice| match choice {
+                Choice::Auto => "auto".to_owned(),
+                Choice::Fixed(formula) => formula.name().to_owned(),
+            }),
+            calibration: calibration_entries(plan),
+            obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
+        };
+        if let Some(amount) = plan.replay {
+            plan.tell(format!(
+                "--replay adds {amount}: launches and transfers are repeated, buffers restored"
+            ));
         }
-    };
-    if let Some(counters) = &counters {
-        counters.application(running.pid());
+        // Also the proof, before anything runs, that the directory takes files.
+        let meta_file = MetaFile::create(&trace, &meta)?;
+        set.extend(settings);
+        let mut ready = Self {
+            trace,
+            set,
+            meta,
+            meta_file: Some(meta_file),
+            sampler: None,
+            counters: None,
+            prepared: None,
+            compiler: None,
+            is_blind: false,
+            is_unread: false,
+        };
+        ready.start_readers(plan)?;
+        Ok(ready)
     }
-    let (status, held) = running.wait(plan.duration, || match control::stop_all(&trace) {
-        Ok(()) => plan.tell("recording was stopped after --duration; the application runs on"),
-        Err(error) => say(&format_args!(
-            "recording could not be stopped as --duration asked: {}",
-            chain(&error)
-        )),
-    })?;
-    let (end, wall) = (End::of_status(status), started.elapsed());
-    let mut contents = settle(&trace, plan, &held, &mut meta);
-    let reads_energy = sampler.is_some_and(|sampler| {
-        sampler.application_ended();
-        sampler.finish()
-    });
-    if let Some(counters) = counters {
-        counters.finish();
+
+    /// Starts what reads sensors and counters, or makes them readable to the application.
+    fn start_readers(&mut self, plan: &Plan<'_>) -> Result<(), RecordError> {
+        let (trace, wanted, say) = (&self.trace, &plan.counters, plan.voice.say);
+        let sensors = plan.sensors.clone();
+        let mut sensors = match plan.snapshot {
+            true => {
+                let beside = sensors.beside_snapshots();
+                if !beside.is_off() && Path::new(NVIDIA).exists() {
+                    plan.tell(
+                        "--snapshot: NVIDIA's driver has a new reading of power every 20 ms or more, too slow to be read around a call: \
+                         `clscope record --replay` gives the joules of a launch there",
+                    );
+                }
+                beside
+            }
+            false => sensors,
+        };
+        // In time for a person to stop it, not behind a long run.
+        let inside = plan.counters.inside(plan.snapshot);
+        let blind =
+            (plan.snapshot && inside.is_empty()).then(|| plan.sensors.blind_around_commands());
+        if let Some(looked) = blind.flatten() {
+            plan.tell(snapshot_without_sensor(&looked));
+            self.is_blind = true;
+        }
+        sensors.gpm = wanted.gpm();
+        self.sampler = sampler::start(trace, &sensors, plan.idle_window, say)?;
+
+        let root = plan.sensors.sysfs_root.as_deref();
+        // One reader of a stream: the application, if it reads around its commands, or this process.
+        match plan.snapshot {
+            true => self.prepared = prepare::prepare(trace, wanted, root)?,
+            false => self.counters = counter_sampler::start(trace, wanted, root, say)?,
+        }
+        if let Some(prepared) = &self.prepared {
+            prepared.warnings.iter().for_each(|warning| say(warning));
+        }
+        if let Some(counters) = &self.counters {
+            counters.wait_open();
+        }
+        if plan.settings.contains_key(settings::MIX) {
+            let path = (plan.here.variable)("PATH");
+            self.compiler = Some(Compiler::start(trace, plan.access, path.as_deref())?);
+        }
+        // Before it may take longer for nothing.
+        self.is_unread = !plan.snapshot
+            && plan.options_for_energy()
+            && self.sampler.as_ref().is_none_or(|sampler| sampler.reads_energy() == Some(false));
+        if self.is_unread {
+            plan.options_without_energy().for_each(|text| plan.tell(text));
+        }
+        Ok(())
     }
-    drop((prepared, compiler));
-    meta.end = Some(Moment::now());
-    meta.exit = Some(match end {
-        End::Code(code) => Exit::Code(code),
-        End::Signal(number, _) => Exit::Signal { number, name: system::signal_name(number) },
-    });
-    // The application has run and its trace is there: from here on nothing may change the exit
-    // code.
-    if let Err(error) = meta_file.write(&meta) {
-        say(&chain(&error));
+
+    /// Starts the application. The inner error means that it cannot be run.
+    fn start(
+        mut self,
+        plan: &Plan<'_>,
+        program: &Program,
+    ) -> Result<Result<Started, NotRunnable>, RecordError> {
+        if let Some(sampler) = &self.sampler {
+            sampler.application_starts();
+        }
+        let at = Instant::now();
+        let running = match launch::start(program, plan.command, &self.set)? {
+            Ok(running) => running,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(counters) = &self.counters {
+            counters.application(running.pid());
+        }
+        // From here on there is a trace to keep.
+        Ok(Ok(Started { meta_file: self.meta_file.take(), ready: self, running, at }))
     }
-    if blind.is_some() {
-        contents.warnings.remove(settings::NO_SNAPSHOT);
+}
+
+/// A recording whose application runs.
+struct Started {
+    ready: Ready,
+    meta_file: Option<MetaFile>,
+    running: launch::Running,
+    /// When the application was started.
+    at: Instant,
+}
+
+impl Started {
+    /// Waits for the application's end, and says what was recorded.
+    fn finish(self, plan: &Plan<'_>, program: &Program) -> Result<Ran, RecordError> {
+        let Self { mut ready, meta_file, running, at } = self;
+        let say = plan.voice.say;
+        let trace = &ready.trace;
+        let (status, held) = running.wait(plan.duration, || match control::stop_all(trace) {
+            Ok(()) => plan.tell("recording was stopped after --duration; the application runs on"),
+            Err(error) => say(&format_args!(
+                "recording could not be stopped as --duration asked: {}",
+                chain(&error)
+            )),
+        })?;
+        let (end, wall) = (End::of_status(status), at.elapsed());
+        let mut contents = settle(trace, plan, &held, &mut ready.meta);
+        let reads_energy = ready.sampler.take().is_some_and(|sampler| {
+            sampler.application_ended();
+            sampler.finish()
+        });
+        if let Some(counters) = ready.counters.take() {
+            counters.finish();
+        }
+        drop((ready.prepared.take(), ready.compiler.take()));
+        ready.meta.end = Some(Moment::now());
+        ready.meta.exit = Some(match end {
+            End::Code(code) => Exit::Code(code),
+            End::Signal(number, _) => Exit::Signal { number, name: system::signal_name(number) },
+        });
+        if let Some(Err(error)) = meta_file.map(|mut file| file.write(&ready.meta)) {
+            say(&chain(&error));
+        }
+        if ready.is_blind {
+            contents.warnings.remove(settings::NO_SNAPSHOT);
+        }
+        conclude(plan, trace, &contents, program, end);
+        if !reads_energy && !ready.is_unread && !plan.snapshot && contents.commands > 0 {
+            plan.options_without_energy().for_each(|text| plan.tell(text));
+        }
+        let trace = std::mem::take(&mut ready.trace);
+        Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
     }
-    conclude(plan, &trace, &contents, &program, end);
-    if !reads_energy && !unread && !plan.snapshot && contents.commands > 0 {
-        plan.options_without_energy().for_each(|text| plan.tell(text));
-    }
-    Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
 }
 
 /// What is said where no sensor can be read around commands, given what was looked for.

@@ -36,6 +36,8 @@ pub struct Plan<'a> {
     pub output: Option<&'a OsStr>,
     /// Replace the trace that is there.
     pub force: bool,
+    /// Run nothing where no trace can be made.
+    pub require_trace: bool,
     /// Who may read what is made.
     pub access: Access,
     /// The recorder's settings, but for the trace's place.

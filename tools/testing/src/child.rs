@@ -78,8 +78,19 @@ impl Limited for Command {
             running.fail("its end", &stdout, &stderr);
         }
         documented(&stdout);
+        assert_no_panic(&String::from_utf8_lossy(&stderr), &running.shown);
         Output { status: running.status(), stdout, stderr }
     }
+}
+
+/// No panic of the recorder or the command reaches stderr, whatever test runs them.
+///
+/// # Panics
+/// If one did.
+#[track_caller]
+pub fn assert_no_panic(stderr: &str, shown: &str) {
+    let panicked = ["panicked at", "stack backtrace:"].iter().any(|mark| stderr.contains(mark));
+    assert!(!panicked, "a panic on stderr: {shown}\n{stderr}");
 }
 
 /// A JSON document that names its schema keeps to it, whatever test made it be printed.
@@ -276,6 +287,7 @@ impl Running {
             .pipes
             .each_mut()
             .map(|pipe| pipe.as_mut().map_or_else(Vec::new, |p| p.bytes.split_off(p.read)));
+        assert_no_panic(&String::from_utf8_lossy(&stderr), &self.shown);
         Output { status, stdout, stderr }
     }
 

@@ -11,7 +11,7 @@ pub mod random;
 pub mod schema;
 pub mod watch;
 
-pub use child::{LIMIT, Limited, Running, Stream};
+pub use child::{LIMIT, Limited, Running, Stream, assert_no_panic};
 pub use golden::golden;
 pub use need::{installed, skip};
 pub use random::Random;

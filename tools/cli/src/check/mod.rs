@@ -5,8 +5,8 @@
 
 use crate::args::NameArgs;
 use crate::output::{self, say};
-use crate::record::{self, Ran, end_alike};
-use anyhow::{Context, Result, bail};
+use crate::record::{self, Alone, Ran, end_alike};
+use anyhow::{Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
 use clscope_check::{Document, Severity, check};
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 
 /// Exit code where something was found that `--fail-on` names.
 const FOUND: u8 = 3;
-/// Exit code where nothing was, and a process died inside a call.
+/// Exit code where nothing was, and not all was judged: a process died inside a call, or nothing
+/// could be recorded.
 const NOT_JUDGED: u8 = 4;
 
 /// Options of `clscope check`.
@@ -33,8 +34,8 @@ const NOT_JUDGED: u8 = 4;
   clscope check --format json -- ./app | jq '.findings[0]'
 
 Exit code: 3 where something was found that --fail-on names, else that of APP, or 0; 4 in place of 0
-where a process died inside a call, since what came after was not judged; 1 where the command itself
-failed."
+where a process died inside a call, since what came after was not judged, and where nothing could be
+recorded; 1 where the command itself failed."
 )]
 pub struct Args {
     /// Trace directory [default: the newest of the working directory]
@@ -55,6 +56,9 @@ pub struct Args {
     /// Keep the trace of APP in this directory; `.clscope` is added
     #[arg(short, long, value_name = "NAME", requires = "command")]
     output: Option<OsString>,
+    /// Fail where no trace can be made. By default APP runs unrecorded then, and nothing is checked
+    #[arg(long, requires = "command")]
+    require_trace: bool,
     #[command(flatten)]
     names: NameArgs,
     /// The application and its arguments
@@ -113,21 +117,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let found = judged(&args.trace.iter().cloned().collect::<Vec<_>>(), args)?;
         return Ok(found.exit_code(|| ExitCode::SUCCESS, true));
     }
-    let temporary;
-    let base: OsString = match &args.output {
-        Some(name) => name.clone(),
-        None => {
-            temporary = tempfile::Builder::new()
-                .prefix("clscope-check-")
-                .tempdir()
-                .context("cannot make a directory for the trace; name one with -o")?;
-            temporary.path().join("run").into_os_string()
-        }
+    let mut temporary = None;
+    let to = |base: OsString| record::Args::checked(base, args.require_trace, &args.command);
+    let ran = match &args.output {
+        Some(name) => record::record(&to(name.clone())?)?,
+        None => match record::make_temporary("clscope-check-", &to("run".into())?)? {
+            Ok(folder) => {
+                let base = temporary.insert(folder).path().join("run");
+                record::record(&to(base.into_os_string())?)?
+            }
+            Err(ran) => ran,
+        },
     };
-    let recording = record::Args::checked(base, &args.command)?;
-    let (trace, end, held) = match record::record(&recording)? {
+    let (trace, end, held) = match ran {
         Ran::Ended { trace, end, held, .. } => (trace, end, held),
         Ran::NotRunnable(code) => return Ok(ExitCode::from(code)),
+        Ran::Alone(alone) => return unchecked(&alone, args),
     };
     if let End::Signal(number, _) = end {
         say(format_args!("the application was ended by {}", system::signal_name(number)));
@@ -136,12 +141,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(found.exit_code(|| end_alike(end, held), end == End::Code(0)))
 }
 
+/// Runs an application that cannot be recorded.
+fn unchecked(alone: &Alone, args: &Args) -> Result<ExitCode> {
+    let (end, held) = match alone.run()? {
+        Ok(ended) => ended,
+        Err(error) => return Ok(record::say_not_runnable(&error)),
+    };
+    say("nothing was checked, because nothing was recorded");
+    let found = Found { any: false, unjudged: args.fail_on.severity().is_some() };
+    Ok(found.exit_code(|| end_alike(end, Box::new(held)), end == End::Code(0)))
+}
+
 /// What the exit code tells of.
 struct Found {
     /// What `--fail-on` names.
     any: bool,
-    /// Something was not judged, since a process died.
-    died: bool,
+    /// Something was not judged: a process died, or nothing was recorded.
+    unjudged: bool,
 }
 
 impl Found {
@@ -149,7 +165,7 @@ impl Found {
     fn exit_code(&self, own: impl FnOnce() -> ExitCode, is_well: bool) -> ExitCode {
         match self {
             Self { any: true, .. } => ExitCode::from(FOUND),
-            Self { died: true, .. } if is_well => ExitCode::from(NOT_JUDGED),
+            Self { unjudged: true, .. } if is_well => ExitCode::from(NOT_JUDGED),
             _ => own(),
         }
     }
@@ -187,7 +203,7 @@ fn judged(traces: &[PathBuf], args: &Args) -> Result<Found> {
     let severity = args.fail_on.severity();
     Ok(Found {
         any: severity.is_some_and(|s| document.at_least(s).next().is_some()),
-        died: severity.is_some() && !document.ended_inside.is_empty(),
+        unjudged: severity.is_some() && !document.ended_inside.is_empty(),
     })
 }
 

@@ -69,6 +69,10 @@ pub struct Args {
     /// Replace the trace that is in the directory
     #[arg(short, long)]
     force: bool,
+    /// Fail where no trace can be made. By default APP runs unrecorded then: one line says why, and
+    /// the exit code is APP's
+    #[arg(long)]
+    require_trace: bool,
     /// How device times are taken [default: auto]
     #[arg(long, value_name = "METHOD", value_enum)]
     device_timing: Option<DeviceTiming>,
@@ -269,7 +273,7 @@ impl Args {
     ///
     /// # Errors
     /// If there is no application.
-    pub fn checked(output: OsString, command: &[OsString]) -> Result<Self> {
+    pub fn checked(output: OsString, require_trace: bool, command: &[OsString]) -> Result<Self> {
         #[derive(clap::Parser)]
         struct Alone {
             #[command(flatten)]
@@ -277,7 +281,8 @@ impl Args {
         }
         let words = ["record", "--check", "--sensors", "off", "--quiet", "-o"].map(OsString::from);
         let words = words.into_iter().chain([output, "--".into()]).chain(command.iter().cloned());
-        Ok(<Alone as clap::Parser>::try_parse_from(words)?.args)
+        let args = <Alone as clap::Parser>::try_parse_from(words)?.args;
+        Ok(Self { require_trace, ..args })
     }
 
     /// Where the trace is to be, if the user said.
@@ -375,6 +380,7 @@ impl Args {
             shown_command: self.shown_command(),
             output: self.output.as_deref(),
             force: self.force,
+            require_trace: self.require_trace,
             access: if self.shared { Access::Umask } else { Access::Private },
             settings: self.settings(),
             ways: self.inject.iter().map(|way| (*way).into()).collect(),

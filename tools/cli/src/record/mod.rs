@@ -6,10 +6,13 @@ mod args;
 mod change;
 
 pub use args::Args;
-pub use clscope_record::Ran;
+pub use clscope_record::{Alone, Ran};
 
+use crate::output::say;
 use anyhow::Result;
+use clscope_capture::error::CaptureError;
 use clscope_capture::launch::End;
+use clscope_capture::program::NotRunnable;
 use clscope_capture::system::{self, Held};
 use std::process::ExitCode;
 
@@ -19,7 +22,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match record(args)? {
         Ran::Ended { end, held, .. } => Ok(end_alike(end, held)),
         Ran::NotRunnable(code) => Ok(ExitCode::from(code)),
+        Ran::Alone(alone) => run_in_place(&alone),
     }
+}
+
+/// Becomes the application, unrecorded. Comes back only where it cannot be run.
+pub fn run_in_place(alone: &Alone) -> Result<ExitCode> {
+    Ok(say_not_runnable(&alone.replace()?))
+}
+
+/// Says why the application cannot be run; the exit code that shells give for it.
+pub fn say_not_runnable(error: &NotRunnable) -> ExitCode {
+    say(format_args!("cannot run {error}"));
+    ExitCode::from(error.code())
 }
 
 /// Ends as the application did.
@@ -37,4 +52,16 @@ pub fn end_alike(end: End, held: Box<Held>) -> ExitCode {
 /// Records the application once.
 pub fn record(args: &Args) -> Result<Ran> {
     crate::surroundings(|here| Ok(clscope_record::record(&args.plan(here))?))
+}
+
+/// A folder for traces that are not kept; or, where there is none, what became of the application
+/// instead of a recording.
+pub fn make_temporary(prefix: &str, args: &Args) -> Result<Result<tempfile::TempDir, Ran>> {
+    let source = match tempfile::Builder::new().prefix(prefix).tempdir() {
+        Ok(folder) => return Ok(Ok(folder)),
+        Err(source) => source,
+    };
+    let attempt = "cannot make a folder for the trace; name a place with -o".to_owned();
+    let why = CaptureError::System { attempt, source };
+    crate::surroundings(|here| Ok(Err(clscope_record::leave_alone(&args.plan(here), why)?)))
 }

@@ -5,7 +5,7 @@
 
 use crate::args::{EnergyArgs, FloorArg};
 use crate::output::{self, say};
-use crate::record::{self, Ran, end_alike};
+use crate::record::{self, Alone, Ran, end_alike};
 use anyhow::{Context, Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
@@ -96,16 +96,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "--replay adds {amount} to each run, and the wall time and the energy of all have it"
         ));
     }
-    let temporary;
+    let mut temporary = None;
     let base: PathBuf = match args.record.output() {
         Some(name) => without_extension(name),
-        None => {
-            temporary = tempfile::Builder::new()
-                .prefix("clscope-stat-")
-                .tempdir()
-                .context("cannot make a directory for traces; name one with -o")?;
-            temporary.path().join("run")
-        }
+        None => match record::make_temporary("clscope-stat-", &args.record)? {
+            Ok(folder) => temporary.insert(folder).path().join("run"),
+            Err(Ran::Alone(alone)) => return run_unmeasured(&alone),
+            Err(Ran::NotRunnable(code)) => return Ok(ExitCode::from(code)),
+            Err(Ran::Ended { .. }) => bail!("nothing was measured"),
+        },
     };
     let mut runs = Vec::new();
     let mut traces = Vec::new();
@@ -122,6 +121,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let (trace, end, wall, held) = match record::record(&args.record.for_one_run(output))? {
             Ran::Ended { trace, end, wall, held } => (trace, end, wall, held),
             Ran::NotRunnable(code) => return Ok(ExitCode::from(code)),
+            // What is measured is a run like the others, or there are no figures.
+            Ran::Alone(alone) if nth == 0 => {
+                drop(temporary);
+                return run_unmeasured(&alone);
+            }
+            Ran::Alone(_) => {
+                bail!("run {} of {} could not be recorded", nth + 1, args.warm_up + args.repeat)
+            }
         };
         if end != End::Code(0) {
             bad = Some((end, held));
@@ -166,6 +173,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => {}
     }
     Ok(bad.map_or(ExitCode::SUCCESS, |(end, held)| end_alike(end, held)))
+}
+
+/// Runs an application that cannot be recorded.
+fn run_unmeasured(alone: &Alone) -> Result<ExitCode> {
+    say("there are no figures, because nothing is recorded: the application runs once");
+    record::run_in_place(alone)
 }
 
 /// `run.clscope` names the same traces as `run` does.
