@@ -8,6 +8,7 @@ pub mod fork_safe;
 mod futex;
 pub mod held;
 pub mod list;
+pub mod local;
 pub mod lock;
 pub mod memory;
 pub mod objects;

@@ -307,6 +307,9 @@ fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
             // Dropping a foreign payload could panic again.
             std::mem::forget(payload);
             state::disable();
+            // What tells it may find the same fault.
+            let told = catch_unwind(AssertUnwindSafe(recording::panics::tell));
+            std::mem::forget(told);
             otherwise
         }
     }

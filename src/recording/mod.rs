@@ -12,6 +12,7 @@ mod frames;
 pub mod guard;
 mod kept;
 pub mod meta;
+pub mod panics;
 pub mod programs;
 mod protocol;
 mod regions;

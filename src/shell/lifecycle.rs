@@ -5,7 +5,7 @@ use super::exports;
 use crate::facts::{given, objects, user_events};
 use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
 use crate::hooks::{extension, instead, stale};
-use crate::recording::{self, Recording, diag, fork, guard, meta, state};
+use crate::recording::{self, Recording, diag, fork, guard, meta, panics, state};
 use crate::runtime::{copies, real};
 use crate::settings::config;
 use clscope_trace::defs::Exit;
@@ -23,6 +23,8 @@ fn at_load() {
 /// Tells the layers below what they call of those above. On every way into the library, since
 /// another library's constructor may call OpenCL before ours runs.
 pub fn ready() {
+    #[cfg(not(test))]
+    panics::silence();
     state::starts_by(&(start as fn() -> bool));
     // SAFETY: each stand-in is declared with the type of the function it stands for.
     unsafe { real::stand_ins(&(instead::stand_in_of as real::StandIn)) };

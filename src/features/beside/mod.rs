@@ -18,10 +18,11 @@ use crate::abi::entry::H;
 use crate::facts::arguments;
 use crate::facts::user_events;
 use crate::os::fork_safe::{Flag, Taken};
+use crate::os::local::Local;
 use crate::os::threads;
 use crate::recording;
 use clscope_trace::record::CommandKind;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Enqueues a command on another queue, without waiting, with an event where wanted.
@@ -56,10 +57,10 @@ static BUSY: Flag = Flag::new();
 /// Ticks that this took, of all threads: 0 in runs without.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
+/// Queues that each thread has enqueued on, with the way by which it did: they are waited for, too.
+static QUEUES: Local<Vec<(usize, usize)>> = Local::new();
+
 thread_local! {
-    /// Queues that this thread has enqueued on, each with the way by which it did: they are waited
-    /// for, too.
-    static QUEUES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
     /// Ticks that it took of the call that is under way: before the application's command, and
     /// behind it.
     static OWN: Cell<u64> = const { Cell::new(0) };
@@ -101,7 +102,7 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
         threads::pause(1000);
         waited += 1;
     }
-    QUEUES.with_borrow_mut(|queues| {
+    let known = QUEUES.with(|queues| {
         let own = (slot, command.queue.word());
         if !queues.contains(&own) {
             // Where there are many, those that were given back go first.
@@ -111,7 +112,8 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
             queues.push(own);
         }
     });
-    true
+    // A queue that nobody remembers would not be waited for.
+    known.is_some()
 }
 
 /// The right to run something, of one thread at a time. What it takes is none of the call's time.
@@ -193,10 +195,11 @@ impl Sizes {
 
 /// Waits for all that this thread has enqueued, and for the command's wait list.
 pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), String> {
-    let queues = QUEUES.with_borrow_mut(|queues| {
+    let queues = QUEUES.with(|queues| {
         queues.retain(|(_, queue)| (command.live)(*queue));
         queues.clone()
     });
+    let queues = queues.ok_or("the thread's queues are not known")?;
     // SAFETY: the application's queues, which it has not given back, of the runtime that the calls
     // are of, and its wait list, live during its call.
     unsafe {

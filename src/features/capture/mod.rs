@@ -22,6 +22,7 @@ use crate::abi::error::ErrorCode;
 use crate::facts::arguments::{self, ask};
 use crate::facts::{kernels, objects};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::local::Local;
 use crate::recording::{self, captures::Capture};
 use crate::runtime::functions as api;
 use crate::settings::config;
@@ -33,7 +34,6 @@ use memories::{Memory, Reach, set};
 use program::Program;
 use requests::Requests;
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::sync::Arc;
 
 static REQUESTS: ForkSafe<Requests> = ForkSafe::new();
@@ -45,10 +45,8 @@ struct Told {
     whole: Option<(Capture, Value)>,
 }
 
-thread_local! {
-    /// Of the launch that this thread is making.
-    static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
-}
+/// Of the launch that a thread is making.
+static TOLD: Local<Option<Told>> = Local::new();
 
 /// A launch of a kernel that is followed, between what came before it and what comes behind.
 pub struct Launch {
@@ -292,7 +290,7 @@ pub fn after(slot: usize, launch: Launch, event: Option<&H>, code: i32) {
         }
     }
     if due {
-        TOLD.with_borrow_mut(|told| *told = Some(Told { def, kernel, whole }));
+        TOLD.with(|told| *told = Some(Told { def, kernel, whole }));
     }
 }
 
@@ -332,7 +330,7 @@ fn completed(slot: usize, work: &mut Work, event: Option<&H>) -> Result<(), Stri
 
 /// The command that this thread enqueued last has this id: its capture is ended, and told.
 pub fn command(id: u64) {
-    let Some(told) = TOLD.with_borrow_mut(Option::take) else { return };
+    let Some(told) = TOLD.with(Option::take).flatten() else { return };
     let Told { mut def, kernel, whole } = told;
     def.command = Some(id);
     if let Some((capture, document)) = whole {

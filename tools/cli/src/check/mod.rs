@@ -137,7 +137,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let End::Signal(number, _) = end {
         say(format_args!("the application was ended by {}", system::signal_name(number)));
     }
-    let found = judged(&[trace], args)?;
+    let found = match judged(&[trace], args) {
+        Ok(found) => found,
+        Err(error) if end == End::Code(0) => return Err(error),
+        Err(error) => {
+            say(format_args!("{error:#}"));
+            return Ok(end_alike(end, held));
+        }
+    };
     Ok(found.exit_code(|| end_alike(end, held), end == End::Code(0)))
 }
 
