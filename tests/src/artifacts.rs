@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clscope_testing::{Limited, Watch};
 
-/// How long building may take: a release build with link-time optimisation on a busy machine.
+/// How long building may take: a release build on a busy machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 
 /// Paths of what was built.
@@ -88,7 +88,7 @@ pub fn artifacts() -> &'static Artifacts {
 }
 
 /// The target directory that this test binary lies in.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let exe = std::env::current_exe().expect("the test's own path");
     // TARGET/PROFILE/deps/NAME-HASH
     exe.ancestors().nth(3).expect("a test binary lies in TARGET/PROFILE/deps").to_owned()

@@ -7,6 +7,7 @@ use clscope_testing::{Limited, Watch};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// How the recorder comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +113,12 @@ impl Stage {
         artifacts();
         let folder = tempfile::tempdir().expect("a folder for the test");
         Self { folder, runtime, _watch: Watch::test() }
+    }
+
+    /// Another limit for the whole test than [`TEST_LIMIT`](clscope_testing::watch::TEST_LIMIT).
+    pub fn limit(&mut self, seconds: u64) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self._watch = Watch::new(&name, Duration::from_secs(seconds));
     }
 
     /// The folder.

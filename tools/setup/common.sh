@@ -76,10 +76,40 @@ find_cargo() {
     return 1
 }
 
-# build_demo: recorder, command and audit shim, side by side in $target/demo.
-build_demo() {
-    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --quiet --profile demo -p clscope -p clscope-cli &&
-        CARGO_TARGET_DIR=$target "$CARGO" build --quiet --profile demo --manifest-path tools/audit/Cargo.toml)
+# still COMMAND...: every five seconds prints what COMMAND prints, for as long as this script runs and until it is killed.
+still() {
+    while sleep 5 </dev/null >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do say "$("$@")"; done
+}
+
+# beside TEXT COMMAND...: runs COMMAND; every five seconds says TEXT and for how long it has run.
+beside() {
+    local text=$1 begun=$SECONDS ticker status=0
+    shift
+    passed() { echo "$text: $((SECONDS - begun)) s"; }
+    still passed &
+    ticker=$!
+    "$@" || status=$?
+    kill "$ticker" 2>/dev/null || true
+    return "$status"
+}
+
+# build_products: recorder, command and audit shim, side by side in $target/release. What compilers print is shown where they
+# fail, and else left out: it is for who changes clscope.
+build_products() {
+    local log all begun=$SECONDS
+    log=$(mktemp)
+    all=$(cd "$here" && "$CARGO" tree -p clscope -p clscope-cli --edges normal,build --prefix none 2>/dev/null | sed 's/ .*//' | sort -u | wc -l)
+    say "building clscope: $all crates, two to four minutes on two cores the first time"
+    compiled() { echo "building: $(grep -c '^ *Compiling' "$log") of some $all crates, $((SECONDS - begun)) s"; }
+    still compiled &
+    local ticker=$! status=0
+    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --release -p clscope -p clscope-cli &&
+        CARGO_TARGET_DIR=$target "$CARGO" build --release --manifest-path tools/audit/Cargo.toml) >"$log" 2>&1 || status=$?
+    kill "$ticker" 2>/dev/null || true
+    [ "$status" = 0 ] || cat "$log" >&2
+    rm -f "$log"
+    [ "$status" = 0 ] && say "built in $((SECONDS - begun)) s"
+    return "$status"
 }
 
 # photograph: prints the path of a photograph of a face that is free to use. It comes with scikit-image; the package is

@@ -9,17 +9,16 @@ folder=$(cd "$folder" && pwd)
 
 packages ca-certificates gcc libc6-dev pocl-opencl-icd ocl-icd-libopencl1 python3-opencv opencv-data
 find_cargo
-say "building clscope (a few minutes the first time)"
-build_demo
+build_products
 
 say "fetching a photograph"
 face=$(photograph)
 
 cd "$folder"
-clscope=$target/demo/clscope
+clscope=$target/release/clscope
 # OpenCV takes the CPU device of PoCL only when told to. Python is Debian's, whose OpenCV this is.
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd OPENCV_OPENCL_DEVICE=:CPU: \
-    "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face"
+    beside "recording a face detection; PoCL compiles its kernels the first time" "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face"
 "$clscope" report face_detect.clscope
 "$clscope" export chrome face_detect.clscope -o face_detect.json
 echo

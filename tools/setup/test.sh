@@ -1,6 +1,7 @@
 #!/bin/bash
-# test.sh [ARGUMENT...]: installs what the tests need on Debian 12 (as root, or with sudo) and runs all of them. Arguments
-# go to the test runner (cargo nextest where it is installed, else cargo test).
+# test.sh [NAME | -p CRATE | -E FILTER]...: installs what the tests need on Debian 12 (as root, or with sudo) and runs all of
+# them, or those whose names contain a NAME, or those of a CRATE. The runner is cargo nextest where it is installed, which also
+# takes a FILTER (as in -E 'test(sampling) - test(fake)'), else cargo test. Other options go to the runner as they are.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -55,16 +56,60 @@ print_skipped() {
     sort "$CLSCOPE_TEST_SKIPPED" | uniq -c
 }
 trap print_skipped EXIT
-if "$CARGO" nextest --version >/dev/null 2>&1; then
-    "$CARGO" nextest run --workspace --no-fail-fast "$@"
-    "$CARGO" test --workspace --doc --quiet
-else
-    # It has no limit of its own: interrupted, it has named the tests that ran for over a minute.
-    timeout --signal=INT --kill-after=10 4500 "$CARGO" test --workspace --no-fail-fast "$@"
+names=() chosen=(--workspace) filters=() others=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    -p | --package) [ "${chosen[0]}" = --workspace ] && chosen=() ; chosen+=(-p "${2:?"$1 needs a crate"}"); shift ;;
+    -E) filters+=(-E "${2:?"-E needs a filter"}"); shift ;;
+    -*) others+=("$1") ;;
+    *) names+=("$1") ;;
+    esac
+    shift
+done
+nextest=
+"$CARGO" nextest --version >/dev/null 2>&1 && nextest=1
+if [ ${#filters[@]} -gt 0 ] && [ -z "$nextest" ]; then
+    say "-E needs cargo-nextest, which this cargo has not: cargo install --locked cargo-nextest"
+    say "without it, name tests by a part of their names: tools/setup/test.sh sampling"
+    exit 2
 fi
-# What the default build leaves out.
-"$CARGO" test --quiet -p clscope-microbench --features png png::
-# What is lock-free in the recorder, in every order of memory and threads.
-"$CARGO" test --quiet -p clscope --lib --features loom loom_tests
-# Outside the workspace.
-"$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target"
+
+timed() { # WHAT COMMAND...: runs it and says how long it took
+    local what=$1 begun=$SECONDS status=0
+    shift
+    "$@" || status=$?
+    say "$what: $((SECONDS - begun)) s"
+    return "$status"
+}
+
+# Built before any test runs, so that no test's time, nor its limit, holds the time of a build.
+timed "building the tests" "$CARGO" test --quiet --no-run "${chosen[@]}"
+case " ${chosen[*]} " in
+*" --workspace "* | *" clscope-tests "*)
+    build_products
+    export CLSCOPE_TEST_ARTIFACTS=$target/release
+    ;;
+esac
+
+status=0
+if [ -n "$nextest" ]; then
+    timed "the tests" "$CARGO" nextest run "${chosen[@]}" --no-fail-fast "${others[@]}" "${filters[@]}" "${names[@]}" || status=$?
+else
+    log=$cache/tests.log
+    # It has no limit of its own.
+    timed "the tests" timeout --signal=INT --kill-after=10 4500 "$CARGO" test --no-fail-fast "${chosen[@]}" "${others[@]}" -- "${names[@]}" 2>&1 |
+        tee "$log" || status=$?
+    # Names of tests that failed or hung, which stand above far from the end.
+    grep -E '^test .*FAILED$|: not ended after |has been running for over' "$log" >&2 || true
+fi
+[ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = --workspace ] || exit "$status"
+if [ -n "$nextest" ]; then
+    timed "examples in documentation" "$CARGO" test --workspace --doc --quiet || status=$?
+fi
+timed "what the default build leaves out" "$CARGO" test --quiet -p clscope-microbench --features png png:: || status=$?
+timed "what is lock-free in the recorder, in every order of memory and threads" \
+    "$CARGO" test --quiet -p clscope --lib --features loom loom_tests || status=$?
+timed "the audit shim, outside the workspace" \
+    "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target" || status=$?
+[ "$status" = 0 ] || say "FAILED, see above"
+exit "$status"

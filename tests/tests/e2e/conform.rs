@@ -2,8 +2,8 @@
 //! every way in, on every runtime. Each case runs in a process of its own (`--isolate`), so that a
 //! crash or a hang is a line of the transcript.
 
-use clscope_tests::{Mode, Runtime, Stage, artifacts};
-use std::collections::BTreeMap;
+use clscope_tests::{Mode, Runtime, Stage, artifacts, shared};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The transcript by case.
 fn cases(transcript: &str) -> BTreeMap<String, Vec<String>> {
@@ -34,19 +34,30 @@ fn same_transcript_of(
     method: &str,
 ) {
     let stage = Stage::new(runtime);
+    let kept = format!("conform, {}", skips.unwrap_or("no skips"));
     let skips = skips.map(|name| artifacts::root().join("tests/fixtures/conform/skips").join(name));
-    let run = |mode: Mode, name: &str| {
-        let mut run = stage
-            .app(mode, name, &format!("conform --isolate {names}"))
-            .env("CLSCOPE_DEVICE_TIMING", method);
-        if let Some(skips) = &skips {
-            run = run.arg("--skip").arg(skips);
+    let suite = |mode: Mode, name: &str, arguments: &str| {
+        let run = stage.app(mode, name, &format!("conform {arguments}"));
+        let run = run.env("CLSCOPE_DEVICE_TIMING", method);
+        match &skips {
+            Some(skips) => run.arg("--skip").arg(skips),
+            None => run,
         }
-        run.limit(600).run()
     };
-    let (bare, with) = (run(Mode::Bare, "bare"), run(mode, "t"));
-    assert_eq!(with.status, bare.status, "{}", with.stderr);
-    let (bare, with) = (cases(&bare.stdout), cases(&with.stdout));
+    // All cases bare, once for all tests: each case has a process of its own, so that it says the
+    // same among all as among some.
+    let bare = shared(&kept, || {
+        let bare = suite(Mode::Bare, "bare", "--isolate").run();
+        format!("{}\n{}", bare.status, bare.stdout)
+    });
+    let (status, bare) = bare.split_once('\n').expect("its status is the first line");
+    let with = suite(mode, "t", &format!("--isolate {names}")).run();
+    assert_eq!(with.status.to_string(), status, "{}", with.stderr);
+    let asked = suite(Mode::Bare, "bare", &format!("--list {names}")).run().success().stdout;
+    let asked: BTreeSet<&str> = asked.lines().collect();
+    let (mut bare, with) = (cases(bare), cases(&with.stdout));
+    bare.retain(|name, _| asked.contains(name.as_str()));
+    assert_eq!(bare.len(), asked.len(), "{asked:?}");
     assert!(bare.len() >= least, "{} cases ran", bare.len());
     let mut differences = String::new();
     for (name, lines) in &bare {

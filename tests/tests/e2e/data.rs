@@ -487,7 +487,8 @@ fn asked_through(engine: &str) {
         skip("Spark and Dask: tools/setup/engines.sh installs them, and runs this", false);
         return;
     };
-    let stage = Stage::new(Runtime::Pocl);
+    let mut stage = Stage::new(Runtime::Pocl);
+    stage.limit(900);
     for rank in 0..4 {
         let line = format!("linked {}", 500 * (rank + 1));
         let run = stage.app(Mode::Record, &format!("rank{rank}"), &line);

@@ -292,7 +292,6 @@ fn an_application_cannot_tell_that_its_queues_count() {
     let run = |mode| {
         let run = stage
             .app(mode, "t", "conform --isolate")
-            .limit(600)
             .env("CLSCOPE_COUNTERS", "intel-queue")
             .env("FAKE_QUEUE_COUNTERS", "672");
         run.run().stdout

@@ -11,10 +11,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::watch;
+use crate::watch::{self, left_of};
 
-/// Long enough for the slowest program of the tests on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(480);
+/// Several times what the slowest program of the tests takes; longer on a busy machine
+/// ([`left_of`]).
+pub const LIMIT: Duration = Duration::from_secs(100);
 
 /// A command that a test runs under a limit, [`LIMIT`] unless another is given.
 pub trait Limited {
@@ -323,7 +324,7 @@ impl Running {
     /// Reads the pipes until `done` says so, or, if `at_end`, the child has ended; false when the
     /// limit passes first.
     fn pump(&mut self, done: impl Fn(&[Option<Pipe>; 2]) -> bool, at_end: bool) -> bool {
-        let until = Instant::now() + self.limit;
+        let begun = Instant::now();
         loop {
             if done(&self.pipes) {
                 return true;
@@ -339,7 +340,7 @@ impl Running {
             };
             let mut polled =
                 [pipe(&self.pipes[0]), pipe(&self.pipes[1]), fd(self.end.as_raw_fd(), at_end)];
-            let left = until.saturating_duration_since(Instant::now());
+            let left = left_of(self.limit, begun);
             // Rounded up: a wait of less than a millisecond is none to poll.
             let left = left.as_millis().saturating_add(1).try_into().unwrap_or(i32::MAX);
             // SAFETY: three pollfd that live on this stack.
@@ -359,7 +360,7 @@ impl Running {
             if polled[2].revents != 0 {
                 return true;
             }
-            if Instant::now() >= until {
+            if left_of(self.limit, begun).is_zero() {
                 return done(&self.pipes);
             }
         }
