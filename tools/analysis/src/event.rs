@@ -286,6 +286,12 @@ pub struct DeviceTimes {
 }
 
 impl DeviceTimes {
+    /// Whether QUEUED can be a time of the command, whose enqueue call began at `begin`.
+    #[must_use]
+    pub fn queued_is_known(&self, begin: HostNs) -> bool {
+        crate::align::queued_is_known(self.raw.map(|s| s.0), begin, self.observed)
+    }
+
     /// END - START in device nanoseconds.
     #[must_use]
     pub fn duration(&self) -> u64 {

@@ -81,7 +81,7 @@ pub enum IssueKind {
     Unfinished { commands: u64, reason: Unfinished },
     Untimed { commands: u64, reason: Untimed },
     OrphanTimings { timings: u64 },
-    ImpossibleStamps { commands: u64 },
+    ImpossibleStamps { commands: u64, most_ns: u64 },
     BadProbabilities { commands: u64 },
     Unaligned { device: String },
     QueuedNotUsed { device: String },
@@ -235,9 +235,7 @@ impl IssueKind {
             Self::OrphanTimings { .. } => {
                 "their enqueue calls lie in a part of the trace that is missing"
             }
-            Self::ImpossibleStamps { .. } => {
-                "the runtime's profiling stamps are out of order; record with --device-timing sync to compare"
-            }
+            Self::ImpossibleStamps { .. } => "record with --device-timing sync for host-side times",
             Self::BadProbabilities { .. } => {
                 "they count as certain; the recorder or the file is damaged, so mistrust the estimates"
             }
@@ -381,9 +379,12 @@ impl fmt::Display for IssueKind {
                 "{} of commands that are not in the trace",
                 count(*timings, "device time")
             ),
-            Self::ImpossibleStamps { commands } => {
-                write!(f, "{} with stamps out of order, left untimed", count(*commands, "command"))
-            }
+            Self::ImpossibleStamps { commands, most_ns } => write!(
+                f,
+                "{} left untimed, because their profiling timestamps can be no times (out of order, equal, or of another unit than nanoseconds): by the host's clock each took at most {:.3} ms",
+                count(*commands, "command"),
+                *most_ns as f64 / 1e6
+            ),
             Self::BadProbabilities { commands } => {
                 write!(
                     f,

@@ -3,7 +3,7 @@
 //! with the trace. Refuses to sort: a thread's records come in order, and a time that runs back is
 //! moved up and counted.
 
-use crate::align::Alignment;
+use crate::align::{self, Alignment};
 use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome, Run};
 use crate::host_memory::HostMemory;
 use crate::ids::IdMap;
@@ -38,8 +38,10 @@ pub struct Tally {
     pub unknown_records: u64,
     /// Outcomes of commands that are not in the trace.
     pub orphan_timings: u64,
-    /// Stamps out of order.
+    /// Commands whose stamps can be no times.
     pub impossible_stamps: u64,
+    /// The longest time from the enqueue of one of them to when the host knew it complete.
+    pub impossible_most_ns: u64,
     /// Device spans that had to be moved to lie within what the host saw.
     pub clamped: u64,
     /// The farthest such move in nanoseconds.
@@ -572,11 +574,24 @@ impl<'t, 'a> Merge<'t, 'a> {
         if let Early::Read(_) = outcome {
             pending.enqueued.record.certain();
         }
+        let record = &pending.enqueued.record;
+        let is_clock = || {
+            let device = self.alignment.and_then(|a| a.of_queue(process, record.queue));
+            device.is_none_or(|device| device.is_clock)
+        };
+        let believed = |stamps| {
+            align::possible(stamps)
+                && is_clock()
+                && align::credible(record, stamps, pending.call.begin, at)
+        };
         let outcome = match outcome {
             Early::Untimed(reason, detail) => Outcome::Untimed { reason, detail },
-            Early::Timing(stamps) | Early::Read(stamps) if !crate::align::possible(stamps) => {
-                self.tally[process.0 as usize].impossible_stamps += 1;
-                Outcome::Untimed { reason: Untimed::NotAvailable, detail: 0 }
+            Early::Timing(stamps) | Early::Read(stamps) if !believed(stamps) => {
+                let tally = &mut self.tally[process.0 as usize];
+                tally.impossible_stamps += 1;
+                let seen = at.since(pending.call.begin);
+                tally.impossible_most_ns = tally.impossible_most_ns.max(seen);
+                Outcome::Untimed { reason: Untimed::ImpossibleStamps, detail: 0 }
             }
             Early::Timing(stamps) | Early::Read(stamps) => {
                 let queue = pending.enqueued.record.queue;

@@ -69,7 +69,9 @@ pub fn issues(trace: &Trace<'_>, missing: &[Missing]) -> Vec<Issue> {
         of.dropped
             .iter()
             .for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
-        of.untimed.iter().for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
+        // Those of impossible stamps are told with what the host saw of them.
+        let untimed = of.untimed.iter().filter(|(r, _)| **r != Untimed::ImpossibleStamps);
+        untimed.for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
         of.unfinished
             .iter()
             .for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));

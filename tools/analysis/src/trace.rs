@@ -164,7 +164,10 @@ impl<'a> Trace<'a> {
             );
             add(
                 tally.impossible_stamps,
-                IssueKind::ImpossibleStamps { commands: tally.impossible_stamps },
+                IssueKind::ImpossibleStamps {
+                    commands: tally.impossible_stamps,
+                    most_ns: tally.impossible_most_ns,
+                },
             );
         }
         if let Some(alignment) = alignment {

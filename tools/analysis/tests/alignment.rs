@@ -107,7 +107,7 @@ fn run(seed: u64, device: DeviceModel, behaviour: Behaviour, work: Workload) -> 
             end_of_call + random.below(500)
         };
         let start = (submit + 600 + random.below(2_000)).max(free + 100);
-        let end = start + 1 + random.below(2 * work.kernel);
+        let end = start + 20 + random.below(2 * work.kernel);
         free = end;
         now = end_of_call;
         let told = match behaviour {

@@ -667,7 +667,7 @@ proptest! {
         outcomes.sort_unstable();
         for (at, id, how) in outcomes {
             match how {
-                0 => drop(p.thread(1).timing(at, id, [at, at, at, at].map(|t| host.raw + t - 50))),
+                0 => drop(p.thread(1).timing(at, id, [40, 40, 40, 0].map(|ago| host.raw + at - 50 - ago))),
                 1 => drop(p.thread(2).untimed(at, id, Untimed::NotAvailable)),
                 2 => drop(p.thread(2).timing(at, id, [9, 8, 7, 6])),
                 _ => {}

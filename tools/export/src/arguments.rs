@@ -177,7 +177,10 @@ pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Si
         to.put("moved_ns", Int(placed.clamped_ns));
     }
     let [queued, submit, start, _] = placed.stamps;
-    to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
+    // A runtime that does not know when it queued a command gives 0.
+    if drawn.raw()[0] > 0 {
+        to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
+    }
     to.put("submit_to_start_ns", Int(start.0.saturating_sub(submit.0)));
     to.put("end_to_noticed_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
     // As the device reported it: the drawn length is corrected for the drift between the clocks.

@@ -13,9 +13,11 @@
 //! (one that also fits with START - constant in its place proves nothing), or the runtime is one of
 //! which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
+mod credible;
 mod envelope;
 mod placed;
 
+pub use credible::{credible, queued_is_known};
 pub use envelope::{MOST_DRIFT, WANDER};
 pub use placed::{Alignment, DeviceAlignment, Queued};
 
@@ -119,6 +121,7 @@ struct Evidence {
     process: ProcessIndex,
     device: u32,
     commands: u64,
+    rate: credible::Rate,
     /// (when observed, latest END seen by then), in order.
     recent: VecDeque<(HostNs, u64)>,
     epochs: Vec<Epoch>,
@@ -149,7 +152,14 @@ struct Epoch {
 
 impl Evidence {
     fn new(process: ProcessIndex, device: u32) -> Self {
-        Self { process, device, commands: 0, recent: VecDeque::new(), epochs: Vec::new() }
+        Self {
+            process,
+            device,
+            commands: 0,
+            rate: credible::Rate::default(),
+            recent: VecDeque::new(),
+            epochs: Vec::new(),
+        }
     }
 
     /// The epoch being filled; the first begins with the first evidence.
@@ -163,6 +173,7 @@ impl Evidence {
 
     fn add(&mut self, stamps: [u64; 4], call: Span, observed: HostNs) {
         self.commands += 1;
+        self.rate.add(stamps, Span { begin: call.begin, end: observed });
         let [_, _, start, end] = stamps;
         // What was seen complete before this command was enqueued ended before it began, unless the
         // clock was set back.
@@ -215,6 +226,7 @@ impl Evidence {
             process: self.process,
             device: self.device,
             commands: self.commands,
+            is_clock: self.rate.is_clock(),
             queued: queued.unwrap_or(Queued::Unproved),
             left_out,
             jitter,

@@ -29,6 +29,8 @@ pub struct DeviceAlignment {
     pub device: u32,
     /// Commands that gave bounds.
     pub commands: u64,
+    /// Whether it runs as the host's does: stamps of one that does not are no times.
+    pub is_clock: bool,
     /// What was found about QUEUED.
     pub queued: Queued,
     /// Bounds left out because they contradict all others.
@@ -201,6 +203,10 @@ impl Alignment {
             let process = trace.process(aligned.process);
             let device = process.definitions.device_name(aligned.device).into_owned();
             let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
+            if !aligned.is_clock {
+                // Its stamps were not used, which is said with their number.
+                continue;
+            }
             match (aligned.pieces(), aligned.queued) {
                 (0, _) if aligned.commands > 0 => {
                     add(IssueKind::Unaligned { device: device.clone() })

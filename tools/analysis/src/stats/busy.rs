@@ -20,6 +20,27 @@ pub struct Lead {
     /// The function in which the enqueuing thread spent most of the time since its last enqueue;
     /// `None` if it was outside OpenCL for longer.
     pub function: Option<u16>,
+    /// What the command waited for last, and until when.
+    pub held: Option<(Held, HostNs)>,
+    /// Whether it is the first launch of its kernel on the device.
+    pub is_first: bool,
+}
+
+impl Lead {
+    /// Of a command that waited for nothing.
+    #[must_use]
+    pub fn at(enqueue: HostNs, function: Option<u16>) -> Self {
+        Self { enqueue, function, held: None, is_first: false }
+    }
+}
+
+/// What keeps a command that was enqueued from beginning, besides the runtime and its own queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Held {
+    /// An event that the application sets.
+    UserEvent,
+    /// A command of another queue.
+    OtherQueue,
 }
 
 /// Why a device was idle.
@@ -29,11 +50,15 @@ pub enum IdleCause {
     HostCall(u16),
     /// The host was outside OpenCL before it enqueued the next command.
     Application,
+    /// The next command was enqueued and waited for this.
+    Held(Held),
+    /// The next command was the first launch of its kernel, enqueued and not begun: runtimes compile
+    /// or load a kernel then.
+    FirstLaunch,
     /// The next command was enqueued after the device ran dry, and had not begun: the runtime's
     /// launch.
     Launch,
-    /// The next command was enqueued before the device ran dry: its wait list, the runtime, or a
-    /// missing flush.
+    /// The next command was enqueued before the device ran dry: the runtime, or a missing flush.
     Queued,
 }
 
@@ -111,16 +136,19 @@ impl Busy {
                     *self.causes.entry(cause).or_default() += ns;
                 }
             };
-            let host = idle(stretch.lead.enqueue.min(begin));
-            if host > 0 {
-                blame(
-                    stretch.lead.function.map_or(IdleCause::Application, IdleCause::HostCall),
-                    host,
-                );
-                blame(IdleCause::Launch, gap - host);
-            } else {
-                blame(IdleCause::Queued, gap);
+            let lead = &stretch.lead;
+            let host = idle(lead.enqueue.min(begin));
+            blame(lead.function.map_or(IdleCause::Application, IdleCause::HostCall), host);
+            let held = lead.held.map_or(host, |(_, until)| idle(until.min(begin)).max(host));
+            if let Some((by, _)) = lead.held {
+                blame(IdleCause::Held(by), held - host);
             }
+            let launch = match (lead.is_first, host > 0) {
+                (true, _) => IdleCause::FirstLaunch,
+                (false, true) => IdleCause::Launch,
+                (false, false) => IdleCause::Queued,
+            };
+            blame(launch, gap - held);
         }
         self.first.get_or_insert(begin);
         self.busy += Span { begin, end: stretch.end }.duration();
@@ -160,16 +188,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn lead(at: i64) -> Lead {
-        Lead { enqueue: HostNs(at), function: Some(3) }
+        Lead::at(HostNs(at), Some(3))
     }
 
     proptest! {
         #[test]
-        fn busy_and_idle_make_the_extent(spans in prop::collection::vec((0i64..2_000, 0i64..60), 1..60)) {
+        fn busy_and_idle_make_the_extent(spans in prop::collection::vec((0i64..2_000, 0i64..60, 0i64..300, any::<bool>()), 1..60)) {
             let mut busy = Busy::default();
             let mut truth = vec![false; 2_100];
-            for (begin, length) in &spans {
-                busy.add(Span { begin: HostNs(*begin), end: HostNs(begin + length) }, lead(begin - 5));
+            for (begin, length, ago, is_first) in &spans {
+                let held = is_first.then_some((Held::UserEvent, HostNs(begin - ago / 2)));
+                let lead = Lead { held, is_first: ago % 3 == 0, ..lead(begin - ago) };
+                busy.add(Span { begin: HostNs(*begin), end: HostNs(begin + length) }, lead);
                 truth[*begin as usize..(begin + length) as usize].fill(true);
             }
             busy.finish();
@@ -199,7 +229,7 @@ mod tests {
         let at = |b, e| Span { begin: HostNs(b), end: HostNs(e) };
         busy.add(at(0, 100), lead(-10));
         busy.add(at(150, 200), lead(130)); // 30 in the host's call, 20 launching
-        busy.add(at(260, 300), Lead { enqueue: HostNs(250), function: None }); // 50 outside OpenCL, 10 launching
+        busy.add(at(260, 300), Lead::at(HostNs(250), None)); // 50 outside OpenCL, 10 launching
         busy.add(at(340, 350), lead(190)); // enqueued long before
         busy.finish();
         let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();
@@ -210,6 +240,29 @@ mod tests {
                 (IdleCause::Application, 50),
                 (IdleCause::Launch, 30),
                 (IdleCause::Queued, 40)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_command_waited_for_is_a_cause_of_its_own() {
+        let at = |b, e| Span { begin: HostNs(b), end: HostNs(e) };
+        let mut busy = Busy::default();
+        busy.add(at(0, 100), lead(-10));
+        let held = |by, until| Lead { held: Some((by, HostNs(until))), ..lead(120) };
+        busy.add(at(200, 210), held(Held::UserEvent, 190)); // 20 host, 70 held, 10 launching
+        busy.add(at(300, 310), held(Held::OtherQueue, 400)); // enqueued before: 90 held
+        busy.add(at(350, 360), Lead { is_first: true, ..lead(120) }); // 40 compiling
+        busy.finish();
+        let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();
+        assert_eq!(
+            causes,
+            [
+                (IdleCause::HostCall(3), 20),
+                (IdleCause::Held(Held::UserEvent), 70),
+                (IdleCause::Held(Held::OtherQueue), 90),
+                (IdleCause::FirstLaunch, 40),
+                (IdleCause::Launch, 10)
             ]
         );
     }

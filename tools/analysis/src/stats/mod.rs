@@ -12,6 +12,7 @@ pub mod commands;
 pub mod estimate;
 #[cfg(test)]
 mod frames;
+mod held;
 pub mod pace;
 mod plain;
 mod query;
@@ -19,6 +20,7 @@ pub mod sketch;
 mod sums;
 mod unproven;
 mod usual;
+mod waits;
 pub mod windows;
 
 use crate::Trace;
@@ -35,20 +37,21 @@ use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
+use held::Holds;
 use plain::PlainSums;
 pub use query::Times;
 use sketch::Distribution;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
 use unproven::Unproven;
+use waits::Waits;
 use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";
 
-/// Waits that are remembered for the commands that ran meanwhile, which come soon after: their
-/// times are read where a wait ends.
-const REMEMBERED_WAITS: usize = 64;
+/// CL_EVENT_COMMAND_EXECUTION_STATUS, which an application that polls asks for.
+const EXECUTION_STATUS: u32 = 0x11d3;
 
 /// Class of a kernel: process, kernel id, queue id, and what else the caller separates launches by.
 type KernelKey = (ProcessIndex, u32, u32, u32);
@@ -65,8 +68,8 @@ pub struct Stats {
     kernels: BTreeMap<KernelKey, CommandSums>,
     commands: BTreeMap<CommandKey, CommandSums>,
     functions: Vec<Vec<CallSums>>,
-    /// Waits per process: function and, for blocking commands, that they blocked.
-    waits: BTreeMap<(ProcessIndex, u16), WaitSums>,
+    /// Per process.
+    waits: Vec<Waits>,
     /// Per process and queue.
     pub queues: BTreeMap<(ProcessIndex, u32), QueueSums>,
     /// Per process and device (parents of sub-devices).
@@ -101,6 +104,8 @@ struct ThreadState {
     since: Option<HostNs>,
     in_calls: u64,
     longest: Option<(u16, u64)>,
+    /// The end of the last call, where that asked whether a command is complete.
+    polled: Option<HostNs>,
 }
 
 impl ThreadState {
@@ -116,14 +121,15 @@ impl ThreadState {
 
 /// State of the pass that the result does not need.
 #[derive(Default)]
-struct Pass {
+struct Pass<'a> {
     threads: IdMap<ThreadState>,
-    leads: IdMap<Lead, u128>,
+    /// Per process.
+    holds: Vec<Holds<'a>>,
     /// Queue -> device and clock device.
     queue_devices: IdMap<(u32, u32)>,
     waiting: Vec<Vec<bool>>,
-    /// The last waits: process, function, and when.
-    waited: VecDeque<(ProcessIndex, u16, Span)>,
+    /// clGetEventInfo of each process.
+    poll: Vec<Option<u16>>,
     /// Per process, whether its method may leave launches out.
     sampling: Vec<bool>,
     variant: Option<Variant>,
@@ -137,7 +143,7 @@ struct Pass {
     beside: Vec<Beside>,
 }
 
-impl Pass {
+impl Pass<'_> {
     /// Every queue of the process had to share the device with the recorder.
     fn interrupt(&mut self, process: ProcessIndex) {
         let of_process = |queue: &u64| (*queue >> 32) as u32 == process.0;
@@ -159,10 +165,6 @@ fn class(kernel: u32, variant: u32) -> u64 {
 /// A transfer's kind and size class, as windows know them: no kernel has the highest bit in its id.
 fn transfer_class(kind: CommandKind, size: u32) -> u64 {
     (1 << 63) | class(kind as u32, size)
-}
-
-fn wide_key(process: ProcessIndex, id: u64) -> u128 {
-    (u128::from(process.0) << 64) | u128::from(id)
 }
 
 impl Stats {
@@ -193,6 +195,7 @@ impl Stats {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
             repeated: Repeated::of_all(trace),
+            waits: vec![Waits::default(); trace.processes.len()],
             ..Self::default()
         };
         let mut pass = Pass { variant, ..Pass::default() };
@@ -208,7 +211,10 @@ impl Stats {
                     pass.unproven.insert(key, <_>::default());
                 }
             }
-            pass.finish.push(d.functions().find(|f| f.name == "clFinish").map(|f| f.id));
+            let id = |name| d.functions().find(|f| f.name == name).map(|f| f.id);
+            pass.finish.push(id("clFinish"));
+            pass.poll.push(id("clGetEventInfo"));
+            pass.holds.push(Holds::new(d));
             let most = d.functions().map(|f| f.id).max().unwrap_or(0);
             let mut waiting = vec![false; usize::from(most) + 1];
             for function in d.functions() {
@@ -220,8 +226,8 @@ impl Stats {
         }
         // What is to be told in the order of all threads: waits, and the ends of windows.
         let mut marked = pass.waiting.clone();
-        for (of, finish) in marked.iter_mut().zip(&pass.finish) {
-            finish.iter().for_each(|id| of[usize::from(*id)] = true);
+        for (of, ids) in marked.iter_mut().zip(pass.finish.iter().zip(&pass.poll)) {
+            [ids.0, ids.1].into_iter().flatten().for_each(|id| of[usize::from(*id)] = true);
         }
         let (plain, tally) = plain::sums_and(trace, &marked, threads, || {
             let mut events = trace.marked(alignment, &marked);
@@ -229,7 +235,9 @@ impl Stats {
             while let Some(event) = &events.next() {
                 if let Some(passed) = events.take_passed() {
                     let thread = thread_key(passed.process, passed.thread);
-                    pass.threads.entry(thread).or_default().add(passed.longest, passed.ns);
+                    let state = pass.threads.entry(thread).or_default();
+                    state.add(passed.longest, passed.ns);
+                    state.polled = None;
                 }
                 out.add(event, &mut pass);
                 also(event);
@@ -237,6 +245,7 @@ impl Stats {
             events.tally().to_vec()
         });
         out.tally = tally;
+        out.waits.iter_mut().for_each(Waits::finish);
         out.add_plain(plain);
         out.take_unproven(trace, pass.unproven);
         out.put_left(trace, pass.windows);
@@ -251,7 +260,7 @@ impl Stats {
         out
     }
 
-    fn add(&mut self, event: &Event<'_>, pass: &mut Pass) {
+    fn add(&mut self, event: &Event<'_>, pass: &mut Pass<'_>) {
         missing::observe(&mut self.missing, event);
         match event {
             Event::Call(call) => self.add_call(call, pass),
@@ -310,7 +319,7 @@ impl Stats {
         *old = Span { begin: old.begin.min(span.begin), end: old.end.max(span.end) };
     }
 
-    fn add_call(&mut self, call: &Call<'_>, pass: &mut Pass) {
+    fn add_call(&mut self, call: &Call<'_>, pass: &mut Pass<'_>) {
         self.calls = self.calls.saturating_add(call.count());
         self.extend(call.span);
         let functions = &mut self.functions[call.process.0 as usize];
@@ -324,35 +333,63 @@ impl Stats {
             *functions[index].errors.entry(call.result).or_default() += 1;
         }
         Self::add_to_windows(call, pass);
+        let process = call.process.0 as usize;
         let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
-        if blocking || pass.waiting[call.process.0 as usize].get(index).copied().unwrap_or(false) {
-            add_durations(
-                &mut self.waits.entry((call.process, call.function)).or_default().time,
-                call,
-            );
-            if pass.waited.len() == REMEMBERED_WAITS {
-                pass.waited.pop_front();
-            }
-            pass.waited.push_back((call.process, call.function, call.span));
-        }
+        let polls = pass.poll[process] == Some(call.function)
+            && matches!(call.kept, Kept::Plain { small: EXECUTION_STATUS, .. });
         let thread = pass.threads.entry(thread_key(call.process, call.thread)).or_default();
-        if let Some(id) = call.command() {
+        let polled = std::mem::replace(&mut thread.polled, polls.then_some(call.span.end));
+        let waits = &mut self.waits[process];
+        if call.command().is_some() {
+            waits.enqueued();
+        }
+        if polls {
+            // The host waits from the first call to the last, whatever it does between them.
+            let begin = polled.map_or(call.span.begin, |last| last.min(call.span.begin));
+            let span = Span { begin, end: call.span.end };
+            let inside = span.duration();
+            let time = waits.time(call.function);
+            match &call.run {
+                Some(run) => time.add_summary(
+                    run.count,
+                    inside,
+                    run.shortest_ns,
+                    run.longest_ns.max(inside / run.count.max(1)),
+                ),
+                None => time.add(inside),
+            }
+            waits.waited(call.function, 0, span);
+        } else if blocking || pass.waiting[process].get(index).copied().unwrap_or(false) {
+            add_durations(waits.time(call.function), call);
+            let queue = match &call.kept {
+                Kept::Enqueue(e) => e.record.queue,
+                Kept::Plain { id, .. } if pass.finish[process] == Some(call.function) => *id,
+                _ => 0,
+            };
+            waits.waited(call.function, queue, call.span);
+        }
+        if call.command().is_some() {
             let outside = thread
                 .since
                 .map_or(0, |since| call.span.begin.since(since))
                 .saturating_sub(thread.in_calls);
             let function = thread.longest.filter(|(_, ns)| *ns >= outside).map(|(f, _)| f);
-            pass.leads
-                .insert(wide_key(call.process, id.0), Lead { enqueue: call.span.begin, function });
+            pass.holds[process].enqueued(call, Lead::at(call.span.begin, function));
             // A blocking enqueue waits itself: what follows it was held up by it.
             let longest = blocking.then_some((call.function, duration));
-            *thread = ThreadState { since: Some(call.span.begin), in_calls: duration, longest };
+            *thread = ThreadState {
+                since: Some(call.span.begin),
+                in_calls: duration,
+                longest,
+                polled: None,
+            };
         } else {
             thread.add((call.function, duration), duration);
+            pass.holds[process].called(call);
         }
     }
 
-    fn add_to_windows(call: &Call<'_>, pass: &mut Pass) {
+    fn add_to_windows(call: &Call<'_>, pass: &mut Pass<'_>) {
         match &call.kept {
             Kept::Enqueue(e) if call.command().is_some() => {
                 let is_beside = pass.beside[call.process.0 as usize].is_at(e.record.id);
@@ -417,16 +454,15 @@ impl Stats {
         }
     }
 
-    fn add_command(&mut self, command: &Command<'_>, pass: &mut Pass) {
+    fn add_command(&mut self, command: &Command<'_>, pass: &mut Pass<'_>) {
         self.command_count += 1;
         let record = &command.enqueued.record;
         let (process, queue) = (command.process, record.queue);
-        let lead = pass
-            .leads
-            .remove(&wide_key(process, record.id))
-            .unwrap_or(Lead { enqueue: command.call.begin, function: None });
         let clock_device = pass.queue_devices.get(&key(process, queue)).map_or(0, |d| d.1);
         let time = if let Outcome::Timed(times) = &command.outcome { Some(times) } else { None };
+        let ran = time.and_then(|t| Some(t.placed?.span()));
+        let lead =
+            pass.holds[process.0 as usize].ended(command, ran.map(|span| (span.begin, span.end)));
         self.timed += u64::from(time.is_some());
         let duration = time.map(|t| t.duration());
         if command.enqueued.has(flag::TIMED)
@@ -464,6 +500,12 @@ impl Stats {
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
+        let what = match record.kind.is_kernel() {
+            true => WaitedFor::Kernel(process, record.object),
+            false => WaitedFor::Command(record.kind),
+        };
+        let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
+        self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
         let busy = || Busy::beside(&self.repeated[process.0 as usize]);
         let new_queue = || QueueSums { busy: busy(), ..<_>::default() };
         let new_device = || DeviceSums { busy: busy(), ..<_>::default() };
@@ -475,38 +517,13 @@ impl Stats {
         }
         let Some(times) = time else { return };
         let [queued, submit, start, end] = times.raw.map(|s| s.0);
-        sums.queue_wait.add(submit - queued);
+        if times.queued_is_known(command.call.begin) {
+            sums.queue_wait.add(submit - queued);
+        }
         sums.submit_wait.add(start - submit);
         sums.execution.add(end - start);
         if let Some(placed) = &times.placed {
             let span = placed.span();
-            let what = || {
-                if record.kind.is_kernel() {
-                    WaitedFor::Kernel(process, record.object)
-                } else {
-                    WaitedFor::Command(record.kind)
-                }
-            };
-            // They come by their ends: one that ended before the command began is followed by no
-            // later one.
-            for (_, function, wait) in pass
-                .waited
-                .iter()
-                .rev()
-                .take_while(|w| w.2.end > span.begin)
-                .filter(|w| w.0 == process)
-            {
-                let ran = span.end.min(wait.end).since(span.begin.max(wait.begin));
-                if ran > 0 {
-                    *self
-                        .waits
-                        .entry((process, *function))
-                        .or_default()
-                        .running
-                        .entry(what())
-                        .or_default() += ran;
-                }
-            }
             sums.notice.add(times.observed.since(span.end));
             sums.busy.add(span, lead);
             let device = self.devices.entry((process, clock_device)).or_insert_with(new_device);

@@ -1,8 +1,9 @@
 //! What the sums say: by kernel, by direction and kind, by function, by wait, of queues and
 //! devices, and what is wrong.
 
-use super::busy::IdleCause;
+use super::busy::{Held, IdleCause};
 use super::estimate::Estimate;
+use super::waits::Population;
 use super::{Bias, BusyUnknown, CallSums, CommandSums, NamedWait, SPAN_BIAS, Stats, WaitedFor};
 use crate::Trace;
 use crate::align::Alignment;
@@ -76,8 +77,8 @@ impl Stats {
     /// Host nanoseconds that a process's threads were in calls that wait for devices.
     #[must_use]
     pub fn waited(&self, process: ProcessIndex) -> u128 {
-        let own = self.waits.range((process, 0)..=(process, u16::MAX));
-        own.map(|(_, sums)| sums.time.total()).sum()
+        let own = self.waits.get(process.0 as usize);
+        own.map_or(0, |waits| waits.sums().0.values().map(|sums| sums.time.total()).sum())
     }
 
     /// What the commands of each queue and device took, estimated where some were left out.
@@ -168,20 +169,26 @@ impl Stats {
     #[must_use]
     pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, NamedWait> {
         let mut out: BTreeMap<String, NamedWait> = BTreeMap::new();
-        for ((process, function), sums) in &self.waits {
-            let name = trace.process(*process).definitions.function_name(*function).into_owned();
-            let wait = out.entry(name).or_default();
-            wait.time.merge(&sums.time);
-            for (what, ns) in &sums.running {
-                let name = match what {
-                    WaitedFor::Kernel(p, kernel) => {
-                        trace.process(*p).definitions.kernel_name(*kernel).into_owned()
-                    }
-                    WaitedFor::Command(kind) => kind.name().to_owned(),
-                };
-                *wait.running.entry(name).or_default() += ns;
+        for (process, waits) in trace.processes.iter().zip(&self.waits) {
+            let d = &process.definitions;
+            let (functions, populations) = waits.sums();
+            let unknown = populations.values().any(Population::is_unknown);
+            for (function, sums) in functions.iter().filter(|(_, s)| s.time.count() > 0) {
+                let wait = out.entry(d.function_name(*function).into_owned()).or_default();
+                wait.time.merge(&sums.time);
+                wait.is_incomplete |= unknown;
+                for (what, ran) in &sums.running {
+                    let Some(ran) = ran.estimate(populations.get(what)) else { continue };
+                    let name = match what {
+                        WaitedFor::Kernel(_, kernel) => d.kernel_name(*kernel).into_owned(),
+                        WaitedFor::Command(kind) => kind.name().to_owned(),
+                    };
+                    let sum = wait.running.entry(name).or_insert(Estimate::exact(0.0));
+                    *sum = sum.plus(ran);
+                }
             }
         }
+        out.values_mut().for_each(NamedWait::bound);
         out
     }
 
@@ -197,6 +204,15 @@ impl Stats {
                         format!("host in {}", trace.process(*process).definitions.function_name(*f))
                     }
                     IdleCause::Application => "host outside OpenCL".to_owned(),
+                    IdleCause::Held(Held::UserEvent) => {
+                        "next command waited for a user event".to_owned()
+                    }
+                    IdleCause::Held(Held::OtherQueue) => {
+                        "next command waited for another queue".to_owned()
+                    }
+                    IdleCause::FirstLaunch => {
+                        "first launch of a kernel (compiling or loading it)".to_owned()
+                    }
                     IdleCause::Launch => "launch of the next command".to_owned(),
                     IdleCause::Queued => "next command enqueued but not started".to_owned(),
                 };

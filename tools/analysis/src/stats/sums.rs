@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::busy::Busy;
+use super::estimate::Estimate;
 use super::sketch::Distribution;
+use super::waits::Ran;
 use crate::time::ProcessIndex;
 use clscope_trace::record::CommandKind;
 use std::collections::BTreeMap;
@@ -66,13 +68,13 @@ pub enum BusyUnknown {
 pub struct WaitSums {
     /// Host nanoseconds of every wait.
     pub time: Distribution,
-    /// Nanoseconds of the waits in which timed commands of the process ran, by kernel or kind of
-    /// command. Commands of several queues may run at once: together they may exceed the waits.
-    pub running: BTreeMap<WaitedFor, u64>,
+    /// What timed commands of the process ran meanwhile, by kernel or kind of command. Each moment
+    /// counts once.
+    pub running: BTreeMap<WaitedFor, Ran>,
 }
 
 /// What a wait waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitedFor {
     /// A kernel of a process.
     Kernel(ProcessIndex, u32),
@@ -85,6 +87,22 @@ pub enum WaitedFor {
 pub struct NamedWait {
     /// Host nanoseconds of every wait.
     pub time: Distribution,
-    /// As [`WaitSums::running`], by name.
-    pub running: BTreeMap<String, u64>,
+    /// Nanoseconds in which each of them ran, estimated where sampling left commands out. Together
+    /// no more than the waits.
+    pub running: BTreeMap<String, Estimate>,
+    /// Whether there are commands of which nothing is known: left out by sampling, all of a class.
+    pub is_incomplete: bool,
+}
+
+impl NamedWait {
+    /// Estimates of several classes may add up to more than the waits, which are known.
+    pub(super) fn bound(&mut self) {
+        let all = self.time.total() as f64;
+        let sum: f64 = self.running.values().map(|ran| ran.value).sum();
+        let factor = if sum > all { all / sum } else { 1.0 };
+        for ran in self.running.values_mut() {
+            let [value, low, high] = [ran.value, ran.low, ran.high].map(|ns| ns * factor);
+            *ran = Estimate { value, low, high: high.min(all).max(value) };
+        }
+    }
 }

@@ -147,8 +147,8 @@ fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
     let Some(longest) = report.waits.first().filter(|_| waited > MUCH * wall) else { return };
     let f = &longest.function;
     let ran = longest.waited_for.first().map_or_else(String::new, |first| {
-        let of = if report.sampling.is_some() { ", of what was timed" } else { "" };
-        format!(", while {} ran for {}{of}", first.name, time(first.ns as f64))
+        let about = if first.interval_ns.is_some() { "about " } else { "" };
+        format!(", while {} ran for {about}{}", first.name, time(first.ns as f64))
     });
     let remedy = match (longest.nothing_ns, is_busy(report)) {
         (None, _) => "see first which commands ran: `record --device-timing event` times all",

@@ -353,10 +353,12 @@ pub struct Wait {
     pub function: Function,
     /// Of the time of all waits.
     pub share_of_waits: Option<f64>,
-    /// What the process's devices ran meanwhile, most first.
+    /// What the process's devices ran meanwhile, most first. Together with `nothing_ns` they are the
+    /// time of the waits: what ran at once on several queues is given to the queue that was waited
+    /// for, or shared equally.
     pub waited_for: Vec<WaitedFor>,
-    /// Time of the waits in which none of them ran: launching, noticing, and what was not timed.
-    /// Null where launches were left out by sampling.
+    /// Time of the waits in which nothing ran that has a time: launching and noticing. Null where
+    /// there are commands of which none of their kind was timed.
     pub nothing_ns: Option<u64>,
 }
 
@@ -385,9 +387,12 @@ impl Wait {
 pub struct WaitedFor {
     /// Kernel, or kind of command.
     pub name: String,
+    /// How long it ran in the waits; an estimate for all where sampling left some out.
     #[serde(rename = "time_ns")]
     pub ns: u64,
-    /// Of the function's waits; of several queues together it may exceed 1.
+    /// The interval of the estimate; null where all were timed.
+    pub interval_ns: Option<Interval>,
+    /// Of the function's waits.
     pub share: Option<f64>,
 }
 

@@ -349,11 +349,15 @@ impl<'t, 'a> Sums<'t, 'a> {
     /// `whole`: of all waits together.
     fn wait(&self, name: &str, w: &NamedWait, whole: u128) -> Wait {
         let total = w.time.total();
-        let ran: u64 = w.running.values().sum();
-        let of = |(name, ns): (&String, &u64)| WaitedFor {
-            name: name.clone(),
-            ns: *ns,
-            share: share(u128::from(*ns), total),
+        let ran: f64 = w.running.values().map(|ran| ran.value).sum();
+        let of = |(name, ran): (&String, &Estimate)| {
+            let ns = ran.value.round() as u64;
+            WaitedFor {
+                name: name.clone(),
+                ns,
+                interval_ns: (ran.half() > 0.0).then(|| (*ran).into()),
+                share: share(u128::from(ns), total),
+            }
         };
         let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
         waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
@@ -361,8 +365,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             function: self.function(name, &w.time, &BTreeMap::new()),
             share_of_waits: share(total, whole),
             waited_for,
-            nothing_ns: (self.left_out == 0 && !self.transfers_left_out)
-                .then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
+            nothing_ns: (!w.is_incomplete).then(|| (total as f64 - ran).max(0.0).round() as u64),
         }
     }
 

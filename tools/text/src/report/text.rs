@@ -594,8 +594,19 @@ fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     let limit = shown.limit(report.waits.len());
     for w in &report.waits[..limit] {
         let total = w.function.time_ns.total as f64;
+        let estimated = w.waited_for.iter().any(|of| of.interval_ns.is_some());
+        let mark = if estimated { "~" } else { "" };
         let of = |(name, ns): (&str, Option<u64>)| match ns {
-            Some(ns) => format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total))),
+            Some(ns) => {
+                let half = w.waited_for.iter().find(|of| of.name == name);
+                let half = half
+                    .and_then(|of| of.interval_ns.as_ref())
+                    .map_or_else(String::new, |interval| {
+                        format!(" +-{}", percent(Some(interval.half() / total)))
+                    });
+                let share = percent((total > 0.0).then(|| ns as f64 / total));
+                format!("{name} {mark}{share}{half}")
+            }
             None => name.to_owned(),
         };
         let ran: Vec<String> = w.ran(WAITED_FOR).into_iter().map(of).collect();

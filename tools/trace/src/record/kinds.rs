@@ -148,6 +148,7 @@ reasons! {
         NoEvent = 11, "its function gives no event, so that nobody can time it";
         Exiting = 12, "the process was ending when it was enqueued";
         NeverStarted = 13, "the runtime never started it: a command that it waits for had failed";
+        ImpossibleStamps = 14, "its profiling timestamps can be no times";
     }
 }
 

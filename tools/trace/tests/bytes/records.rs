@@ -302,6 +302,7 @@ fn numbers_of_reasons_and_kinds() {
         Untimed::NoEvent,
         Untimed::Exiting,
         Untimed::NeverStarted,
+        Untimed::ImpossibleStamps,
     ];
     for (number, reason) in reasons.into_iter().enumerate() {
         assert_eq!((reason as usize, Untimed::from_u32(number as u32)), (number, reason));
