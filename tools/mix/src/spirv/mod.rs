@@ -148,6 +148,40 @@ impl Module {
         })
     }
 
+    /// The type of every value, wherever it is defined; and what the types are.
+    fn values_and_types(
+        &self,
+        types: &mut BTreeMap<u32, Type>,
+    ) -> Result<BTreeMap<u32, u32>, Error> {
+        let mut values = BTreeMap::new();
+        for word in self.instructions() {
+            let word = word?;
+            if op::has_result(word.opcode) {
+                values.insert(word.operand(1), word.operand(0));
+            }
+            match word.opcode {
+                op::TYPE_INT => {
+                    types.insert(word.operand(0), Type::Integer(word.operand(1)));
+                }
+                op::TYPE_FLOAT => {
+                    types.insert(word.operand(0), Type::Float(word.operand(1)));
+                }
+                op::TYPE_VECTOR => {
+                    types.insert(word.operand(0), Type::Vector(word.operand(1), word.operand(2)));
+                }
+                op::TYPE_POINTER => {
+                    types.insert(word.operand(0), Type::Pointer(word.operand(1), word.operand(2)));
+                }
+                op::TYPE_FUNCTION => {
+                    let of = word.operands.get(1..).unwrap_or_default().to_vec();
+                    types.insert(word.operand(0), Type::Function(of));
+                }
+                _ => {}
+            }
+        }
+        Ok(values)
+    }
+
     fn layout(&self) -> Result<Layout, Error> {
         let version = self.words.get(1).copied().unwrap_or(0);
         let version = (version >> 16 & 0xff, version >> 8 & 0xff);
@@ -166,7 +200,8 @@ impl Module {
         };
         let mut names: BTreeMap<u32, String> = BTreeMap::new();
         let mut kernels: BTreeMap<u32, String> = BTreeMap::new();
-        let mut values: BTreeMap<u32, u32> = BTreeMap::new();
+        // A block may stand before those that define what it uses.
+        let values = self.values_and_types(&mut out.types)?;
         let mut standard = BTreeSet::new();
         let mut unknown = BTreeSet::new();
         // Of the function that is read: blocks by their labels, and where they lead.
@@ -178,9 +213,6 @@ impl Module {
         let mut at_head = false;
         for word in self.instructions() {
             let word = word?;
-            if let Some(type_id) = op::has_result(word.opcode).then(|| word.operand(0)) {
-                values.insert(word.operand(1), type_id);
-            }
             match word.opcode {
                 op::NAME => {
                     names.insert(word.operand(0), string(word.operands.get(1..)));
@@ -196,24 +228,6 @@ impl Module {
                 }
                 // SpecId.
                 op::DECORATE if word.operand(1) == 1 => out.specialised = true,
-                op::TYPE_INT => {
-                    out.types.insert(word.operand(0), Type::Integer(word.operand(1)));
-                }
-                op::TYPE_FLOAT => {
-                    out.types.insert(word.operand(0), Type::Float(word.operand(1)));
-                }
-                op::TYPE_VECTOR => {
-                    out.types
-                        .insert(word.operand(0), Type::Vector(word.operand(1), word.operand(2)));
-                }
-                op::TYPE_POINTER => {
-                    out.types
-                        .insert(word.operand(0), Type::Pointer(word.operand(1), word.operand(2)));
-                }
-                op::TYPE_FUNCTION => {
-                    let of = word.operands.get(1..).unwrap_or_default().to_vec();
-                    out.types.insert(word.operand(0), Type::Function(of));
-                }
                 op::FUNCTION => {
                     out.first_function = out.first_function.min(word.at);
                     open = Some(Places {

@@ -122,7 +122,47 @@ fn what_is_no_module_is_refused() {
     }
 }
 
+/// The module with the blocks behind the first of each function in another order.
+fn reordered(bytes: &[u8], order: &mut dyn FnMut(&mut Vec<Vec<u32>>)) -> Vec<u8> {
+    let module = Module::read(bytes).unwrap();
+    let mut words = module.words[..HEADER].to_vec();
+    let mut blocks: Vec<Vec<u32>> = Vec::new();
+    for word in module.instructions().map(Result::unwrap) {
+        let own = &module.words[word.at..word.end()];
+        if word.opcode == op::FUNCTION_END {
+            let mut rest = blocks.split_off(blocks.len().min(1));
+            order(&mut rest);
+            words.extend(blocks.drain(..).chain(rest).flatten());
+        } else if word.opcode == op::LABEL {
+            blocks.push(Vec::new());
+        }
+        blocks.last_mut().unwrap_or(&mut words).extend(own);
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 proptest! {
+    /// Where a block stands changes nothing: values may be defined behind their uses.
+    #[test]
+    fn the_order_of_blocks_changes_nothing(with in proptest::collection::vec(any::<usize>(), 64)) {
+        let other = reordered(LOOP, &mut |blocks| {
+            for i in (1..blocks.len()).rev() {
+                blocks.swap(i, with[i % with.len()] % (i + 1));
+            }
+        });
+        let blocks = |bytes: &[u8]| {
+            let program = read(bytes).unwrap();
+            let mut all: Vec<String> = program
+                .functions
+                .iter()
+                .flat_map(|f| f.blocks.clone().map(|b| format!("{} {:?}", f.name, program.blocks[b])))
+                .collect();
+            all.sort();
+            (all, program.unknown, program.loops.len())
+        };
+        prop_assert_eq!(blocks(LOOP), blocks(&other));
+    }
+
     #[test]
     fn no_damage_panics(at in 0..LOOP.len(), byte: u8, cut in 0..LOOP.len()) {
         let mut damaged = LOOP.to_vec();
