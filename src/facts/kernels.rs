@@ -14,7 +14,7 @@ use clscope_trace::defs;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::time::Duration;
 
 /// Whether a filter on kernel names is in force.
 static FILTERING: AtomicBool = AtomicBool::new(false);
@@ -22,6 +22,8 @@ static FILTERING: AtomicBool = AtomicBool::new(false);
 static LEFT_OUT: ForkSafe<HashSet<usize>> = ForkSafe::new();
 /// Readable forms of the mangled names that were asked for: kernels are made again and again.
 static FORMS: ForkSafe<HashMap<String, Option<[String; 3]>>> = ForkSafe::new();
+/// How long the thread that reads a mangled name may take: it waits for nothing.
+const READING: Duration = Duration::from_secs(1);
 /// Kernels whose resources are told, by [`number`].
 static DESCRIBED: ForkSafe<HashSet<u64>> = ForkSafe::new();
 
@@ -42,19 +44,16 @@ pub fn called(name: &str) -> Kernel<'_> {
     if let Some(Some(forms)) = FORMS.with(|known| known.get(name).cloned()) {
         return Kernel::with(name, forms);
     }
-    let (tell, told) = mpsc::sync_channel(1);
     let mangled = name.to_owned();
-    let started = threads::spawn("clscope-names", move || {
-        let _ = tell.send(clscope_names::forms(&mangled));
-    });
-    if started.is_err() {
+    let Some(forms) =
+        threads::answer(c"clscope-names", READING, move || clscope_names::forms(&mangled))
+    else {
         diag::warn(
             "names-unread",
-            "a mangled name of a kernel was not read, since no thread could be started: requests mean it by its recorded name alone",
+            "a mangled name of a kernel was not read, since no thread could be started for it or it took more than a second: requests mean it by its recorded name alone",
         );
         return Kernel::with(name, None);
-    }
-    let forms = told.recv().ok().flatten();
+    };
     FORMS.with(|known| known.insert(name.to_owned(), forms.clone()));
     Kernel::with(name, forms)
 }

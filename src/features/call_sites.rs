@@ -14,6 +14,7 @@
 
 use crate::os::current::Current;
 use crate::os::lock::Mutex;
+use crate::os::objects;
 use crate::os::undisturbed::undisturbed;
 use crate::os::unwind;
 use crate::recording;
@@ -311,11 +312,8 @@ fn find_object() -> Option<FindObject> {
     static FOUND: AtomicUsize = AtomicUsize::new(0);
     let mut found = FOUND.load(Ordering::Relaxed);
     if found == 0 {
-        #[expect(clippy::disallowed_methods, reason = "of the C library, not of OpenCL")]
-        // SAFETY: a C string.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-        found = symbol as usize;
-        found = found.max(1);
+        let symbol = objects::find(|object| object.function(c"_dl_find_object"));
+        found = symbol.map_or(1, |symbol| symbol as usize);
         FOUND.store(found, Ordering::Relaxed);
     }
     // SAFETY: glibc's function of that name; its structure has 12 words.

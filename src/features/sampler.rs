@@ -103,7 +103,7 @@ pub fn begin(recording: &Recording) {
         read_now();
     } else {
         // Without the thread there are readings at the beginning and the end only.
-        let _ = threads::spawn("clscope-sensors", move || made.run());
+        let _ = threads::spawn(c"clscope-sensors", move || made.run());
     }
 }
 

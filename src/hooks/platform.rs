@@ -6,15 +6,17 @@ use crate::abi::entry::{H, P, Site};
 use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::recording::guard;
+use crate::runtime::real;
 
-/// Gives ids to what a call has listed.
+/// Gives ids to what a call has listed: the first of it.
 ///
 /// # Safety
 /// `list` is NULL or has room for `room` handles, of which the call wrote `*count` or fewer;
 /// `count` is NULL or written.
-unsafe fn listed(list: *mut H, room: u32, count: P) {
+unsafe fn listed(list: *mut H, room: u32, count: P) -> H {
+    let mut first = H::NULL;
     if list.is_null() {
-        return;
+        return first;
     }
     // SAFETY: the caller's promise.
     let written = if count.is_null() { room } else { unsafe { *count.cast::<u32>() }.min(room) };
@@ -22,8 +24,13 @@ unsafe fn listed(list: *mut H, room: u32, count: P) {
     let sure = if count.is_null() { written.min(1) } else { written };
     for i in 0..sure as usize {
         // SAFETY: within what the call wrote.
-        objects::seen(unsafe { *list.add(i) });
+        let handle = unsafe { *list.add(i) };
+        objects::seen(handle);
+        if i == 0 {
+            first = handle;
+        }
     }
+    first
 }
 
 #[inline(never)]
@@ -42,8 +49,11 @@ pub unsafe fn clGetPlatformIDs(
     let code =
         guard::real_call(&entered, || unsafe { real(num_entries, platforms, num_platforms) });
     if code == 0 {
-        // SAFETY: the call succeeded.
-        guard::protect((), || unsafe { listed(platforms, num_entries, num_platforms) });
+        guard::protect((), || {
+            // SAFETY: the call succeeded.
+            let first = unsafe { listed(platforms, num_entries, num_platforms) };
+            real::shown(site.slot, first.word());
+        });
     }
     entered.plain(
         site.function,
@@ -78,7 +88,7 @@ pub unsafe fn clGetDeviceIDs(
     drop(turn);
     if code == 0 {
         // SAFETY: the call succeeded.
-        guard::protect((), || unsafe { listed(devices, num_entries, num_devices) });
+        guard::protect(H::NULL, || unsafe { listed(devices, num_entries, num_devices) });
     }
     entered.call(
         site.function,

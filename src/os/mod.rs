@@ -4,6 +4,7 @@
 pub mod current;
 pub mod descriptors;
 pub mod doorbell;
+mod elf;
 pub mod fork_safe;
 mod futex;
 pub mod held;

@@ -1,46 +1,133 @@
-//! Threads of the recorder's own.
+//! Threads of the recorder's own. They are started by the C library's call alone: what the standard
+//! library adds (destructors of thread-locals, a symbol looked up) takes the dynamic linker's lock,
+//! in the thread that starts one as well as in the new one. The constructor of a library that is
+//! being opened holds that lock, and may be waiting for the call that starts the thread.
 
-use super::memory;
+use super::lock::clock;
+use super::slots::Slots;
 use super::undisturbed::uncancelled;
+use super::{futex, memory};
 use clscope_io::signals::without_signals;
+use std::ffi::{CStr, c_void};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What a thread needs besides its stack, at most: the C library ends the process where a new
 /// thread cannot have its thread-local data.
 const BESIDES: usize = 1 << 20;
+const STACK: usize = 256 * 1024;
 
-/// How often, and for how many microseconds, a new thread is given time to begin.
-const WAITS: (u32, u32) = (10_000, 20);
+/// How long a new thread is given to take what it needs. It needs nothing that others hold: only a
+/// busy machine makes it come later.
+const BEGINNING: Duration = Duration::from_millis(10);
+
+/// What a new thread is given.
+struct Start {
+    name: &'static CStr,
+    begun: Arc<AtomicU32>,
+    job: Box<dyn FnOnce() + Send>,
+}
 
 /// Starts a thread with a small stack and every signal blocked: the application's handlers must
-/// never run on it. It has what it needs when this returns: what the application does next, as
-/// using up all memory, cannot end it while it begins.
+/// never run on it. It has what it needs when this returns, or is late: what the application does
+/// next, as using up all memory, cannot end it while it begins.
 ///
 /// # Errors
 /// The system refuses another thread, or would soon refuse its memory.
-pub fn spawn(name: &str, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn spawn(name: &'static CStr, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
     if !memory::can_map(BESIDES) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    let begun = Arc::new(AtomicBool::new(false));
-    let tell = Arc::clone(&begun);
-    let job = move || {
-        // The standard library's own thread-local data are there by now.
-        tell.store(true, Ordering::Release);
-        drop(tell);
-        job();
-    };
+    let begun = Arc::new(AtomicU32::new(0));
+    let start = Start { name, begun: Arc::clone(&begun), job: Box::new(job) };
+    uncancelled(|| {
+        without_signals(|| create(Box::new(start)))?;
+        wait(&begun, BEGINNING);
+        Ok(())
+    })
+}
+
+/// Waits until a word is not 0, for so long at most: whether it is not.
+fn wait(word: &AtomicU32, patience: Duration) -> bool {
+    let until = clock() + patience;
+    while word.load(Ordering::Acquire) == 0 {
+        let left = until.saturating_duration_since(clock());
+        if left.is_zero() {
+            return false;
+        }
+        futex::wait(word, 0, Some(left));
+    }
+    true
+}
+
+/// Makes a word 1, for who waits for that.
+fn tell(word: &AtomicU32) {
+    word.store(1, Ordering::Release);
+    futex::wake_one(word);
+}
+
+/// What a job gives that runs on a thread of its own; `None` where none can be started, or the job
+/// takes longer than that.
+pub fn answer<T: Send + 'static>(
+    name: &'static CStr,
+    patience: Duration,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let place = Arc::new((AtomicU32::new(0), Slots::<T, 1>::new()));
+    let theirs = Arc::clone(&place);
+    spawn(name, move || {
+        let _is_first = theirs.1.put(Box::new(job()));
+        tell(&theirs.0);
+    })
+    .ok()?;
+    uncancelled(|| wait(&place.0, patience)).then(|| place.1.take(0)).flatten().map(|value| *value)
+}
+
+fn create(start: Box<Start>) -> io::Result<()> {
+    let start = Box::into_raw(start);
     #[expect(clippy::disallowed_methods, reason = "the only place that starts threads")]
-    without_signals(|| {
-        std::thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(job).map(|_| ())
-    })?;
-    let (most, microseconds) = WAITS;
-    let waiting = (0..most).take_while(|_| !begun.load(Ordering::Acquire));
-    // A pause is a cancellation point.
-    uncancelled(|| waiting.for_each(|_| pause(microseconds)));
-    Ok(())
+    // SAFETY: zeros are overwritten by pthread_attr_init, whose value is destroyed below; `run`
+    // takes the box over, unless no thread is made.
+    let failed = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        let mut made = 0;
+        let mut make = |stack| {
+            libc::pthread_attr_setstacksize(&mut attributes, stack);
+            libc::pthread_create(&mut made, &attributes, run, start.cast())
+        };
+        let mut failed = make(STACK);
+        if failed == libc::EINVAL {
+            // The application's thread-local data lie on the stack, too, and may be large.
+            failed = make(STACK + (8 << 20));
+        }
+        libc::pthread_attr_destroy(&mut attributes);
+        failed
+    };
+    if failed == 0 {
+        return Ok(());
+    }
+    // SAFETY: made above, and no thread has it.
+    drop(unsafe { Box::from_raw(start) });
+    Err(io::Error::from_raw_os_error(failed))
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: the box that `create` gave.
+    let Start { name, begun, job } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: a C string; longer names are cut.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    tell(&begun);
+    drop(begun);
+    // A panic ends the thread's work. Dropping a foreign payload could panic again.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        std::mem::forget(payload);
+    }
+    std::ptr::null_mut()
 }
 
 /// Processors that the calling thread may run on, 1 if unknown.
@@ -60,4 +147,42 @@ pub fn processors() -> i32 {
 pub fn pause(microseconds: u32) {
     // SAFETY: no preconditions.
     unsafe { libc::usleep(microseconds) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_waited_for_no_longer_than_asked() {
+        assert_eq!(answer(c"clscope-test", Duration::from_secs(60), || 7), Some(7));
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let late = answer(c"clscope-test", Duration::from_millis(1), move || held.recv().is_ok());
+        assert_eq!(late, None);
+        drop(hold);
+    }
+
+    #[test]
+    fn a_thread_has_its_name_and_no_signals_and_survives_its_jobs_panic() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = tell.clone();
+        spawn(c"clscope-test", move || {
+            let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+            // SAFETY: zeros are a set, which is written.
+            let blocked = unsafe {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut set);
+                libc::sigismember(&set, libc::SIGUSR1) == 1
+            };
+            tell.send((name, blocked)).unwrap();
+        })
+        .unwrap();
+        assert_eq!(told.recv().unwrap(), ("clscope-test\n".to_owned(), true));
+        spawn(c"clscope-test", move || {
+            let _tell = other;
+            std::panic::resume_unwind(Box::new("a fault"));
+        })
+        .unwrap();
+        assert!(told.recv().is_err(), "what the job held is given back");
+    }
 }

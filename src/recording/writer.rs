@@ -75,7 +75,7 @@ impl Writer {
         {
             return;
         }
-        if threads::spawn("clscope-writer", move || self.run(recording)).is_err() {
+        if threads::spawn(c"clscope-writer", move || self.run(recording)).is_err() {
             self.state.store(OFF, Ordering::Relaxed);
         }
     }

@@ -2,26 +2,26 @@
 //! say. Each has its own state and sees the same calls; one of them records. They ask each other
 //! through `clGetLayerInfo`, which every copy exports and a loader never asks in this way.
 
-use super::loaders;
 use crate::abi::entry::P;
-use crate::os::objects;
-use std::ffi::{CString, c_void};
+use crate::os::objects::{self, is_ours};
+use std::ffi::c_void;
 
 /// What is asked: whether the copy records this process. A parameter that no specification has.
 pub const RECORDS: u32 = 0x636c_7363;
 
 type GetLayerInfo = unsafe extern "C-unwind" fn(u32, usize, P, *mut usize) -> i32;
 
-/// The file of another copy that records this process or is about to, if there is one.
-pub fn recording() -> Option<CString> {
-    objects::files().into_iter().find(|file| {
-        let Some(library) = loaders::loaded(file) else { return false };
-        let ask = loaders::defined(&library, c"clGetLayerInfo");
-        // A look-up in a handle also searches what the object depends on.
-        let own = objects::holding(ask, |_, name| name == file.as_c_str()).unwrap_or(false);
-        // SAFETY: another copy's own export, as was looked up.
-        own && unsafe { answers(ask) }
-    })
+/// Whether another copy records this process or is about to.
+pub fn records() -> bool {
+    let mut asked = Vec::new();
+    objects::find(|object| {
+        asked.extend(object.function(c"clGetLayerInfo").filter(|ask| !is_ours(*ask)));
+        None::<()>
+    });
+    // Not while the objects are listed: another layer's function may do what it likes.
+    // SAFETY: exports of that name, which libraries have that are never closed, copies of this one,
+    // or that the loader has open, layers.
+    asked.into_iter().any(|ask| unsafe { answers(ask) })
 }
 
 /// # Safety

@@ -1,128 +1,182 @@
 //! OpenCL loaders in the process, and the functions that they define. Looks first behind us in the
-//! order that the application linked, then among what is loaded, and opens a loader itself where
-//! there is none.
+//! order that the application linked, then among what was opened later, and opens a loader itself
+//! where there is none.
+//!
+//! Nothing here takes the dynamic linker's lock in a thread of the application's: a library's
+//! constructor may hold it and wait for that thread. The one exception opens a loader, where the
+//! application would have found none.
 
-use crate::os::current::Current;
-use crate::os::objects::{self, is_ours};
+use super::owners;
+use crate::os::fork_safe::ForkSafe;
+use crate::os::objects::{self, Object};
+use crate::os::threads;
 use crate::recording::diag;
-use libloading::os::unix::Library;
-use std::ffi::{CStr, CString, OsStr, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::ptr::null_mut;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The loader found by a walk, so that the walk is made once.
-static LOADER: Current<Library> = Current::none();
+/// What every implementation of OpenCL exports.
+const SIGN: &CStr = c"clGetPlatformIDs";
 
-/// The function of this name that the application would have got without us, NULL if there is none.
-pub fn function(name: &CStr) -> *mut c_void {
-    #[expect(clippy::disallowed_methods, reason = "libloading knows no RTLD_NEXT")]
-    // SAFETY: `name` is a C string; RTLD_NEXT looks behind us in the order that the application
-    // linked.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if !next.is_null() && !is_ours(next) {
-        keep(next);
-        return next;
+/// Places behind us of what the program started with: the first, and the end, which is 0 before it
+/// is known.
+static BEHIND: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Takes note of what the program starts with, when this library is loaded; or at the first call,
+/// where another library's constructor makes it before.
+pub fn note_start() -> Range<usize> {
+    let [first, end] = &BEHIND;
+    if end.load(Ordering::Acquire) == 0 {
+        let (mut ours, mut c_library, mut count) = (0, 0, 0);
+        objects::find(|object| {
+            count = object.place + 1;
+            if holds_us(object) {
+                ours = object.place;
+            }
+            if object.holds(libc::abort as *const c_void as usize) {
+                c_library = object.place;
+            }
+            None::<()>
+        });
+        // What is preloaded comes before what the program is linked to. What is opened comes last:
+        // then nothing lies behind us.
+        let behind = if ours < c_library { ours + 1..count } else { count..count };
+        first.store(behind.start, Ordering::Relaxed);
+        end.store(behind.end, Ordering::Release);
     }
-    let loader = LOADER.get().or_else(|| {
-        let found = loaded_loader().or_else(opened_loader)?;
-        Some(LOADER.keep(found))
-    });
-    loader.map_or(null_mut(), |loader| defined(loader, name))
+    first.load(Ordering::Relaxed)..end.load(Ordering::Acquire)
 }
 
-/// The function of this name in the loader that defines `neighbour`, NULL if that is no loader.
-pub fn beside(neighbour: *const c_void, name: &CStr) -> *mut c_void {
-    let Some(object) = object(neighbour) else { return null_mut() };
-    if !names_a_loader(object.name.to_bytes()) {
-        return null_mut();
-    }
-    loaded(&object.name).map_or(null_mut(), |loader| {
-        let found = defined(&loader, name);
-        // Its functions are called from now on.
-        std::mem::forget(loader);
-        found
+fn holds_us(object: &Object<'_>) -> bool {
+    object.holds(note_start as *const c_void as usize)
+}
+
+/// A function of another library than this one.
+#[derive(Clone, Copy)]
+pub struct Found {
+    pub address: *mut c_void,
+    /// Whether it is of the implementation that answers clGetPlatformIDs, or stands before it.
+    pub same: bool,
+}
+
+/// The function of this name that the application would have got without us.
+pub fn function(name: &CStr) -> Option<Found> {
+    let find = || linked(name).or_else(|| opened(name));
+    let served = || linked(SIGN).or_else(|| opened(SIGN)).is_some();
+    find().or_else(|| if !served() && open() { find() } else { None })
+}
+
+/// The function in the first library behind us that the program started with.
+fn linked(name: &CStr) -> Option<Found> {
+    let behind = note_start();
+    let mut answers = None;
+    objects::find(|object| {
+        if !behind.contains(&object.place) {
+            return None;
+        }
+        if answers.is_none() && object.function(SIGN).is_some() {
+            answers = Some(object.place);
+        }
+        let address = object.function(name)?;
+        Some(Found { address, same: answers.is_none_or(|place| place == object.place) })
     })
 }
 
-/// The address of a name in a library, NULL if it is not there or ours.
-pub fn defined(library: &Library, name: &CStr) -> *mut c_void {
-    // SAFETY: only the address is taken; its type is the caller's affair.
-    let found = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
-    let found = found.map_or(null_mut(), |symbol| *symbol);
-    if is_ours(found) { null_mut() } else { found }
+/// The function in a library that was opened later: bundled with a Python wheel, say. One that is
+/// named like an OpenCL loader comes before any other that exports the API (a driver that can be
+/// linked directly).
+fn opened(name: &CStr) -> Option<Found> {
+    let behind = note_start();
+    // Where we were opened ourselves, the loader was there before.
+    let from = if behind.is_empty() { 0 } else { behind.end };
+    let search = |named: bool| {
+        objects::find(|object| {
+            let serves = object.place >= from
+                && names_a_loader(object.name) == named
+                && !holds_us(object)
+                && object.function(SIGN).is_some();
+            serves.then(|| Some((object.function(name)?, object.name.to_owned())))
+        })
+    };
+    let (address, file) = search(true).or_else(|| search(false))??;
+    keep(address, file);
+    Some(Found { address, same: true })
 }
 
-fn names_a_loader(file: &[u8]) -> bool {
+/// The function of this name in the loader that defines `neighbour`, if that is one.
+pub fn beside(neighbour: *const c_void, name: &CStr) -> Option<*mut c_void> {
+    let (address, file) = objects::find(|object| {
+        object.holds(neighbour as usize).then(|| {
+            let loader = names_a_loader(object.name) && !holds_us(object);
+            Some((loader.then(|| object.function(name)).flatten()?, object.name.to_owned()))
+        })
+    })??;
+    keep(address, file);
+    Some(address)
+}
+
+fn names_a_loader(file: &CStr) -> bool {
+    let file = file.to_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
     file.windows(6).any(|w| w == b"OpenCL")
 }
 
-/// Another handle of a library that is loaded.
-pub fn loaded(name: &CStr) -> Option<Library> {
-    const LOADED: c_int = libc::RTLD_NOLOAD | libc::RTLD_LAZY;
-    // SAFETY: RTLD_NOLOAD only gives a handle to what is loaded.
-    unsafe { Library::open(Some(OsStr::from_bytes(name.to_bytes())), LOADED) }.ok()
-}
+/// Libraries that are kept.
+static KEPT: ForkSafe<Vec<owners::Object>> = ForkSafe::new();
 
-/// Keeps the library of a function in the process: what came with a plugin (dlopen, RTLD_GLOBAL)
-/// would go with it, and we go on calling the addresses that we found.
-fn keep(function: *const c_void) {
-    static KEPT: AtomicUsize = AtomicUsize::new(0);
-    if let Some(object) = object(function)
-        && KEPT.swap(object.base, Ordering::Relaxed) != object.base
-    {
-        std::mem::forget(loaded(&object.name));
+/// Keeps the library of a function in the process: what came with a plugin would go with it, and we
+/// go on calling the addresses that we found. A thread of our own opens it once more, since that
+/// takes the linker's lock; the program keeps it meanwhile, as it is using it.
+fn keep(function: *const c_void, file: CString) {
+    let Some(object) = owners::Object::of(function) else { return };
+    let new = KEPT.with(|kept| {
+        let new = !kept.contains(&object);
+        if new {
+            kept.push(object);
+        }
+        new
+    });
+    if new == Some(true) && !file.is_empty() {
+        // Without a thread it stays as long as the application leaves it.
+        let _ = threads::spawn(c"clscope-keep", move || {
+            let _is_loaded = open_file(&file, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        });
     }
 }
 
-/// An object of the process.
-struct Object {
-    base: usize,
-    /// Its file, empty where the dynamic linker has no name for it.
-    name: CString,
+/// Opens a library, for good.
+fn open_file(file: &CStr, how: c_int) -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the only place that opens libraries")]
+    // SAFETY: a C string. Loading a library runs its constructors; an OpenCL loader's are what the
+    // application asks for.
+    let handle = unsafe { libc::dlopen(file.as_ptr(), how) };
+    !handle.is_null()
 }
 
-/// The object that holds an address.
-fn object(address: *const c_void) -> Option<Object> {
-    objects::holding(address, |base, name| Object { base, name: name.to_owned() })
-}
-
-/// A loader that is in the process already, outside the global scope: bundled with a Python wheel,
-/// say. A library named like an OpenCL loader comes before any other that exports the API (a driver
-/// that can be linked directly).
-fn loaded_loader() -> Option<Library> {
-    let mut fallback = None;
-    for name in &objects::files() {
-        let Some(library) = loaded(name) else { continue };
-        let symbol = defined(&library, c"clGetPlatformIDs");
-        // A look-up in a handle also searches what the object depends on: it must be the object
-        // itself that defines it.
-        if object(symbol).is_none_or(|object| object.name != *name) {
-            continue;
-        }
-        let file = name.to_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-        if names_a_loader(file) {
-            return Some(library);
-        }
-        fallback = Some(library);
+/// Opens a loader where none is in the process: the application found our symbols by itself
+/// (`dlsym(RTLD_DEFAULT, ...)`).
+fn open() -> bool {
+    let how = libc::RTLD_NOW | libc::RTLD_LOCAL;
+    let opened = [c"libOpenCL.so.1", c"libOpenCL.so"].into_iter().any(|name| open_file(name, how));
+    if !opened {
+        diag::warn(
+            "no-loader",
+            "the application calls OpenCL, and no OpenCL loader (libOpenCL.so.1) is in the process or can be opened: its calls fail. Install one (Debian: apt-get install ocl-icd-libopencl1)",
+        );
     }
-    fallback
+    opened
 }
 
-/// No loader is in the process: the application found our symbols by itself (`dlsym(RTLD_DEFAULT,
-/// ...)`).
-fn opened_loader() -> Option<Library> {
-    for name in ["libOpenCL.so.1", "libOpenCL.so"] {
-        // SAFETY: loading a library runs its constructors; the OpenCL loader's are what the
-        // application asks for.
-        if let Ok(library) = unsafe { Library::open(Some(name), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-        {
-            return Some(library);
-        }
-    }
-    diag::warn(
-        "no-loader",
-        "the application calls OpenCL, and no OpenCL loader (libOpenCL.so.1) is in the process or can be opened: its calls fail. Install one (Debian: apt-get install ocl-icd-libopencl1)",
-    );
-    None
+/// Whether a handle begins as loaders want it: with the address of a table of functions. Others
+/// are known to the library alone that gave them out.
+pub fn has_table(handle: usize) -> bool {
+    let word = |at: usize| {
+        let there = at != 0 && at.is_multiple_of(8) && !crate::os::memory::is_unmapped(at);
+        // SAFETY: aligned, in a page that is mapped; only mappings without any rights are not
+        // readable, and no handle is an address in one.
+        there.then(|| unsafe { (at as *const usize).read() })
+    };
+    // Some drivers leave the first entry, clGetPlatformIDs, out.
+    let entry = |table: usize, at: usize| word(table.checked_add(at * size_of::<usize>())?);
+    word(handle)
+        .is_some_and(|table| (1..7).all(|at| entry(table, at).is_some_and(objects::is_code)))
 }

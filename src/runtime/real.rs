@@ -11,7 +11,7 @@ use crate::recording::guard;
 use once_cell::race::OnceRef;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Slot of the exported symbols.
 pub const PRELOAD: usize = 0;
@@ -113,10 +113,31 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
             return there;
         }
     }
-    match known(PRELOAD, function) {
+    let found = match known(PRELOAD, function) {
         unknown if unknown.is_null() => find(PRELOAD, function),
         known => known,
+    };
+    let other = OTHERS.get(function as usize).is_some_and(|other| other.load(Ordering::Relaxed));
+    if other && !passed_on() { std::ptr::null_mut() } else { found }
+}
+
+/// Functions among the exported ones that are of another library than answers clGetPlatformIDs: of
+/// the loader behind a preloaded implementation that has not all of them.
+static OTHERS: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+
+/// A platform that the application was shown by the exported functions, 0 before it was.
+static SHOWN: AtomicUsize = AtomicUsize::new(0);
+
+/// The application was shown a platform, which is how handles of its implementation look.
+pub fn shown(slot: usize, platform: usize) {
+    if slot == PRELOAD {
+        let _ = SHOWN.compare_exchange(0, platform, Ordering::Relaxed, Ordering::Relaxed);
     }
+}
+
+/// Whether a loader can pass on calls about the implementation's handles.
+fn passed_on() -> bool {
+    loaders::has_table(SHOWN.load(Ordering::Relaxed))
 }
 
 /// A function of the runtime, with its type.
@@ -175,7 +196,7 @@ fn beside(slot: usize, function: u16) -> *mut c_void {
     let name = FUNCTIONS.get(function as usize).map(|f| f.name);
     let neighbour = (0..COUNT as u16).map(|f| known_behind(slot, f)).find(|f| !f.is_null());
     match name.zip(neighbour) {
-        Some((name, neighbour)) => loaders::beside(neighbour, name),
+        Some((name, neighbour)) => loaders::beside(neighbour, name).unwrap_or(std::ptr::null_mut()),
         None => std::ptr::null_mut(),
     }
 }
@@ -188,9 +209,13 @@ pub fn find(slot: usize, function: u16) -> *mut c_void {
         return std::ptr::null_mut();
     }
     let Some(info) = FUNCTIONS.get(function as usize) else { return std::ptr::null_mut() };
-    let found = guard::protect(std::ptr::null_mut(), || loaders::function(info.name));
+    let found = guard::protect(None, || loaders::function(info.name));
+    if let (Some(found), Some(other)) = (found, OTHERS.get(function as usize)) {
+        other.store(!found.same, Ordering::Relaxed);
+    }
+    let address = found.map_or(std::ptr::null_mut(), |found| found.address);
     // SAFETY: found under this function's name.
-    unsafe { set(slot, function, found) };
+    unsafe { set(slot, function, address) };
     known(slot, function)
 }
 

@@ -6,7 +6,7 @@ use crate::facts::{given, objects, user_events};
 use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
 use crate::hooks::{extension, instead, stale};
 use crate::recording::{self, Recording, diag, fork, guard, meta, panics, state};
-use crate::runtime::{copies, real};
+use crate::runtime::{copies, loaders, real};
 use crate::settings::config;
 use clscope_trace::defs::Exit;
 use std::ffi::c_void;
@@ -18,6 +18,7 @@ fn at_load() {
     // An application may change its environment (or overwrite its memory) before the first OpenCL
     // call.
     config::get();
+    loaders::note_start();
 }
 
 /// Tells the layers below what they call of those above. On every way into the library, since
@@ -43,7 +44,7 @@ pub fn find(slot: usize, function: u16) -> *mut c_void {
 fn start() -> bool {
     static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
     let settings = config::get();
-    if copies::recording().is_some() {
+    if copies::records() {
         return false;
     }
     let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());

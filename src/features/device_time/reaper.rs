@@ -46,7 +46,7 @@ impl Reaper {
             return;
         }
         // Without the thread only commands that are never waited for stay untimed.
-        let _ = threads::spawn("clscope-reaper", move || self.run());
+        let _ = threads::spawn(c"clscope-reaper", move || self.run());
     }
 
     fn run(&'static self) {

@@ -12,7 +12,9 @@
 //! to be unloaded there.
 #![cfg_attr(not(test), no_std)]
 
+#[path = "../../../src/os/elf.rs"]
 mod elf;
+mod names;
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use elf::{LinkMap, Sym, Tables};
@@ -92,12 +94,12 @@ unsafe fn role(map: &LinkMap, name_space: isize) -> Role {
     }
     // SAFETY: a C string; literals are C strings; the object is mapped.
     unsafe {
-        let name = elf::file_name(map.name);
-        if elf::begins(name, b"libclscope") {
+        let name = names::file_name(map.name);
+        if names::begins(name, b"libclscope") {
             return Role::Recorder;
         }
         // Bundles rename the file (libOpenCL-1234abcd.so.1.0.0), never its beginning.
-        if elf::begins(name, b"libOpenCL") {
+        if names::begins(name, b"libOpenCL") {
             return Role::Loader;
         }
         // cl_khr_icd asks every driver to export this function.
@@ -172,11 +174,11 @@ pub unsafe extern "C" fn la_symbind64(
 unsafe fn is_entry_point(name: *const u8) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
-        elf::begins(name, b"cl")
-            && !elf::begins(name, b"clIcd")
-            && !elf::begins(name, b"clInitLayer")
-            && !elf::begins(name, b"clGetLayerInfo")
-            && !elf::begins(name, b"clGetICDLoaderInfo")
+        names::begins(name, b"cl")
+            && !names::begins(name, b"clIcd")
+            && !names::begins(name, b"clInitLayer")
+            && !names::begins(name, b"clGetLayerInfo")
+            && !names::begins(name, b"clGetICDLoaderInfo")
     }
 }
 

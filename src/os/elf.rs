@@ -1,12 +1,15 @@
-//! The little of ELF64 that the shim needs: the dynamic section of a loaded object, and the look-up
-//! of an exported function in its GNU or SysV hash table. It calls nothing and trusts only objects
-//! that ld.so has already loaded.
+//! The little of ELF64 that finds functions without the dynamic linker: the dynamic section of a
+//! loaded object, and the look-up of an exported function in its GNU or SysV hash table. It calls
+//! nothing, takes no lock, and trusts only objects that ld.so has already loaded.
+//!
+//! The audit shim is built from this file, too: nothing of the standard library is used.
 //!
 //! Sources: System V gABI, chapter 5 "Dynamic Linking" and "Hash Table"; the GNU hash section as
 //! glibc's `elf/dl-lookup.c` reads it.
 
 /// First fields of glibc's `struct link_map`, its public part (`<link.h>`).
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct LinkMap {
     /// Difference between the addresses in the file and in memory.
     pub addr: usize,
@@ -55,7 +58,7 @@ pub struct Tables {
 ///
 /// # Safety
 /// `text` is a C string, and no 0 lies before `at`.
-unsafe fn byte(text: *const u8, at: usize) -> u8 {
+pub unsafe fn byte(text: *const u8, at: usize) -> u8 {
     // SAFETY: the caller's promise.
     unsafe { *text.add(at) }
 }
@@ -74,40 +77,6 @@ pub unsafe fn same(a: *const u8, b: *const u8) -> bool {
         }
         if x == 0 {
             return true;
-        }
-        at += 1;
-    }
-}
-
-/// Whether a C string begins with `prefix`, which holds no 0.
-///
-/// # Safety
-/// `text` is a C string.
-pub unsafe fn begins(text: *const u8, prefix: &[u8]) -> bool {
-    let mut at = 0;
-    while at < prefix.len() {
-        // SAFETY: all bytes before `at` equal bytes of `prefix`, which are not 0.
-        if unsafe { byte(text, at) } != prefix[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
-}
-
-/// The last component of a path.
-///
-/// # Safety
-/// `path` is a C string.
-pub unsafe fn file_name(path: *const u8) -> *const u8 {
-    let (mut last, mut at) = (0, 0);
-    loop {
-        // SAFETY: no 0 was met before `at`.
-        match unsafe { byte(path, at) } {
-            // SAFETY: `last` is at most `at`, inside the string.
-            0 => return unsafe { path.add(last) },
-            b'/' => last = at + 1,
-            _ => {}
         }
         at += 1;
     }
@@ -277,23 +246,6 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn file_names_and_prefixes() {
-        let check = |path: &core::ffi::CStr, name: &core::ffi::CStr| {
-            // SAFETY: both are C strings.
-            unsafe { same(file_name(path.as_ptr().cast()), name.as_ptr().cast()) }
-        };
-        assert!(check(c"/usr/lib/libOpenCL.so.1", c"libOpenCL.so.1"));
-        assert!(check(c"libOpenCL.so", c"libOpenCL.so"));
-        assert!(check(c"", c""));
-        assert!(!check(c"/a/libOpenCL.so", c"libOpenCL.so.1"));
-        // SAFETY: C strings.
-        unsafe {
-            assert!(begins(c"libOpenCL-1a.so".as_ptr().cast(), b"libOpenCL"));
-            assert!(!begins(c"libOpen".as_ptr().cast(), b"libOpenCL"));
-        }
-    }
 
     // Values of the gABI's and glibc's functions for a known name.
     #[test]
