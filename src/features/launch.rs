@@ -341,11 +341,11 @@ pub unsafe fn record<'a>(
     }
     if let (true, Some(queue)) = (timed, queue) {
         // Asked before the event is handed over: afterwards any thread may harvest and release it.
-        let complete = what.blocking.then(|| device_time::blocked(queue, event, end));
+        let complete = what.blocking && device_time::is_complete(queue, event);
         // SAFETY: the event of the recorder's slot, or one that `held` has taken a reference of.
         unsafe { device_time::enqueued(t, queue, event, command, plan.ours) };
-        if let Some(observed) = complete {
-            device_time::harvest_until(t, queue, command, observed);
+        if complete {
+            device_time::harvest_until(t, queue, command, end);
             device_time::waited(queue);
         }
     }

@@ -3,8 +3,11 @@
 //! application's callback with its own arguments. A pair of the two is harmless by itself: it is
 //! used by a call of the runtime, whose caller promises that the application gave them for it.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
-use crate::recording::guard;
+use crate::facts::user_events;
+use crate::features::device_time;
+use crate::recording::{self, guard};
 
 /// The application's function and its user data.
 struct Wrapped {
@@ -68,8 +71,36 @@ macro_rules! callback {
 
 callback!(/** Context error reports: any number of times. */ context_notify, on_context_notify, once: false, (errinfo: P, private_info: P, cb: usize));
 callback!(/** Build, compile, link and release of a program; destructors of memory objects and contexts. */ on_object, on_object_once, once: true, (object: H));
-callback!(/** Status of an event. */ event_status, on_event_status, once: true, (event: H, status: i32));
 callback!(/** Freeing of SVM pointers. */ svm_free, on_svm_free, once: true, (queue: H, count: u32, pointers: P));
+
+/// Status of an event.
+pub fn event_status(function: P, data: P) -> Pair {
+    Pair::new(on_event_status as P, function, data)
+}
+
+/// Where the application learns by a callback that a command is complete, it may learn of it by
+/// nothing else: the command's times are read before, as after a wait.
+unsafe extern "C-unwind" fn on_event_status(event: H, status: i32, user_data: P) {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            user_events::callback_over();
+        }
+    }
+    // SAFETY: the box made by `Pair::new`, which the runtime passes back once.
+    let wrapped = unsafe { *Box::from_raw(user_data.cast::<Wrapped>()) };
+    let _over = Over;
+    if status <= cl::CL_COMPLETE {
+        let now = recording::now();
+        let read = || device_time::completed(guard::thread(), &[event], now);
+        guard::unseen(|| guard::protect(None, read));
+    }
+    // SAFETY: the application gave this function for this signature.
+    let theirs: unsafe extern "C-unwind" fn(H, i32, P) =
+        unsafe { std::mem::transmute(wrapped.function) };
+    // SAFETY: as the specification says for this callback.
+    guard::lifted(|| unsafe { theirs(event, status, wrapped.data) });
+}
 
 /// Arguments of a native kernel with ours in front: the runtime copies the block, so it may go
 /// after the call.

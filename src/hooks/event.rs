@@ -231,11 +231,18 @@ pub unsafe fn clSetEventCallback(
         return unsafe { real(event, callback_type, pfn_notify, user_data) };
     };
     let pair = callbacks::event_status(pfn_notify, user_data);
+    let counts = !pfn_notify.is_null();
+    if counts {
+        user_events::callback_set();
+    }
     // SAFETY: the application's call with its callback wrapped.
     let code = guard::real_call(&entered, || unsafe {
         real(event, callback_type, pair.function, pair.data)
     });
     if code != 0 {
+        if counts {
+            user_events::callback_over();
+        }
         // SAFETY: a call that failed calls nothing back.
         unsafe { pair.refused() };
     }

@@ -14,6 +14,7 @@ use crate::os::fork_safe::ForkSafe;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::values::DeviceTiming;
@@ -529,7 +530,6 @@ pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
 impl Twin {
     fn tells_times(&self, site: Site) -> Option<bool> {
         let marker = api::clEnqueueMarker.own(site.slot)?;
-        let finish = api::clFinish.own(site.slot)?;
         let profiling = api::clGetEventProfilingInfo.own(site.slot)?;
         let release = api::clReleaseEvent.own(site.slot)?;
         // SAFETY: all are called on objects that were just made here.
@@ -538,7 +538,11 @@ impl Twin {
             if marker(self.queue, &mut event) != 0 || event.is_null() {
                 return None;
             }
-            finish(self.queue);
+            // One that does not end tells nothing, as one that is refused.
+            if !waiting::ended(site.slot, event, waiting::SHORT_PATIENCE) {
+                release(event);
+                return None;
+            }
             let code = profiling(
                 event,
                 cl::CL_PROFILING_COMMAND_END,

@@ -5,12 +5,18 @@
 use crate::abi::entry::H;
 use crate::facts::user_events;
 use crate::features::{counters, device_time, sampler};
+use crate::recording::diag;
 use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use crate::settings::config;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A command was waited for in vain.
+static OVERDUE: AtomicBool = AtomicBool::new(false);
 
 /// Whether enqueues need the recorder's event where the application asked for none.
 pub fn wants_event() -> bool {
-    config::get().snapshot && user_events::outstanding() == Some(false)
+    config::get().snapshot && !OVERDUE.load(Ordering::Relaxed) && user_events::obstacle().is_none()
 }
 
 fn device_of(queue: H) -> H {
@@ -29,9 +35,16 @@ pub fn before(slot: usize, queue: H) {
 /// It was enqueued.
 pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
     if wants_event() {
-        if let Some(wait) = api::clWaitForEvents.behind(slot) {
-            // SAFETY: one live event.
-            unsafe { wait(1, event) };
+        // SAFETY: a live event.
+        if !unsafe { waiting::ended(slot, *event, waiting::PATIENCE) } {
+            OVERDUE.store(true, Ordering::Relaxed);
+            let seconds = waiting::PATIENCE.as_secs();
+            diag::warn(
+                "snapshots-ended",
+                &format!(
+                    "a command did not end within {seconds} s, perhaps because it waits for what the application does next: from it on no readings are taken around commands"
+                ),
+            );
         }
         counters::after(slot, device_of(queue));
         sampler::read_now();

@@ -5,3 +5,4 @@ pub mod functions;
 pub mod loaders;
 pub mod owners;
 pub mod real;
+pub mod waiting;

@@ -21,6 +21,8 @@ use crate::os::fork_safe::{Flag, Taken};
 use crate::os::local::Local;
 use crate::os::threads;
 use crate::recording;
+use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use clscope_trace::record::CommandKind;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -164,8 +166,7 @@ impl Drop for Alone {
 
 /// Why nothing may be waited for at this moment.
 pub fn may_not_wait() -> Option<String> {
-    (user_events::outstanding() != Some(false))
-        .then(|| "a user event is not set: waiting for what runs might never end".to_owned())
+    user_events::obstacle().map(|why| format!("{why}: waiting for what runs might never end"))
 }
 
 /// Sizes of a launch; `None` where they are none.
@@ -193,23 +194,36 @@ impl Sizes {
     }
 }
 
-/// Waits for all that this thread has enqueued, and for the command's wait list.
+/// Waits for all that this thread has enqueued, and for the command's wait list, as long as there is
+/// patience.
 pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), String> {
     let queues = QUEUES.with(|queues| {
         queues.retain(|(_, queue)| (command.live)(*queue));
         queues.clone()
     });
     let queues = queues.ok_or("the thread's queues are not known")?;
+    let overdue = || {
+        let seconds = waiting::PATIENCE.as_secs();
+        Err(format!("what runs before it did not end within {seconds} s"))
+    };
     // SAFETY: the application's queues, which it has not given back, of the runtime that the calls
-    // are of, and its wait list, live during its call.
+    // are of, its wait list, live during its call, and markers of our own.
     unsafe {
-        // What the wait list names may be in one of these queues, and not flushed yet: a runtime
-        // need not start it for a wait.
         for (_, queue) in queues.into_iter().filter(|(of, _)| *of == slot) {
-            said("waiting for the queue", (calls.finish)(H::from_word(queue)))?;
+            let mut last = H::NULL;
+            let marker = api::clEnqueueMarker.behind(slot).ok_or("the runtime has no markers")?;
+            said("marking the queue's end", marker(H::from_word(queue), &mut last))?;
+            let ended = waiting::ended(slot, last, waiting::PATIENCE);
+            (calls.release_event)(last);
+            if !ended {
+                return overdue();
+            }
         }
         if command.waits.0 > 0 && !command.waits.1.is_null() {
-            said("waiting for its wait list", (calls.wait)(command.waits.0, command.waits.1))?;
+            let list = std::slice::from_raw_parts(command.waits.1, command.waits.0 as usize);
+            if !list.iter().all(|event| waiting::ended(slot, *event, waiting::PATIENCE)) {
+                return overdue();
+            }
         }
     }
     Ok(())

@@ -25,6 +25,7 @@ use crate::os::fork_safe::ForkSafe;
 use crate::os::local::Local;
 use crate::recording::{self, captures::Capture};
 use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::directory::{CAPTURE_FILE, CAPTURE_SCHEMA};
@@ -298,7 +299,7 @@ pub fn after(slot: usize, launch: Launch, event: Option<&H>, code: i32) {
 fn completed(slot: usize, work: &mut Work, event: Option<&H>) -> Result<(), String> {
     let event = event.ok_or("the launch gave no event to wait for")?;
     // SAFETY: a live event.
-    let waited = unsafe { (work.aside.calls.wait)(1, event) };
+    unsafe { waiting::ended(slot, *event, waiting::PATIENCE) };
     let status: Option<u32> =
         ask(api::clGetEventInfo.behind(slot), *event, cl::CL_EVENT_COMMAND_EXECUTION_STATUS);
     match status.map(|status| status as i32) {
@@ -306,7 +307,10 @@ fn completed(slot: usize, work: &mut Work, event: Option<&H>) -> Result<(), Stri
             return Err(format!("the launch failed with {}", ErrorCode(status)));
         }
         Some(0) => {}
-        _ => return Err(format!("the launch did not end (waiting for it gave {waited})")),
+        _ => {
+            let seconds = waiting::PATIENCE.as_secs();
+            return Err(format!("the launch did not end within {seconds} s"));
+        }
     }
     let duration = work.aside.length(*event);
     set(&mut work.document, "duration_ns", duration);

@@ -11,12 +11,15 @@ use crate::facts::objects;
 use crate::recording::diag;
 use crate::recording::guard::Thread;
 use crate::recording::ring;
-use crate::runtime::functions as api;
+use crate::runtime::{functions as api, waiting};
 use clscope_trace::record::Untimed;
 use std::sync::atomic::Ordering;
 
 /// The longest answer to CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL that is kept.
 const MOST_COUNTERS: usize = 1 << 16;
+
+/// How often the stamps of a complete command are asked for again at once: some microseconds.
+const ASKED_AGAIN: u32 = 32;
 
 /// What a harvest found.
 pub(super) enum Seen {
@@ -31,7 +34,6 @@ pub(super) struct Calls {
     profiling: f::clGetEventProfilingInfo,
     info: f::clGetEventInfo,
     release: f::clReleaseEvent,
-    wait: Option<f::clWaitForEvents>,
     /// Whether the runtime counted for the commands.
     counted: bool,
 }
@@ -42,25 +44,14 @@ impl Calls {
             profiling: api::clGetEventProfilingInfo.own(queue.slot)?,
             info: api::clGetEventInfo.own(queue.slot)?,
             release: api::clReleaseEvent.own(queue.slot)?,
-            wait: api::clWaitForEvents.own(queue.slot),
             counted: queue.counted.load(Ordering::Relaxed),
         })
     }
 
     /// Execution status of a command.
     pub fn status(&self, event: H) -> Option<i32> {
-        let mut status = 0i32;
-        // SAFETY: an event that we hold a reference of, and room for a cl_int.
-        let failed = unsafe {
-            (self.info)(
-                event,
-                cl::CL_EVENT_COMMAND_EXECUTION_STATUS,
-                4,
-                (&raw mut status).cast(),
-                std::ptr::null_mut(),
-            )
-        };
-        (failed == 0).then_some(status)
+        // SAFETY: an event that we hold a reference of.
+        unsafe { waiting::status(self.info, event) }
     }
 
     /// Gives back the reference of an entry's event.
@@ -145,30 +136,44 @@ impl Calls {
         (0, stamps)
     }
 
-    /// Waits until the runtime has done with a command that has ended.
+    /// Its stamps, asked for again some times: NVIDIA's driver gives END before it has written
+    /// QUEUED, on another thread.
     #[cold]
-    fn settle(&self, event: H) {
-        if let Some(wait) = self.wait {
-            // SAFETY: one event that we hold a reference of.
-            unsafe { wait(1, &event) };
+    fn stamps_again(&self, event: H) -> (i32, [u64; 4]) {
+        let mut found = self.stamps(event);
+        for _ in 0..ASKED_AGAIN {
+            if found.0 == 0 && !found.1.contains(&0) {
+                break;
+            }
+            std::hint::spin_loop();
+            found = self.stamps(event);
         }
+        found
     }
 
     /// Reads one event's stamps if its command is complete, and releases the entry then.
     ///
     /// # Safety
     /// The entry was not released before.
-    pub unsafe fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+    pub unsafe fn harvest(
+        &self,
+        t: &Thread,
+        queue: &Queue,
+        entry: &mut Entry,
+        observed: u64,
+    ) -> Seen {
         let event = entry.event();
         let (mut failed, mut stamps) = self.stamps(event);
         let missing = failed == 0 && stamps.contains(&0);
         if missing || failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE {
             match self.status(event) {
-                // Its runtime is just completing it on another thread: NVIDIA's driver gives END
-                // before it has written QUEUED.
                 Some(cl::CL_COMPLETE) => {
-                    self.settle(event);
-                    (failed, stamps) = self.stamps(event);
+                    (failed, stamps) = self.stamps_again(event);
+                    // Its runtime may have been kept from completing it: the next harvest asks once
+                    // more.
+                    if (failed != 0 || stamps.contains(&0)) && !entry.missed() {
+                        return Seen::NotYet;
+                    }
                 }
                 // Mesa's Rusticl answers before there is an answer.
                 Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,

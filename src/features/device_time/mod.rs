@@ -1,7 +1,7 @@
 //! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches
 //! when the application itself learns that commands are complete. A thread of the recorder (the
-//! reaper) reads those that the application never waits for. No event is kept past the last
-//! reference of its queue or context, and nothing calls OpenCL from callbacks or at exit.
+//! reaper) reads those that the application never waits for, and so does a last look at the
+//! process's end. No event is kept past the last reference of its queue or context.
 
 mod calls;
 mod markers;
@@ -19,8 +19,9 @@ use crate::os::current::Current;
 use crate::os::list::List;
 use crate::os::robust::{self, Robust};
 use crate::recording::guard::{self, Thread};
-use crate::recording::{self, ring};
+use crate::recording::{self, diag, ring};
 use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use calls::{Calls, Seen};
 use clscope_trace::record::Untimed;
 use clscope_trace::values::DeviceTiming;
@@ -43,6 +44,9 @@ const LOOK_BATCH: usize = 256;
 /// How long an enqueue that finds no room for its event waits for another thread that is just
 /// making some.
 const CROWDED: Duration = Duration::from_millis(50);
+/// How often the last harvest of a queue looks: times that are not there at the first look are taken
+/// as they are at the second.
+const LAST_LOOKS: u32 = 2;
 /// How long the last harvest of a queue waits for a recorder thread that is harvesting it.
 const LAST_LOOK: Duration = Duration::from_millis(200);
 
@@ -99,6 +103,8 @@ pub struct DeviceTime {
     clocks: Robust<Vec<markers::Schedule>>,
     /// Harvesting has ended: the process exits.
     stopped: AtomicBool,
+    /// Method `sync`: the command that was waited for in vain, until it is harvested; 0 for none.
+    overdue: AtomicU64,
 }
 
 /// Beside a queue's address: the application has given its last reference back.
@@ -133,6 +139,7 @@ impl DeviceTime {
             reaper: reaper::Reaper::new(),
             clocks: Robust::made_anew(Vec::new()),
             stopped: AtomicBool::new(false),
+            overdue: AtomicU64::new(0),
         }
     }
 
@@ -184,6 +191,7 @@ pub enum Made {
 
 /// Makes a queue known.
 pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
+    last_look_at_exit();
     let place = device.queues.reserve();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
         id: objects::new_id(),
@@ -291,19 +299,17 @@ impl Queue {
 /// The recorder holds a reference of the event, and gives it away here.
 pub unsafe fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
     let Some(device) = current() else { return };
-    let completed = match device.timing {
-        DeviceTiming::Callback => watch(queue, event),
-        DeviceTiming::Sync => {
-            wait(queue, event);
-            None
-        }
-        _ => None,
-    };
+    let (mut completed, mut waited_for) = (None, false);
+    match device.timing {
+        DeviceTiming::Callback => completed = watch(queue, event),
+        DeviceTiming::Sync => waited_for = wait(device, queue.slot, event, command),
+        _ => {}
+    }
     // SAFETY: the caller's promise.
     let entry = unsafe { Entry::new(event, command, ours, completed) };
     if let Err(entry) = queue.pending.push(entry) {
         crowded(t, queue, entry);
-    } else if device.timing == DeviceTiming::Sync {
+    } else if waited_for {
         harvest_until(t, queue, command, recording::now());
         waited(queue);
     } else if command.is_multiple_of(64) && queue.pending.len() > LOOK_AFTER {
@@ -359,16 +365,26 @@ fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
     Some(moment)
 }
 
-/// Method `sync`: waits for the command, unless a user event may stand before it: that wait might
-/// never end.
-fn wait(queue: &Queue, event: H) {
-    if user_events::outstanding() != Some(false) {
-        return;
+/// Method `sync`: waits for the command, unless what the application has yet to do may stand before
+/// it: that wait might never end. Nor is a command waited for while an earlier one is overdue.
+/// Whether it has ended.
+fn wait(device: &DeviceTime, slot: usize, event: H, command: u64) -> bool {
+    if user_events::obstacle().is_some() || device.overdue.load(Ordering::Relaxed) != 0 {
+        return false;
     }
-    if let Some(wait) = api::clWaitForEvents.own(queue.slot) {
-        // SAFETY: one live event.
-        guard::unseen(|| unsafe { wait(1, &event) });
+    // SAFETY: a live event.
+    let ended = unsafe { waiting::ended(slot, event, waiting::PATIENCE) };
+    if !ended {
+        device.overdue.store(command, Ordering::Relaxed);
+        let seconds = waiting::PATIENCE.as_secs();
+        diag::warn(
+            "not-waited-for",
+            &format!(
+                "a command did not end within {seconds} s, perhaps because it waits for what the application does next: it and those behind it are timed without waiting for them, as without --device-timing sync"
+            ),
+        );
     }
+    ended
 }
 
 /// Harvests entries from the front while `known` says that they are complete; those that turn out
@@ -406,7 +422,9 @@ fn harvest_locked(
     let mut done = 0;
     guard::unseen(|| {
         while done < most {
-            let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) else { break };
+            let Some(mut entry) = backlog.pop_front().or_else(|| queue.pending.pop()) else {
+                break;
+            };
             if !known(&calls, &entry) {
                 kept.push_back(entry);
                 if queue.out_of_order {
@@ -417,11 +435,13 @@ fn harvest_locked(
             done += 1;
             let observed = observed.unwrap_or_else(recording::now);
             // SAFETY: just taken out; it is put back only where it was not released.
-            if let Seen::NotYet = unsafe { calls.harvest(t, queue, &entry, observed) } {
+            if let Seen::NotYet = unsafe { calls.harvest(t, queue, &mut entry, observed) } {
                 kept.push_back(entry);
                 if !queue.out_of_order {
                     break;
                 }
+            } else if device.overdue.load(Ordering::Relaxed) == entry.command() {
+                device.overdue.store(0, Ordering::Relaxed);
             }
         }
     });
@@ -483,19 +503,13 @@ pub fn waited(queue: &Queue) {
     queue.markers.opportunity(queue, recording::now());
 }
 
-/// A blocking call returned, so its command is complete. Some runtimes let the call return a moment
-/// before the event says so; the application, which asked for no profiling, would have seen it
-/// complete: we wait out that moment. Gives the host time at which it was complete.
-pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
+/// Whether the command of a blocking call that has returned is complete. Intel's runtime for CPUs
+/// copies the host's bytes of some writes aside and returns, with the command still to run: it is
+/// not waited for, since the application does not wait for it either.
+pub fn is_complete(queue: &Queue, event: H) -> bool {
     guard::unseen(|| {
-        if Calls::of_queue(queue).and_then(|c| c.status(event)).is_some_and(|s| s > cl::CL_COMPLETE)
-            && let Some(wait) = api::clWaitForEvents.own(queue.slot)
-        {
-            // SAFETY: one live event.
-            unsafe { wait(1, &event) };
-            return recording::now();
-        }
-        end
+        let status = Calls::of_queue(queue).and_then(|calls| calls.status(event));
+        status.is_some_and(|status| status <= cl::CL_COMPLETE)
     })
 }
 
@@ -541,8 +555,10 @@ pub fn look_at_context(t: &Thread, context: Option<H>) {
 pub fn abandoned(t: &Thread, queue: &'static Queue) {
     // This is the last opportunity: a recorder thread that is harvesting is waited for, as long as
     // it can take.
-    let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
-    harvest_locked(t, queue, backlog, None, usize::MAX, complete);
+    for _ in 0..LAST_LOOKS {
+        let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
+        harvest_locked(t, queue, backlog, None, usize::MAX, complete);
+    }
     let (Some(mut backlog), Some(calls)) =
         (queue.backlog.try_lock_for(LAST_LOOK), Calls::of_queue(queue))
     else {
@@ -561,4 +577,30 @@ pub fn context_abandoned(t: &Thread, context: H) {
     for queue in queues_of(Some(context)) {
         abandoned(t, queue);
     }
+}
+
+/// Has the last look taken when the process ends in order. Behind the handlers that the runtime has
+/// set while it was loaded, so that it is taken before they tear the runtime down: a queue is there
+/// only then.
+fn last_look_at_exit() {
+    static SET: AtomicBool = AtomicBool::new(false);
+    if !SET.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function of this library, which is never unloaded.
+        unsafe { libc::atexit(last_look) };
+    }
+}
+
+/// Harvests what is complete and was never asked about: the application may have waited for it in
+/// a way of its own. It is asked for the status alone, which waits for nothing.
+extern "C" fn last_look() {
+    guard::protect((), || {
+        // A child inherits the handler, not the queues.
+        if recording::current().is_none_or(recording::Recording::is_anothers) {
+            return;
+        }
+        let t = guard::thread();
+        for _ in 0..LAST_LOOKS {
+            queues_of(None).into_iter().for_each(|queue| look(t, queue, usize::MAX));
+        }
+    });
 }

@@ -13,12 +13,15 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// harvester's backlog.
 pub const CAPACITY: u64 = 1 << 12;
 
+/// In an entry's word: its stamps were missed.
+const MISSED: u64 = 2;
+
 /// A command in flight.
 pub struct Entry {
     /// Its event, which the recorder holds a reference of while the entry lives.
     event: usize,
-    /// Its id, and whether the event is ours alone: the application never saw it. In one word, so
-    /// that two entries fill a cache line.
+    /// Its id, whether its stamps were missed, and whether the event is ours alone: the application
+    /// never saw it. In one word, so that two entries fill a cache line.
     of: u64,
     /// Method `callback`: when it was complete, 0 until then.
     pub completed: Option<Arc<AtomicU64>>,
@@ -35,7 +38,7 @@ impl Entry {
         ours: bool,
         completed: Option<Arc<AtomicU64>>,
     ) -> Self {
-        Self { event: event.word(), of: (command << 1) | u64::from(ours), completed }
+        Self { event: event.word(), of: (command << 2) | u64::from(ours), completed }
     }
 
     /// Its event.
@@ -47,7 +50,14 @@ impl Entry {
 
     /// Its id.
     pub fn command(&self) -> u64 {
-        self.of >> 1
+        self.of >> 2
+    }
+
+    /// It is complete, and its stamps are not all there: whether that was so before.
+    pub fn missed(&mut self) -> bool {
+        let before = self.of & MISSED != 0;
+        self.of |= MISSED;
+        before
     }
 
     /// Whether the event is ours alone.
