@@ -15,6 +15,7 @@ use crate::os::fork_safe::ForkSafe;
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real;
+use crate::runtime::waiting;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -157,7 +158,7 @@ fn tried(at: usize, queue: &Queue) -> Option<bool> {
     // SAFETY: a platform and a C string.
     let extension = |name: &CStr| unsafe { address(platform, name.as_ptr().cast_mut().cast()) };
     let create_queue = api::clCreateCommandQueue.own(queue.slot)?;
-    let finish = api::clFinish.own(queue.slot)?;
+    let release_event = api::clReleaseEvent.own(queue.slot)?;
     let release_queue = api::clReleaseCommandQueue.own(queue.slot)?;
     // SAFETY: addresses of the functions of these names, and calls on objects that were just made
     // here.
@@ -175,11 +176,13 @@ fn tried(at: usize, queue: &Queue) -> Option<bool> {
             let buffer = create(1, &plain, null_mut(), null_mut());
             if !buffer.is_null() {
                 if finalize(buffer) == 0 {
-                    found = Some(
-                        enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), null_mut())
-                            == cl::CL_INCOMPATIBLE_COMMAND_QUEUE_KHR,
-                    );
-                    finish(profiled);
+                    let mut event = H::NULL;
+                    let code = enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), &mut event);
+                    found = Some(code == cl::CL_INCOMPATIBLE_COMMAND_QUEUE_KHR);
+                    if !event.is_null() {
+                        waiting::ended(queue.slot, event, waiting::SHORT_PATIENCE);
+                        release_event(event);
+                    }
                 }
                 release(buffer);
             }

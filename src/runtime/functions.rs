@@ -41,7 +41,6 @@ macro_rules! own_calls {
 
 const TIMING: When = When::Settings(&["CLSCOPE_DEVICE_TIMING=callback"]);
 const BESIDE: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX", "CLSCOPE_CAPTURE"]);
-const REPLAY: When = When::Settings(&["CLSCOPE_REPLAY"]);
 const MIX: When = When::Settings(&["CLSCOPE_MIX"]);
 const CAPTURE: When = When::Settings(&["CLSCOPE_CAPTURE"]);
 const REPLACE: When = When::Settings(&["CLSCOPE_REPLACE"]);
@@ -64,14 +63,14 @@ own_calls! {
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clWaitForEvents When::Always => "After a blocking call whose event is not complete yet; on the event of a command that has ended and whose times are not all there; after each command with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT, CLSCOPE_REPLAY, CLSCOPE_MIX and CLSCOPE_CAPTURE.";
+    clWaitForEvents BESIDE => "After each command that is repeated or counted.";
     clSetCommandQueueProperty When::Always => "Switches profiling for commands that are not timed, on queues whose profiling is the recorder's alone, where the platform is known to do so command by command (NVIDIA's).";
     clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
     clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY, CLSCOPE_MIX and CLSCOPE_CAPTURE.";
     clCreateCommandQueueWithProperties When::Always => "As clCreateCommandQueue, for queues made by this function.";
     clReleaseCommandQueue When::Always => "Gives back a queue that the recorder made.";
-    clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling.";
-    clFinish When::Always => "Waits for a queue of the recorder's own; before a replay, a counted or a captured launch, for the application's.";
+    clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling; with CLSCOPE_CAPTURE, CLSCOPE_REPLAY and CLSCOPE_MIX on the application's, to learn when what was enqueued before has ended.";
+    clFinish BESIDE => "Waits for a queue of the recorder's own.";
     clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers, and with CLSCOPE_COUNTERS Intel's queue with counters.";
     clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
@@ -106,7 +105,7 @@ own_calls! {
     clSetKernelExecInfo CODE => "As clSetKernelArg.";
     clCloneKernel REPLACE => "Clones it where the application clones its own.";
     clEnqueueNDRangeKernel MIX => "Launches it, on a queue of the recorder's.";
-    clFlush REPLAY => "Starts repeated commands, which are the application's own launches and transfers on a queue of the recorder's.";
+    clFlush When::Always => "Starts a command whose end is then asked for: with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT and CLSCOPE_CAPTURE the application's, else one on a queue of the recorder's own.";
 }
 
 #[cfg(test)]
@@ -121,7 +120,8 @@ mod tests {
              The real function is called once for each call of the application. The first table lists\n\
              all that may differ between the two, the second all calls that the recorder makes by itself:\n\
              never in the middle of another, and never recorded as the application's. It waits for nothing\n\
-             while a user event is not set.\n\n\
+             while a user event is not set or a callback of an event has not come back, and for no command\n\
+             longer than 5 s.\n\n\
              This page is made from `src/abi/changes.rs` and `src/runtime/functions.rs`; a test compares\n\
              them (`UPDATE_GOLDENS=1` writes it).\n\n\
              ## Changed calls\n\n| change | where | when |\n|---|---|---|\n",

@@ -54,5 +54,6 @@ mod threads;
 mod top;
 mod transparency;
 mod views;
+mod waits;
 mod ways_in;
 mod with;

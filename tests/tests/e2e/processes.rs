@@ -97,6 +97,55 @@ fn exec_of_itself_makes_another_incarnation_of_the_same_pid() {
     }
 }
 
+/// A daemon leaves its parent before its first call: the recording goes on until it ends, also
+/// where nobody else has called OpenCL.
+#[test]
+fn a_daemon_that_detaches_is_waited_for_and_recorded() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let (trace, outcome) = (stage.trace("t"), stage.join("outcome"));
+        let run = stage
+            .clscope(["record", "--wait", "100", "-o"])
+            .arg(&trace)
+            .arg("--")
+            .arg(artifacts().fixture("fork_apps"))
+            .arg("daemon")
+            .arg(&outcome);
+        let finished = stage.runtime.select(run).run().success();
+        assert_eq!(std::fs::read_to_string(&outcome).unwrap(), "right\n");
+        assert!(!finished.stderr.contains("no OpenCL call"), "{}", finished.stderr);
+        let recorded = Recorded::read(&[&trace]);
+        assert_eq!(recorded.only().launches(None), 10);
+        recorded.only().assert_all_timed();
+    }
+}
+
+/// One that is left behind without a call yet is named, and recorded all the same.
+#[test]
+fn a_daemon_that_has_made_no_call_yet_is_named_and_recorded_later() {
+    let stage = Stage::new(Runtime::Pocl);
+    let (trace, outcome, gate) = (stage.trace("t"), stage.join("outcome"), stage.join("gate"));
+    for fifo in [&outcome, &gate] {
+        assert!(std::process::Command::new("mkfifo").arg(fifo).status().unwrap().success());
+    }
+    let run = stage
+        .clscope(["record", "--wait", "0", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(artifacts().fixture("fork_apps"))
+        .arg("daemon")
+        .args([&outcome, &gate]);
+    let finished = stage.runtime.select(run).run().success();
+    assert!(
+        finished.stderr.contains("what the application left running has made none yet (process "),
+        "{}",
+        finished.stderr
+    );
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(std::fs::read_to_string(&outcome).unwrap(), "right\n");
+    assert_eq!(Recorded::read(&[&trace]).only().launches(None), 10);
+}
+
 /// PoCL's linker and shells inherit the preload and use no OpenCL.
 #[test]
 fn helpers_of_the_runtime_leave_no_files() {

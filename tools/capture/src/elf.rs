@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use object::elf;
-use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
+use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, Sym as _};
 use object::{Endianness, FileKind};
 
 /// What matters of an ELF file.
@@ -76,6 +76,28 @@ impl Elf {
         Some(found)
     }
 
+    /// Whether the library of these bytes exports this name.
+    #[must_use]
+    pub fn exports(bytes: &[u8], name: &str) -> bool {
+        match FileKind::parse(bytes) {
+            Ok(FileKind::Elf64) => Self::defines::<elf::FileHeader64<Endianness>>(bytes, name),
+            Ok(FileKind::Elf32) => Self::defines::<elf::FileHeader32<Endianness>>(bytes, name),
+            _ => None,
+        }
+        .unwrap_or(false)
+    }
+
+    fn defines<H: FileHeader<Endian = Endianness>>(bytes: &[u8], name: &str) -> Option<bool> {
+        let header = H::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, bytes).ok()?;
+        let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM).ok()?;
+        let mut defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
+        Some(defined.any(|symbol| {
+            symbol.name(endian, symbols.strings()).is_ok_and(|found| found == name.as_bytes())
+        }))
+    }
+
     /// Whether `LD_PRELOAD` cannot work because no dynamic loader runs.
     #[must_use]
     pub fn is_static(&self) -> bool {
@@ -134,6 +156,20 @@ mod tests {
         assert!(found.needed.iter().any(|name| name.starts_with("libc.so")), "{:?}", found.needed);
         assert!(found.tls > 0, "std has thread-locals");
         assert_eq!(found.sanitizer(), None);
+    }
+
+    #[test]
+    fn what_a_library_exports_is_read() {
+        let c_library = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let path = c_library.lines().find_map(|line| {
+            line.split_whitespace().last().filter(|path| path.contains("/libc.so"))
+        });
+        let bytes = std::fs::read(path.unwrap()).unwrap();
+        assert!(Elf::exports(&bytes, "fopen") && !Elf::exports(&bytes, "clGetPlatformIDs"));
+        assert!(!Elf::exports(b"#!/bin/sh", "fopen"));
+        for cut in 0..4096 {
+            assert!(!Elf::exports(&bytes[..cut], "fopen"));
+        }
     }
 
     #[test]

@@ -90,15 +90,16 @@ pub fn variables(
     libraries: &Libraries,
     elf: Option<&Elf>,
     existing: impl Fn(&str) -> Option<OsString>,
+    serves_opencl: impl Fn(&OsStr) -> bool,
     thread_storage: impl FnOnce(&OsStr) -> u64,
 ) -> Result<BTreeMap<&'static str, OsString>, LibraryError> {
     let mut set = BTreeMap::new();
     let recorder = check_path(&libraries.recorder)?;
     let mut preload = existing("LD_PRELOAD").unwrap_or_default();
     if ways.contains(&Way::Preload) {
-        // Ours comes last: a library that the application itself preloads may wrap OpenCL and call
-        // the next in line, and that is then us, not the other way round.
-        preload = append(&preload, recorder, b" :");
+        // Ours comes last, but before a library that answers OpenCL's calls itself: behind it no
+        // call would come.
+        preload = before(&preload, recorder, b" :", serves_opencl);
         let runtime = elf.and_then(Elf::sanitizer);
         if runtime.is_some_and(|r| r.starts_with("libasan") || r.contains(".asan")) {
             // AddressSanitizer refuses to run behind another library unless told. To preload it
@@ -151,11 +152,43 @@ const DEFAULT_RESERVE: u64 = 512;
 /// shrink small stacks, since thread storage lies on them.
 const LEAST_STORAGE: u64 = 3072;
 
-/// Bytes of thread storage that `image` and everything loaded with it need, asked of its own
-/// loader, which resolves the libraries without running any of their code. 0 where it does not
-/// answer.
-pub fn thread_storage(image: &Path, elf: &Elf, preload: &OsStr) -> u64 {
-    let Some(loader) = &elf.interpreter else { return 0 };
+/// `list` with `entry` before the first one that is said to come behind it, else at its end; once.
+fn before(
+    list: &OsStr,
+    entry: &str,
+    separators: &[u8],
+    behind: impl Fn(&OsStr) -> bool,
+) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+    let mut all: Vec<&[u8]> = entries(list, separators).collect();
+    match all.iter().position(|other| behind(OsStr::from_bytes(other))) {
+        Some(at) if !all.contains(&entry.as_bytes()) => {
+            all.insert(at, entry.as_bytes());
+            OsStr::from_bytes(&all.join(&b':')).to_owned()
+        }
+        _ => append(list, entry, separators),
+    }
+}
+
+/// Whether a library that an application preloads exports OpenCL's first function. A name without
+/// a slash is looked for as the application's loader does.
+pub fn serves_opencl(image: &Path, elf: Option<&Elf>, entry: &OsStr) -> bool {
+    let mut path = Path::new(entry).to_owned();
+    if path.components().count() == 1 || entry.to_string_lossy().contains('$') {
+        let listed = elf.map_or_else(String::new, |elf| listed(image, elf, entry));
+        let name = file_name(entry.as_encoded_bytes());
+        let found =
+            listed.lines().filter_map(library_path).find(|path| file_name(path.as_bytes()) == name);
+        let Some(found) = found else { return false };
+        path = found.into();
+    }
+    std::fs::read(path).is_ok_and(|bytes| Elf::exports(&bytes, "clGetPlatformIDs"))
+}
+
+/// What the application's own loader lists that is loaded with it: a line for each library. Empty
+/// where it does not answer.
+fn listed(image: &Path, elf: &Elf, preload: &OsStr) -> String {
+    let Some(loader) = &elf.interpreter else { return String::new() };
     let output = Command::new(loader)
         .arg("--list")
         .arg(image)
@@ -164,8 +197,17 @@ pub fn thread_storage(image: &Path, elf: &Elf, preload: &OsStr) -> u64 {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
-    let Ok(output) = output else { return 0 };
-    let text = String::from_utf8_lossy(&output.stdout);
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into())
+}
+
+/// Bytes of thread storage that `image` and everything loaded with it need, asked of its own
+/// loader, which resolves the libraries without running any of their code. 0 where it does not
+/// answer.
+pub fn thread_storage(image: &Path, elf: &Elf, preload: &OsStr) -> u64 {
+    let text = listed(image, elf, preload);
+    if text.is_empty() {
+        return 0;
+    }
     let libraries = text.lines().filter_map(library_path).map(|path| {
         let elf = std::fs::read(path).ok().and_then(|bytes| Elf::parse(&bytes));
         // Each begins at a multiple of its alignment, 64 at most in practice.
@@ -223,7 +265,8 @@ mod tests {
     ) -> Vec<(&'static str, String)> {
         let known =
             |name: &str| existing.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
-        let set = variables(ways, &libraries(true), Some(elf), known, |_| storage).unwrap();
+        let serves = |entry: &OsStr| entry == "/opt/front.so";
+        let set = variables(ways, &libraries(true), Some(elf), known, serves, |_| storage).unwrap();
         set.into_iter().map(|(name, value)| (name, value.into_string().unwrap())).collect()
     }
 
@@ -252,6 +295,20 @@ mod tests {
         assert_eq!(found[1].1, "/b.so:/opt/l/libclscope_audit.so");
         assert_eq!(found[2].1, "libjemalloc.so /x/y.so:/opt/l/libclscope.so");
         assert_eq!(found[3].1, "/a.so:/opt/l/libclscope.so");
+    }
+
+    #[test]
+    fn the_recorder_comes_before_what_answers_opencl_itself() {
+        let preload = |before: &str| {
+            set(&[Way::Preload], &Elf::default(), &[("LD_PRELOAD", before)], 0)[0].1.clone()
+        };
+        assert_eq!(
+            preload("/a.so /opt/front.so:/b.so"),
+            "/a.so:/opt/l/libclscope.so:/opt/front.so:/b.so"
+        );
+        assert_eq!(preload("/opt/front.so"), "/opt/l/libclscope.so:/opt/front.so");
+        let already = "/opt/front.so:/opt/l/libclscope.so";
+        assert_eq!(preload(already), already);
     }
 
     #[test]

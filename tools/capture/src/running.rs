@@ -1,6 +1,8 @@
-//! Which processes of a trace still run. Refuses to wait for them.
+//! Which processes of a trace still run, and which may still come to record. Refuses to wait for
+//! them.
 #![forbid(unsafe_code)]
 
+use clscope_trace::settings;
 use std::path::{Path, PathBuf};
 
 /// Processes of the trace that still run and hold its files open.
@@ -30,10 +32,50 @@ pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
     running
 }
 
+/// Processes that were started with the recorder for this trace and still run, whether they have
+/// called OpenCL or not: a daemon that has left its parent behind.
+pub fn recorders(directory: &Path) -> Vec<u32> {
+    use std::os::unix::ffi::OsStrExt;
+    let wanted = [settings::TRACE.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
+    let own = std::process::id();
+    let started_for = |pid: &u32| {
+        std::fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|variable| variable == wanted))
+    };
+    let mut found: Vec<u32> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own)
+        .filter(started_for)
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_is_known_by_the_trace_that_it_was_started_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |trace: &Path| {
+            let mut command = Command::new("cat");
+            command.env(settings::TRACE, trace).stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let (mut ours, mut other) = (start(folder.path()), start(&folder.path().join("other")));
+        // `spawn` comes back behind exec.
+        assert_eq!(recorders(folder.path()), [ours.id()]);
+        for child in [&mut ours, &mut other] {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+        assert!(recorders(folder.path()).is_empty());
+    }
 
     #[test]
     fn this_process_holds_what_it_has_open() {

@@ -24,7 +24,15 @@ pub(super) fn settle(trace: &Path, plan: &Plan<'_>, held: &Held, meta: &mut Meta
     let mut told = false;
     let mut found = contents(trace);
     loop {
-        let running = running::still_running(trace, &found.unended);
+        let mut running = running::still_running(trace, &found.unended);
+        // What has left the application behind may be about to begin.
+        if found.processes == 0 && running.is_empty() {
+            found = contents(trace);
+            running = match found.processes {
+                0 => running::recorders(trace),
+                _ => running::still_running(trace, &found.unended),
+            };
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         if running.is_empty() || left.is_zero() {
             if !running.is_empty() {
@@ -102,7 +110,10 @@ pub(super) fn conclude(
     }
     if contents.processes == 0 {
         if contents.without_trace == 0 {
-            plan.tell(format_args!("no OpenCL call was seen: {}", why_nothing(plan, program)));
+            plan.tell(format_args!(
+                "no OpenCL call was seen: {}",
+                why_nothing(plan, trace, program)
+            ));
         }
         return;
     }
@@ -160,7 +171,14 @@ fn tell_changes(plan: &Plan<'_>, trace: &Path) {
 }
 
 /// Why no process of the trace made an OpenCL call, as far as is known.
-fn why_nothing(plan: &Plan<'_>, program: &Program) -> String {
+fn why_nothing(plan: &Plan<'_>, trace: &Path, program: &Program) -> String {
+    let running = running::recorders(trace);
+    if !running.is_empty() {
+        let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        return format!(
+            "what the application left running has made none yet (process {list}): its calls are recorded as soon as it makes them"
+        );
+    }
     if let Some(obstacle) = program.obstacles.first() {
         return format!("{} (reason: {})", obstacle.text, obstacle.code);
     }

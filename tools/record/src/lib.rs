@@ -175,6 +175,7 @@ impl Ready {
             &libraries,
             program.elf.as_ref(),
             variable,
+            |entry| environment::serves_opencl(&program.image, program.elf.as_ref(), entry),
             |preload| {
                 program
                     .elf
