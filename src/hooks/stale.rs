@@ -98,11 +98,16 @@ pub fn released(function: u16, of: Of) {
 
 /// A reference was taken, or refused with an error code.
 pub fn retained(of: Of, code: i32) {
-    if let (Some(handles), 0) = (HANDLES.get(), code)
-        && of.word() != 0
-        && handles.gone.get(of.handle()) != of.word()
-    {
-        handles.more.add(of.handle(), 1);
+    let (Some(handles), 0) = (HANDLES.get(), code) else { return };
+    let (handle, word) = (of.handle(), of.word());
+    if word == 0 {
+        return;
+    }
+    if handles.gone.get(handle) == word {
+        // What another object kept alive is the application's again.
+        handles.gone.set(handle, 0);
+    } else {
+        handles.more.add(handle, 1);
     }
 }
 

@@ -19,7 +19,25 @@ pub enum Kind {
     Kernel,
     Memory,
     Sampler,
+    CommandBuffer,
 }
+
+/// Who retains whom: an object of the first kind keeps those of the others alive that it was made of
+/// or that were put into it, also after their own last release, and gives their handles to whoever
+/// asks. OpenCL API 3.0: clReleaseContext ("all the objects attached to context"), clReleaseProgram
+/// ("all kernel objects associated with program"), clReleaseMemObject ("all sub-buffer objects"; an
+/// image of a buffer names it as CL_MEM_ASSOCIATED_MEMOBJECT), cl_khr_command_buffer (its queues,
+/// and what its commands use). Not in it: a kernel's arguments, since clSetKernelArg takes no
+/// reference, and inputs of a linked program. An event keeps its queue and context; of events it is
+/// not known what holds them, see [`OF_EVENTS`].
+const RETAINS: [(Kind, &[Kind]); 6] = [
+    (Kind::Queue, &[Kind::Context]),
+    (Kind::Program, &[Kind::Context]),
+    (Kind::Kernel, &[Kind::Program]),
+    (Kind::Memory, &[Kind::Context, Kind::Memory]),
+    (Kind::Sampler, &[Kind::Context]),
+    (Kind::CommandBuffer, &[Kind::Queue, Kind::Kernel, Kind::Memory]),
+];
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -30,7 +48,13 @@ impl Kind {
             Self::Kernel => "kernel",
             Self::Memory => "memory object",
             Self::Sampler => "sampler",
+            Self::CommandBuffer => "command buffer",
         }
+    }
+
+    /// Whether an object of this kind keeps one of another alive.
+    fn retains(self, other: Self) -> bool {
+        RETAINS.iter().any(|(kind, retained)| *kind == self && retained.contains(&other))
     }
 
     /// What a function makes, and which of its arguments keep on living with it.
@@ -41,6 +65,7 @@ impl Kind {
             (_, "clLinkProgram") => Self::Program,
             (Some(what), _) if what.starts_with("Context") => Self::Context,
             (Some(what), _) if what.starts_with("CommandQueue") => Self::Queue,
+            (Some("CommandBufferKHR"), _) | (_, "clRemapCommandBufferKHR") => Self::CommandBuffer,
             (Some(what), _) if what.starts_with("Program") => Self::Program,
             (Some("Kernel"), _) => Self::Kernel,
             (Some(what), _) if what.starts_with("Sampler") => Self::Sampler,
@@ -54,12 +79,6 @@ impl Kind {
             _ => return None,
         })
     }
-
-    /// Whether what was made of it keeps it alive, and gives its handle to whoever asks: naming it
-    /// is right as long as one of them lives.
-    fn outlives_its_references(self) -> bool {
-        matches!(self, Self::Context | Self::Program)
-    }
 }
 
 struct Object {
@@ -69,8 +88,8 @@ struct Object {
     place: Option<String>,
     /// Bytes of a buffer, where the call that made it says them.
     bytes: Option<u64>,
-    /// What it was made of.
-    parents: Vec<u32>,
+    /// Objects that it keeps alive.
+    retains: Vec<u32>,
     /// Mappings that are left.
     mapped: i64,
     map_place: Option<String>,
@@ -94,6 +113,8 @@ impl Object {
 #[derive(Default)]
 pub struct Lifetimes {
     objects: BTreeMap<u32, Object>,
+    /// Objects that keep an object alive, living or not.
+    holders: HashMap<u32, Vec<u32>>,
     /// Functions that release or retain, by name: what they do to the count.
     counted: HashMap<String, Option<i64>>,
     /// What the record of the call under way names.
@@ -125,6 +146,8 @@ impl Lifetimes {
             self.used(&seen.at(), object, record.object, to);
             self.used(&seen.at(), "memory object", record.object2, to);
             self.mapping(seen, record.kind, record.object);
+            // A command buffer is enqueued on queues that it was made for, or on others like them.
+            self.hold(record.object, record.queue);
             return;
         }
         if seen.function == "clGetEventInfo"
@@ -135,26 +158,55 @@ impl Lifetimes {
         for (name, id) in seen.objects() {
             self.used(&seen.at(), name, id, to);
         }
+        if seen.function.starts_with("clCommand")
+            && seen.succeeded()
+            && let Some(buffer) = seen.object("command_buffer")
+        {
+            let used = seen.objects().into_iter();
+            used.for_each(|(_, id)| self.hold(buffer, id));
+        }
         if seen.function == "clCreateKernelsInProgram" {
             return;
         }
         if let (Some(kind), true) = (Kind::made_by(seen.function), seen.succeeded())
             && let Some(id) = seen.object("return")
         {
-            let parents = seen.objects().into_iter().map(|(_, id)| id).collect();
             let object = Object {
                 kind,
                 references: 1,
                 function: seen.function.to_owned(),
                 place: seen.place.map(str::to_owned),
                 bytes: seen.argument("size").filter(|_| kind == Kind::Memory),
-                parents,
+                retains: Vec::new(),
                 mapped: 0,
                 map_place: None,
                 implied: false,
                 released: None,
             };
             self.objects.insert(id, object);
+            let named = seen.objects().into_iter();
+            named.for_each(|(_, other)| self.hold(id, other));
+        }
+    }
+
+    /// An object was made of another, or that was put into it.
+    fn hold(&mut self, holder: u32, other: u32) {
+        let kind = |id: &u32| self.objects.get(id).map(|object| object.kind);
+        let (Some(own), Some(others)) = (kind(&holder), kind(&other)) else { return };
+        // A clone has the program of the kernel that it was made of.
+        let held = match (own, others) {
+            (Kind::Kernel, Kind::Kernel) => {
+                self.objects.get(&other).map_or_else(Vec::new, |kernel| kernel.retains.clone())
+            }
+            _ if own.retains(others) => vec![other],
+            _ => return,
+        };
+        for id in held {
+            let Some(object) = self.objects.get_mut(&holder) else { return };
+            if !object.retains.contains(&id) {
+                object.retains.push(id);
+                self.holders.entry(id).or_default().push(holder);
+            }
         }
     }
 
@@ -163,7 +215,15 @@ impl Lifetimes {
         if let Some(known) = self.counted.get(function) {
             return *known;
         }
-        let kinds = ["Context", "CommandQueue", "MemObject", "Program", "Kernel", "Sampler"];
+        let kinds = [
+            "Context",
+            "CommandQueue",
+            "MemObject",
+            "Program",
+            "Kernel",
+            "Sampler",
+            "CommandBufferKHR",
+        ];
         let of = |begin: &str, by: i64| {
             function.strip_prefix(begin).filter(|kind| kinds.contains(kind)).map(|_| by)
         };
@@ -175,10 +235,15 @@ impl Lifetimes {
     fn counted(&mut self, seen: &Seen<'_>, change: i64, to: &mut Findings) {
         let Some((_, id)) = seen.objects().into_iter().next() else { return };
         let count = i64::try_from(seen.count()).unwrap_or(i64::MAX);
+        if change > 0 {
+            self.used(&seen.at(), "object", id, to);
+        }
         let Some(object) = self.objects.get_mut(&id) else {
             self.implied(seen, id, change * count);
             return;
         };
+        // What was told ahead of the call is judged here.
+        self.judged.push(id);
         let before = object.references;
         // A runtime that knows its handles refuses the call.
         if seen.succeeded() {
@@ -250,7 +315,7 @@ impl Lifetimes {
                 function: "clCreateKernelsInProgram".to_owned(),
                 place: None,
                 bytes: None,
-                parents: Vec::new(),
+                retains: Vec::new(),
                 mapped: 0,
                 map_place: None,
                 implied: true,
@@ -260,16 +325,18 @@ impl Lifetimes {
         }
     }
 
-    /// Whether something that lives was made of an object, directly or not.
-    fn has_living_children(&self, id: u32) -> bool {
-        let mut of: BTreeSet<u32> = BTreeSet::from([id]);
-        // Children have greater ids than what they were made of.
-        for (child, object) in self.objects.range(id.saturating_add(1)..) {
-            if object.parents.iter().any(|parent| of.contains(parent)) {
-                if object.references > 0 {
+    /// Whether something that lives keeps an object alive, directly or not.
+    fn is_retained(&self, id: u32) -> bool {
+        let mut seen = BTreeSet::from([id]);
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            for holder in self.holders.get(&id).into_iter().flatten() {
+                if self.objects.get(holder).is_some_and(|object| object.references > 0) {
                     return true;
                 }
-                of.insert(*child);
+                if seen.insert(*holder) {
+                    open.push(*holder);
+                }
             }
         }
         false
@@ -285,13 +352,10 @@ impl Lifetimes {
         if object.released.is_some_and(|released| at.begin < released) {
             return false;
         }
-        // A kernel keeps its program, a queue its context, a sub-buffer its buffer; and whoever
-        // asks for the parent gets a handle without a reference.
         if self.asked_events && matches!(object.kind, Kind::Queue | Kind::Context) {
             return false;
         }
-        let kept = object.kind.outlives_its_references() || object.kind == Kind::Memory;
-        !(kept && self.has_living_children(id))
+        !self.is_retained(id)
     }
 
     /// A call names an object as an argument of this name.
@@ -347,5 +411,106 @@ impl Lifetimes {
                 Key::new(Rule::NeverReleased, text).at(&object.function, object.place.as_deref());
             to.add(key, None, Some(object.shown(*id)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [Kind; 7] = [
+        Kind::Context,
+        Kind::Queue,
+        Kind::Program,
+        Kind::Kernel,
+        Kind::Memory,
+        Kind::Sampler,
+        Kind::CommandBuffer,
+    ];
+
+    impl Lifetimes {
+        fn make(&mut self, id: u32, kind: Kind) {
+            let object = Object {
+                kind,
+                references: 1,
+                function: "clCreate".to_owned(),
+                place: None,
+                bytes: None,
+                retains: Vec::new(),
+                mapped: 0,
+                map_place: None,
+                implied: false,
+                released: None,
+            };
+            self.objects.insert(id, object);
+        }
+
+        fn release(&mut self, id: u32) {
+            let object = self.objects.get_mut(&id).unwrap();
+            object.references -= 1;
+            object.released = Some(HostNs(1));
+        }
+
+        /// Whether a call that names it is a use after its release.
+        fn faults(&self, id: u32) -> bool {
+            let at = At { function: "clGetInfo", place: None, begin: HostNs(2), died: false };
+            self.is_gone(id, &at)
+        }
+    }
+
+    /// For each pair of kinds: what is retained lives as long as its holder, and no longer; what is
+    /// not retained ends with its own last release. The holder may be the older of both.
+    #[test]
+    fn an_object_lives_as_long_as_what_retains_it() {
+        for (holder, kept) in KINDS.iter().flat_map(|a| KINDS.map(|b| (*a, b))) {
+            // A clone retains what the kernel it was made of retains, not that kernel.
+            for (own, other) in [(1, 2), (2, 1)] {
+                let mut all = Lifetimes::default();
+                all.make(own, holder);
+                all.make(other, kept);
+                all.hold(own, other);
+                assert!(!all.faults(other), "{holder:?} {kept:?}");
+                all.release(other);
+                assert_eq!(all.faults(other), !holder.retains(kept), "{holder:?} of {kept:?}");
+                all.release(own);
+                assert!(all.faults(other) && all.faults(own), "{holder:?} {kept:?}: both are gone");
+            }
+        }
+    }
+
+    /// Through any chain of the table.
+    #[test]
+    fn retaining_goes_through_what_was_released() {
+        let chains: [&[Kind]; 4] = [
+            &[Kind::Context, Kind::Program, Kind::Kernel, Kind::CommandBuffer],
+            &[Kind::Context, Kind::Queue, Kind::CommandBuffer],
+            &[Kind::Context, Kind::Memory, Kind::Memory, Kind::CommandBuffer],
+            &[Kind::Context, Kind::Sampler],
+        ];
+        for chain in chains {
+            let mut all = Lifetimes::default();
+            let ids: Vec<u32> = (1..=chain.len() as u32).collect();
+            for (id, kind) in ids.iter().zip(chain) {
+                all.make(*id, *kind);
+                all.hold(*id, id - 1);
+            }
+            let (last, others) = ids.split_last().unwrap();
+            others.iter().for_each(|id| all.release(*id));
+            assert!(others.iter().all(|id| !all.faults(*id)), "{chain:?}");
+            all.release(*last);
+            assert!(ids.iter().all(|id| all.faults(*id)), "{chain:?}");
+        }
+    }
+
+    #[test]
+    fn a_clone_keeps_the_program_of_its_kernel() {
+        let mut all = Lifetimes::default();
+        all.make(1, Kind::Program);
+        all.make(2, Kind::Kernel);
+        all.hold(2, 1);
+        all.make(3, Kind::Kernel);
+        all.hold(3, 2);
+        [1, 2].map(|id| all.release(id));
+        assert!(!all.faults(1) && all.faults(2));
     }
 }

@@ -8,6 +8,7 @@
 pub mod beside;
 mod blame;
 pub mod busy;
+pub mod command_buffers;
 pub mod commands;
 pub mod estimate;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use beside::{Beside, Repeated};
 use busy::{Busy, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
+use command_buffers::{CommandBuffers, InCommandBuffers};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
 use held::Holds;
@@ -88,6 +90,8 @@ pub struct Stats {
     pub tally: Vec<Tally>,
     /// When the recorder repeated commands, per process.
     pub repeated: Vec<Repeated>,
+    /// Kernels that ran in command buffers.
+    pub in_command_buffers: InCommandBuffers,
 }
 
 /// Adds what a call took, or each call of a run.
@@ -141,6 +145,7 @@ struct Pass<'a> {
     finish: Vec<Option<u16>>,
     /// Per process, what the recorder ran itself.
     beside: Vec<Beside>,
+    command_buffers: CommandBuffers,
 }
 
 impl Pass<'_> {
@@ -229,6 +234,13 @@ impl Stats {
         for (of, ids) in marked.iter_mut().zip(pass.finish.iter().zip(&pass.poll)) {
             [ids.0, ids.1].into_iter().flatten().for_each(|id| of[usize::from(*id)] = true);
         }
+        for (of, process) in marked.iter_mut().zip(&trace.processes) {
+            let recording = process
+                .definitions
+                .functions()
+                .filter(|f| command_buffers::RECORDING.contains(&f.name.as_str()));
+            recording.for_each(|f| of[usize::from(f.id)] = true);
+        }
         let (plain, tally) = plain::sums_and(trace, &marked, threads, || {
             let mut events = trace.marked(alignment, &marked);
             // Looked at where it lies: events are large.
@@ -240,6 +252,10 @@ impl Stats {
                     state.polled = None;
                 }
                 out.add(event, &mut pass);
+                if let Event::Call(call) = event {
+                    let d = &trace.process(call.process).definitions;
+                    pass.command_buffers.add(call, d, &mut out.in_command_buffers);
+                }
                 also(event);
             }
             events.tally().to_vec()

@@ -58,6 +58,11 @@ pub struct Report {
     pub transfers: Vec<Commands>,
     /// Markers, maps, migrations.
     pub other_commands: Vec<Commands>,
+    /// Kernels that ran in command buffers; null where no command buffer was enqueued. Their time is
+    /// part of that of the commands `CommandBuffer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub command_buffers: Option<CommandBuffers>,
     pub queues: Vec<Queue>,
     pub functions: Vec<Function>,
     /// Calls in which the host waited for the device.
@@ -75,6 +80,28 @@ pub struct Report {
     /// Launches that were kept whole, or why not; null where none was asked for.
     pub captures: Option<crate::captures::Captures>,
     pub issues: Vec<Finding>,
+}
+
+/// What command buffers (cl_khr_command_buffer) ran.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommandBuffers {
+    /// Enqueues of command buffers.
+    pub enqueues: u64,
+    /// Those whose recording is not in the trace: their kernels are not counted.
+    pub unknown: u64,
+    /// Kernels by launches, most first.
+    pub kernels: Vec<InCommandBuffers>,
+}
+
+/// A kernel in command buffers.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InCommandBuffers {
+    /// Its name.
+    pub name: String,
+    /// How often it was recorded, times the enqueues of what it was recorded into.
+    pub launches: u64,
 }
 
 impl Report {

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::data::{
-    Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report, SCHEMA,
-    Sampling, Summary, Totals, Wait, WaitedFor,
+    CommandBuffers, Commands, Device, Estimates, Finding, Function, Host, Idle, InCommandBuffers,
+    Process, Queue, Report, SCHEMA, Sampling, Summary, Totals, Wait, WaitedFor,
 };
 use crate::captures::Captures;
 use crate::energy::activity::Grouping;
@@ -244,6 +244,21 @@ impl<'t, 'a> Sums<'t, 'a> {
         first_by_total(rows)
     }
 
+    fn command_buffers(&self) -> Option<CommandBuffers> {
+        let of = &self.stats.in_command_buffers;
+        let mut launches: BTreeMap<String, u64> = BTreeMap::new();
+        for ((process, kernel), count) in &of.launches {
+            let d = &self.trace.process(*process).definitions;
+            *launches.entry(d.kernel_name(*kernel).into_owned()).or_default() += count;
+        }
+        let kernels = launches.into_iter();
+        let mut kernels: Vec<_> =
+            kernels.map(|(name, launches)| InCommandBuffers { name, launches }).collect();
+        kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.launches));
+        let (enqueues, unknown) = (of.enqueues, of.unknown);
+        (enqueues > 0).then_some(CommandBuffers { enqueues, unknown, kernels })
+    }
+
     fn device(&self, (process, id): (ProcessIndex, u32), sums: &DeviceSums) -> Device {
         let (stats, d) = (self.stats, &self.trace.process(process).definitions);
         let aligned =
@@ -457,6 +472,7 @@ impl Report {
             kernels: sums.kernels(),
             transfers: sums.transfers(),
             other_commands: sums.other_commands(),
+            command_buffers: sums.command_buffers(),
             queues: stats.queues.iter().map(|(id, of)| sums.queue(*id, of)).collect(),
             functions: sums.functions(),
             waits: sums.waits(),

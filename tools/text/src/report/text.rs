@@ -7,7 +7,7 @@ use clscope_io::shorten;
 use clscope_io::text::{Page, count};
 use clscope_profile::captures::Captures;
 use clscope_profile::interval::Interval;
-use clscope_profile::report::data::{Commands, Function, Report, Summary};
+use clscope_profile::report::data::{CommandBuffers, Commands, Function, Report, Summary};
 use clscope_trace::directory::CAPTURES;
 use std::fmt::Write;
 
@@ -501,6 +501,29 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         }
         out.push_str(&table.render(shown.width));
     }
+    if let Some(buffers) = &report.command_buffers {
+        command_buffers(buffers, shown, out);
+    }
+}
+
+/// Kernels of which only the number of launches is known.
+fn command_buffers(buffers: &CommandBuffers, shown: &Shown, out: &mut Page) {
+    out.push_str(
+        "\nKernels in command buffers (the time of all is that of CommandBuffer; it is not split by kernel)\n",
+    );
+    let mut table = Table::new(&["count", "kernel"]);
+    for kernel in &buffers.kernels[..shown.limit(buffers.kernels.len())] {
+        table.row(vec![kernel.launches.to_string(), kernel.name.clone()]);
+    }
+    out.push_str(&table.render(shown.width));
+    if buffers.unknown > 0 {
+        let n = count(buffers.unknown, "enqueue", "enqueues");
+        let _ = writeln!(
+            out,
+            "  {n} of command buffers whose recording is not in the trace: their kernels are not counted"
+        );
+    }
+    out.push_str("  Kernel filters, --mix, --capture, --replay and the data races of `check` do not reach them.\n");
 }
 
 fn queues(report: &Report, shown: &Shown, out: &mut Page) {
