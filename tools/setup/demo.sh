@@ -16,9 +16,14 @@ face=$(photograph)
 
 cd "$folder"
 clscope=$target/release/clscope
+# PoCL's compiler counts its warnings about OpenCV's kernels, and libpng has one about the colours of the photograph: neither
+# concerns who reads this.
+without_foreign_warnings() { grep --line-buffered -vE '^[0-9]+ warnings? generated\.$|^libpng warning: iCCP' >&2 || true; }
 # OpenCV takes the CPU device of PoCL only when told to. Python is Debian's, whose OpenCV this is.
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd OPENCV_OPENCL_DEVICE=:CPU: \
-    beside "recording a face detection; PoCL compiles its kernels the first time" "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face"
+    beside "recording a face detection; PoCL compiles its kernels the first time" \
+    "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face" \
+    2> >(without_foreign_warnings)
 "$clscope" report face_detect.clscope
 "$clscope" export chrome face_detect.clscope -o face_detect.json
 echo

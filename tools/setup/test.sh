@@ -83,7 +83,7 @@ timed() { # WHAT COMMAND...: runs it and says how long it took
 }
 
 # Built before any test runs, so that no test's time, nor its limit, holds the time of a build.
-timed "building the tests" "$CARGO" test --quiet --no-run "${chosen[@]}"
+timed "building the tests" beside "building the tests" "$CARGO" test --quiet --no-run "${chosen[@]}"
 case " ${chosen[*]} " in
 *" --workspace "* | *" clscope-tests "*)
     build_products

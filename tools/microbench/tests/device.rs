@@ -5,6 +5,7 @@
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, Session, list};
 use clscope_microbench::job::{Arg, Geometry, Scalar};
+use clscope_microbench::model::{Effort, measure};
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{Choice, Watch, run};
 use clscope_microbench::source::Source;
@@ -124,6 +125,41 @@ fn latency_agrees_with_the_host() {
 #[test]
 fn structure_agrees_with_the_host() {
     check(&["structure"], &tiny());
+}
+
+/// What bounds kernels is measured with an interval, or absent with the reason.
+#[test]
+fn parameters_of_the_device_have_intervals() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let effort = Effort {
+        quick: true,
+        no_sensors: true,
+        tiny: true,
+        cache: None,
+        date: "2026-01-01".into(),
+    };
+    let mut watch = Quiet { stop_after: usize::MAX, ended: 0 };
+    let measured = measure(&device, &effort, &mut watch).expect("the device opens").device;
+    for name in [
+        "bandwidth.dram",
+        "bandwidth.l1",
+        "bandwidth.local",
+        "rate.fp32.fma",
+        "latency.add",
+        "launch.period",
+    ] {
+        // A busy machine may hide the plateaus of caches, and tiny sizes do: then that is said.
+        let Some(figure) = measured.parameters.get(name).map(|p| p.figure()) else {
+            assert!(name.starts_with("bandwidth.") && measured.absent.contains_key(name), "{name}");
+            continue;
+        };
+        assert!(
+            0.0 <= figure.low && figure.low <= figure.value && figure.value <= figure.high,
+            "{name}: {figure:?}"
+        );
+    }
+    assert!(measured.absent.contains_key("idle") && measured.energy.is_none());
 }
 
 /// An ended run keeps what it has, and says that it was ended.
