@@ -113,8 +113,11 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let cannot = |of: &Refused| format!("cannot predict {}", line(&of.kernel));
-    match refused.first() {
-        Some(first) if out.is_empty() => {
+    let all_refused = out.is_empty().then(|| refused.first().cloned()).flatten();
+    match &all_refused {
+        // The document says why, too.
+        Some(_) if args.format == Format::Json => {}
+        Some(first) => {
             return Err(anyhow!(first.why.clone())).with_context(|| cannot(first));
         }
         None if out.is_empty() => {
@@ -139,7 +142,10 @@ pub fn run(args: &Args) -> Result<()> {
             out.iter().try_for_each(|p| clscope_text::predict::write(p, to))
         })?,
     }
-    Ok(())
+    match all_refused {
+        Some(first) => Err(anyhow!(first.why.clone())).with_context(|| cannot(&first)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,10 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         missing: Vec::new(),
     };
     does(of, &mut out);
-    let model = device.map(|d| bounds(of, d));
+    let mut model = device.map(|d| bounds(of, d));
+    if let (Some(model), Some(took)) = (&mut model, of.later_ns()) {
+        refute(model, of.work_ns().unwrap_or(took), &mut out);
+    }
     match (&model, of.later_ns()) {
         (Some(model), Some(took)) => verdict(of, (device, model), took, &mut out),
         (_, None) => out.missing.push(Missing::new(
@@ -68,6 +71,21 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     let gain = |l: &Lever| l.saves_ns.map_or(0.0, |f| f.value);
     out.levers.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
     out
+}
+
+/// What needs longer than the launch took is no bound of it, and which figure is wrong is said.
+fn refute(model: &mut Bounds, took: Figure, out: &mut Explanatory) {
+    let most = took.value.max(took.high) * ABOVE;
+    for bound in model.bounds.iter_mut().filter(|b| b.certain && b.ns.value > most) {
+        bound.certain = false;
+        let text = format!(
+            "{} would take {} by its ceiling, {} of the measured time: the ceiling was measured too low, or more was counted than ran",
+            bound.resource.name(),
+            time(bound.ns.value),
+            percent(bound.ns.value / took.value.max(1.0))
+        );
+        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
+    }
 }
 
 fn does(of: &Kernel, out: &mut Explanatory) {
@@ -146,9 +164,21 @@ fn verdict(
         share(Resource::LastCache),
         share(Resource::Atomics),
     ];
+    // A condition that would take longer than the launch does not hold: only of memory that serves
+    // caches it is known why.
+    let holds = |of: &(Resource, f64)| of.0 == Resource::MemoryIfMissed || of.1 <= ABOVE;
+    for (resource, share) in conditional.into_iter().flatten().filter(|of| !holds(of)) {
+        let text = format!(
+            "{} would take {} of the measured time {}: that does not hold, or its ceiling was measured too low",
+            resource.name(),
+            percent(share),
+            resource.condition().unwrap_or_default()
+        );
+        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
+    }
     let conditional = conditional
         .into_iter()
-        .flatten()
+        .filter_map(|of| of.filter(holds))
         .filter(|(_, s)| *s >= BOUND && *s > reached)
         .max_by(|a, b| a.1.total_cmp(&b.1));
     let wait = model.by_resource(Resource::Latency).map(|b| b.ns.value / worked);
@@ -164,9 +194,8 @@ fn verdict(
         }
         (_, Some((resource, share))) => {
             let condition = resource.condition().unwrap_or_default();
-            let above = if share > ABOVE { "; above it, so that does not hold wholly" } else { "" };
             let text = format!(
-                "bound by {}: {} of the time, {condition}{above}",
+                "bound by {}: {} of the time, {condition}",
                 resource.name(),
                 percent(share)
             );
@@ -315,10 +344,11 @@ fn levers_of(
         (Resource::LocalMemory, Some(mix)) => {
             let loads = mix.classes.get(&Class::LoadLocal).map_or(0, |t| t.threads) as f64;
             let flop: f64 = Precision::ALL.iter().map(|p| mix.flop(*p) as f64).sum();
-            let each = flop / loads.max(1.0);
-            format!(
-                "each load from local memory feeds {each:.1} FLOP: more results for each work-item (2 x 2, say) would halve the loads"
-            )
+            let feeds = match flop > 0.0 && loads > 0.0 {
+                true => format!("each load from local memory feeds {:.1} FLOP: ", flop / loads),
+                false => String::new(),
+            };
+            format!("{feeds}more results for each work-item (2 x 2, say) would halve the loads")
         }
         (Resource::Memory | Resource::MemoryIfMissed, _) => {
             "half the bytes (narrower types, results kept on the device, kernels joined) would halve this bound".to_owned()
@@ -331,8 +361,8 @@ fn levers_of(
             format!("groups of {} items instead of {local} would halve their number, and what starting them takes", 2 * local)
         }
         (Resource::Fp64, _) => "single precision, where it is enough, takes at most half of this".to_owned(),
-        (Resource::Issue | Resource::Integer, Some(mix)) => {
-            let most = mix.classes.iter().max_by_key(|(_, t)| t.warps).map_or("", |(c, _)| c.name());
+        (Resource::Issue | Resource::Integer, Some(_)) => {
+            let most = of.shares().first().map_or("", |(class, _)| class.name());
             format!("fewer instructions: {most} is the largest part of what is issued")
         }
         (Resource::Special, _) => "native_ functions or a table in place of half of the special functions would halve this bound".to_owned(),
