@@ -9,8 +9,9 @@ use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
+use clscope_profile::energy::around::LaunchEnergy;
 use clscope_profile::energy::readings::{Readings, Sensor};
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, PartOf};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
@@ -98,6 +99,8 @@ pub struct Power {
     pub counters: Vec<Counter>,
     /// Joules of all launches, spans or not; no class is in two.
     pub joules: Vec<Joules>,
+    /// Energy of single commands, by process and device, in order of time.
+    launches: HashMap<(u32, u32), Vec<LaunchEnergy>>,
     /// What the recorder ran itself.
     pub repeated: Vec<Batch>,
     /// For the document's head: how the figures were obtained.
@@ -109,7 +112,9 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     let still = |points: &[(clscope_analysis::energy::HostNs, f64)]| {
         points.windows(2).all(|pair| pair[0].1 == pair[1].1)
     };
-    if sensor.dead.is_some() || sensor.series.quantity == Quantity::Energy && still(&sensor.points)
+    if sensor.dead.is_some()
+        || sensor.repeats
+        || sensor.series.quantity == Quantity::Energy && still(&sensor.points)
     {
         return None;
     }
@@ -181,13 +186,18 @@ impl Power {
                 })
                 .collect();
             for (process, id) in &device.members {
+                if !device.launches.is_empty() {
+                    out.launches.insert((process.0, *id), device.launches.clone());
+                }
                 out.figures.insert((process.0, *id), figures.clone());
             }
-            let groups = device.groups.iter().filter(|group| !group.is_repetitions());
-            out.joules.extend(groups.map(|group| Joules {
-                names: group.names.clone(),
-                device: device.device.clone(),
-                all: group.joules,
+            out.joules.extend(device.parts().into_iter().filter_map(|part| {
+                let names = match part.of {
+                    PartOf::Class(class) => vec![class.name.clone()],
+                    PartOf::Sum(names) => names.to_vec(),
+                    PartOf::Repetitions | PartOf::Floor(_) | PartOf::Rest => return None,
+                };
+                Some(Joules { names, device: device.device.clone(), all: part.joules })
             }));
             told.push(serde_json::json!({
                 "device": device.device,
@@ -326,6 +336,15 @@ impl Power {
         self
     }
 
+    /// Energy of a command, where sensors were read around it.
+    #[must_use]
+    pub fn of_launch(&self, command: &Command<'_>, device: u32) -> Option<Interval> {
+        let launches = self.launches.get(&(command.process.0, device))?;
+        let start = command.timed()?.placed?.span().begin.0;
+        let at = launches.binary_search_by_key(&start, |launch| launch.start.0).ok()?;
+        launches.get(at).map(|launch| launch.joules)
+    }
+
     /// Mean watts of the spans of a class (its name, and whether it is a kernel) on a device of a
     /// process, where they are known: of their own part, so that those of spans that run at once
     /// add up.
@@ -368,9 +387,11 @@ impl Power {
             to.put(name, Argument::Figure(*value));
         }
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
-        let watts = figures.watts;
         let seconds = duration_ns as f64 * 1e-9;
-        let own = seconds * figures.own;
+        let launch = self.of_launch(command, device).filter(|_| seconds > 0.0);
+        let watts = launch.map_or(figures.watts, |joules| joules.times(1.0 / seconds));
+        let own = if launch.is_some() { seconds } else { seconds * figures.own };
+        to.put("energy_of", Argument::Text(energy_of(launch.is_some())));
         to.put("energy_J", Argument::Figure(watts.value * own));
         to.put("energy_plus_minus_J", Argument::Figure(watts.half() * own));
         to.put("power_W", Argument::Figure(watts.value));
@@ -384,6 +405,12 @@ impl Power {
             to.put("iteration_energy_plus_minus_J", Argument::Figure(joules.half()));
         }
     }
+}
+
+/// Whose energy a span's is: its own, or its part of what all launches of its kernel took.
+#[must_use]
+pub const fn energy_of(is_own: bool) -> &'static str {
+    if is_own { "this launch" } else { "mean of all launches" }
 }
 
 #[cfg(test)]
@@ -418,6 +445,7 @@ mod tests {
             windows: Vec::new(),
             period_ns: None,
             dead: None,
+            repeats: false,
         };
         let dead = Sensor { dead: Some("stands still".into()), ..sensor.clone() };
         assert!(counter(&dead).is_none());

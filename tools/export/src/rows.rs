@@ -1,8 +1,9 @@
 //! Owns the report as CSV: one header line and one row per entry of a section. The first column
 //! names the section; each section begins with its own header after an empty line.
 
-use crate::ExportError;
+use crate::{ExportError, repeated};
 use clscope_io::text::cell;
+use clscope_profile::energy::result::PartOf;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use clscope_profile::report::places::Place;
@@ -194,12 +195,14 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
             rows.push(row);
         }
         // What no kernel cost: so that the column of joules adds up to what was measured.
-        for (name, joules) in device
-            .floors
-            .iter()
-            .map(|f| (format!("floor: {}", f.name), f.joules))
-            .chain(device.unattributed_joules.map(|j| ("unattributed".to_owned(), j)))
-        {
+        for part in device.parts() {
+            let name = match part.of {
+                PartOf::Class(_) => continue,
+                PartOf::Sum(names) => format!("only as a sum: {}", names.join(" + ")),
+                PartOf::Repetitions => repeated::TITLE.to_owned(),
+                PartOf::Floor(floor) => format!("floor: {}", floor.name),
+                PartOf::Rest => "unattributed".to_owned(),
+            };
             let mut row = vec![
                 "energy".to_owned(),
                 name,
@@ -207,7 +210,7 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
                 device.device.clone(),
                 device.formula.to_owned(),
             ];
-            row.extend([String::new(), String::new(), joules.to_string()]);
+            row.extend([String::new(), String::new(), part.joules.value.to_string()]);
             row.resize(ENERGY.len(), String::new());
             rows.push(row);
         }

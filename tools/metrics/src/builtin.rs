@@ -327,6 +327,45 @@ mod tests {
         outcome.value.unwrap_or_else(|e| panic!("{name}: {e}")).as_f64()
     }
 
+    /// Whichever counter is programmed, no figure is left that is computed of it, directly or
+    /// through others; the event has one of its own, and all other figures stay.
+    #[test]
+    fn a_counter_that_counts_something_else_is_in_no_figure_of_the_set() {
+        let before = core(Generation::Gen9).unwrap();
+        for counter in 7..=20u8 {
+            for increment in [0u8, 4, 5] {
+                let event = FlexEvent { fine: 7, coarse: 7, increment };
+                let event = Programmed { counter, event };
+                let mut set = before.clone();
+                set.program(&[event]);
+                let reads = |m: &Metric| {
+                    m.equation.text().split(" READ").any(|of| of.ends_with(&format!("A {counter}")))
+                };
+                let named: Vec<&Metric> = set.metrics.iter().filter(|m| reads(m)).collect();
+                let [own] = named[..] else { panic!("{counter}: {named:?}") };
+                assert_eq!(own.symbol, event.to_string());
+                assert!(own.description.contains("row 0"), "{own:?}");
+                let others = before.metrics.iter().filter(|m| !reads(m));
+                let kept = set.metrics.iter().filter(|m| m.symbol != own.symbol);
+                assert!(others.map(|m| &m.symbol).eq(kept.map(|m| &m.symbol)), "{counter}");
+            }
+        }
+        // What the set programs itself changes nothing but adds the count.
+        let mut set = before.clone();
+        let event = FlexEvent { fine: 0, coarse: 0, increment: 4 };
+        set.program(&[Programmed { counter: 7, event }]);
+        assert_eq!(set.metrics.len(), before.metrics.len() + 1);
+        // Through another figure.
+        let mut set = before;
+        let mut through = set.metrics[0].clone();
+        through.symbol = "Through".to_owned();
+        through.equation = Equation::parse("$EuActive 2 FMUL").unwrap();
+        set.metrics.push(through);
+        let event = FlexEvent { fine: 7, coarse: 7, increment: 0 };
+        set.program(&[Programmed { counter: 7, event }]);
+        assert!(!set.metrics.iter().any(|m| m.symbol == "Through" || m.symbol == "EuActive"));
+    }
+
     #[test]
     fn every_row_is_there_and_reads_only_what_its_report_holds() {
         let formats = [

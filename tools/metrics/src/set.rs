@@ -4,9 +4,10 @@
 
 use crate::rpn::{Environment, Equation, Evaluated, Input, Number, Undefined};
 use crate::variables::Variables;
-use clscope_oa::Counts;
 use clscope_oa::config::{Register, Registers, Uuid};
-use std::collections::BTreeMap;
+use clscope_oa::flex::{self, Programmed};
+use clscope_oa::{Counter, Counts, Group};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use thiserror::Error;
 
@@ -181,6 +182,48 @@ impl<'a> Evaluation<'a> {
 }
 
 impl MetricSet {
+    /// With these counters programmed to count something else than the set has them count: figures
+    /// that are computed of them, directly or through others, are gone, and each event is a figure of
+    /// its own.
+    pub fn program(&mut self, events: &[Programmed]) {
+        let own = self.lists.iter().filter(|list| list.kind == ListKind::Flex);
+        let own: Vec<Programmed> = own.flat_map(|list| flex::decode(&list.registers)).collect();
+        let replaced: Vec<Programmed> =
+            events.iter().copied().filter(|event| !own.contains(event)).collect();
+        let counter = |event: &Programmed| Counter { group: Group::A, index: event.counter };
+        let is_replaced = |input: &Input| match input {
+            Input::Counter(of) => replaced.iter().any(|event| counter(event) == *of),
+            _ => false,
+        };
+        let mut gone: BTreeSet<String> = BTreeSet::new();
+        loop {
+            let reads = |m: &Metric| {
+                m.equation.inputs().any(is_replaced)
+                    || m.equation.names().any(|name| gone.contains(name.trim_start_matches('$')))
+            };
+            let more = self.metrics.iter().filter(|m| !gone.contains(&m.symbol) && reads(m));
+            let more: Vec<String> = more.map(|m| m.symbol.clone()).collect();
+            if more.is_empty() {
+                break;
+            }
+            gone.extend(more);
+        }
+        self.metrics.retain(|m| !gone.contains(&m.symbol));
+        let figure = |event: &Programmed| {
+            Some(Metric {
+                symbol: event.to_string(),
+                name: event.to_string(),
+                description: event.event.meaning(),
+                unit: "events".to_owned(),
+                group: "programmed".to_owned(),
+                equation: Equation::parse(&format!("A {} READ", event.counter)).ok()?,
+                max: None,
+                availability: None,
+            })
+        };
+        self.metrics.extend(events.iter().filter_map(figure));
+    }
+
     /// The place of a figure.
     #[must_use]
     pub fn index(&self, symbol: &str) -> Option<usize> {

@@ -162,11 +162,33 @@ impl TraceFiles {
 }
 
 impl Directory {
+    /// What `clscope record` wrote down of each recording in it: of itself, or of all traces that it
+    /// was merged from.
+    pub fn recordings(&self) -> Vec<&serde_json::Value> {
+        let mut out = Vec::new();
+        let mut open: Vec<&serde_json::Value> = self.meta.iter().collect();
+        while let Some(meta) = open.pop() {
+            match meta.get("merged").and_then(|merged| merged.as_array()) {
+                // The last is looked at first.
+                Some(parts) => open.extend(parts.iter().rev().filter_map(|part| part.get("meta"))),
+                None if meta.is_object() => out.push(meta),
+                None => {}
+            }
+        }
+        out
+    }
+
     /// What `clscope record` found calibrated on its host; nothing where there was no calibration,
-    /// or no `record`.
+    /// no `record`, or where recordings of several hosts were merged.
     pub fn calibrations(&self) -> Vec<calibration::Entry> {
-        let entries = self.meta.as_ref().and_then(|m| m.get("calibration")).cloned();
-        entries.and_then(|e| serde_json::from_value(e).ok()).unwrap_or_default()
+        let recordings = self.recordings();
+        let host = |meta: &&serde_json::Value| meta.pointer("/host/name").cloned();
+        if recordings.windows(2).any(|pair| host(&pair[0]) != host(&pair[1])) {
+            return Vec::new();
+        }
+        let entries = recordings.into_iter().filter_map(|m| m.get("calibration")).cloned();
+        let entries = entries.filter_map(|e| serde_json::from_value::<Vec<_>>(e).ok());
+        entries.flatten().collect()
     }
 
     fn open(path: PathBuf) -> Result<Self, OpenError> {

@@ -44,6 +44,8 @@ pub struct Store {
     records: Vec<u8>,
     /// Rows by series.
     rows: Vec<Vec<u8>>,
+    /// Names by series.
+    names: Vec<String>,
     pending: usize,
     written_ns: u64,
     /// Whether a source buffers readings itself, so that the end of a run appears a little later.
@@ -176,6 +178,7 @@ impl Store {
             file,
             records: Vec::new(),
             rows: Vec::new(),
+            names: Vec::new(),
             pending: 0,
             written_ns: clscope_clock::monotonic_raw().0,
             buffered: false,
@@ -272,7 +275,12 @@ impl Store {
 impl Sink for Store {
     fn series(&mut self, id: SeriesId, source: &str, domain: &Domain) {
         self.buffered |= SourceKind::of_source(source).is_buffered();
-        self.rows.resize(self.rows.len().max(id.0 as usize + 1), Vec::new());
+        let count = self.rows.len().max(id.0 as usize + 1);
+        self.rows.resize(count, Vec::new());
+        self.names.resize(count, String::new());
+        if let Some(name) = self.names.get_mut(id.0 as usize) {
+            domain.name.clone_into(name);
+        }
         self.put(series(id.0, source, domain));
     }
 
@@ -321,6 +329,11 @@ impl Sink for Store {
                 );
                 event.time = at.0;
                 self.put(event);
+            }
+            SamplerEvent::Repeats { series, first } => {
+                let name = self.names.get(first.0 as usize).map_or("", String::as_str);
+                let text = format!("shows the counter of {name} once more: it counts once");
+                self.put(of("repeats", Some(series), "", text));
             }
             SamplerEvent::Trouble { source, error } => {
                 self.put(of("trouble", None, source, error.to_string()))

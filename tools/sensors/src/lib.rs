@@ -26,6 +26,7 @@ mod kind;
 pub mod liveness;
 pub mod perf_event;
 pub mod rapl;
+mod repeats;
 pub mod replay;
 pub mod response;
 pub mod sampler;

@@ -5,6 +5,7 @@
 use crate::accumulator::{Accumulator, Step, StepCounts};
 use crate::error::SensorError;
 use crate::liveness::{Liveness, Verdict};
+use crate::repeats::{Comparison, Pair};
 use crate::response::{self, NoEstimate, Updates};
 use crate::source::{Domain, Pace, Quantity, Reading, SensorSource, SourceHealth, Value};
 use crate::units::{Clock, RawNs};
@@ -42,6 +43,14 @@ pub enum SamplerEvent<'a> {
         series: SeriesId,
         /// When it was seen.
         at: RawNs,
+    },
+    /// Two series of a source are one counter: wherever they were read one after the other, the
+    /// second lay between two readings of the first. Said once.
+    Repeats {
+        /// The second.
+        series: SeriesId,
+        /// The first.
+        first: SeriesId,
     },
     /// Reading a source failed; it is tried again. Said once per run of failures.
     Trouble {
@@ -181,6 +190,9 @@ struct Learning {
 struct Slot {
     source: Box<dyn SensorSource>,
     series: Vec<Series>,
+    pairs: Vec<Pair>,
+    /// The counters' values of one pass.
+    raw: Vec<Option<u64>>,
     pace: Pace,
     every_ns: u64,
     due: RawNs,
@@ -275,6 +287,8 @@ impl Sampler {
             let learning =
                 pace.adaptive.then_some(Learning { since: RawNs(0), check_ns: LEARN_NS, polls });
             slots.push(Slot {
+                pairs: Pair::all(source.domains()),
+                raw: vec![None; series.len()],
                 source,
                 series,
                 pace,
@@ -417,8 +431,15 @@ impl Slot {
         let begin = host.raw();
         let mut given = 0u64;
         let (series, learning) = (&mut self.series, &mut self.learning);
+        self.raw.fill(None);
+        let raw = &mut self.raw;
         let result = self.source.read(host, &mut |reading| {
             given += 1;
+            if let (Some(raw), Value::Counter(value)) =
+                (raw.get_mut(reading.domain.0), reading.value)
+            {
+                *raw = Some(value);
+            }
             if let Some(of) = series.get_mut(reading.domain.0) {
                 of.take(reading, sink);
                 if let Some(polls) =
@@ -450,6 +471,7 @@ impl Slot {
             }
         }
         self.look_for_stalls(now, sink);
+        self.look_for_repeats(sink);
         if given > 0 {
             self.learn(now, sink, settings);
         }
@@ -472,6 +494,28 @@ impl Slot {
             }
             series.stalled = stalled;
         }
+    }
+
+    fn look_for_repeats(&mut self, sink: &mut dyn Sink) {
+        let (raw, series) = (&self.raw, &self.series);
+        self.pairs.retain_mut(|pair| {
+            let value = |at: usize| raw.get(at).copied().flatten();
+            let Some((first, second)) = value(pair.first).zip(value(pair.second)) else {
+                return true;
+            };
+            match pair.compare(first, second) {
+                Comparison::Open => true,
+                Comparison::Differ => false,
+                Comparison::Same => {
+                    let found = series.get(pair.first).zip(series.get(pair.second));
+                    if let Some((first, second)) = found {
+                        let (first, series) = (first.id, second.id);
+                        sink.event(SamplerEvent::Repeats { series, first });
+                    }
+                    false
+                }
+            }
+        });
     }
 
     fn learn(&mut self, now: RawNs, sink: &mut dyn Sink, settings: &Settings) {

@@ -196,7 +196,7 @@ contents! {
     3 Event {
         /// When, ns.
         time: u64,
-        /// Stable name: `works`, `dead`, `stalled`, `jumped`, `trouble`, `lost`,
+        /// Stable name: `works`, `dead`, `stalled`, `jumped`, `repeats`, `trouble`, `lost`,
         /// `application-started`, `application-ended`.
         code: String,
         /// The series it is about, if it is about one.

@@ -177,6 +177,23 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
     Ok(assembly.report(&parts.groups, &parts.with_floor))
 }
 
+/// What two lists of stretches, each in order, have in common.
+fn common(a: &[(f64, f64)], b: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let (mut out, mut first) = (Vec::new(), 0);
+    for &(from, to) in a {
+        while b.get(first).is_some_and(|of| of.1 <= from) {
+            first += 1;
+        }
+        for of in b[first..].iter().take_while(|of| of.0 < to) {
+            let both = (from.max(of.0), to.min(of.1));
+            if both.0 < both.1 {
+                out.push(both);
+            }
+        }
+    }
+    out
+}
+
 /// Whether tables of rows by classes, of which there are a dozen, or the products of all pairs of
 /// classes would take gigabytes or minutes.
 fn beyond_bounds(rows: usize, classes: usize) -> bool {
@@ -403,15 +420,17 @@ impl Assembly<'_> {
             let own: f64 = group.iter().map(|&class| shares[class]).sum();
             let all: f64 = shares.iter().sum();
             if own >= PURE && own >= PURE * all {
-                values.push(row.mean + solution.dynamic[k] * (1.0 - own));
+                values.push((row.mean + solution.dynamic[k] * (1.0 - own), row.covers));
                 time += row.covers;
             }
         }
-        if values.len() < LEAST_ROWS || busy <= 0.0 {
+        if values.len() < LEAST_ROWS || busy <= 0.0 || time <= 0.0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let centred: Vec<f64> = values.iter().map(|v| v - mean).collect();
+        // Readings weigh as much as the time that they are of.
+        let mean = values.iter().map(|(v, covers)| v * covers).sum::<f64>() / time;
+        let usual = time / values.len() as f64;
+        let centred: Vec<f64> = values.iter().map(|(v, c)| (v - mean) * c / usual).collect();
         let count = cosines(values.len()).min(values.len() / 4);
         let half =
             t_975(count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt() / values.len() as f64;
@@ -467,22 +486,37 @@ impl Assembly<'_> {
         }
     }
 
-    /// Time between the first start and the last end in which nothing ran, at the floors' rates.
+    /// Time between the first start and the last end in which nothing ran and the sensor was read,
+    /// each part at the rate of the floor that it was at.
     fn gaps(&self, floors: &[FloorEnergy]) -> GapCost {
-        let (mut seconds, mut end) = (0.0, f64::NEG_INFINITY);
-        for segment in &self.problem.activity.segments {
+        let activity = self.problem.activity;
+        let (mut gaps, mut end) = (Vec::new(), f64::NEG_INFINITY);
+        for segment in &activity.segments {
             if segment.from > end && end.is_finite() {
-                seconds += segment.from - end;
+                gaps.push((end, segment.from));
             }
             end = end.max(segment.to);
         }
-        let idle: f64 = floors.iter().map(|floor| floor.idle.0).sum();
-        let joules: f64 = floors.iter().map(|floor| floor.joules.0).sum();
-        let seconds = f64::min(seconds, idle);
-        GapCost {
-            seconds: Seconds(seconds),
-            joules: Joules(if idle > 0.0 { joules * seconds / idle } else { 0.0 }),
+        let gaps = common(&gaps, &self.rows.coverage());
+        let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
+        let seconds = length(&gaps);
+        let mut elsewhere = 0.0;
+        let mut joules = Some(0.0);
+        // State 0 is where the device was at none of the others.
+        for floor in floors.iter().rev() {
+            let spans = self.problem.states.iter().filter(|span| span.state == floor.state);
+            let spans = spans.map(|s| (activity.seconds(s.start), activity.seconds(s.end)));
+            let here = match floor.state {
+                0 => (seconds - elsewhere).max(0.0),
+                _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
+            };
+            elsewhere += here;
+            let rate = self.solution.floors[floor.state] * self.solution.idle_factor[floor.state];
+            if here > 0.0 {
+                joules = joules.filter(|_| floor.watts.is_some()).map(|sum| sum + rate * here);
+            }
         }
+        GapCost { seconds: Seconds(seconds), joules: joules.map(Joules) }
     }
 
     /// Measured energy from the first marker inside the coverage to the last, over the iterations

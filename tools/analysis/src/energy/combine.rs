@@ -29,41 +29,107 @@ pub fn energy_at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
 const STILL: i64 = 20;
 
 /// Sum of several running totals with signs, as mean rates over windows of `window` seconds in the
-/// time that all of them cover. Totals are in order of time.
+/// time that all of them cover. Totals are in order of time; a value that is not a number parts two
+/// recordings, each of which counts from its own start: no window reaches from one to the next.
 #[must_use]
 pub fn combined(terms: &[(f64, Points<'_>)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
-    let first = terms.iter().filter_map(|(_, s)| s.first()).map(|p| p.0.0).max().unwrap_or(0);
-    let last = terms.iter().filter_map(|(_, s)| s.last()).map(|p| p.0.0).min().unwrap_or(0);
     let step = ((window * 1e9) as i64).max(1);
     let mut out = Vec::new();
-    let energy = |time: i64| {
-        terms
-            .iter()
-            .map(|(sign, s)| energy_at(s, HostNs(time)).map(|e| sign * e))
-            .sum::<Option<f64>>()
-    };
+    for common in common_stretches(terms) {
+        windows_of(&common, step, &mut out);
+    }
+    out
+}
+
+/// The same over the windows from each reading of the first to its next, where totals are read
+/// together around what is measured.
+#[must_use]
+pub fn combined_between_readings(terms: &[(f64, Points<'_>)]) -> Vec<(HostNs, HostNs, f64)> {
+    let mut out = Vec::new();
+    for common in common_stretches(terms) {
+        let Some((_, first)) = common.terms.first() else { continue };
+        // The others are read just before or behind: the ends are those that all have.
+        let times = first.iter().map(|p| HostNs(p.0.0.clamp(common.from.0, common.to.0)));
+        let mut before: Option<(HostNs, f64)> = None;
+        for at in times {
+            let Some(energy) = common.energy(at) else { continue };
+            if let Some((from, joules)) = before.filter(|(from, _)| *from < at) {
+                out.push((from, at, (energy - joules) / at.seconds_since(from)));
+            }
+            before = Some((at, energy));
+        }
+    }
+    out
+}
+
+/// Readings of one recording of each term, and the time that all of them cover.
+struct Common<'p> {
+    terms: Vec<(f64, Points<'p>)>,
+    from: HostNs,
+    to: HostNs,
+}
+
+impl Common<'_> {
+    fn energy(&self, time: HostNs) -> Option<f64> {
+        self.terms.iter().map(|(sign, s)| energy_at(s, time).map(|e| sign * e)).sum()
+    }
+}
+
+/// The stretches of time that recordings of all terms cover, in order.
+fn common_stretches<'p>(terms: &[(f64, Points<'p>)]) -> Vec<Common<'p>> {
+    let mut out: Vec<Common<'p>> = Vec::new();
+    for (at, (sign, points)) in terms.iter().enumerate() {
+        let parts = points.split(|p| p.1.is_nan()).filter_map(|part| {
+            let (from, to) = (part.first()?.0, part.last()?.0);
+            (from < to).then_some((from, to, part))
+        });
+        if at == 0 {
+            out.extend(parts.map(|(from, to, p)| Common { terms: vec![(*sign, p)], from, to }));
+            continue;
+        }
+        let parts: Vec<_> = parts.collect();
+        let mut both = Vec::new();
+        let mut first = 0;
+        for known in &out {
+            while parts.get(first).is_some_and(|part| part.1 <= known.from) {
+                first += 1;
+            }
+            for (from, to, part) in parts[first..].iter().take_while(|part| part.0 < known.to) {
+                let mut terms = known.terms.clone();
+                terms.push((*sign, *part));
+                both.push(Common { terms, from: known.from.max(*from), to: known.to.min(*to) });
+            }
+        }
+        out = both;
+    }
+    out
+}
+
+/// Windows of so many nanoseconds within one stretch.
+fn windows_of(common: &Common<'_>, step: i64, out: &mut Vec<(HostNs, HostNs, f64)>) {
     // The next reading of any term.
     let next = |time: i64| {
-        terms
+        common
+            .terms
             .iter()
             .filter_map(|(_, s)| s.get(s.partition_point(|p| p.0.0 <= time)))
             .map(|p| p.0.0)
             .min()
     };
-    let mut from = first;
-    let mut before = energy(from);
+    let last = common.to.0;
+    let mut from = common.from.0;
+    let mut before = common.energy(HostNs(from));
     while let Some(mut to) = from.checked_add(step).filter(|to| *to <= last) {
         let still = next(from).unwrap_or(last).min(last).saturating_sub(from) / step;
         if still > STILL {
             to = from + still * step;
         }
-        let after = energy(to);
+        let after = common.energy(HostNs(to));
         if let (Some(a), Some(b)) = (before, after) {
             out.push((HostNs(from), HostNs(to), (b - a) / HostNs(to).seconds_since(HostNs(from))));
         }
         (before, from) = (after, to);
     }
-    out
 }
 
 /// Integral of samples of a rate between two times, by trapezoids; `None` where they do not reach.
@@ -119,7 +185,45 @@ mod tests {
         assert!(combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW).len() < 200);
     }
 
+    /// Readings of one recording: from so many milliseconds on, so many, at so many watts.
+    fn recording(from: i64, count: i64, watts: f64) -> impl Iterator<Item = (HostNs, f64)> {
+        let at = move |ms: i64| HostNs((from + ms) * 1_000_000);
+        let parted = [(HostNs(from * 1_000_000 - 1), f64::NAN)];
+        parted.into_iter().chain((0..count).map(move |ms| (at(ms), watts * ms as f64 * 1e-3)))
+    }
+
     proptest! {
+        /// A sum over several recordings is the weighted mean of the sums over each, whatever lies
+        /// between them and however the terms' recordings differ in their ends.
+        #[test]
+        fn recordings_are_summed_each_by_itself(
+            recordings in prop::collection::vec(
+                (100i64..900, 300i64..900, 1.0f64..50.0, 0.0f64..1.0, 0i64..40, 0i64..40), 1..6,
+            ),
+        ) {
+            let (mut pkg, mut pp0) = (Vec::new(), Vec::new());
+            let (mut from, mut each) = (0, Vec::new());
+            for (gap, length, watts, share, early, late) in recordings {
+                from += gap;
+                let parts = (
+                    recording(from, length, watts).collect::<Vec<_>>(),
+                    recording(from + early, length - early - late, watts * share).collect::<Vec<_>>(),
+                );
+                each.push((combined(&[(1.0, &parts.0), (-1.0, &parts.1)], WINDOW), watts * (1.0 - share)));
+                pkg.extend(parts.0);
+                pp0.extend(parts.1);
+                from += length;
+            }
+            let all = combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW);
+            prop_assert_eq!(&all, &each.iter().flat_map(|e| e.0.clone()).collect::<Vec<_>>());
+            for (windows, watts) in each {
+                prop_assert!(windows.iter().all(|w| (w.2 - watts).abs() < 1e-6 * (1.0 + watts)));
+            }
+            let between = combined_between_readings(&[(1.0, &pkg), (-1.0, &pp0)]);
+            prop_assert!(between.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+            prop_assert!(whole(&between) >= whole(&all) - 1e-9);
+        }
+
         /// Of totals with whole windows nothing is lost.
         #[test]
         fn windows_add_up_to_the_totals(

@@ -52,7 +52,7 @@ pub use attribution::{AttributionError, Problem, attribute, measured};
 pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};
-pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, while_working};
+pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
 pub use report::{
     Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated,
     IterationEnergy, Method,

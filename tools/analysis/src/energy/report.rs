@@ -135,8 +135,8 @@ pub struct FloorEnergy {
 pub struct GapCost {
     /// Time between the first launch and the last with nothing running.
     pub seconds: Seconds,
-    /// Energy of it, at the floors.
-    pub joules: Joules,
+    /// Energy of it, each part at the floor of its state; `None` where one of these is not known.
+    pub joules: Option<Joules>,
 }
 
 /// Energy of one of the user's iterations.

@@ -150,6 +150,9 @@ pub(super) fn plan(
         let registers = registers.with_events(&options.counter)?;
         plan.uuid = Uuid::of_registers(&registers);
         plan.registers = Some(registers);
+        if let Some(set) = &mut plan.set {
+            set.program(&options.counter);
+        }
     }
     Ok(plan)
 }

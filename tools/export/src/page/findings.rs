@@ -371,24 +371,25 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
                 to: ENERGY,
             });
         }
-        if let Some(gaps) = device.gaps.as_ref().filter(|gaps| gaps.joules > SOME * all) {
+        let gaps = device.gaps.as_ref().and_then(|gaps| Some((gaps.seconds, gaps.joules?)));
+        if let Some((seconds, spent)) = gaps.filter(|(_, spent)| *spent > SOME * all) {
             let floor = device.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
-            let drawn = gaps.joules / gaps.seconds;
+            let drawn = spent / seconds;
             // Where the floor is all that gaps took, its interval is theirs.
             let (took, floor) = match floor.filter(|w| w.low <= drawn && drawn <= w.high) {
                 Some(w) => {
                     let floor = told(&w, |w| format!("{w:.1} W"));
-                    let took = w.times(gaps.joules / w.value);
+                    let took = w.times(spent / w.value);
                     (told(&took, joules), format!(", at a floor of {floor}"))
                 }
-                None => (format!("about {}", joules(gaps.joules)), String::new()),
+                None => (format!("about {}", joules(spent)), String::new()),
             };
             out.push(Said {
                 class: "",
                 text: format!(
                     "Gaps between launches took {took} in {}, {} of the {} measured on {}{without}{floor}.",
-                    time(gaps.seconds * 1e9),
-                    percent(gaps.joules / all),
+                    time(seconds * 1e9),
+                    percent(spent / all),
                     joules(all),
                     device.device
                 ),

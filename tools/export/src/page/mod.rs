@@ -21,6 +21,7 @@ use crate::{ExportError, stacks};
 use clscope_analysis::stats::estimate::Estimate;
 use clscope_io::text::is_printable;
 use clscope_models::explain::Explained;
+use clscope_profile::energy::result::PartOf;
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
@@ -296,9 +297,10 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         figure("Energy", "not known", None, why);
     } else {
         let all: f64 = measured.iter().filter_map(|d| d.own_joules()).sum();
-        let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());
+        let parts = measured.iter().flat_map(|d| d.parts());
+        let parts = parts.filter(|part| matches!(part.of, PartOf::Class(_) | PartOf::Sum(_)));
         let (low, high) =
-            groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
+            parts.fold((0.0, 0.0), |(low, high), p| (low + p.joules.low, high + p.joules.high));
         let mut more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
         let own = measured.iter().filter_map(|d| d.repetitions.as_ref());
         let repeated: f64 = own.map(|r| r.joules).sum();

@@ -8,7 +8,7 @@ use super::html::{Html, joules, number, time};
 use super::{OPEN, ROWS, charts, rate, size};
 use crate::repeated;
 use clscope_profile::counters::result::Column;
-use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::energy::result::{DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
@@ -347,15 +347,12 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         page.raw("</td>");
     });
     more(page, device.classes.len());
-    let floors =
-        device.floors.iter().map(|f| (format!("floor: {}", f.name), Some(f.joules), Some(f)));
+    let floors = device.floors.iter().map(|f| (format!("floor: {}", f.name), f.joules, Some(f)));
     let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
     let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
-    let rows = floors.chain(repeated).chain([(
-        "not attributed".to_owned(),
-        device.unattributed_joules,
-        None,
-    )]);
+    let rest = device.parts().into_iter().find(|part| matches!(part.of, PartOf::Rest));
+    let rest = rest.map(|part| part.joules.value);
+    let rows = floors.chain(repeated).chain([("not attributed".to_owned(), rest, None)]);
     table(
         page,
         &["Besides kernels", "Joules#", "W#", "Idle#"],

@@ -6,7 +6,7 @@ use super::part::{Cell, Part};
 use super::schema::{CALLS, COMMANDS, Table, WAITS};
 use crate::ExportError;
 use crate::arguments::command_name;
-use crate::power::Power;
+use crate::power::{Power, energy_of};
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Event, Outcome};
 use clscope_analysis::time::{HostNs, ProcessIndex};
@@ -157,8 +157,11 @@ impl<'t, 'a> Events<'t, 'a> {
         let duration = timed.map(|times| times.duration());
         let placed = timed.and_then(|times| times.placed.zip(Some(times.observed)));
         let clock_device = definitions.clock_device(record.queue);
+        let launch = clock_device.and_then(|device| self.power.of_launch(command, device));
         let watts = duration.and_then(|_| self.watts(command, clock_device));
-        let joules = watts.zip(duration).map(|(w, ns)| w.times(ns as f64 * 1e-9));
+        let mean = || watts.zip(duration).map(|(w, ns)| w.times(ns as f64 * 1e-9));
+        let joules = launch.or_else(mean);
+        let energy_of = joules.map(|_| energy_of(launch.is_some()));
         let stage = |from: usize, to: usize| {
             placed.map(|(p, _)| p.stamps[to].0.saturating_sub(p.stamps[from].0))
         };
@@ -203,6 +206,7 @@ impl<'t, 'a> Events<'t, 'a> {
             joules.map(|j| j.value).into(),
             joules.map(|j| j.low).into(),
             joules.map(|j| j.high).into(),
+            energy_of.into(),
         ];
         match &mut self.files[index].commands {
             Some(part) => part.row(&cells),

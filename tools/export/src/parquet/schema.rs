@@ -109,9 +109,10 @@ pub const COMMANDS: Table = Table {
         may("local_y", Integer, "work-group size"),
         may("local_z", Integer, "work-group size"),
         may("site", Small, "call site (record --call-sites): a key of sites with process"),
-        may("energy_j", Float, "joules: mean watts of its class times its duration"),
+        may("energy_j", Float, "joules: its own, or mean watts of its class times its duration"),
         may("energy_low_j", Float, "lower end of the 95 % interval"),
         may("energy_high_j", Float, "upper end of the 95 % interval"),
+        may("energy_of", Text, "this launch, or mean of all launches"),
     ],
 };
 

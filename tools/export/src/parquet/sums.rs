@@ -8,7 +8,7 @@ use super::schema::{
 use crate::ExportError;
 use crate::power::Power;
 use clscope_analysis::Trace;
-use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::energy::result::{DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::sites::Sites;
@@ -150,25 +150,23 @@ impl Sums<'_, '_> {
             cells[2] = joules;
             cells
         };
-        for (index, group) in device.groups.iter().enumerate() {
-            // Where its classes have joules of their own, the sum is theirs.
-            let mut members = device.classes.iter().filter(|c| c.group == Some(index));
-            if members.any(|class| class.joules.is_some()) {
-                continue;
+        for part in device.parts() {
+            let mut cells = rest(part.joules.value.into());
+            match part.of {
+                PartOf::Class(_) => {}
+                PartOf::Sum(names) => {
+                    cells[2..5].copy_from_slice(&interval(Some(part.joules)));
+                    row("sum", &names.join(" + "), cells)?;
+                }
+                PartOf::Repetitions => {
+                    cells[2..5].copy_from_slice(&interval(Some(part.joules)));
+                    row("sum", "repetitions", cells)?;
+                }
+                PartOf::Floor(floor) => row("floor", floor.name, cells)?,
+                PartOf::Rest => row("unattributed", "unattributed", cells)?,
             }
-            let mut cells = rest(Cell::Null);
-            cells[1] = group.busy_seconds.into();
-            cells[2..5].copy_from_slice(&interval(Some(group.joules)));
-            cells[8] = group.watts.value.into();
-            row("sum", &group.names.join(" + "), cells)?;
         }
-        for floor in &device.floors {
-            row("floor", floor.name, rest(floor.joules.into()))?;
-        }
-        match device.unattributed_joules {
-            Some(joules) => row("unattributed", "unattributed", rest(joules.into())),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Host and rank of a process by its label.

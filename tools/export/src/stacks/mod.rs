@@ -21,7 +21,7 @@ use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
 use clscope_io::text::line;
 use clscope_profile::energy::activity::class_name;
-use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::energy::result::{DeviceEnergy, PartOf};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
@@ -227,40 +227,36 @@ fn attribute(
             ..Stack::default()
         });
     };
-    for group in &device.groups {
-        if group.is_repetitions() {
-            alone(stacks, repeated::TITLE.to_owned(), group.joules.value);
-            continue;
-        }
-        let known: Vec<_> = group
-            .names
-            .iter()
-            .filter_map(|name| device.classes.iter().find(|c| c.name == *name))
-            .collect();
-        let [class] = known[..] else {
-            // Together they have one figure, and no part of it is known.
-            alone(
-                stacks,
-                format!("only as a sum: {}", group.names.join(" + ")),
-                group.joules.value,
-            );
-            continue;
+    for part in device.parts() {
+        let joules = part.joules.value;
+        let class = match part.of {
+            PartOf::Class(class) => class,
+            PartOf::Repetitions => {
+                alone(stacks, repeated::TITLE.to_owned(), joules);
+                continue;
+            }
+            PartOf::Sum(names) => {
+                alone(stacks, format!("only as a sum: {}", names.join(" + ")), joules);
+                continue;
+            }
+            PartOf::Floor(floor) => {
+                alone(stacks, format!("floor: {}", floor.name), joules);
+                continue;
+            }
+            PartOf::Rest => {
+                alone(stacks, "not attributed".to_owned(), joules);
+                continue;
+            }
         };
         let members = members(&class.name, class.kind == "kernel");
         let time: f64 = members.iter().map(|at| stacks[*at].time_ns).sum();
         if members.is_empty() || time <= 0.0 {
-            alone(stacks, class.name.clone(), group.joules.value);
+            alone(stacks, class.name.clone(), joules);
             continue;
         }
         for at in members {
             let share = stacks[at].time_ns / time;
-            *stacks[at].microjoules.get_or_insert(0.0) += group.joules.value * 1e6 * share;
+            *stacks[at].microjoules.get_or_insert(0.0) += joules * 1e6 * share;
         }
-    }
-    for floor in &device.floors {
-        alone(stacks, format!("floor: {}", floor.name), floor.joules);
-    }
-    if let Some(joules) = device.unattributed_joules {
-        alone(stacks, "not attributed".to_owned(), joules);
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn beside_dynamic(out: &mut DeviceEnergy) {
     let busy: f64 = out.classes.iter().map(|c| c.covered_seconds).sum();
     let idle = |of: fn(&Floor) -> f64| out.floors.iter().map(of).sum::<f64>();
     let seconds = idle(|f| f.idle_seconds) + busy;
-    let dynamic = own - idle(|f| f.joules) - floor * busy;
+    let dynamic = own - idle(|f| f.joules.unwrap_or(0.0)) - floor * busy;
     if !floor.is_finite() || floor <= 0.0 || seconds <= 0.0 || rest.abs() > UNEXPLAINED * own {
         return;
     }
@@ -114,10 +114,10 @@ pub(super) fn rests_taken_off(
     }
     if let Some(first) = out.floors.first_mut() {
         first.idle_seconds -= rest;
-        first.joules = (first.joules - floor * rest).max(0.0);
+        first.joules = first.joules.map(|joules| (joules - floor * rest).max(0.0));
     }
     if let Some(gaps) = &mut out.gaps {
-        gaps.joules = (gaps.joules - floor * rest).max(0.0);
+        gaps.joules = gaps.joules.map(|joules| (joules - floor * rest).max(0.0));
         gaps.seconds = (gaps.seconds - rest).max(0.0);
     }
     floor * rest
@@ -144,7 +144,7 @@ pub(super) fn floors_moved(
         return -moved;
     }
     // More than there was cannot be taken off; the rest is unattributed.
-    first.joules = (first.joules + moved).max(0.0);
+    first.joules = first.joules.map(|joules| (joules + moved).max(0.0));
     if floor > 0.0 && moved > 0.0 {
         first.idle_seconds += moved / floor;
     }
@@ -171,7 +171,7 @@ mod tests {
             name: "between launches",
             watts: None,
             idle_seconds: 1.0,
-            joules: 100.0,
+            joules: Some(100.0),
         }];
         out
     }
@@ -191,11 +191,11 @@ mod tests {
     fn the_floor_between_launches_stays_where_launches_share_theirs() {
         let mut out = device();
         assert_eq!(floors_moved(&mut out, -264.0, 100.0, true), 264.0);
-        assert_eq!((out.floors[0].joules, out.notes.len()), (100.0, 1));
+        assert_eq!((out.floors[0].joules, out.notes.len()), (Some(100.0), 1));
         assert!(out.notes[0].contains("264 J of the floor are counted more than once"));
         let mut out = device();
         assert_eq!(floors_moved(&mut out, -40.0, 100.0, false), 0.0);
-        assert_eq!((out.floors[0].joules, out.notes.len()), (60.0, 0));
+        assert_eq!((out.floors[0].joules, out.notes.len()), (Some(60.0), 0));
     }
 
     #[test]

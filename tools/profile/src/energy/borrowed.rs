@@ -44,7 +44,7 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         profile.view(profile::Options { by: of.by, energy, form, names, ..Default::default() });
     let (devices, readings, known) = (view.devices(), view.readings()?, view.energy()?);
     let recorded = recorded_formula(profile.files());
-    let choice = of.energy.gpu_power.or(recorded).unwrap_or_default();
+    let choice = of.energy.gpu_power.or(recorded.choice).unwrap_or_default();
     let sensor = of.energy.energy_sensor.as_deref();
     let mut out = Vec::new();
     for device in devices {

@@ -144,7 +144,7 @@ pub fn apply(
     }
     let doubled = floors_moved(out, moved, floor.0, overlapped > OVERLAPPED);
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
-        + out.floors.iter().map(|f| f.joules).sum::<f64>();
+        + out.floors.iter().filter_map(|f| f.joules).sum::<f64>();
     out.unattributed_joules = out.measured_joules.map(|all| all - parts);
     unexplained(out, &mut groups, parts - doubled);
     out.groups = groups;

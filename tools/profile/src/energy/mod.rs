@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod around;
 pub mod attribute;
 mod balance;
 pub mod borrowed;
@@ -16,6 +17,7 @@ mod replayed;
 pub mod result;
 mod rows;
 pub mod shapes;
+pub mod standstills;
 mod trials;
 mod united;
 mod unrecorded;
@@ -48,10 +50,28 @@ pub fn readings_of(
     Ok(readings)
 }
 
-/// How GPU power was to be formed when the traces were recorded.
+/// How GPU power was to be formed when traces were recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RecordedFormula {
+    /// The first choice that was made, if there was one.
+    pub choice: Option<Choice>,
+    /// Whether not all traces were recorded for it.
+    pub differs: bool,
+}
+
+/// What `record --gpu-power` was given for each recording, merged or not.
 #[must_use]
-pub fn recorded_formula(files: &TraceFiles) -> Option<Choice> {
-    files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok())
+pub fn recorded_formula(files: &TraceFiles) -> RecordedFormula {
+    let choice = |meta: &serde_json::Value| -> Choice {
+        let word = meta.get("gpu_power").and_then(|word| word.as_str());
+        word.and_then(|word| word.parse().ok()).unwrap_or_default()
+    };
+    let recordings = files.directories.iter().flat_map(Directory::recordings);
+    let choices: Vec<Choice> = recordings.map(choice).collect();
+    RecordedFormula {
+        choice: choices.iter().copied().find(|choice| *choice != Choice::Auto),
+        differs: choices.windows(2).any(|pair| pair[0] != pair[1]),
+    }
 }
 
 /// A word as a shell takes it.
@@ -66,14 +86,15 @@ fn quoted(word: &str) -> String {
 
 /// Ends each device's part with what tells apart what the run alone does not.
 pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
-    let command = files.directories.iter().find_map(|d| {
-        let words = d.meta.as_ref()?.get("command")?.as_array()?.clone();
+    let recordings = || files.directories.iter().flat_map(Directory::recordings);
+    let command = recordings().find_map(|meta| {
+        let words = meta.get("command")?.as_array()?;
         Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
     });
-    let setting = |d: &Directory| {
-        d.meta.as_ref()?.get("settings")?.get("CLSCOPE_REPLAY")?.as_str()?.parse().ok()
+    let setting = |meta: &serde_json::Value| {
+        meta.get("settings")?.get("CLSCOPE_REPLAY")?.as_str()?.parse().ok()
     };
-    let recorded: Option<Replay> = files.directories.iter().find_map(setting);
+    let recorded: Option<Replay> = recordings().find_map(setting);
     for device in &mut energy.devices {
         let added = recorded.and_then(|recorded| added(device, recorded));
         let few = true_causes(device, recorded, added.filter(|added| !added.is_used_up()));

@@ -6,7 +6,7 @@
 use super::activity::{Kind, PhysicalDevice};
 use super::planes::Processor;
 use super::readings::{Readings, Sensor};
-use clscope_analysis::energy::combine::{Points, combined};
+use clscope_analysis::energy::combine::{Points, combined, combined_between_readings};
 use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series, restamped};
 use clscope_analysis::quantile::median;
 use clscope_sensors::SourceKind;
@@ -49,6 +49,9 @@ pub struct Power {
     pub settle: f64,
     /// The largest limit of its power that was in force, watts, where the driver tells it.
     pub limit: Option<f64>,
+    /// Where a counter was read around commands only: its update period, seconds. `series` are then
+    /// the windows between two readings.
+    pub around: Option<f64>,
 }
 
 /// Why the power of a device is not known.
@@ -74,7 +77,7 @@ pub(super) fn usable(readings: &Readings, host: usize) -> impl Iterator<Item = &
     readings
         .sensors
         .iter()
-        .filter(move |s| s.host == host && s.dead.is_none() && s.points.len() > 1)
+        .filter(move |s| s.host == host && s.dead.is_none() && !s.repeats && s.points.len() > 1)
 }
 
 fn is_power(sensor: &Sensor) -> bool {
@@ -100,10 +103,6 @@ pub fn own(device: &PhysicalDevice, sensor: &Sensor, alone: bool) -> Option<Stri
 
 fn kind(sensor: &Sensor) -> SourceKind {
     SourceKind::of_source(&sensor.series.source)
-}
-
-fn name(sensor: &Sensor) -> String {
-    format!("{} {}", sensor.series.source, sensor.series.name)
 }
 
 /// Median step between points that change, seconds.
@@ -197,16 +196,36 @@ fn narrowed(parameter: Parameter, known: Option<(f64, f64)>) -> Parameter {
     if low < high { Parameter::free(low, high, value.clamp(low, high)) } else { parameter }
 }
 
-/// The terms' readings.
-fn readings_of<'s>(terms: &[(f64, &'s Sensor)]) -> Vec<(f64, Points<'s>)> {
-    terms.iter().map(|(sign, sensor)| (*sign, &sensor.points[..])).collect()
+/// The terms' readings, each recording by itself, summed over windows of so many seconds; without,
+/// from each reading to the next.
+fn sum_of(terms: &[(f64, &Sensor)], window: Option<f64>) -> Vec<(HostNs, HostNs, f64)> {
+    let parts: Vec<(f64, Vec<(HostNs, f64)>)> =
+        terms.iter().map(|(sign, s)| (*sign, parted(s.points.clone(), &s.starts))).collect();
+    let points: Vec<(f64, Points<'_>)> = parts.iter().map(|(sign, p)| (*sign, &p[..])).collect();
+    match window {
+        Some(window) => combined(&points, window),
+        None => combined_between_readings(&points),
+    }
+}
+
+/// The update period of counters that were read around commands only.
+fn around(terms: &[(f64, &Sensor)], readings: &Readings) -> Option<f64> {
+    let are_counters = terms.iter().all(|(_, s)| s.series.quantity == Quantity::Energy);
+    let period = |s: &Sensor| s.period_ns.map_or(RAPL_PERIOD_S, |ns| ns * 1e-9);
+    (readings.around_commands && are_counters)
+        .then(|| terms.iter().map(|(_, s)| period(s)).fold(0.0, f64::max))
 }
 
 fn of_terms(terms: &[(f64, &Sensor)], readings: &Readings) -> (Series, ResponseModel, f64, f64) {
+    if let Some(step) = around(terms, readings) {
+        let windows = sum_of(terms, None);
+        let period = median(windows.iter().map(|w| w.1.seconds_since(w.0))).unwrap_or(0.0);
+        return (Series::WindowMean(windows), ResponseModel::shifted_windows(step), period, step);
+    }
     match terms {
         [(1.0, one)] => single(one, readings),
         _ => {
-            let series = Series::WindowMean(combined(&readings_of(terms), WINDOW_S));
+            let series = Series::WindowMean(sum_of(terms, Some(WINDOW_S)));
             (series, ResponseModel::shifted_windows(WINDOW_S / 10.0), WINDOW_S, 2.0 * WINDOW_S)
         }
     }
@@ -239,7 +258,7 @@ pub fn power_of(
     wanted: Option<&str>,
 ) -> Result<Power, NoPower> {
     let processor = Processor::of(readings, device.host);
-    let named = |s: &&Sensor| wanted.is_none_or(|w| name(s).contains(w));
+    let named = |s: &&Sensor| wanted.is_none_or(|w| s.name().contains(w));
     if device.kind == Kind::Cpu {
         let terms = processor.terms("PKG", 1.0).ok_or(NoPower::NoPackage)?;
         let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
@@ -258,12 +277,13 @@ pub fn power_of(
                 ),
             },
             matched: format!("{} of this host", if terms.len() > 1 { "all packages" } else { "the package" }),
-            sources: terms.iter().map(|(_, s)| name(s)).collect(),
+            sources: terms.iter().map(|(_, s)| s.name()).collect(),
             series,
             response,
             period,
             settle,
             limit: None,
+            around: around(&terms, readings),
         });
     }
     let alone =
@@ -303,7 +323,7 @@ pub fn power_of(
     };
     let selected = select(choice, place(device, !mine.is_empty()), &planes)?;
     let formula = selected.formula;
-    let (series, response, period, settle, sources, includes) = match formula {
+    let (series, response, period, settle, sources, includes, around) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
             let best = candidates
@@ -312,10 +332,12 @@ pub fn power_of(
                 .filter(named)
                 .min_by_key(|s| rank(s))
                 .ok_or(NoPower::NoSuchSensor)?;
-            let (series, response, period, settle) = single(best, readings);
+            let terms = [(1.0, best)];
+            let (series, response, period, settle) = of_terms(&terms, readings);
             let includes =
                 best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
-            (series, response, period, settle, vec![name(best)], includes)
+            let around = around(&terms, readings);
+            (series, response, period, settle, vec![best.name()], includes, around)
         }
         _ => {
             matched = "the processor's planes, since the GPU is part of it".to_owned();
@@ -326,8 +348,9 @@ pub fn power_of(
                 response,
                 period,
                 settle,
-                terms.iter().map(|(_, s)| name(s)).collect(),
+                terms.iter().map(|(_, s)| s.name()).collect(),
                 formula.includes().to_owned(),
+                around(&terms, readings),
             )
         }
     };
@@ -343,6 +366,7 @@ pub fn power_of(
         period,
         settle,
         limit: limit(device, readings, alone),
+        around,
     })
 }
 
@@ -388,7 +412,7 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
     let processor = Processor::of(readings, host);
     let mut test = ContainmentTest::default();
     let windows = |plane: &str| {
-        processor.terms(plane, 1.0).map(|terms| (combined(&readings_of(&terms), TEST_S), terms))
+        processor.terms(plane, 1.0).map(|terms| (sum_of(&terms, Some(TEST_S)), terms))
     };
     let (Some((pkg, of_pkg)), Some((pp0, _)), Some((dram, _))) =
         (windows("PKG"), windows("PP0"), windows("DRAM"))
@@ -460,6 +484,7 @@ impl Power {
             period,
             settle,
             limit: None,
+            around: None,
         }
     }
 }
@@ -490,6 +515,7 @@ mod tests {
             windows: Vec::new(),
             period_ns: Some(1e6),
             dead: None,
+            repeats: false,
         }
     }
 
@@ -512,6 +538,7 @@ mod tests {
             windows: Vec::new(),
             period_ns: None,
             dead: None,
+            repeats: false,
         }
     }
 

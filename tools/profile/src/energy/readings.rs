@@ -3,15 +3,18 @@
 //! once. Refuses to choose among series.
 #![forbid(unsafe_code)]
 
+use super::standstills::{self, Standstills};
 use crate::calibration::{Entry, Subject};
 use crate::error::SensorFileError;
 use clscope_analysis::Trace;
 use clscope_analysis::clock::RawClock;
 use clscope_analysis::energy::HostNs;
+use clscope_sensors::accumulator::Step;
 use clscope_sensors::{Range, SensorSource};
 use clscope_trace::sensors::{
     Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost,
 };
+use clscope_trace::settings::SNAPSHOT;
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,9 +35,17 @@ pub struct Sensor {
     pub period_ns: Option<f64>,
     /// Why it is not to be used: it never moved.
     pub dead: Option<String>,
+    /// Whether it shows the counter of another series once more.
+    pub repeats: bool,
 }
 
 impl Sensor {
+    /// Its source and its own name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} {}", self.series.source, self.series.name)
+    }
+
     /// From the first reading of each recording to its last, in order of time.
     fn stretches(&self) -> Vec<(HostNs, HostNs)> {
         let (mut out, mut from) = (Vec::new(), 0);
@@ -99,6 +110,8 @@ pub struct Readings {
     pub costs: Vec<Cost>,
     /// The same by source, of all files.
     pub sources: Vec<SourceCost>,
+    /// Counters that stood still, with the name of the series.
+    pub standstills: Vec<(String, Standstills)>,
     /// When the application ran, by host: from each start to its end, in order of time, what
     /// overlaps as one.
     pub application: BTreeMap<usize, Vec<(HostNs, HostNs)>>,
@@ -108,6 +121,8 @@ pub struct Readings {
     pub repeated: usize,
     /// Whether there was any file at all.
     pub any: bool,
+    /// Whether sensors were read around each command, and at no other time (`record --snapshot`).
+    pub around_commands: bool,
     /// What `clscope doctor --calibrate` found of sensors on the recording host, by source and
     /// name.
     pub calibrated: HashMap<(String, String), Calibrated>,
@@ -155,6 +170,14 @@ pub const LAG: &str = "response-lag-ns";
 pub const WINDOW: &str = "response-window-ns";
 /// How late it is.
 pub const DELAY: &str = "response-delay-ns";
+
+/// Whether all processes read the sensors around their commands.
+fn is_snapshot(trace: &Trace<'_>) -> bool {
+    let wanted = format!("{SNAPSHOT}=1");
+    let asked = |settings: &[String]| settings.contains(&wanted);
+    !trace.processes.is_empty()
+        && trace.processes.iter().all(|p| asked(&p.definitions.process.settings))
+}
 
 /// One file, before it is joined with others.
 #[derive(Default)]
@@ -212,6 +235,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
                     windows: Vec::new(),
                     period_ns: None,
                     dead: None,
+                    repeats: false,
                 });
             }
             Record::Readings(readings) => {
@@ -251,6 +275,9 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
                     match event.code.as_str() {
                         "dead" => sensor.dead = Some(event.text.clone()),
                         "works" => sensor.dead = None,
+                        "repeats" => sensor.repeats = true,
+                        // What it counts from here on has another start.
+                        "jumped" => sensor.starts.extend(at(event.time)),
                         _ => {}
                     }
                 }
@@ -280,6 +307,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
         if !sensor.points.is_sorted_by_key(|p| p.0) {
             sensor.points.sort_by_key(|p| p.0);
         }
+        sensor.starts.sort_unstable();
     }
     Ok(file)
 }
@@ -297,7 +325,7 @@ impl Readings {
 
     /// From the files of a trace: name and bytes.
     pub fn of<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8])>) -> Self {
-        let mut out = Self::default();
+        let mut out = Self { around_commands: is_snapshot(trace), ..Self::default() };
         let mut read_files: Vec<File> = Vec::new();
         for (name, bytes) in files {
             out.any = true;
@@ -318,7 +346,16 @@ impl Readings {
         for file in read_files {
             out.join(file);
         }
+        out.take_out_standstills();
         out
+    }
+
+    /// Leaves out the readings of counters that stood still: what was drawn meanwhile is not known.
+    fn take_out_standstills(&mut self) {
+        for sensor in &mut self.sensors {
+            let found = standstills::take_out(sensor);
+            self.standstills.extend(found.map(|found| (sensor.name(), found)));
+        }
     }
 
     fn join(&mut self, file: File) {
@@ -366,6 +403,7 @@ impl Readings {
             if sensor.dead.is_none() {
                 known.dead = None;
             }
+            known.repeats |= sensor.repeats;
         }
         self.repeated += usize::from(repeated);
         for (host, spans) in file.rest.application {
@@ -403,6 +441,7 @@ impl Readings {
                 windows: Vec::new(),
                 period_ns: None,
                 dead: None,
+                repeats: false,
             });
         }
         let mut accumulators: Vec<_> = domains
@@ -425,7 +464,9 @@ impl Readings {
             if let (Some(Some(accumulator)), clscope_sensors::Value::Counter(counts)) =
                 (accumulators.get_mut(reading.domain.0), reading.value)
             {
-                accumulator.push(reading.stamp.mid(), counts);
+                if accumulator.push(reading.stamp.mid(), counts) == Step::Jumped {
+                    sensor.starts.push(HostNs(reading.stamp.mid().0 as i64));
+                }
                 reading.value = clscope_sensors::Value::Energy(accumulator.total());
             }
             let stored = clscope_readings::reading(&reading);
@@ -435,7 +476,9 @@ impl Readings {
         })?;
         for sensor in sensors {
             sensor.points.sort_by_key(|p| p.0);
+            sensor.starts.sort_unstable();
         }
+        out.take_out_standstills();
         Ok(out)
     }
 }
@@ -457,6 +500,7 @@ mod tests {
                 windows: Vec::new(),
                 period_ns: None,
                 dead: None,
+                repeats: false,
             };
             File { sensors: vec![sensor], ..File::default() }
         };
@@ -484,6 +528,7 @@ mod tests {
                 windows: moments.map(window).collect(),
                 period_ns: None,
                 dead: None,
+                repeats: false,
             };
             File { sensors: vec![sensor], ..File::default() }
         };

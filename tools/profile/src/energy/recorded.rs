@@ -58,7 +58,9 @@ pub(super) fn notes(readings: &Readings) -> Vec<String> {
         .iter()
         .map(|why| format!("readings of sensors not used: {why}"))
         .collect();
-    let told = readings.events.iter().filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead"));
+    // Of standstills the sampler sees the beginning only.
+    let is_told = |code: &str| !matches!(code, "works" | "dead" | "stalled");
+    let told = readings.events.iter().filter(|(_, e)| is_told(&e.code));
     let mut texts: Vec<(String, usize)> = Vec::new();
     for (name, event) in told {
         let text = format!("{name} {}: {}", event.code, event.text).trim_start().to_owned();
@@ -72,6 +74,7 @@ pub(super) fn notes(readings: &Readings) -> Vec<String> {
         1 => text,
         _ => format!("{text} ({times} times)"),
     }));
+    out.extend(readings.standstills.iter().map(|(name, of)| format!("{name} {}", of.describe())));
     if readings.repeated > 0 {
         out.push(format!(
             "{} recordings of sensors of one host overlap: each moment is used once",
@@ -124,7 +127,7 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
     for sensor in readings
         .sensors
         .iter()
-        .filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none())
+        .filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none() && !s.repeats)
     {
         let runs = readings.application.get(&sensor.host).map_or(&[][..], |runs| runs);
         let Some(of) = counted(sensor, runs, readings) else { continue };
@@ -136,7 +139,7 @@ pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, V
             continue;
         }
         out.push(result::CounterEnergy {
-            sensor: format!("{} {}", sensor.series.source, sensor.series.name),
+            sensor: sensor.name(),
             plane: sensor.series.plane.clone(),
             includes: sensor.series.includes.clone(),
             joules: of.joules,
@@ -180,10 +183,16 @@ fn counted(sensor: &Sensor, runs: &[(HostNs, HostNs)], readings: &Readings) -> O
         };
         let before = points.partition_point(|p| p.0 <= started).saturating_sub(1).max(first);
         let after = points.partition_point(|p| p.0 < ended).min(end.saturating_sub(1));
-        let Some([a, .., b]) = points.get(before..=after) else { continue };
-        // A counter that another recording began anew goes back once; what it counted stays.
-        let steps = points[before..=after].windows(2).map(|p| (p[1].1 - p[0].1).max(0.0));
-        let (joules, seconds) = (steps.sum::<f64>(), b.0.seconds_since(a.0));
+        let Some(inside @ [a, .., b]) = points.get(before..=after) else { continue };
+        // Where a counter began anew, or stood still, nothing is known of what lies between.
+        let begins = |from: HostNs, to: HostNs| {
+            let next = sensor.starts.partition_point(|start| *start <= from);
+            sensor.starts.get(next).is_some_and(|start| *start <= to)
+        };
+        let known = inside.windows(2).filter(|p| p[1].1 >= p[0].1 && !begins(p[0].0, p[1].0));
+        let (joules, seconds) = known.fold((0.0, 0.0), |(joules, seconds), p| {
+            (joules + p[1].1 - p[0].1, seconds + p[1].0.seconds_since(p[0].0))
+        });
         if seconds <= 0.0 {
             continue;
         }
@@ -225,6 +234,7 @@ mod tests {
                 period_ns: Some(1e6),
                 starts: Vec::new(),
                 dead: None,
+                repeats: false,
             }
         };
         let runs = vec![(HostNs(10_000_000), HostNs(90_000_000))];
@@ -264,6 +274,7 @@ mod tests {
             period_ns: Some(1e7),
             starts: Vec::new(),
             dead: None,
+            repeats: false,
         };
         let run =
             |from: f64| (HostNs(((from + 0.5) * 1e9) as i64), HostNs(((from + 1.5) * 1e9) as i64));

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use super::around::LaunchEnergy;
 use crate::interval::{Interval, as_ns, as_some_ns};
 use serde::Serialize;
 
@@ -126,6 +127,9 @@ pub struct DeviceEnergy {
     /// What was measured and belongs to nothing else here; null likewise.
     pub unattributed_joules: Option<f64>,
     pub classes: Vec<Class>,
+    /// Energy of single commands, where sensors were read around each; in order of time.
+    #[serde(skip)]
+    pub launches: Vec<LaunchEnergy>,
     /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size,
     /// or direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
@@ -170,12 +174,70 @@ impl DeviceEnergy {
         }
     }
 
+    /// What was measured, part by part: every view that draws joules draws these. What is not known
+    /// by itself is in the last, so that the parts add up to what was measured.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        let mut rest = self.unattributed_joules;
+        let mut out: Vec<Part<'_>> = Vec::new();
+        for (index, group) in self.groups.iter().enumerate() {
+            let members = self.classes.iter().filter(|c| c.group == Some(index));
+            let members: Vec<&Class> = members.collect();
+            let of = match &members[..] {
+                _ if group.is_repetitions() => Some((PartOf::Repetitions, group.joules)),
+                [class] => class.joules.map(|joules| (PartOf::Class(class), joules)),
+                // Repetitions may tell all of them apart.
+                _ if !members.is_empty() && members.iter().all(|c| c.joules.is_some()) => {
+                    let each = members.iter().filter_map(|c| Some((PartOf::Class(c), c.joules?)));
+                    out.extend(each.map(|(of, joules)| Part { of, joules }));
+                    continue;
+                }
+                _ => Some((PartOf::Sum(&group.names), group.joules)),
+            };
+            match of {
+                Some((of, joules)) => out.push(Part { of, joules }),
+                None => rest = rest.map(|rest| rest + group.joules.value),
+            }
+        }
+        for floor in &self.floors {
+            let joules = floor.joules.map(|j| Interval::measured(j, j, j));
+            out.extend(joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
+        }
+        let rest = rest.map(|j| Interval::measured(j, j, j));
+        out.extend(rest.map(|joules| Part { of: PartOf::Rest, joules }));
+        out
+    }
+
     /// Joules measured, without those of the recorder's repetitions.
     #[must_use]
     pub fn own_joules(&self) -> Option<f64> {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
         Some(self.measured_joules? - repeated)
     }
+}
+
+/// A part of what was measured on a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'e> {
+    /// Of what.
+    pub of: PartOf<'e>,
+    /// Its energy.
+    pub joules: Interval,
+}
+
+/// What a part of the energy is of.
+#[derive(Debug, Clone, Copy)]
+pub enum PartOf<'e> {
+    /// A kernel or a direction of transfers.
+    Class(&'e Class),
+    /// Several of which only the sum is known: their names.
+    Sum(&'e [String]),
+    /// What the recorder repeated.
+    Repetitions,
+    /// A device at rest.
+    Floor(&'e Floor),
+    /// What belongs to none of these, or is not known.
+    Rest,
 }
 
 /// Several processes on one device.
@@ -415,7 +477,8 @@ pub struct Floor {
     #[serde(rename = "idle_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub idle_seconds: f64,
-    pub joules: f64,
+    /// Null where the floor is not known: that energy is unattributed.
+    pub joules: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -424,7 +487,8 @@ pub struct Gaps {
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
-    pub joules: f64,
+    /// Null where a floor that they were at is not known.
+    pub joules: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -33,6 +33,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         mean_watts: None,
         unattributed_joules: None,
         classes: Vec::new(),
+        launches: Vec::new(),
         replays: Vec::new(),
         held_seconds: device.held.values().copied().fold(0.0, f64::max),
         repetitions: None,
@@ -72,13 +73,17 @@ pub(super) fn fill(
     let is_covered = result.covered.0 > 0.0;
     out.measured_joules = is_covered.then_some(result.measured.0);
     out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
-    out.unattributed_joules = is_covered.then_some(result.unattributed.0);
+    let unknown = result.floors.iter().filter(|f| f.watts.is_none()).map(|f| f.joules.0);
+    out.unattributed_joules = is_covered.then(|| result.unattributed.0 + unknown.sum::<f64>());
     let (rows, notes) = classes(device, problem, result);
     out.classes = rows;
     out.notes.extend(notes);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
-    out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules.0 });
+    out.gaps = Some(result::Gaps {
+        seconds: result.gaps.seconds.0,
+        joules: result.gaps.joules.map(|joules| joules.0),
+    });
     out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| {
         result::Iteration {
             kernel,
@@ -236,7 +241,7 @@ fn floors(result: &Attribution) -> Vec<result::Floor> {
         },
         watts: f.watts.map(Interval::from),
         idle_seconds: f.idle.0,
-        joules: f.joules.0,
+        joules: f.watts.map(|_| f.joules.0),
     });
     floors.collect()
 }

@@ -148,7 +148,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             "  floor {}: {level}; idle for {}: {}",
             f.name,
             time(f.idle_seconds * 1e9),
-            si(f.joules, "J")
+            dash(f.joules.map(|j| si(j, "J")))
         );
     }
     if let Some(g) = &d.gaps {
@@ -156,7 +156,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             out,
             "  gaps between launches: {}, {}",
             time(g.seconds * 1e9),
-            si(g.joules, "J")
+            dash(g.joules.map(|j| si(j, "J")))
         );
     }
     let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
