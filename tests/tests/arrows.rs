@@ -26,8 +26,9 @@ const ROWS: [&[&str]; 11] = [
 /// What each of these stands on, by way of others or by itself: without it the rows say nothing.
 const SPINE: [&str; 7] = ["trace", "analysis", "profile", "models", "export", "text", "cli"];
 
-/// What only the end-to-end tests may ship: to all others it is of tests alone.
+/// What only the end-to-end tests and the bench may ship: to all others it is of tests alone.
 const OF_TESTS: &str = "testing";
+const TESTERS: [&str; 2] = ["tests", "bench"];
 
 /// Neither of a pair needs the other, nor by way of others.
 const APART: [(&str, &str); 1] = [("capture", "profile")];
@@ -81,7 +82,7 @@ fn faults(needs: &Needs) -> Vec<String> {
             continue;
         };
         for other in of {
-            let misplaced = other == OF_TESTS && name != "tests";
+            let misplaced = other == OF_TESTS && !TESTERS.contains(&&**name);
             if misplaced || row(other).is_some_and(|other| other >= own) {
                 out.push(format!("{} needs {}", shown(name), shown(other)));
             }

@@ -22,6 +22,7 @@ mod energy_helper;
 mod energy_runs;
 mod energy_truth;
 mod faults;
+mod generated;
 mod goldens;
 mod host_memory;
 mod hostile_traces;

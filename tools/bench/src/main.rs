@@ -1,7 +1,7 @@
 //! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module
 //! owns one kind. It measures whole processes from outside, bare and recorded in turns, and refuses
 //! to judge: figures and their floor are printed, aims are the README's. Only `kill`, `soak`,
-//! `stress` and the fuzzers fail, on what must never happen.
+//! `stress`, `programs` and the fuzzers fail, on what must never happen.
 
 mod apps;
 mod callgrind;
@@ -17,6 +17,7 @@ mod fuzz_made;
 mod kill;
 mod load;
 mod process;
+mod programs;
 mod random;
 mod soak;
 mod stress;
@@ -44,6 +45,8 @@ enum Command {
     Soak(soak::Args),
     /// Disturb recorded applications at random: kills, forks, cancelled threads, limits, signals
     Stress(stress::Args),
+    /// Run generated programs bare and recorded, and shrink those that differ
+    Programs(programs::Args),
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
     /// Feed damaged and unreasonable trace directories to the command, in processes of their own
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Kill(args) => kill::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Programs(args) => programs::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::FuzzDirectories(args) => fuzz_command::run(&args),
         Command::FuzzCounters(args) => fuzz_counters::run(&args),
