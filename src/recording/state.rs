@@ -5,6 +5,7 @@
 use super::files::Files;
 use super::{Recording, guard, ring};
 use crate::abi::functions::{COUNT, FUNCTIONS};
+use crate::os::lock::clock;
 use crate::os::undisturbed::undisturbed;
 use crate::settings::config;
 use clscope_trace::file::control;
@@ -12,6 +13,10 @@ use clscope_trace::values;
 use once_cell::race::OnceRef;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long a thread waits for another that opens the trace.
+const OPENING: Duration = Duration::from_secs(2);
 
 const UNBEGUN: u32 = 0;
 const ACTIVE: u32 = 1;
@@ -114,6 +119,7 @@ impl Begun {
 /// Called where the fast path does not apply: begins recording at the first OpenCL call of the
 /// process.
 pub fn begin(function: u16) -> Begun {
+    let mut until = None;
     loop {
         match word().compare_exchange(UNBEGUN, BEGINNING, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
@@ -133,7 +139,12 @@ pub fn begin(function: u16) -> Begun {
             }
             Err(BEGINNING) => {
                 // Another thread opens the trace, which takes about a millisecond. Calls that went
-                // unrecorded now would leave objects without names.
+                // unrecorded now would leave objects without names. A file system that hangs keeps
+                // that thread, and no other.
+                let now = clock();
+                if *until.get_or_insert(now + OPENING) <= now {
+                    return Begun::Off;
+                }
                 // SAFETY: no preconditions.
                 unsafe { libc::sched_yield() };
             }
