@@ -510,7 +510,8 @@ mod tests {
         all.hold(2, 1);
         all.make(3, Kind::Kernel);
         all.hold(3, 2);
-        [1, 2].map(|id| all.release(id));
+        all.release(1);
+        all.release(2);
         assert!(!all.faults(1) && all.faults(2));
     }
 }
