@@ -87,8 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Commands of 20 to 60 us, 100 us apart, so that what lies between tells as much as they, as a
-    /// clock stamps them that makes `stamp` of true
-    /// nanoseconds.
+    /// clock stamps them that makes `stamp` of true nanoseconds.
     fn rate(lengths: &[u64], stamp: impl Fn(u64) -> u64) -> Rate {
         let mut out = Rate::default();
         let mut at = 1_000_000u64;
