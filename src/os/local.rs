@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn each_thread_has_its_own_to_the_very_end() {
         let (sender, ended) = channel();
+        #[expect(clippy::disallowed_methods, reason = "of a test")]
         let thread = std::thread::spawn(move || {
             LATE.with_borrow_mut(|late| *late = Some(Late(sender)));
             for want in 1..=3 {

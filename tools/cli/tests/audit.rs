@@ -41,9 +41,13 @@ const LOADER: &str = r#"
 "#;
 
 const RECORDER: &str = r#"
+    #define _GNU_SOURCE
     #include <dlfcn.h>
     int puts(const char *);
-    static void *real(const char *name) { return dlsym(dlopen("libOpenCL.so.1", RTLD_NOW), name); }
+    static void *real(const char *name) {
+        void *next = dlsym(RTLD_NEXT, name);
+        return next ? next : dlsym(dlopen("libOpenCL.so.1", RTLD_NOW), name);
+    }
     int clGetPlatformIDs(void) { puts("recorder"); return ((int (*)(void))real("clGetPlatformIDs"))(); }
     int clFinish(void) { puts("recorder finish"); return ((int (*)(void))real("clFinish"))(); }
     int clIcdGetPlatformIDsKHR(void) { puts("wrong"); return 0; }
@@ -157,7 +161,7 @@ fn a_plugin_that_binds_deeply_is_caught() {
 }
 
 #[test]
-fn a_wrapper_that_the_application_preloads_keeps_its_place() {
+fn a_wrapper_that_the_application_preloads_is_called_by_the_recorder() {
     let stage = stage();
     let folder = format!("-L{}", stage.join("cl").display());
     let wrapper = stage.compile(
@@ -174,7 +178,7 @@ fn a_wrapper_that_the_application_preloads_keeps_its_place() {
     let mut command = stage.clscope();
     command.env("LD_LIBRARY_PATH", stage.join("cl")).env("LD_PRELOAD", &wrapper);
     let output = command.args(["record", "-q", "--"]).arg(app).ended();
-    assert_eq!(stdout(&output), "wrapper\nrecorder\nloader\n", "{}", stderr(&output));
+    assert_eq!(stdout(&output), "recorder\nwrapper\nloader\n", "{}", stderr(&output));
 }
 
 /// An auditor makes ld.so refuse libraries with much thread storage of their own unless its reserve

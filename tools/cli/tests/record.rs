@@ -266,7 +266,7 @@ fn a_missing_recorder_is_told_before_anything_runs() {
     let output = stage
         .clscope()
         .env("CLSCOPE_LIBRARY", "/none.so")
-        .args(["record", "--", "touch", "ran"])
+        .args(["record", "--require-trace", "--", "touch", "ran"])
         .ended();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/none.so"), "{}", stderr(&output));
@@ -277,7 +277,7 @@ fn a_missing_recorder_is_told_before_anything_runs() {
 fn a_trace_is_never_mixed_or_replaced_unasked() {
     let stage = Stage::new();
     assert!(stage.record(&["-q", "-o", "t", "--", "true"]).status.success());
-    let output = stage.record(&["-o", "t", "--", "touch", "ran"]);
+    let output = stage.record(&["--require-trace", "-o", "t", "--", "touch", "ran"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--force"), "{}", stderr(&output));
     assert!(!stage.join("ran").exists());
@@ -303,7 +303,7 @@ fn default_names_do_not_collide() {
 fn an_unwritable_place_is_told_before_anything_runs() {
     let stage = Stage::new();
     // /proc refuses new directories to everybody, root included.
-    let output = stage.record(&["-o", "/proc/x", "--", "touch", "ran"]);
+    let output = stage.record(&["--require-trace", "-o", "/proc/x", "--", "touch", "ran"]);
     assert_eq!(output.status.code(), Some(1));
     let text = stderr(&output);
     assert!(text.contains("/proc/x.clscope") && text.contains("-o"), "{text}");
