@@ -500,7 +500,7 @@ mod tests {
         let mut at = 0;
         let points = std::iter::from_fn(|| {
             at += if next() % 20 == 0 { 20_000_000 } else { 100_000 + next() % 3_000_000 };
-            (at < 4_500_000_000).then(|| (HostNs(at), (at / 1_000_000) as f64 * 0.04))
+            (at < 4_500_000_000).then_some((HostNs(at), (at / 1_000_000) as f64 * 0.04))
         });
         let series = Series::Cumulative(points.collect());
         let activity = Activity::new(&spans, 1);
