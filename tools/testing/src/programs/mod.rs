@@ -1,6 +1,6 @@
 //! Programs of generated steps: small OpenCL applications that are made from a seed, run bare and
 //! recorded, and compared ([`run`]); one that comes out otherwise when it is recorded is shrunk to
-//! the few lines that matter ([`shrink`]). The steps are read by `tests/fixtures/programs`, which
+//! the few lines that matter ([`shrink()`]). The steps are read by `tests/fixtures/programs`, which
 //! keeps their outcome determined whatever lines are left out.
 #![forbid(unsafe_code)]
 
