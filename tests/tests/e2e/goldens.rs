@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const SCRIPT: &str = "clock 0 0
 complete flush
+lasts
 1000000 1001000 1002000 1005000
 1010000 1011000 1012000 1022000
 1030000 1031000 1032000 1132000

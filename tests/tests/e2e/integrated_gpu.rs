@@ -72,11 +72,11 @@ fn power_is_what_the_formula_makes_of_the_packages_planes() {
 
 /// The truth lies in the figure's interval. Gives whether there is a figure: a busy machine may
 /// stop the thread that the kernels run on, so that windows tell little of the short ones. Then it
-/// says why.
+/// says why, or with which others there is one.
 #[track_caller]
 fn holds(value: &Value, truth: f64, scale: f64) -> bool {
     if value["mean"].is_null() {
-        assert!(value["why"].is_string(), "{value}");
+        assert!(value["why"].is_string() || value["only_with"].is_object(), "{value}");
         return false;
     }
     let bound = |key: &str| number(&value["mean"][key]);

@@ -66,7 +66,7 @@ fn a_first_launch_that_takes_much_longer_is_told_apart() {
     let stage = Stage::new(Runtime::FakeDriver);
     let (first, later) = (25_000_000u64, 3_400u64);
     let mut at = 1_000;
-    let mut script = String::new();
+    let mut script = "lasts\n".to_owned();
     for n in 0..10 {
         let end = at + 200 + if n == 0 { first } else { later };
         script += &format!("{at} {} {} {end}\n", at + 100, at + 200);

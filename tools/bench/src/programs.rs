@@ -1,6 +1,7 @@
 //! Runs generated programs bare and recorded, in every way of recording, and shrinks each that comes
 //! out otherwise to a few lines. Fails when there is one. Programs whose bare runs differ are
 //! counted, and say nothing.
+#![forbid(unsafe_code)]
 
 use crate::process::Places;
 use anyhow::{Result, bail};
