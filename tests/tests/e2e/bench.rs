@@ -175,3 +175,14 @@ fn what_is_no_result_is_refused_with_the_file_and_the_next_step() {
         assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
     }
 }
+
+/// The usual build, without the drawing of pixels, says how to get one with it, before anything is
+/// measured.
+#[test]
+fn pixels_need_a_build_with_them() {
+    let stage = Stage::new(Runtime::Pocl);
+    let refused = clscope(&stage, "bench --png -o out").run();
+    assert_ne!(refused.status.code(), Some(0));
+    assert!(refused.stderr.contains("--features png"), "{}", refused.stderr);
+    assert!(!stage.join("out").exists());
+}

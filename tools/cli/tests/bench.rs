@@ -67,15 +67,3 @@ fn lists_and_sources_need_no_measuring() {
         assert!(text.contains("power/float/fma/vect4") && !text.contains("fma/vect2"), "{text}");
     }
 }
-
-/// A build without the drawing of pixels says how to get one with it, before anything is measured.
-#[cfg(not(feature = "png"))]
-#[test]
-fn pixels_need_a_build_with_them() {
-    let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("out");
-    let output = clscope(place.path()).args(["--png", "-o"]).arg(&out).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("--features png"), "{said}");
-    assert!(!out.exists());
-}
