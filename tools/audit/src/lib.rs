@@ -27,8 +27,9 @@ enum Role {
     Other = 1,
     /// An OpenCL loader, whatever its version or bundle suffix.
     Loader = 2,
-    /// An OpenCL driver.
-    Driver = 3,
+    /// An OpenCL driver, or a library that stands before the loader and passes its calls on: the
+    /// recorder, which stands before that, has seen them.
+    Behind = 3,
     /// The recorder.
     Recorder = 4,
     /// In another name space than the recorder's.
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn la_objopen(
     match role {
         Role::Other => LA_FLG_BINDFROM,
         Role::Loader => LA_FLG_BINDTO,
-        Role::Driver | Role::Recorder | Role::Elsewhere => 0,
+        Role::Behind | Role::Recorder | Role::Elsewhere => 0,
     }
 }
 
@@ -102,11 +103,15 @@ unsafe fn role(map: &LinkMap, name_space: isize) -> Role {
         if names::begins(name, b"libOpenCL") {
             return Role::Loader;
         }
-        // cl_khr_icd asks every driver to export this function.
-        if Tables::of(map).is_some_and(|tables| {
-            tables.function(c"clIcdGetPlatformIDsKHR".as_ptr().cast()).is_some()
-        }) {
-            return Role::Driver;
+        // cl_khr_icd asks every driver to export the first. What exports the second and is there when
+        // the program starts comes behind the recorder, which is preloaded first.
+        let is_start = !STARTED.load(Ordering::Acquire);
+        let passes_on = |tables: Tables| {
+            let exports = |name: &core::ffi::CStr| tables.function(name.as_ptr().cast()).is_some();
+            exports(c"clIcdGetPlatformIDsKHR") || (is_start && exports(c"clGetPlatformIDs"))
+        };
+        if Tables::of(map).is_some_and(passes_on) {
+            return Role::Behind;
         }
     }
     Role::Other

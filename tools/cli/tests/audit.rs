@@ -175,10 +175,14 @@ fn a_wrapper_that_the_application_preloads_is_called_by_the_recorder() {
         "int clGetPlatformIDs(void);\nint main(void) { return clGetPlatformIDs(); }",
         &[&folder, "-lOpenCL"],
     );
-    let mut command = stage.clscope();
-    command.env("LD_LIBRARY_PATH", stage.join("cl")).env("LD_PRELOAD", &wrapper);
-    let output = command.args(["record", "-q", "--"]).arg(app).ended();
-    assert_eq!(stdout(&output), "recorder\nwrapper\nloader\n", "{}", stderr(&output));
+    for inject in [&[][..], &["--inject", "preload"]] {
+        let mut command = stage.clscope();
+        command.env("LD_LIBRARY_PATH", stage.join("cl")).env("LD_PRELOAD", &wrapper);
+        command.args(["record", "-q", "-f", "-o", "t"]).args(inject).arg("--").arg(&app);
+        let output = command.ended();
+        let seen = stdout(&output);
+        assert_eq!(seen, "recorder\nwrapper\nloader\n", "{inject:?}: {}", stderr(&output));
+    }
 }
 
 /// An auditor makes ld.so refuse libraries with much thread storage of their own unless its reserve
