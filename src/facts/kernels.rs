@@ -88,7 +88,7 @@ pub fn named(site: Site, kernel: H, program: u32) -> u32 {
 /// A number for a kernel of a program: equal ones have equal resources. Ids are of one process.
 fn number(program: u32, name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (std::process::id(), program, name).hash(&mut hasher);
+    (recording::current().map(|r| r.pid), program, name).hash(&mut hasher);
     hasher.finish()
 }
 

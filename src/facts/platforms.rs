@@ -16,7 +16,7 @@ static DESCRIBED: ForkSafe<(u32, Vec<u32>)> = ForkSafe::new();
 
 /// Whether this process describes `id` for the first time.
 fn first(id: u32) -> bool {
-    let pid = std::process::id();
+    let pid = recording::current().map_or(0, |recording| recording.pid);
     let new = DESCRIBED.with(|described| {
         // A forked child has its own ids and definitions.
         if described.0 != pid {

@@ -67,6 +67,15 @@ pub fn is_unmapped(address: usize) -> bool {
     found != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
 }
 
+/// Whether a limit is set on the process's address space.
+pub fn is_limited() -> bool {
+    // SAFETY: an all-zero rlimit is valid and writable.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    known && limit.rlim_cur != libc::RLIM_INFINITY
+}
+
 /// Whether the process may map so many bytes more, at this moment.
 pub fn can_map(bytes: usize) -> bool {
     // SAFETY: a new private mapping, which nobody knows, and which is given back at once.

@@ -2,12 +2,14 @@
 //! descriptor numbers, so that the application's own numbering stays as it is without us.
 
 use super::kept::{Folder, Kept};
+use super::pool::{self, Pool};
 use super::regions::LARGEST;
 use super::{Recording, meta};
 use crate::abi::functions;
+use crate::os::memory;
 use crate::os::plain_write;
 use crate::os::robust::Robust;
-use crate::os::undisturbed::undisturbed;
+use crate::os::undisturbed::{uncancelled, undisturbed};
 use crate::recording::diag;
 use crate::settings::config;
 use clscope_io::output::Access;
@@ -49,9 +51,15 @@ pub struct Files {
     /// killed process may be torn, and one that a handler's jump tore is overwritten by the next.
     defs_end: Robust<u64>,
     defs_failed: AtomicBool,
+    /// The definitions file, mapped where [`pool`](Self::pool) is.
+    mapped: Option<MmapRaw>,
+    /// Definitions found no room since the last that did.
+    unwritten: AtomicBool,
     ring: Option<Kept>,
-    /// The first page of the ring file, or of anonymous memory.
-    control: MmapRaw,
+    /// Where another process wrote the segments when this one began.
+    pub pool: Option<Pool>,
+    /// The first page of the ring file, or of anonymous memory; of the pool where there is one.
+    control: Option<MmapRaw>,
 }
 
 /// A file that grows at its end: what is not ours to frame.
@@ -145,11 +153,19 @@ impl Files {
             }
         };
         let first_anchor = clscope_clock::anchor(clock);
-        let (ring, control, why) = ring_file(
-            &folder,
-            format!("{stem}.ring"),
-            &FileHeader { kind: FileKind::Ring, ..header.clone() },
-        );
+        let name = format!("{stem}.ring");
+        let of_ring = FileHeader { kind: FileKind::Ring, ..header.clone() };
+        let beside = folder
+            .is_attended(&header.boot)
+            .then(|| beside(&folder, &name, &of_ring, &defs, settings.max_size).ok())
+            .flatten();
+        let (ring, control, why, pool, mapped) = match beside {
+            Some((ring, pool, mapped)) => (Some(ring), Ok(None), None, Some(pool), Some(mapped)),
+            None => {
+                let (ring, control, why) = ring_file(&folder, name, &of_ring);
+                (ring, control.map(Some), why, None, None)
+            }
+        };
         let files = Self {
             directory,
             folder,
@@ -159,7 +175,10 @@ impl Files {
             defs,
             defs_end: Robust::new(0),
             defs_failed: AtomicBool::new(false),
+            mapped,
+            unwritten: AtomicBool::new(false),
             ring,
+            pool,
             control: control.map_err(|e| format!("no memory for the control page: {e}"))?,
             header,
         };
@@ -212,6 +231,22 @@ impl Files {
         // recorded.
         let Some(mut end) = self.defs_end.lock() else { return Ok(()) };
         let next = *end + bytes.len() as u64;
+        if let (Some(map), Some(pool)) = (&self.mapped, &self.pool) {
+            if next <= pool.long(control::DEFS_ROOM).load(Ordering::Acquire) {
+                // SAFETY: the other process says that the file is as long, and the mapping is; who
+                // holds the lock is the only one to write there.
+                unsafe {
+                    let to = map.as_mut_ptr().add(*end as usize);
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                }
+                pool.long(control::DEFS_END).store(next, Ordering::Release);
+                *end = next;
+                return Ok(());
+            }
+            if self.is_attended() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
         match self.defs.number(next) {
             Some(file) => plain_write::write_at(file, bytes, *end),
             None => undisturbed(|| self.defs.write_at(bytes, *end)),
@@ -229,7 +264,22 @@ impl Files {
         if self.defs_failed.load(Ordering::Relaxed) {
             return false;
         }
-        let Err(error) = self.append(&bytes) else { return true };
+        let Err(error) = self.append(&bytes) else {
+            if self.unwritten.load(Ordering::Relaxed)
+                && self.unwritten.swap(false, Ordering::Relaxed)
+            {
+                diag::warn(
+                    "no-room",
+                    "names of some objects are missing from the trace: `clscope record` did not make room for them in time",
+                );
+            }
+            return true;
+        };
+        if self.is_attended() {
+            // Room may be made yet.
+            self.unwritten.store(true, Ordering::Relaxed);
+            return false;
+        }
         if !self.defs_failed.swap(true, Ordering::Relaxed) {
             diag::warn(
                 "disk-full",
@@ -244,9 +294,28 @@ impl Files {
 
     /// The word through which recording is paused.
     pub fn control_word(&self) -> &'static AtomicU32 {
+        let page = match (&self.pool, &self.control) {
+            (Some(pool), _) => pool.page(),
+            (None, Some(page)) => page.as_mut_ptr(),
+            (None, None) => return &NEVER_PAUSED,
+        };
         // SAFETY: the control page is mapped and never unmapped (the process's files are leaked);
         // the offset is aligned.
-        unsafe { AtomicU32::from_ptr(self.control.as_mut_ptr().add(control::WORD).cast()) }
+        unsafe { AtomicU32::from_ptr(page.add(control::WORD).cast()) }
+    }
+
+    /// Whether another process writes the segments, at this moment.
+    #[inline]
+    pub fn is_attended(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| {
+            pool.word(control::WRITER).load(Ordering::Relaxed) == control::WRITER_BESIDE
+        })
+    }
+
+    /// Runs what takes no lock that a handler could leave taken, and writes to no file, where another
+    /// process writes the segments: then nothing is asked of the system to hold signals back.
+    pub fn undisturbed<R>(&self, run: impl FnOnce() -> R) -> R {
+        if self.is_attended() { uncancelled(run) } else { undisturbed(run) }
     }
 
     /// Maps a new region for a ring at `offset` of the ring file; anonymous memory where there is
@@ -262,6 +331,55 @@ impl Files {
             Ok(map)
         })
     }
+}
+
+/// Stands in for a control word that cannot be missing.
+static NEVER_PAUSED: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes that the definitions file has at the beginning where another process makes room in it.
+const FIRST_DEFS: usize = 256 * 1024;
+/// Most bytes of it that are mapped.
+const MOST_DEFS: usize = 64 << 20;
+/// The same, and chunks of the ring file, where the address space is limited.
+const FEW: (usize, usize) = (4 << 20, 64);
+
+/// Both files as they are where another process writes the segments: mapped, and not open any more.
+fn beside(
+    folder: &Arc<Folder>,
+    name: &str,
+    header: &FileHeader,
+    defs: &Kept,
+    max_size: Option<u64>,
+) -> io::Result<(Kept, Pool, MmapRaw)> {
+    let (most_defs, most_chunks) =
+        if memory::is_limited() { FEW } else { (MOST_DEFS, pool::MOST_CHUNKS) };
+    let mapped = defs.with(|file| {
+        reserve(file, 0, FIRST_DEFS)?;
+        MmapOptions::new().len(most_defs).map_raw(file)
+    });
+    let made = mapped.and_then(|mapped| {
+        let kept = Kept::create(folder, name.to_owned())?;
+        let pool = kept.with(|file| {
+            reserve(file, 0, Pool::first())?;
+            file.write_all_at(&header.encode(), 0)?;
+            Pool::new(file, most_chunks)
+        })?;
+        Ok((kept, pool, mapped))
+    });
+    let (kept, pool, mapped) = made.inspect_err(|_| {
+        // As if nothing had been tried.
+        _ = defs.with(|file| file.set_len(0));
+        folder.remove(name);
+    })?;
+    let (limit, keep) = Segments::cut(max_size);
+    pool.long(control::SEGMENT).store(limit, Ordering::Relaxed);
+    pool.word(control::SEGMENTS).store(keep.map_or(0, |keep| keep + 1), Ordering::Relaxed);
+    pool.long(control::DEFS_ROOM).store(FIRST_DEFS as u64, Ordering::Relaxed);
+    pool.long(control::MOST_DEFS).store(most_defs as u64, Ordering::Relaxed);
+    pool.word(control::WRITER).store(control::WRITER_BESIDE, Ordering::Release);
+    defs.let_go();
+    kept.let_go();
+    Ok((kept, pool, mapped))
 }
 
 type RingFile = (Option<Kept>, io::Result<MmapRaw>, Option<io::Error>);
@@ -388,15 +506,16 @@ pub struct Segments {
 impl Segments {
     /// None is made yet.
     pub fn new(max_size: Option<u64>) -> Self {
+        let (limit, keep) = Self::cut(max_size);
+        Self { current: None, number: 0, limit, keep }
+    }
+
+    /// The size at which a segment is cut, and how many are kept beside the one that is written.
+    fn cut(max_size: Option<u64>) -> (u64, Option<u32>) {
         match max_size {
-            None => Self { current: None, number: 0, limit: SEGMENT, keep: None },
+            None => (SEGMENT, None),
             // Eight parts: at least seven eighths of the limit hold the newest records.
-            Some(bytes) => Self {
-                current: None,
-                number: 0,
-                limit: (bytes / 8).max(LARGEST as u64),
-                keep: Some(7),
-            },
+            Some(bytes) => ((bytes / 8).max(LARGEST as u64), Some(7)),
         }
     }
 
@@ -418,19 +537,28 @@ impl Segments {
     }
 
     fn next(&mut self, files: &Files) -> io::Result<Arc<Segment>> {
-        let number = match &self.current {
+        let mut number = match &self.current {
             Some(_) => self.number + 1,
             None => self.number,
         };
         let name = |number: u32| format!("{}.{number}.clt", files.stem);
-        let made = Kept::create(&files.folder, name(number)).and_then(|kept| {
+        let make = |number: u32| -> io::Result<Kept> {
+            let kept = Kept::create(&files.folder, name(number))?;
             let header =
                 FileHeader { kind: FileKind::Segment, segment: number, ..files.header.clone() };
             // One that is not begun must not stand in the way of the next attempt.
             kept.write_at(&header.encode(), 0)
                 .inspect_err(|_| files.folder.remove(&name(number)))?;
             Ok(kept)
-        });
+        };
+        let mut made = make(number);
+        // Those that another process made for this one.
+        while files.pool.is_some()
+            && matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists)
+        {
+            number += 1;
+            made = make(number);
+        }
         let kept = match (made, &self.current, self.keep) {
             (Ok(kept), ..) => kept,
             // No file can be made any more, and the last one may still grow.

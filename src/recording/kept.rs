@@ -10,6 +10,7 @@ use crate::os::descriptors::{descriptors_to_spare, raised};
 use crate::os::lock::Mutex;
 use crate::os::plain_write;
 use clscope_io::output::{Access, closed, own_directory};
+use clscope_trace::file::attendance;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -72,6 +73,13 @@ impl Held {
         // SAFETY: as above; any number may be asked for.
         let known = number >= 0 && unsafe { libc::fstat(number, &mut facts) } == 0;
         (known && (facts.st_dev, facts.st_ino) == self.identity).then_some(number)
+    }
+
+    /// Closes the descriptor: from here on the file is opened for each use. The caller has just made
+    /// it.
+    fn let_go(&self) {
+        self.number.store(-1, Ordering::Release);
+        drop(self.file.lock().take().map(ManuallyDrop::into_inner));
     }
 
     /// Closes the descriptor, if it is still the file's.
@@ -185,6 +193,22 @@ impl Folder {
         self.file(name, libc::O_CREAT | libc::O_EXCL)
     }
 
+    /// Whether another process of the same boot writes what rings hold to the segments of this trace.
+    /// The caller is [`undisturbed`](crate::os::undisturbed::undisturbed).
+    pub fn is_attended(&self, boot: &[u8; 16]) -> bool {
+        let same = |text: Vec<u8>| {
+            let id: String = boot.iter().map(|byte| format!("{byte:02x}")).collect();
+            *boot != [0; 16] && text.starts_with(id.as_bytes())
+        };
+        let locked = |file: &File| {
+            // SAFETY: a descriptor that is open during the call.
+            let free = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) } == 0;
+            !free && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+        };
+        self.read(attendance::FILE, 64).is_ok_and(same)
+            && self.file(attendance::FILE, 0).is_ok_and(|file| locked(&file))
+    }
+
     /// All of a file of this name, if it has no more bytes than `most`. The caller is
     /// [`undisturbed`](crate::os::undisturbed::undisturbed).
     ///
@@ -289,6 +313,11 @@ impl Kept {
     /// much: [`with`](Self::with) finds out why.
     pub fn number(&self, end: u64) -> Option<RawFd> {
         plain_write::fits(end).then(|| self.held.number()).flatten()
+    }
+
+    /// Gives the descriptor back that was just made, and keeps none.
+    pub fn let_go(&self) {
+        self.held.let_go();
     }
 
     /// Writes all of `bytes` at `offset`. The caller is

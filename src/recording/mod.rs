@@ -13,6 +13,7 @@ pub mod guard;
 mod kept;
 pub mod meta;
 pub mod panics;
+mod pool;
 pub mod programs;
 mod protocol;
 mod regions;
@@ -75,7 +76,10 @@ impl Recording {
         let files = files::Files::create(clock, parent, layer)?;
         state::pause_at_beginning(&files, parent, settings.start_paused);
         let mut segments = files::Segments::new(settings.max_size);
-        segments.begin(&files);
+        // Where another process writes them, it makes them.
+        if files.pool.is_none() {
+            segments.begin(&files);
+        }
         let made = CURRENT.keep(Self {
             pid: std::process::id(),
             clock,
@@ -99,9 +103,10 @@ impl Recording {
         let _ = NEXT_ANCHOR.compare_exchange(u64::MAX, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether it is of another process: of the parent of a child that has not begun yet.
+    /// Whether it is of another process: of the parent of a child that has not begun yet. Where
+    /// forks wipe the state no system call is made.
     pub fn is_anothers(&self) -> bool {
-        self.pid != std::process::id()
+        state::wiped().unwrap_or_else(|| self.pid != std::process::id())
     }
 }
 

@@ -7,7 +7,7 @@ use super::kept::Folder;
 use crate::os::fork_safe::ForkSafe;
 use crate::os::threads;
 use crate::os::undisturbed::undisturbed;
-use crate::recording;
+use crate::recording::{self, Recording};
 use crate::settings::config;
 use clscope_trace::directory::{PROGRAMS, program_file, translation};
 use clscope_trace::{defs, hash};
@@ -54,8 +54,11 @@ pub fn keep(program: u32, device: u32, language: &str, bytes: &[u8]) -> String {
 }
 
 fn stored(name: String, bytes: &[u8]) -> Result<(), String> {
+    let Some(recording) = recording::current() else {
+        return Err("nothing is recorded".to_owned());
+    };
     // Signals wait: a handler that left by `siglongjmp` would leave the lock taken.
-    undisturbed(|| {
+    recording.files.undisturbed(|| {
         let length = bytes.len() as u64;
         // Written without the lock: a disk may take longer than anybody waits.
         let turn = KEPT.with(|kept| {
@@ -72,7 +75,7 @@ fn stored(name: String, bytes: &[u8]) -> Result<(), String> {
         });
         match turn {
             Some(Ok(None)) => Ok(()),
-            Some(Ok(Some(turn))) => write(&name, turn, bytes).map_err(|error| {
+            Some(Ok(Some(turn))) => write(recording, &name, turn, bytes).map_err(|error| {
                 KEPT.with(|kept| {
                     kept.names.remove(&name);
                     kept.bytes = kept.bytes.saturating_sub(length);
@@ -150,8 +153,11 @@ pub fn translated(options: &str, source: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Writes a file that appears whole. Another process may have written the same bytes before.
-fn write(name: &str, turn: u64, bytes: &[u8]) -> io::Result<()> {
-    let recording = recording::current().ok_or(io::ErrorKind::NotFound)?;
+fn write(recording: &Recording, name: &str, turn: u64, bytes: &[u8]) -> io::Result<()> {
+    if let Some(pool) = recording.files.pool.as_ref().filter(|_| recording.files.is_attended()) {
+        let sent = pool.send(turn, name, bytes);
+        return if sent { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) };
+    }
     let folder = Folder::inside(&recording.files.folder, PROGRAMS)?;
     let temporary = format!(".{}-{turn}", recording.files.stem);
     let file = folder.create(&temporary)?;

@@ -7,7 +7,7 @@
 //! again after copying; and a block that left the ring is in a segment before it is overwritten.
 
 use crate::os::sync::{AtomicU64, Ordering, fence};
-use clscope_trace::file::{RING_MAGIC, ring};
+use clscope_trace::file::{RING_MAGIC, attendance, ring};
 use clscope_trace::record::Run;
 
 /// A word of a ring's header.
@@ -167,6 +167,26 @@ pub unsafe fn begin(header: *mut u8, new: &Beginning) {
         cell(header, ring::THREAD).store(u64::from(new.thread) + 1, Ordering::Release);
     }
     overwriting();
+}
+
+/// Leaves a region to the process that writes the segments.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own region, which it does not use any more.
+pub unsafe fn leave(header: *mut u8) {
+    // SAFETY: the caller's promise: nobody else writes this word.
+    let word = unsafe { cell(header, ring::THREAD) };
+    let left = u64::from(attendance::LEFT);
+    word.store(word.load(Ordering::Relaxed) | left, Ordering::Release);
+}
+
+/// Whether nobody has the region.
+///
+/// # Safety
+/// As [`cell`].
+pub unsafe fn is_free(header: *mut u8) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::THREAD) }.load(Ordering::Acquire) as u32 == 0
 }
 
 /// Says how many of the drops that the header counts are for want of room in the trace.

@@ -1,5 +1,6 @@
 //! Regions of the ring file: made once, and used by one thread after the other.
 
+use super::pool::{self, Pool, Slot};
 use super::{Recording, protocol};
 use crate::os::lock::Mutex;
 use crate::os::slots::Slots;
@@ -18,14 +19,30 @@ const READY: usize = 16;
 
 /// A region of the ring file.
 pub struct Region {
-    map: MmapRaw,
+    at: *mut u8,
     size: usize,
+    of: Of,
 }
+
+/// What a region is a part of.
+enum Of {
+    /// A mapping of its own.
+    Own(#[expect(dead_code, reason = "kept mapped")] MmapRaw),
+    Pool(Slot),
+}
+
+// SAFETY: the memory is mapped for all threads; who has the region is the only one to use it.
+unsafe impl Send for Region {}
 
 impl Region {
     /// Its header, at its beginning.
     pub fn header(&self) -> *mut u8 {
-        self.map.as_mut_ptr()
+        self.at
+    }
+
+    /// Whether the process that writes the segments may take it.
+    pub fn is_of_pool(&self) -> bool {
+        matches!(self.of, Of::Pool(_))
     }
 
     /// Bytes of header and records.
@@ -64,7 +81,7 @@ impl Regions {
     pub fn prepare(&self, recording: &Recording, more: u32) {
         for _ in 0..more {
             let Ok(region) = self.made(recording, LARGEST) else { return };
-            self.give_back(region);
+            self.give_back(recording, region);
         }
     }
 
@@ -73,6 +90,17 @@ impl Regions {
     /// # Errors
     /// Why no other can be made.
     pub fn take(&self, recording: &Recording, size: usize) -> io::Result<Box<Region>> {
+        if let Some(pool) = &recording.files.pool {
+            let sizes =
+                if size == pool::SMALL { [pool::SMALL, pool::LARGE] } else { [pool::LARGE; 2] };
+            let found = sizes.into_iter().find_map(|size| Some((size, pool.take(size)?)));
+            if let Some((size, slot)) = found {
+                return Ok(Box::new(Region { at: pool.header(slot), size, of: Of::Pool(slot) }));
+            }
+            if recording.files.is_attended() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
         if size == LARGEST
             && let Some(ready) = self.ready()
         {
@@ -90,14 +118,26 @@ impl Regions {
     fn made(&self, recording: &Recording, size: usize) -> io::Result<Box<Region>> {
         undisturbed(|| {
             let mut rest = self.rest.lock();
-            let map = recording.files.map_region(rest.end, size)?;
-            rest.end += size as u64;
-            Ok(Box::new(Region { map, size }))
+            // Nobody adds chunks any more where there is a pool.
+            let at = rest.end.max(recording.files.pool.as_ref().map_or(0, Pool::end));
+            let map = recording.files.map_region(at, size)?;
+            rest.end = at + size as u64;
+            Ok(Box::new(Region { at: map.as_mut_ptr(), size, of: Of::Own(map) }))
         })
     }
 
+    /// Leaves a region of the pool to the process that writes the segments.
+    pub fn leave(&self, recording: &Recording, region: &Region) {
+        if let (Of::Pool(slot), Some(pool)) = (&region.of, &recording.files.pool) {
+            pool.leave(*slot);
+        }
+    }
+
     /// Marks a region free for the next thread.
-    pub fn give_back(&self, region: Box<Region>) {
+    pub fn give_back(&self, recording: &Recording, region: Box<Region>) {
+        if let (Of::Pool(slot), Some(pool)) = (&region.of, &recording.files.pool) {
+            return pool.give_back(*slot, region.size);
+        }
         // SAFETY: the region's header; its thread has left it.
         unsafe { protocol::free(region.header()) };
         let kept = if region.size == LARGEST { self.ready.put(region) } else { Err(region) };

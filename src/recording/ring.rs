@@ -10,10 +10,12 @@ mod records;
 pub use records::*;
 
 use super::guard::{Thread, publish};
+use super::pool::LARGE;
 use super::protocol::{self, Beginning, cell};
 use super::regions::{LARGEST, Region, SIZES};
 use super::{Recording, current, diag, files, now};
-use crate::os::undisturbed::undisturbed;
+use crate::os::threads;
+use crate::os::undisturbed::{uncancelled, undisturbed};
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
@@ -59,7 +61,7 @@ impl Owned {
 /// all the same: its state was wiped in the middle of one.
 pub fn begin(t: &Thread) -> bool {
     let Some(recording) = current() else { return false };
-    undisturbed(|| {
+    recording.files.undisturbed(|| {
         if recovered(t, recording) {
             // SAFETY: the thread's header.
             return unsafe { cell(t.header.get(), ring::CALL) }.load(Ordering::Relaxed) != 0;
@@ -97,13 +99,21 @@ fn make_room(t: &Thread, time: u64) -> bool {
     let Some(recording) = current() else { return false };
     let owned = t.ring.get();
     if owned.is_null() {
-        return undisturbed(|| {
+        return recording.files.undisturbed(|| {
             recovered(t, recording) || acquire(t, recording, SIZES[0], None, time)
         });
     }
     // SAFETY: set by `acquire` to a leaked box that only this thread uses.
     let owned = unsafe { &mut *owned };
-    if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size()) {
+    if owned.region.is_of_pool() {
+        if recording.files.is_attended() {
+            if !uncancelled(|| go_on(t, recording, owned, time)) {
+                return false;
+            }
+        } else {
+            drain(t, owned, time);
+        }
+    } else if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size()) {
         undisturbed(|| {
             drain(t, owned, time);
             // Staying small is no failure: a small ring works, only dearer.
@@ -165,7 +175,7 @@ fn acquire(
         name_thread(recording, thread);
     } else {
         // SAFETY: made by an earlier `acquire`, not referenced any more.
-        recording.regions.give_back(unsafe { Box::from_raw(old) }.region);
+        recording.regions.give_back(recording, unsafe { Box::from_raw(old) }.region);
     }
     true
 }
@@ -206,9 +216,68 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
     }
 }
 
+/// Leaves the ring to the process that writes the segments and goes on in another region, if there
+/// is one; else the thread's records are dropped until there is.
+fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64) -> bool {
+    // SAFETY: the thread's header.
+    let (sequence, used) = protocol::parts(unsafe { protocol::position(owned.header()) });
+    if used == 0 {
+        // No block has this number yet: readers would miss one.
+        begin_again(t, owned, time);
+        return true;
+    }
+    let Ok(next) = recording.regions.take(recording, LARGE) else {
+        diag::warn(
+            "disk-full",
+            &format!(
+                "records are being dropped: {} takes no more, or `clscope record` is behind; the application runs on. Free space, or record with --max-size",
+                recording.files.directory.display()
+            ),
+        );
+        return false;
+    };
+    let left = go_over(t, owned, next, sequence + 1, t.last.get());
+    recording.regions.leave(recording, &left);
+    true
+}
+
+/// Empties a ring in which nothing is published.
+fn begin_again(t: &Thread, owned: &Owned, time: u64) {
+    let header = owned.header();
+    t.last.set(time.max(t.last.get()));
+    // SAFETY: the thread's header, in which nothing is published, and the words behind it.
+    unsafe {
+        t.cursor.set(header.add(RING_HEADER_LEN).cast());
+        t.limit.set(header.add(owned.region.size()).cast());
+        protocol::rebase(header, t.last.get());
+    }
+    t.key.set(0);
+}
+
+/// Makes another region the thread's, and gives the one before. A handler's jump in the middle
+/// leaves the thread with one of the two, see [`agree`].
+fn go_over(
+    t: &Thread,
+    owned: &mut Owned,
+    next: Box<Region>,
+    sequence: u64,
+    time: u64,
+) -> Box<Region> {
+    owned.next = Box::into_raw(next);
+    // SAFETY: leaked just above, and taken back below or by `agree`.
+    begin_region(t, unsafe { &*owned.next }, owned.thread, sequence, time);
+    // SAFETY: as above.
+    let region = std::mem::replace(&mut owned.region, unsafe { Box::from_raw(owned.next) });
+    owned.next = null_mut();
+    owned.tell_failed();
+    // SAFETY: the header of the region before. The call in progress is in the new one.
+    unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
+    region
+}
+
 /// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
-/// one. A handler's jump in the middle leaves the thread with one of the two, see [`agree`]; the
-/// full one stays in the ring file, where readers find it.
+/// one. After a handler's jump in the middle the full one stays in the ring file, where readers find
+/// it.
 fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bool {
     if !recording.writer.takes() {
         return false;
@@ -216,15 +285,7 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
     let Some(next) = recording.regions.ready() else { return false };
     // SAFETY: the thread's header.
     let (sequence, _) = protocol::parts(unsafe { protocol::position(owned.header()) });
-    owned.next = Box::into_raw(next);
-    // SAFETY: leaked just above, and taken back below or by `agree`.
-    begin_region(t, unsafe { &*owned.next }, owned.thread, sequence + 1, t.last.get());
-    // SAFETY: as above.
-    let region = std::mem::replace(&mut owned.region, unsafe { Box::from_raw(owned.next) });
-    owned.next = null_mut();
-    owned.tell_failed();
-    // SAFETY: the header of the region before. The call in progress is in the new one.
-    unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
+    let region = go_over(t, owned, next, sequence + 1, t.last.get());
     recording.writer.take(recording, region);
     true
 }
@@ -254,7 +315,13 @@ pub fn write_full(recording: &Recording, full: &Region) -> bool {
     true
 }
 
+/// Defines a thread. Where another process writes the segments it asks the system for the name.
 fn name_thread(recording: &Recording, index: u32) {
+    if recording.files.is_attended() {
+        let tid = threads::number();
+        recording.files.define(&defs::Thread { index, tid, name: String::new() }.into());
+        return;
+    }
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid has no preconditions.
     let tid = unsafe {
@@ -377,7 +444,7 @@ fn agree(t: &Thread, owned: &mut Owned) {
             let dropped = cell(next.header(), ring::DROPPED).swap(0, Ordering::Relaxed);
             cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
         }
-        owned.recording.regions.give_back(next);
+        owned.recording.regions.give_back(owned.recording, next);
     }
     // SAFETY: the thread's header.
     let (_, used) = protocol::parts(unsafe { protocol::position(header) });
@@ -389,7 +456,15 @@ fn agree(t: &Thread, owned: &mut Owned) {
     t.header.set(header);
     let now = now();
     t.last.set(now);
-    drain(t, owned, now);
+    if !owned.recording.files.is_attended() {
+        drain(t, owned, now);
+    } else if used == 0 {
+        begin_again(t, owned, now);
+    } else {
+        // What comes next goes over to another region.
+        t.limit.set(t.cursor.get());
+        t.key.set(0);
+    }
 }
 
 /// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
@@ -446,7 +521,11 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         }
         // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other
         // destructors take a new ring.
-        drain(t, unsafe { &mut *owned }, now());
+        let of_thread = unsafe { &mut *owned };
+        if of_thread.region.is_of_pool() && of_thread.recording.files.is_attended() {
+            return end_attended(t, owned);
+        }
+        drain(t, of_thread, now());
         tell_drops(t);
         // SAFETY: as above; nothing refers to it any more.
         let mut owned = unsafe { Box::from_raw(owned) };
@@ -457,10 +536,40 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);
         if clean {
-            owned.recording.regions.give_back(owned.region);
+            owned.recording.regions.give_back(owned.recording, owned.region);
         } else {
             std::mem::forget(owned);
         }
     };
-    super::guard::protect((), || undisturbed(last));
+    super::guard::protect((), || match current() {
+        Some(recording) => recording.files.undisturbed(last),
+        None => last(),
+    });
+}
+
+/// Leaves the ring of a thread that ends to the process that writes the segments. Drops that no
+/// block tells of stay in the header, and with it the region.
+fn end_attended(t: &Thread, owned: *mut Owned) {
+    // SAFETY: the thread's header.
+    let dropped = || unsafe { cell(t.header.get(), ring::DROPPED) }.load(Ordering::Relaxed);
+    let room = |t: &Thread| (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) >= 64;
+    if dropped() > 0 && (room(t) || make_room(t, now())) {
+        tell_drops(t);
+    }
+    forget(t);
+    // SAFETY: made by `acquire`, used by this thread only, which ends; nothing refers to it any more.
+    let owned = unsafe { Box::from_raw(owned) };
+    // SAFETY: the header of a region that was this thread's.
+    let (used, dropped) = unsafe {
+        let header = owned.header();
+        (
+            protocol::parts(protocol::position(header)).1,
+            cell(header, ring::DROPPED).load(Ordering::Relaxed),
+        )
+    };
+    if used == 0 && dropped == 0 {
+        owned.recording.regions.give_back(owned.recording, owned.region);
+    } else {
+        owned.recording.regions.leave(owned.recording, &owned.region);
+    }
 }

@@ -30,6 +30,8 @@ static FALLBACK: AtomicU32 = AtomicU32::new(UNBEGUN);
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const FALLBACK).cast_mut());
 static NOT_PAUSED: AtomicU32 = AtomicU32::new(0);
 static CONTROL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOT_PAUSED).cast_mut());
+/// Whether the word lies in a page that forks wipe.
+static WIPES: AtomicBool = AtomicBool::new(false);
 /// Whether the current pause is in the trace.
 static PAUSE_TOLD: AtomicBool = AtomicBool::new(false);
 /// Begins recording; whether it could. Told by [`starts_by`].
@@ -175,7 +177,8 @@ fn wiped_word() -> &'static AtomicU32 {
     }
     // SAFETY: the page just mapped. A kernel before 4.14 refuses; then only the fork handler
     // detects a fork.
-    unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) };
+    let wipes = unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) } == 0;
+    WIPES.store(wipes, Ordering::Relaxed);
     // SAFETY: mapped, aligned, zero, never unmapped.
     unsafe { &*page.cast::<c_void>().cast::<AtomicU32>() }
 }
@@ -225,6 +228,11 @@ pub fn pause_at_beginning(files: &Files, parent: Option<&Recording>, set: bool) 
     if paused {
         files.control_word().fetch_or(control::PAUSED, Ordering::Relaxed);
     }
+}
+
+/// Whether a fork has wiped the state and nothing began since; `None` where forks do not wipe it.
+pub fn wiped() -> Option<bool> {
+    WIPES.load(Ordering::Relaxed).then(|| word().load(Ordering::Relaxed) == UNBEGUN)
 }
 
 /// In a forked child: the next call begins anew.

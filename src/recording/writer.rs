@@ -112,7 +112,7 @@ impl Writer {
 
     fn write(&self, recording: &'static Recording, full: Box<Region>) {
         if ring::write_full(recording, &full) {
-            recording.regions.give_back(full);
+            recording.regions.give_back(recording, full);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         } else {
             // What was handed over stays in the ring file, where readers find it. The threads' own

@@ -101,6 +101,9 @@ extern "C" fn at_exit() {
         recording.files.define(&clscope_clock::anchor(recording.clock).into());
         let pending = times.map_or(0, device_time::DeviceTime::pending);
         recording.files.define(&Exit { ticks: recording::now(), pending }.into());
-        meta::finish(recording);
+        // `clscope record` completes it where it runs beside, without a system call in here.
+        if !recording.files.is_attended() {
+            meta::finish(recording);
+        }
     });
 }

@@ -2,8 +2,11 @@
 //! Refuses to decide anything: each function is one call with a safe face.
 
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -46,6 +49,32 @@ pub fn is_ignored(signal: i32) -> bool {
         let mut old: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &mut old) == 0
             && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Locks a file against other locks of it (`flock`), until it is closed.
+pub fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: a descriptor that is open during the call.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes a file longer by a part behind its end, of zeros that have their place on the disk.
+pub fn reserve(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let (at, size) = (offset as libc::off_t, length as libc::off_t);
+    // SAFETY: a descriptor that is open during the call, and numbers.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, at, size) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // No fallocate on this file system: zeros have a place as well.
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+            file.write_all_at(&vec![0; length as usize], offset)
+        }
+        _ => Err(error),
     }
 }
 

@@ -21,6 +21,7 @@ pub use plan::{Plan, Voice};
 
 use clscope_capture::compiler::Compiler;
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
+use clscope_capture::drainer::Drainer;
 use clscope_capture::error::CaptureError;
 use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
@@ -127,6 +128,7 @@ struct Ready {
     counters: Option<counter_sampler::Running>,
     prepared: Option<prepare::Prepared>,
     compiler: Option<Compiler>,
+    drainer: Option<Drainer>,
     /// `--snapshot` finds no sensor that it can read; that was said.
     is_blind: bool,
     /// Options for joules have nothing to read; that was said.
@@ -143,7 +145,7 @@ impl Drop for Ready {
         if let Some(counters) = self.counters.take() {
             counters.finish();
         }
-        drop((self.prepared.take(), self.compiler.take()));
+        drop((self.prepared.take(), self.compiler.take(), self.drainer.take()));
         for file in [sampler::FILE, counter_sampler::FILE] {
             let _ = std::fs::remove_file(self.trace.join(file));
         }
@@ -227,6 +229,7 @@ impl Ready {
             counters: None,
             prepared: None,
             compiler: None,
+            drainer: None,
             is_blind: false,
             is_unread: false,
         };
@@ -277,6 +280,14 @@ impl Ready {
         if plan.settings.contains_key(settings::MIX) {
             let path = (plan.here.variable)("PATH");
             self.compiler = Some(Compiler::start(trace, plan.access, path.as_deref())?);
+        }
+        // Without it the application's processes write their trace themselves.
+        match Drainer::start(trace, plan.access, say) {
+            Ok(drainer) => self.drainer = Some(drainer),
+            Err(error) => plan.tell(format_args!(
+                "warning: an application that shuts itself into a sandbox may be ended by it: {}",
+                chain(&error)
+            )),
         }
         // Before it may take longer for nothing.
         self.is_unread = !plan.snapshot
@@ -333,6 +344,9 @@ impl Started {
             )),
         })?;
         let (end, wall) = (End::of_status(status), at.elapsed());
+        if let Some(drainer) = &ready.drainer {
+            drainer.finish_ended();
+        }
         let mut contents = settle(trace, plan, &held, &mut ready.meta);
         let reads_energy = ready.sampler.take().is_some_and(|sampler| {
             sampler.application_ended();
@@ -341,7 +355,7 @@ impl Started {
         if let Some(counters) = ready.counters.take() {
             counters.finish();
         }
-        drop((ready.prepared.take(), ready.compiler.take()));
+        drop((ready.prepared.take(), ready.compiler.take(), ready.drainer.take()));
         ready.meta.end = Some(Moment::now());
         ready.meta.exit = Some(match end {
             End::Code(code) => Exit::Code(code),

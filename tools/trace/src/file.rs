@@ -35,6 +35,58 @@ pub mod control {
     pub const BEGIN_PAUSED: &str = "paused";
     /// Content of [`FILE`].
     pub const BEGIN_RECORDING: &str = "recording";
+    /// u32: who writes what the rings hold to the segments; 0 in files without a writer beside.
+    pub const WRITER: usize = 132;
+    /// Value of [`WRITER`]: another process does, see [`attendance`](super::attendance).
+    pub const WRITER_BESIDE: u32 = 1;
+    /// Value of [`WRITER`]: the process itself does, since the one beside has gone.
+    pub const WRITER_GONE: u32 = 2;
+    /// u32 error number of the writer beside, while it cannot write; else 0.
+    pub const FAILURE: usize = 136;
+    /// u32 chunks of regions that may be used (see [`CHUNK`](super::CHUNK)).
+    pub const CHUNKS: usize = 140;
+    /// u64 bytes of the definitions file that hold definitions; zeros lie behind.
+    pub const DEFS_END: usize = 144;
+    /// u64 bytes of the definitions file that may be stored to.
+    pub const DEFS_ROOM: usize = 152;
+    /// u64 size at which segments are cut.
+    pub const SEGMENT: usize = 160;
+    /// u32 how many segments are kept, the newest; 0: all.
+    pub const SEGMENTS: usize = 168;
+    /// u32 most chunks that the process can use.
+    pub const MOST_CHUNKS: usize = 172;
+    /// u64 most bytes of the definitions file that the process can store to.
+    pub const MOST_DEFS: usize = 176;
+    /// u32 small regions that were taken, less those that were given back unused. The process that
+    /// writes the segments knows how many it freed.
+    pub const SMALL_TAKEN: usize = 184;
+    /// u32 the same of large regions.
+    pub const LARGE_TAKEN: usize = 188;
+    /// One bit for each [`RING_FIRST`](super::RING_FIRST) bytes behind the control page, up to its
+    /// end: changed each time that the region which begins there is left.
+    pub const LEFT: usize = 2048;
+}
+
+/// Bytes of a chunk: where another process writes the segments, the ring file is the control page
+/// and chunks behind it. A chunk is one region, or [`CHUNK`] / [`RING_FIRST`] small ones.
+pub const CHUNK: usize = 64 * 1024;
+
+/// How the process that writes the segments says that it is there. It holds a lock (`flock`) on a
+/// file of the trace directory: processes that begin while it is held, on the same boot of the same
+/// machine, leave full rings to it. A process that leaves a region sets [`LEFT`](attendance::LEFT)
+/// in its thread word and changes its bit at [`control::LEFT`]; the other one writes the block, sets `DRAINED`, and frees the region. It also makes
+/// room in both files before it runs out, and never moves what is there.
+pub mod attendance {
+    /// The file. It holds the id of the boot as 32 hexadecimal digits.
+    pub const FILE: &str = ".attended";
+    /// Bit of a ring's `THREAD`: its thread has left the region, which waits to be written.
+    pub const LEFT: u32 = 1 << 31;
+    /// Value of a ring's `THREAD` without [`LEFT`]: the region holds a piece of a file of the folder
+    /// of programs. Its payload is four words (a number of the file in the process, the piece's
+    /// offset, the bytes of the whole file, the bytes of its name), then the name, then the piece.
+    pub const PIECE: u32 = LEFT - 1;
+    /// Bytes of a piece's four words.
+    pub const PIECE_HEAD: usize = 32;
 }
 
 /// Offsets of the fields of a ring region's header.

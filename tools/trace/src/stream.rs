@@ -4,7 +4,7 @@
 
 use crate::file::{
     self, BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN,
-    RING_MAGIC, checksum, ring,
+    RING_MAGIC, attendance, checksum, ring,
 };
 use crate::record::{self, Decoded, High, Record};
 
@@ -153,7 +153,11 @@ impl<'a> Iterator for Rings<'a> {
                 continue;
             }
             self.at = self.at.saturating_add(size);
-            let Some(thread) = field(ring::THREAD).checked_sub(1) else { continue };
+            // A region that its thread has left holds a block as one that is filled does.
+            let thread = field(ring::THREAD) & !attendance::LEFT;
+            let Some(thread) = thread.checked_sub(1).filter(|_| thread != attendance::PIECE) else {
+                continue;
+            };
             let position = wide(ring::POSITION);
             let (sequence, published) = ((position >> 32) as u32, position as u32 as usize);
             let Some(payload) = region
