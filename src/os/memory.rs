@@ -1,8 +1,9 @@
-//! The recorder's memory: the C library's, and a reserve for when that gives no more (`ulimit -v`,
+//! The recorder's memory: an arena of its own, the C library's for what is large, and a reserve for when that gives no more (`ulimit -v`,
 //! a cgroup, strict overcommit). Rust ends the process where memory is refused; the application may
 //! go on without it, and so must the recorder. What was refused once counts as short for good:
 //! recording ends then, and asks for little more.
 
+use super::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +24,15 @@ unsafe impl Sync for Reserve {}
 /// In pages that are not touched before.
 static OURS: Reserve = Reserve::new();
 static SHORT: AtomicBool = AtomicBool::new(false);
+static ARENA: Arena = Arena::new();
+
+/// Maps memory of the recorder's own: from here on it asks for little of the application's. Not
+/// where the address space is limited, which the application may need.
+pub fn begin() {
+    if !is_limited() {
+        ARENA.begin();
+    }
+}
 
 impl Reserve {
     const fn new() -> Self {
@@ -101,34 +111,50 @@ pub struct Memory;
 // aligned and large enough, and stay.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let at = ARENA.take(layout);
+        if !at.is_null() {
+            return at;
+        }
         // SAFETY: the caller's promise.
         let at = unsafe { System.alloc(layout) };
         if at.is_null() { reserved(layout) } else { at }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let at = ARENA.take(layout);
+        if !at.is_null() {
+            // SAFETY: a piece of that size, which nobody else has.
+            unsafe { at.write_bytes(0, layout.size()) };
+            return at;
+        }
         // SAFETY: the caller's promise. The reserve is zero, and each byte is handed out once.
         let at = unsafe { System.alloc_zeroed(layout) };
         if at.is_null() { reserved(layout) } else { at }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if !OURS.has(at) {
+        if ARENA.has(at) {
+            ARENA.give_back(at, layout);
+        } else if !OURS.has(at) {
             // SAFETY: the caller's promise; it is the C library's.
             unsafe { System.dealloc(at, layout) };
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !OURS.has(at) {
+        // SAFETY: the caller promises a size that is none of an overflow, of the same alignment.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        if ARENA.has(at) {
+            if Arena::same(layout, new) {
+                return at;
+            }
+        } else if !OURS.has(at) {
             // SAFETY: the caller's promise; it is the C library's.
             let grown = unsafe { System.realloc(at, layout, size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller promises a size that is none of an overflow, of the same alignment.
-        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         // SAFETY: as above; the old piece is still there, and both are at least so large.
         unsafe {
             let to = self.alloc(new);

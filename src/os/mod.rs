@@ -1,6 +1,7 @@
 //! What the recorder asks of the operating system on more than one occasion: threads, descriptors,
 //! signals held back, sleeping and waking. Knows nothing of OpenCL.
 
+mod arena;
 pub mod current;
 pub mod descriptors;
 pub mod doorbell;

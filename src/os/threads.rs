@@ -170,8 +170,15 @@ pub fn processors() -> i32 {
 
 /// Gives the processor up for a moment that is over after so many microseconds.
 pub fn pause(microseconds: u32) {
-    // SAFETY: no preconditions.
-    unsafe { libc::usleep(microseconds) };
+    futex::sleep(Some(Duration::from_micros(microseconds.into())));
+}
+
+/// Sleeps until the process ends: ending a thread takes system calls that the application may have
+/// forbidden itself.
+pub fn stay() -> ! {
+    loop {
+        futex::sleep(None);
+    }
 }
 
 #[cfg(test)]

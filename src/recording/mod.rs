@@ -26,6 +26,7 @@ pub mod writer;
 use crate::os::current::Current;
 use crate::os::fork_safe;
 use crate::os::held;
+use crate::os::memory;
 use crate::os::robust::Robust;
 use crate::settings::config::Config;
 use clscope_trace::Clock;
@@ -73,6 +74,7 @@ impl Recording {
             fork_safe::in_child();
             ring::forget(guard::thread());
         }
+        memory::begin();
         let files = files::Files::create(clock, parent, layer)?;
         state::pause_at_beginning(&files, parent, settings.start_paused);
         let mut segments = files::Segments::new(settings.max_size);

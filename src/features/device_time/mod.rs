@@ -222,6 +222,9 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
     device.queues.put(place, queue);
     // Queues are never freed: handles come back, and a thread may be in the middle of using one.
     device.handles.set(new.handle.word() as u64, std::ptr::from_ref(queue) as u64);
+    if let Some(device) = current().filter(|_| queue.timed.load(Ordering::Relaxed)) {
+        device.reaper.begin();
+    }
     queue
 }
 

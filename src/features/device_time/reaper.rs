@@ -1,5 +1,5 @@
 //! The reaper: harvests commands that the application never waits for. Its thread is started with
-//! the first timed command and sleeps while nothing is old. It is a last resort, because polling a
+//! the first queue and sleeps while nothing is old. It is a last resort, because polling a
 //! busy queue contends with the driver's own lock.
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,14 @@ impl Reaper {
         }
     }
 
+    /// Starts the thread, if it is not: where there is a queue commands will come, and the application
+    /// may not start threads any more by then.
+    pub fn begin(&'static self) {
+        if !self.started.load(Ordering::Relaxed) {
+            self.start();
+        }
+    }
+
     /// There is something to look after: a command was noted on its queue, which is a sequentially
     /// consistent addition.
     #[inline]
@@ -52,12 +60,12 @@ impl Reaper {
     fn run(&'static self) {
         let t = guard::thread();
         loop {
-            std::thread::sleep(PERIOD);
+            threads::pause(PERIOD.as_micros() as u32);
             let Some(device) = current() else { return };
             self.in_opencl.store(true, Ordering::SeqCst);
             if device.stopped.load(Ordering::SeqCst) {
                 self.in_opencl.store(false, Ordering::SeqCst);
-                return;
+                threads::stay();
             }
             let queues = queues_of(None);
             guard::protect((), || {

@@ -46,6 +46,7 @@ mod repetitions;
 mod replace;
 mod reproduce;
 mod sampling;
+mod sandboxes;
 mod snapshots;
 mod starts;
 mod stat;

@@ -1,0 +1,167 @@
+//! An application that shuts itself into a sandbox goes on when it is recorded by `clscope record`:
+//! from then on its calls lead to no system call that it and its runtime do not make. Where nobody
+//! runs beside and calls fail, it goes on as well, and what is lost is said.
+
+use clscope_tests::{Mode, Runtime, Stage};
+
+/// What the recorder, or the C library for it, could ask of the system.
+const CALLS: &[&str] = &[
+    "pwrite64",
+    "fallocate",
+    "getpid",
+    "gettid",
+    "prlimit64",
+    "madvise",
+    "mmap",
+    "munmap",
+    "mprotect",
+    "brk",
+    "clone3",
+    "clone",
+    "sched_getaffinity",
+    "sched_yield",
+    "statx",
+    "newfstatat",
+    "fstat",
+    "rt_sigpending",
+    "rt_sigprocmask",
+    "rt_sigtimedwait",
+    "sigaltstack",
+    "set_robust_list",
+    "prctl",
+    "openat",
+    "close",
+    "fcntl",
+    "ftruncate",
+    "mkdirat",
+    "renameat",
+    "unlinkat",
+    "flock",
+    "getrandom",
+    "mincore",
+    "clock_nanosleep",
+    "nanosleep",
+    "clock_gettime",
+    "pread64",
+    "read",
+    "readlink",
+    "getppid",
+    "geteuid",
+    "memfd_create",
+];
+/// What an application does in there.
+const WHAT: &[&str] =
+    &["calls", "launches", "events", "map", "user", "build", "threads", "fork", "leave"];
+
+/// The application bare, if it is right there.
+fn bare(stage: &Stage, line: &str) -> Option<(Option<i32>, Option<i32>, String)> {
+    let bare = stage.app(Mode::Bare, "bare", line).run();
+    let (code, signal, out) = bare.seen();
+    (code == Some(0)).then(|| (code, signal, out.to_owned()))
+}
+
+/// What differs from bare in one way in.
+fn difference(stage: &Stage, mode: Mode, line: &str) -> Option<String> {
+    let (code, signal, out) = bare(stage, line)?;
+    stage.forget("t");
+    let with = stage.app(mode, "t", line).run();
+    let same = with.seen() == (code, signal, out.as_str());
+    (!same).then(|| format!("{line}, {mode:?}: {:?}\n{}", with.seen(), with.stderr))
+}
+
+/// A filter that kills at whatever is not needed, for each thing that an application does.
+#[test]
+fn nothing_is_asked_of_the_system_in_a_sandbox() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let mut wrong = Vec::new();
+    for what in WHAT {
+        let line = format!("sandboxed kill others {what}");
+        assert!(bare(&stage, &line).is_some(), "{line} is right bare");
+        wrong.extend(difference(&stage, Mode::Record, &line));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each call by itself, on real runtimes, which make more of them.
+#[test]
+fn no_call_of_the_list_is_made_in_a_sandbox() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let mut wrong = Vec::new();
+        let mut tried = 0;
+        for (call, what) in CALLS.iter().zip(WHAT.iter().cycle()) {
+            let line = format!("sandboxed kill {call} {what} 3000");
+            tried += usize::from(bare(&stage, &line).is_some());
+            wrong.extend(difference(&stage, Mode::Record, &line));
+        }
+        assert!(tried > CALLS.len() / 2, "{tried} were right bare");
+        assert!(wrong.is_empty(), "{:?}: {}", stage.runtime, wrong.join("\n"));
+    }
+}
+
+/// A filter that lets calls fail: whoever writes, the application goes on.
+#[test]
+fn calls_that_fail_in_a_sandbox_disturb_nobody() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let mut wrong = Vec::new();
+    for what in WHAT {
+        let line = format!("sandboxed error others {what}");
+        for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+            wrong.extend(difference(&stage, mode, &line));
+        }
+    }
+    let driver = Stage::new(Runtime::FakeDriver);
+    for what in ["calls", "launches", "leave"] {
+        let line = format!("sandboxed error pwrite64 {what}");
+        wrong.extend(difference(&driver, Mode::Layer, &line));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// By whichever way the recorder comes in.
+#[test]
+fn every_way_of_record_is_as_quiet() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    let program = clscope_tests::artifacts().fixture("sandboxed");
+    for way in ["preload", "layer", "audit"] {
+        for what in WHAT {
+            let line = format!("sandboxed kill others {what}");
+            let Some((code, signal, out)) = bare(&stage, &line) else {
+                panic!("{line} is right bare")
+            };
+            let with = stage
+                .clscope(["record", "-q", "-f", "-o", "t", "--inject", way, "--"])
+                .arg(&program)
+                .args(line.split(' ').skip(1))
+                .run();
+            assert_eq!(with.seen(), (code, signal, out.as_str()), "{way} {line}: {}", with.stderr);
+        }
+    }
+}
+
+/// All that was done in there is in the trace, though its process could write nothing.
+#[test]
+fn what_happens_in_a_sandbox_is_recorded() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let (_, recorded) = stage.record(Mode::Record, "sandboxed kill others threads 40000");
+    let set = recorded.only().count("clSetKernelArg");
+    // Those of opening, and of 40 threads.
+    assert_eq!(set, 7 + 40 * 10_000);
+    assert_eq!(recorded.only().issue_codes(), Vec::<&str>::new());
+    let (_, recorded) = stage.record(Mode::Record, "sandboxed kill others launches");
+    assert_eq!(recorded.only().launches(None), 5 + 1500 + 5);
+    let (_, recorded) = stage.record(Mode::Record, "sandboxed kill others build");
+    assert_eq!(recorded.only().count("clBuildProgram"), 2);
+}
+
+/// Where nobody runs beside and nothing can be written, the trace says what is missing.
+#[test]
+fn what_cannot_be_written_in_a_sandbox_is_counted() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let (finished, recorded) = stage.record(Mode::Preload, "sandboxed error others calls 400000");
+    assert_eq!(finished.status.code(), Some(0));
+    let process = recorded.only();
+    let dropped = process.dropped;
+    assert!(dropped > 0, "nothing was dropped");
+    assert_eq!(process.count("clSetKernelArg") as u64 + dropped, 7 + 400_000);
+}
