@@ -39,6 +39,9 @@ pub struct Owned {
     place: files::Place,
     /// The region that the thread is going over to, NULL of none.
     next: *mut Region,
+    /// There was no other region: the next is looked for at this time, since looking takes longer
+    /// than a call.
+    looks_at: u64,
 }
 
 impl Owned {
@@ -167,7 +170,8 @@ fn acquire(
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
     let place = files::Place::default();
-    let owned = Box::new(Owned { recording, region, thread, failed, place, next: null_mut() });
+    let owned =
+        Box::new(Owned { recording, region, thread, failed, place, next: null_mut(), looks_at: 0 });
     owned.tell_failed();
     t.ring.set(Box::into_raw(owned));
     on_exit(t.ring.get());
@@ -216,6 +220,9 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
     }
 }
 
+/// Nanoseconds after which a thread without room looks for some again.
+const LOOK_AGAIN: u64 = 200_000;
+
 /// Leaves the ring to the process that writes the segments and goes on in another region, if there
 /// is one; else the thread's records are dropped until there is.
 fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64) -> bool {
@@ -226,7 +233,11 @@ fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64
         begin_again(t, owned, time);
         return true;
     }
+    if time < owned.looks_at {
+        return false;
+    }
     let Ok(next) = recording.regions.take(recording, LARGE) else {
+        owned.looks_at = time + super::ticks_of(LOOK_AGAIN);
         diag::warn(
             "disk-full",
             &format!(

@@ -22,6 +22,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,10 +34,14 @@ const LIST: Duration = Duration::from_millis(100);
 /// Between two looks at whether they still run.
 const ALIVE: Duration = Duration::from_millis(250);
 
+/// How long the files of processes that have ended are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The thread.
 pub struct Drainer {
     trace: PathBuf,
     stop: Arc<AtomicBool>,
+    asked: Sender<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Its lock says that somebody is there.
     _lock: File,
@@ -63,16 +68,27 @@ impl Drainer {
             listed: None,
             failed: false,
         };
-        let theirs = Arc::clone(&stop);
+        let (theirs, (asked, questions)) = (Arc::clone(&stop), channel());
         // Signals are for the thread that passes them on to the application.
         let thread = without_signals(|| {
             std::thread::Builder::new().name("drainer".to_owned()).spawn(move || {
-                work.run(&theirs);
+                work.run(&theirs, &questions);
                 work.hand_back();
             })
         });
         let thread = thread.attempt(|| "cannot start the thread that writes the trace")?;
-        Ok(Self { trace: trace.to_owned(), stop, thread: Some(thread), _lock: lock })
+        Ok(Self { trace: trace.to_owned(), stop, asked, thread: Some(thread), _lock: lock })
+    }
+
+    /// Completes the files of processes that have ended.
+    pub fn finish_ended(&self) {
+        let (answer, answered) = channel();
+        let Some(thread) = &self.thread else { return };
+        if self.asked.send(answer).is_ok() {
+            thread.thread().unpark();
+            // Without an answer they are completed later.
+            let _ = answered.recv_timeout(PATIENCE);
+        }
     }
 }
 
@@ -102,16 +118,24 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, stop: &AtomicBool) {
+    fn run(&mut self, stop: &AtomicBool, questions: &Receiver<Sender<()>>) {
         let mut pause = SHORTEST;
         let mut looked = Instant::now();
         while !stop.load(Ordering::Acquire) {
             self.find();
             let busy = self.drain();
             pause = if busy { SHORTEST } else { (pause * 2).min(LONGEST) };
-            if looked.elapsed() >= ALIVE {
+            let question = questions.try_recv().ok();
+            if question.is_some() {
+                self.listed = None;
+                self.find();
+            }
+            if question.is_some() || looked.elapsed() >= ALIVE {
                 looked = Instant::now();
-                self.let_go_of_the_ended();
+                self.finish_ended();
+            }
+            if let Some(answer) = question {
+                let _ = answer.send(());
             }
             std::thread::park_timeout(pause);
         }
@@ -171,7 +195,7 @@ impl Work {
         busy
     }
 
-    fn let_go_of_the_ended(&mut self) {
+    fn finish_ended(&mut self) {
         for place in self.processes.values_mut() {
             if let Some(process) = place
                 && process.has_ended()
@@ -185,7 +209,7 @@ impl Work {
     }
 
     fn hand_back(&mut self) {
-        self.let_go_of_the_ended();
+        self.finish_ended();
         for process in self.processes.values_mut().flatten() {
             if process.hand_back() {
                 (self.tell)(&format_args!(
