@@ -187,6 +187,25 @@ fn no_lock_but_those_that_a_fork_cannot_leave_taken() {
     }
 }
 
+/// The standard library's maps ask the system for random numbers, which a sandbox may forbid.
+#[test]
+fn no_map_that_asks_the_system() {
+    let mut all = Vec::new();
+    files(&source(), &mut all);
+    for path in all {
+        if path.ends_with("os/maps.rs") || path.ends_with("layers.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or("");
+        let imports = code.split(';').filter(|part| part.contains("std::collections"));
+        for import in imports {
+            assert!(!import.contains("Hash"), "{}: use os::maps: {import}", path.display());
+        }
+        assert!(!code.contains("RandomState"), "{}: use os::maps", path.display());
+    }
+}
+
 #[test]
 fn arrows_upward_and_between_features_are_found() {
     for (module, text, is_wrong) in [

@@ -6,8 +6,9 @@ use super::objects;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ptr::null_mut;
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::map::Map;
 use crate::abi::entry::H;
 use crate::os::current::Current;
 use crate::os::fork_safe::ForkSafe;
-use std::collections::HashMap;
+use crate::os::maps::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Ids and facts of one process.

@@ -6,8 +6,8 @@ use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::error::ErrorCode;
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
-use std::collections::HashMap;
 use std::ptr::null_mut;
 
 /// Longest text about a build, in bytes.

@@ -5,7 +5,7 @@
 use crate::abi::entry::H;
 use crate::os::current::Current;
 use crate::os::fork_safe::ForkSafe;
-use std::collections::HashSet;
+use crate::os::maps::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one incarnation of the process.

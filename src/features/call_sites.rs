@@ -14,6 +14,7 @@
 
 use crate::os::current::Current;
 use crate::os::lock::Mutex;
+use crate::os::maps::HashMap;
 use crate::os::objects;
 use crate::os::undisturbed::undisturbed;
 use crate::os::unwind;
@@ -21,7 +22,6 @@ use crate::recording;
 use crate::recording::guard;
 use clscope_trace::defs::{CallSite, Frame, Module};
 use clscope_trace::ids::hex;
-use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,8 +9,8 @@ use crate::facts::objects;
 use crate::features::device_time;
 use crate::hooks::callbacks;
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::recording::guard::{self, Entered};
-use std::collections::HashMap;
 
 /// The application's references of each context. Contexts are few and their calls rare.
 static REFERENCES: ForkSafe<HashMap<usize, i64>> = ForkSafe::new();

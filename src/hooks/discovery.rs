@@ -7,9 +7,9 @@
 
 use crate::abi::entry::H;
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashSet;
 use crate::os::threads;
 use crate::os::undisturbed::uncancelled;
-use std::collections::HashSet;
 
 /// How long a thread waits, ten seconds in all: longer than any runtime takes to start. A child
 /// that is forked meanwhile has nobody to wait for.

@@ -14,17 +14,27 @@ const DEEPEST: usize = 8;
 /// What gives a lock up: told the lock and a word of its own.
 type GiveUp = unsafe fn(*const (), *const ());
 
-/// A lock, and how it is given up.
-#[derive(Clone, Copy)]
+/// A lock, and how it is given up: stored last, and taken away first, since a handler may come
+/// between.
 struct Held {
-    lock: *const (),
-    word: *const (),
-    give_up: GiveUp,
+    lock: Cell<*const ()>,
+    word: Cell<*const ()>,
+    give_up: Cell<Option<GiveUp>>,
+}
+
+impl Held {
+    const fn none() -> Self {
+        Self {
+            lock: Cell::new(std::ptr::null()),
+            word: Cell::new(std::ptr::null()),
+            give_up: Cell::new(None),
+        }
+    }
 }
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    static HELD: [Cell<Option<Held>>; DEEPEST] = const { [const { Cell::new(None) }; DEEPEST] };
+    static HELD: [Held; DEEPEST] = const { [const { Held::none() }; DEEPEST] };
 }
 
 /// The thread is in the middle of something, until this goes.
@@ -42,7 +52,10 @@ impl Mark {
         let at = DEPTH.replace(DEPTH.get() + 1);
         HELD.with(|held| {
             if let Some(place) = held.get(at) {
-                place.set(Some(Held { lock, word, give_up }));
+                place.lock.set(lock);
+                place.word.set(word);
+                compiler_fence(Ordering::SeqCst);
+                place.give_up.set(Some(give_up));
             }
         });
         // A handler of this thread finds it remembered before it is taken, and until it is given
@@ -57,7 +70,7 @@ impl Drop for Mark {
         compiler_fence(Ordering::SeqCst);
         HELD.with(|held| {
             if let Some(place) = held.get(self.0) {
-                place.set(None);
+                place.give_up.set(None);
             }
         });
         DEPTH.set(self.0);
@@ -68,12 +81,12 @@ impl Drop for Mark {
 pub fn give_up() {
     HELD.with(|held| {
         for place in held.iter().rev() {
-            let Some(held) = place.get() else { continue };
+            let Some(give_up) = place.give_up.get() else { continue };
             // SAFETY: as `Mark::new` was promised.
-            unsafe { (held.give_up)(held.lock, held.word) };
+            unsafe { give_up(place.lock.get(), place.word.get()) };
             // Forgotten afterwards: a handler may leave this, too, and then it is done again.
             compiler_fence(Ordering::SeqCst);
-            place.set(None);
+            place.give_up.set(None);
         }
     });
     DEPTH.set(0);

@@ -12,6 +12,7 @@ pub mod held;
 pub mod list;
 pub mod local;
 pub mod lock;
+pub mod maps;
 pub mod memory;
 pub mod objects;
 pub mod plain_write;

@@ -11,8 +11,8 @@ use clscope_io::signals::without_signals;
 use std::ffi::{CStr, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a thread needs besides its stack, at most: the C library ends the process where a new
@@ -21,8 +21,9 @@ const BESIDES: usize = 1 << 20;
 const STACK: usize = 256 * 1024;
 
 /// How long a new thread is given to take what it needs. It needs nothing that others hold: only a
-/// busy machine makes it come later.
-const BEGINNING: Duration = Duration::from_millis(10);
+/// busy machine makes it come later. It must have begun before the application shuts itself into a
+/// sandbox, where a new thread's own calls may be forbidden.
+const BEGINNING: Duration = Duration::from_secs(1);
 
 /// What a new thread is given.
 struct Start {
@@ -135,7 +136,10 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
 pub fn number() -> u32 {
     /// Where glibc keeps the owner of a lock.
     const OWNER: usize = 8;
-    static IS_THERE: OnceLock<bool> = OnceLock::new();
+    const UNKNOWN: u32 = 0;
+    const THERE: u32 = 1;
+    const ELSEWHERE: u32 = 2;
+    static PLACE: AtomicU32 = AtomicU32::new(UNKNOWN);
     let owner = || {
         // SAFETY: an initialised lock of this frame's, which nobody else knows; its owner lies in it.
         unsafe {
@@ -148,11 +152,13 @@ pub fn number() -> u32 {
             owner
         }
     };
-    // Asked once, by the first thread of the recording, at its beginning.
-    // SAFETY: no preconditions.
-    let is_there =
-        IS_THERE.get_or_init(|| owner() == unsafe { libc::syscall(libc::SYS_gettid) } as u32);
-    if *is_there { owner() } else { 0 }
+    if PLACE.load(Ordering::Relaxed) == UNKNOWN {
+        // Asked once, by the first thread of the recording, at its beginning.
+        // SAFETY: no preconditions.
+        let is_there = owner() == unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        PLACE.store(if is_there { THERE } else { ELSEWHERE }, Ordering::Relaxed);
+    }
+    if PLACE.load(Ordering::Relaxed) == THERE { owner() } else { 0 }
 }
 
 /// Processors that the calling thread may run on, 1 if unknown.

@@ -17,11 +17,10 @@ static NO_TRACE: AtomicBool = AtomicBool::new(false);
 
 /// Says something to the user once per `code`: what happened, on what, and the next step.
 pub fn warn(code: &'static str, text: &str) {
+    let attended = recording::current().is_some_and(|recording| recording.files.is_attended());
     let aloud = match config::get().quiet {
-        // Its process says it, at the end at the latest.
-        _ if recording::current().is_some_and(|recording| recording.files.is_attended()) => {
-            Aloud::Never
-        }
+        // `clscope record` says it, at the end at the latest: a sandbox may forbid this process to.
+        Quiet::Later if attended => Aloud::Never,
         Quiet::Silent => Aloud::Never,
         Quiet::Later if !SAID_AT_ONCE.contains(&code) && !NO_TRACE.load(Ordering::Relaxed) => {
             Aloud::Lost

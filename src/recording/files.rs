@@ -55,6 +55,8 @@ pub struct Files {
     mapped: Option<MmapRaw>,
     /// Definitions found no room since the last that did.
     unwritten: AtomicBool,
+    /// The other process's sign of life as it was last, and the time since when it is that.
+    beat: [AtomicU64; 2],
     ring: Option<Kept>,
     /// Where another process wrote the segments when this one began.
     pub pool: Option<Pool>,
@@ -177,6 +179,7 @@ impl Files {
             defs_failed: AtomicBool::new(false),
             mapped,
             unwritten: AtomicBool::new(false),
+            beat: [const { AtomicU64::new(0) }; 2],
             ring,
             pool,
             control: control.map_err(|e| format!("no memory for the control page: {e}"))?,
@@ -264,7 +267,11 @@ impl Files {
         if self.defs_failed.load(Ordering::Relaxed) {
             return false;
         }
-        let Err(error) = self.append(&bytes) else {
+        let mut written = self.append(&bytes);
+        if written.is_err() && self.is_attended() && self.takes_over(super::now()) {
+            written = self.append(&bytes);
+        }
+        let Err(error) = written else {
             if self.unwritten.load(Ordering::Relaxed)
                 && self.unwritten.swap(false, Ordering::Relaxed)
             {
@@ -312,6 +319,45 @@ impl Files {
         })
     }
 
+    /// For who finds no room: goes over to writing in this process where the other one is gone, which
+    /// can be told by loads alone. Not in a sandbox, which may forbid it. Whether this process
+    /// writes from here on.
+    pub fn takes_over(&self, time: u64) -> bool {
+        let (Some(pool), [beat, since]) = (&self.pool, &self.beat) else { return false };
+        let found = pool.long(control::BEAT).load(Ordering::Relaxed);
+        if beat.swap(found, Ordering::Relaxed) != found || since.load(Ordering::Relaxed) == 0 {
+            since.store(time, Ordering::Relaxed);
+            return false;
+        }
+        if time.saturating_sub(since.load(Ordering::Relaxed)) < super::ticks_of(PATIENCE) {
+            return false;
+        }
+        if pool.word(control::SANDBOXED).load(Ordering::Relaxed) != 0 {
+            diag::warn(
+                "writer-gone",
+                "records are being dropped: `clscope record` has ended, and this process is in a sandbox (seccomp), where it cannot write its trace",
+            );
+            return false;
+        }
+        pool.word(control::WRITER).store(control::WRITER_GONE, Ordering::Relaxed);
+        diag::warn(
+            "writer-gone",
+            "`clscope record` has ended: this process writes its trace itself from here on",
+        );
+        true
+    }
+
+    /// In a forked child, of its parent's: whether the child may make no files, since its parent is
+    /// in a sandbox. Then the child's calls are not recorded, and the parent's trace says so.
+    pub fn refuses_child(&self) -> bool {
+        let Some(pool) = &self.pool else { return false };
+        let refuses = pool.word(control::SANDBOXED).load(Ordering::Relaxed) != 0;
+        if refuses {
+            pool.word(control::UNRECORDED).fetch_add(1, Ordering::Relaxed);
+        }
+        refuses
+    }
+
     /// Runs what takes no lock that a handler could leave taken, and writes to no file, where another
     /// process writes the segments: then nothing is asked of the system to hold signals back.
     pub fn undisturbed<R>(&self, run: impl FnOnce() -> R) -> R {
@@ -335,6 +381,9 @@ impl Files {
 
 /// Stands in for a control word that cannot be missing.
 static NEVER_PAUSED: AtomicU32 = AtomicU32::new(0);
+
+/// Nanoseconds without a sign of life after which the other process is taken to be gone.
+const PATIENCE: u64 = 2_000_000_000;
 
 /// Bytes that the definitions file has at the beginning where another process makes room in it.
 const FIRST_DEFS: usize = 256 * 1024;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Chunks of small regions at the beginning: threads that make calls before there is more room.
 const SMALL_CHUNKS: usize = 4;
 /// Chunks at the beginning.
-const FIRST_CHUNKS: usize = 16;
+const FIRST_CHUNKS: usize = 48;
 /// Chunks at most.
 pub const MOST_CHUNKS: usize = 1024;
 /// Bits for all of them end with the control page.
@@ -284,7 +284,8 @@ mod tests {
     #[test]
     fn a_file_takes_no_more_than_half_of_the_room() {
         let pool = pool(MOST_CHUNKS);
-        assert!(!pool.send(1, "a.cl", &vec![7; 8 * LARGE]));
+        let half = (FIRST_CHUNKS - SMALL_CHUNKS) / 2;
+        assert!(!pool.send(1, "a.cl", &vec![7; half * LARGE]));
         assert!(pool.send(1, "a.cl", &vec![7; 4 * LARGE]));
         assert_eq!(
             std::iter::from_fn(|| pool.take(LARGE)).count(),

@@ -5,13 +5,13 @@
 
 use super::kept::Folder;
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashSet;
 use crate::os::threads;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::{self, Recording};
 use crate::settings::config;
 use clscope_trace::directory::{PROGRAMS, program_file, translation};
 use clscope_trace::{defs, hash};
-use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::FileExt;
 

@@ -97,7 +97,7 @@ impl Regions {
             if let Some((size, slot)) = found {
                 return Ok(Box::new(Region { at: pool.header(slot), size, of: Of::Pool(slot) }));
             }
-            if recording.files.is_attended() {
+            if recording.files.is_attended() && !recording.files.takes_over(super::now()) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
         }

@@ -3,7 +3,7 @@
 //! recording.
 
 use super::files::Files;
-use super::{Recording, guard, ring};
+use super::{Recording, current, guard, ring};
 use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::os::lock::clock;
 use crate::os::undisturbed::undisturbed;
@@ -129,7 +129,10 @@ pub fn begin(function: u16) -> Begun {
                 word.store(BEGINNING, Ordering::Relaxed);
                 WORD.store((&raw const *word).cast_mut(), Ordering::Release);
                 // A panic on the way must not leave others waiting.
-                let next = guard::protect(OFF, || undisturbed(start));
+                let next = guard::protect(OFF, || match current() {
+                    Some(parent) if parent.files.refuses_child() => OFF,
+                    _ => undisturbed(start),
+                });
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }

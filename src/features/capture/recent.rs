@@ -9,10 +9,10 @@ use crate::abi::entry::H;
 use crate::facts::arguments::{self, Kernel, Memory, ask};
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most memories that are remembered; then those that were used long ago go.

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::facts::kernels::called;
+use crate::os::maps::{HashMap, HashSet};
 use clscope_trace::values::Capture;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Launches that are tried in place of one that could not be captured, itself included.

@@ -16,13 +16,13 @@ use crate::abi::entry::H;
 use crate::facts::arguments::{self, Argument, Kernel, Memory, ask, word};
 use crate::facts::{info, kernels, objects};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::{HashMap, HashSet};
 use crate::recording;
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs::{self, KernelArgument};
 use clscope_trace::values;
 use shadow::Shadow;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What was seen of launches.

@@ -13,12 +13,12 @@ use crate::facts::arguments::{Shared, ask};
 use crate::facts::programs::{binary, build_text};
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::{HashMap, HashSet};
 use crate::recording::{self, diag, programs};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_mix::{Counted, ptx, spirv};
 use clscope_trace::defs;
-use std::collections::{HashMap, HashSet};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
@@ -186,10 +186,10 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
         tell_untold(&verbose::untold(kernels.map(|f| f.name.as_str()), &found));
         (programs::keep(key.1, key.2, language, text), found)
     } else if translated {
-        (programs::keep(key.1, key.2, language, &bytes), HashMap::new())
+        (programs::keep(key.1, key.2, language, &bytes), HashMap::default())
     } else {
         // Kept when the application made the program of it.
-        (clscope_trace::hash(&bytes), HashMap::new())
+        (clscope_trace::hash(&bytes), HashMap::default())
     };
     Ok(Shadow {
         key,
@@ -237,7 +237,9 @@ fn verbose(
     // The driver's cache of builds gives no log: a text that it has not seen is built.
     let mut unique = text.to_vec();
     unique.extend(format!("\n// clscope {} {}\n", std::process::id(), recording::now()).bytes());
-    let Ok(program) = built(slot, aside, "ptx", &unique, &options) else { return HashMap::new() };
+    let Ok(program) = built(slot, aside, "ptx", &unique, &options) else {
+        return HashMap::default();
+    };
     let log = build_text(slot, program, aside.device, cl::CL_PROGRAM_BUILD_LOG);
     if let Some(release) = api::clReleaseProgram.behind(slot) {
         // SAFETY: made by us, released once.

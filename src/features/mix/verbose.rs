@@ -2,7 +2,7 @@
 //! guess: a line that is not understood tells nothing.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use crate::os::maps::HashMap;
 
 /// What a kernel takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ fn before(line: &str, words: &str) -> Option<u64> {
 
 /// Kernels by name.
 pub fn read(log: &str) -> HashMap<String, Found> {
-    let mut out: HashMap<String, Found> = HashMap::new();
+    let mut out: HashMap<String, Found> = HashMap::default();
     let mut current: Option<String> = None;
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {

@@ -11,6 +11,7 @@ use crate::abi::signatures as f;
 use crate::facts::programs::build_text;
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::{self, programs};
 use crate::runtime::functions as api;
@@ -18,7 +19,6 @@ use clscope_io::input;
 use clscope_mix::{ptx, spirv};
 use clscope_trace::record::error_text;
 use clscope_trace::{defs, replace};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 

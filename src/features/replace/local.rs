@@ -8,9 +8,9 @@ use crate::abi::entry::H;
 use crate::facts::arguments::ask;
 use crate::facts::programs::build_text;
 use crate::facts::{info, objects};
+use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
 use clscope_trace::{defs, replace};
-use std::collections::HashMap;
 
 /// Most different launches of a kernel that are remembered.
 const MOST: usize = 4096;

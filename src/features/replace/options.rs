@@ -7,11 +7,11 @@ use super::c_text;
 use crate::abi::entry::{H, P};
 use crate::facts::{objects, programs};
 use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::recording::{self, diag};
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::record::error_text;
-use std::collections::HashMap;
 
 /// Longest build log kept, in characters.
 const LONGEST_LOG: usize = 16 * 1024;

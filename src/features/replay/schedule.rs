@@ -3,8 +3,8 @@
 //! application's. Refuses to repeat anything itself. Times are in seconds.
 #![forbid(unsafe_code)]
 
+use crate::os::maps::HashMap;
 use clscope_trace::values::Replay as Wanted;
-use std::collections::HashMap;
 
 /// What is known of one key.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +116,7 @@ impl Schedule {
             bursts: 0,
             newest: 0.0,
             state: seed | 1,
-            keys: HashMap::new(),
+            keys: HashMap::default(),
         }
     }
 

@@ -123,7 +123,7 @@ fn calls_that_fail_in_a_sandbox_disturb_nobody() {
 fn every_way_of_record_is_as_quiet() {
     let stage = Stage::new(Runtime::FakeDriver);
     let program = clscope_tests::artifacts().fixture("sandboxed");
-    for way in ["preload", "layer", "audit"] {
+    for way in ["preload", "layer", "preload,audit"] {
         for what in WHAT {
             let line = format!("sandboxed kill others {what}");
             let Some((code, signal, out)) = bare(&stage, &line) else {
@@ -161,7 +161,9 @@ fn what_cannot_be_written_in_a_sandbox_is_counted() {
     let (finished, recorded) = stage.record(Mode::Preload, "sandboxed error others calls 400000");
     assert_eq!(finished.status.code(), Some(0));
     let process = recorded.only();
-    let dropped = process.dropped;
-    assert!(dropped > 0, "nothing was dropped");
-    assert_eq!(process.count("clSetKernelArg") as u64 + dropped, 7 + 400_000);
+    let missing = 7 + 400_000 - process.count("clSetKernelArg") as u64;
+    // The launches at the end are missing as well.
+    let others = process.dropped.checked_sub(missing);
+    assert!(missing > 0, "nothing was dropped");
+    assert!(others.is_some_and(|others| others < 100), "{missing} missing, {others:?} others");
 }

@@ -251,8 +251,8 @@ impl<'a> Process<'a> {
             for def in read.by_ref() {
                 definitions.add(def);
             }
-            if read.rest() > 0 {
-                issues.push(IssueKind::TornDefinitions { bytes: read.rest() });
+            if read.torn() > 0 {
+                issues.push(IssueKind::TornDefinitions { bytes: read.torn() });
             }
             if definitions.unknown > 0 {
                 issues.push(IssueKind::UnknownDefinitions { count: definitions.unknown });

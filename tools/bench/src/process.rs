@@ -2,7 +2,10 @@
 //! keep traces longer than it is asked to.
 
 use anyhow::{Context, Result, bail};
+use clscope_capture::drainer::Drainer;
+use clscope_io::output::Access;
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -23,6 +26,10 @@ pub struct Places {
     /// Use the fake OpenCL library of the fixtures instead of the machine's
     #[arg(long)]
     pub fake: bool,
+    /// Write the segments in this process, as `clscope record` does: the recorded one makes no
+    /// system call for its records, as it has to in a sandbox
+    #[arg(long)]
+    pub beside: bool,
     /// Where traces are written for the moment; the file system counts
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub scratch: PathBuf,
@@ -150,6 +157,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// What writes the segments beside the process, where that is asked for.
+    fn drainer(&self, trace: &Path) -> Result<Option<Drainer>> {
+        if !self.places.beside || !matches!(self.way, Way::Preload | Way::Layer) {
+            return Ok(None);
+        }
+        std::fs::DirBuilder::new().mode(0o700).create(trace)?;
+        Ok(Drainer::start(trace, Access::Private, |text| eprintln!("{text}"))?)
+    }
+
     /// Runs `program` to its end.
     ///
     /// # Errors
@@ -167,6 +183,7 @@ impl<'a> Runner<'a> {
         };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.prepare(&mut command, &trace)?;
+        let _drainer = self.drainer(&trace)?;
         let begin = Instant::now();
         let mut child =
             command.spawn().with_context(|| format!("could not start {}", program.display()))?;

@@ -8,6 +8,7 @@
 mod process;
 
 use crate::error::{Attempt, CaptureError};
+use crate::sampler::LEAST_DESCRIPTORS;
 use crate::{Tell, system};
 use clscope_io::output::{Access, create_new};
 use clscope_io::signals::without_signals;
@@ -48,11 +49,16 @@ pub struct Drainer {
 }
 
 impl Drainer {
-    /// Begins to write the segments of a trace directory.
+    /// Begins to write the segments of a trace directory. `None` where this process may have few
+    /// descriptors: then the application's processes write by themselves.
     ///
     /// # Errors
     /// If the file that says so cannot be made, or no thread be started.
-    pub fn start(trace: &Path, access: Access, tell: Tell) -> Result<Self, CaptureError> {
+    pub fn start(trace: &Path, access: Access, tell: Tell) -> Result<Option<Self>, CaptureError> {
+        // The files of each process are open here.
+        if system::most_descriptors().is_some_and(|most| most < LEAST_DESCRIPTORS) {
+            return Ok(None);
+        }
         let path = trace.join(attendance::FILE);
         let cannot = || format!("cannot write {}", path.display());
         let lock = create_new(&path, access).attempt(cannot)?;
@@ -66,6 +72,7 @@ impl Drainer {
             tell,
             processes: BTreeMap::new(),
             listed: None,
+            unready: BTreeMap::new(),
             failed: false,
         };
         let (theirs, (asked, questions)) = (Arc::clone(&stop), channel());
@@ -77,7 +84,7 @@ impl Drainer {
             })
         });
         let thread = thread.attempt(|| "cannot start the thread that writes the trace")?;
-        Ok(Self { trace: trace.to_owned(), stop, asked, thread: Some(thread), _lock: lock })
+        Ok(Some(Self { trace: trace.to_owned(), stop, asked, thread: Some(thread), _lock: lock }))
     }
 
     /// Completes the files of processes that have ended.
@@ -113,6 +120,8 @@ struct Work {
     /// By the stem of their files; `None` of those that write by themselves or are done.
     processes: BTreeMap<String, Option<Process>>,
     listed: Option<(Instant, Option<SystemTime>)>,
+    /// Stems whose files are not ready, and since when they are known.
+    unready: BTreeMap<String, Instant>,
     /// That something cannot be written was said.
     failed: bool,
 }
@@ -161,23 +170,31 @@ impl Work {
             if self.processes.contains_key(&stem) {
                 continue;
             }
-            if let Some(process) = Process::open(&self.trace, &stem, self.access) {
-                self.processes.insert(stem, Some(process));
+            match Process::open(&self.trace, &stem, self.access) {
+                Some(process) => {
+                    self.unready.remove(&stem);
+                    self.processes.insert(stem, Some(process));
+                }
+                None => {
+                    self.unready.entry(stem).or_insert_with(Instant::now);
+                }
             }
         }
     }
 
     /// Whether a process may be about to say that its segments are to be written.
     fn begins(&self) -> bool {
-        self.processes.is_empty()
+        self.processes.is_empty() || self.unready.values().any(|since| since.elapsed() < ALIVE)
     }
 
     /// Takes what was left. Whether there was anything.
     fn drain(&mut self) -> bool {
         let (mut busy, mut failure) = (false, None);
-        for process in self.processes.values_mut().flatten() {
+        for place in self.processes.values_mut() {
+            let Some(process) = place else { continue };
             match process.drain() {
                 Ok(Wrote::Nothing) => {}
+                Ok(Wrote::Gone) => *place = None,
                 Ok(Wrote::Something) => busy = true,
                 Err(error) => failure = Some(error),
             }

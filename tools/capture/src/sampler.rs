@@ -29,7 +29,7 @@ const TAIL: Duration = Duration::from_millis(100);
 
 /// With fewer descriptors than these the application cannot be started beside the sampler's file,
 /// or its sensors would be found to be missing for no reason of theirs.
-const LEAST_DESCRIPTORS: u64 = 16;
+pub(crate) const LEAST_DESCRIPTORS: u64 = 16;
 
 #[derive(Default)]
 struct Shared {

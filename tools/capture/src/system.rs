@@ -177,6 +177,19 @@ pub fn most_descriptors() -> Option<u64> {
     (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0).then_some(limit.rlim_cur)
 }
 
+/// Lets this process, and those that it starts from here on, have as many files open as the system
+/// lets it.
+pub fn raise_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the answer, and then a limit that the process may have.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
 /// Bytes that this user may still write on the file system of `path`.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;

@@ -283,7 +283,7 @@ impl Ready {
         }
         // Without it the application's processes write their trace themselves.
         match Drainer::start(trace, plan.access, say) {
-            Ok(drainer) => self.drainer = Some(drainer),
+            Ok(drainer) => self.drainer = drainer,
             Err(error) => plan.tell(format_args!(
                 "warning: an application that shuts itself into a sandbox may be ended by it: {}",
                 chain(&error)
@@ -313,6 +313,10 @@ impl Ready {
             Ok(running) => running,
             Err(error) => return Ok(Err(error)),
         };
+        if self.drainer.is_some() {
+            // Files of each process of the application are open here. Its own limit is as it was.
+            system::raise_descriptors();
+        }
         if let Some(counters) = &self.counters {
             counters.application(running.pid());
         }

@@ -62,6 +62,14 @@ pub mod control {
     pub const SMALL_TAKEN: usize = 184;
     /// u32 the same of large regions.
     pub const LARGE_TAKEN: usize = 188;
+    /// u64 that the process which writes the segments counts up several times a second, as long as
+    /// it is there.
+    pub const BEAT: usize = 192;
+    /// u32: 1 once a thread of the process was seen in a sandbox (seccomp) that it entered by
+    /// itself; else 0.
+    pub const SANDBOXED: usize = 200;
+    /// u32 forked children of the process whose calls are not recorded, because it was in a sandbox.
+    pub const UNRECORDED: usize = 204;
     /// One bit for each [`RING_FIRST`](super::RING_FIRST) bytes behind the control page, up to its
     /// end: changed each time that the region which begins there is left.
     pub const LEFT: usize = 2048;
@@ -74,8 +82,10 @@ pub const CHUNK: usize = 64 * 1024;
 /// How the process that writes the segments says that it is there. It holds a lock (`flock`) on a
 /// file of the trace directory: processes that begin while it is held, on the same boot of the same
 /// machine, leave full rings to it. A process that leaves a region sets [`LEFT`](attendance::LEFT)
-/// in its thread word and changes its bit at [`control::LEFT`]; the other one writes the block, sets `DRAINED`, and frees the region. It also makes
-/// room in both files before it runs out, and never moves what is there.
+/// in its thread word and changes its bit at [`control::LEFT`]; the other one writes the block, sets
+/// `DRAINED`, and frees the region. It also makes room in both files before it runs out, and never
+/// moves what is there. When [`control::BEAT`] stands still for seconds and there is no room any
+/// more, a process that is in no sandbox sets [`control::WRITER_GONE`] and writes by itself.
 pub mod attendance {
     /// The file. It holds the id of the boot as 32 hexadecimal digits.
     pub const FILE: &str = ".attended";

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `meta.json` | command line, versions, times of start and end | `clscope record`, else the first process |
 //! | `PID-N.defs` | definitions (module [`defs`]): never dropped, in order | recorder, one `write` each |
-//! | `PID-N.SEG.clt` | data segment: framed blocks of records | recorder, one `pwrite` a block |
+//! | `PID-N.SEG.clt` | data segment: framed blocks of records | `clscope record` beside the process, else the recorder; one `pwrite` a block |
 //! | `PID-N.ring` | control word and the rings of all threads; holds what no segment holds yet | recorder, mapped |
 //! | `sensors.clt` | readings of the sampler, in the same framing (module [`sensors`]) | `clscope record` |
 //! | `programs/HASH.LANGUAGE` | texts and binaries of programs as they are, once for equal bytes ([`defs::Code`]) | recorder |
@@ -59,15 +59,15 @@
 //!
 //! # Rings
 //! After the file header the ring file has a control page (offset 128: u32 control word, bit 0
-//! paused, bit 1 resumed and not yet taken note of; rest reserved, 0), then, from offset 4096,
-//! regions one after the other. A region begins with a 128-byte header; its size gives the place of
-//! the next:
+//! paused, bit 1 resumed and not yet taken note of; then what a writer beside needs, see below; the
+//! rest reserved, 0), then, from offset 4096, regions one after the other. A region begins with a
+//! 128-byte header; its size gives the place of the next:
 //!
 //! | offset | type | content |
 //! |---|---|---|
 //! | 0 | u32 | magic `0x31474e52` (`RNG1`) |
 //! | 4 | u32 | size of the region in bytes, a multiple of 4096 |
-//! | 8 | u32 | thread index + 1, 0 when the region is free |
+//! | 8 | u32 | thread index + 1, 0 when the region is free. Bit 31: the thread has left the region, which waits to be written (from 1.9). `0xffff_ffff`: a piece of a file of `programs/` waits, which holds no records |
 //! | 12 | u32 | 1 + how many of the records counted at 40 were dropped because the trace could not be written (at most 2^32 - 2); the others came in the middle of another call. 0 where that is not told (before 1.2) |
 //! | 16 | u64 | base of the block being filled, as in a block header |
 //! | 24 | u64 | position: sequence number (high 32 bits) and bytes published (low 32 bits) of the block being filled |
@@ -87,6 +87,33 @@
 //! number both in a segment and in a ring takes it once. The guarantee is against the death of the
 //! process, not of the machine.
 //!
+//! # A writer beside
+//! From 1.9 another process may write the segments: `clscope record`, which holds a lock on the file
+//! `.attended` of the directory ([`file::attendance`]). The recorder then stores to two mapped files
+//! and makes no system call for its records. A full region is left in the ring file; the writer
+//! copies its block to a segment and frees the region. The writer also adds room: chunks of 64 KiB
+//! behind the last region, each one region or sixteen small ones, and zeros behind the definitions.
+//! The control page says how far both go ([`file::control`]):
+//!
+//! | offset | type | content | stored by |
+//! |---|---|---|---|
+//! | 132 | u32 | who writes: 0 the process, 1 the writer beside, 2 the process since the writer has gone | both |
+//! | 136 | u32 | error number while the writer cannot write, else 0 | writer |
+//! | 140 | u32 | chunks that may be used | writer |
+//! | 144 | u64 | bytes of the definitions file that hold definitions | process |
+//! | 152 | u64 | bytes of the definitions file that may be stored to | writer |
+//! | 160 | u64 | size at which segments are cut | process |
+//! | 168 | u32 | how many segments are kept, 0 for all | process |
+//! | 172 | u32 | most chunks that the process can use | process |
+//! | 176 | u64 | most bytes of definitions that the process can store to | process |
+//! | 184 | u32, u32 | small and large regions taken | process |
+//! | 192 | u64 | the writer's sign of life, counted up | writer |
+//! | 200 | u32 | 1 once a thread is in a sandbox that it entered by itself | writer |
+//! | 204 | u32 | forked children that are not recorded because of it | process |
+//! | 2048 | 2048 bytes | one bit for each 4096 bytes behind the control page: changes when the region there is left | process |
+//!
+//! A definitions file of a killed process may end in zeros: these zeros are room for more, and not torn.
+//!
 //! # Records
 //! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time
 //! delta. The delta counts ticks from the previous record's time in the same block (the block's
@@ -100,7 +127,7 @@
 //! expected content, as it does with the sample of every later version (1.1 adds `Run` and fields
 //! of `Replay`; 1.2 `Code`, `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5
 //! `Replaced`, `LocalSize` and `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of
-//! `Mix`; 1.8 `Detail` of the host's memory). `tests/bytes/` states each layout a second time, in
+//! `Mix`; 1.8 `Detail` of the host's memory; 1.9 a writer beside). `tests/bytes/` states each layout a second time, in
 //! offsets and bytes, so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
@@ -146,7 +173,7 @@ pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 8);
+pub const VERSION: (u16, u16) = (1, 9);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -23,6 +23,8 @@ mod v1_6;
 mod v1_7;
 #[path = "samples/v1_8.rs"]
 mod v1_8;
+#[path = "samples/v1_9.rs"]
+mod v1_9;
 
 use clscope_trace::defs::{Def, Defs, FRAME_LEN, frame_checksum};
 use clscope_trace::file::{HEADER_LEN, control, read_u32};
@@ -43,18 +45,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_8::FOLDER);
+    let folder = folder(v1_9::FOLDER);
     assert_eq!(
-        v1_8::FOLDER,
+        v1_9::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_8::header,
-        definitions: v1_8::definitions(),
-        records: v1_8::records(&arguments, &short, &long),
+        header: v1_9::header,
+        definitions: v1_9::definitions(),
+        records: v1_9::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -65,7 +67,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_8::FOLDER, name);
+        let kept = bytes(v1_9::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -96,7 +98,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 9] = [
+const VERSIONS: [Version; 10] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -151,6 +153,12 @@ const VERSIONS: [Version; 9] = [
         definitions: v1_8::definitions,
         records: v1_8::records,
     },
+    Version {
+        folder: v1_9::FOLDER,
+        header: v1_9::header,
+        definitions: v1_9::definitions,
+        records: v1_9::records,
+    },
 ];
 
 #[test]
@@ -159,7 +167,7 @@ fn definitions_of_each_version() {
         let bytes = version.file("4321-2.defs", FileKind::Defs);
         let mut read = Defs::new(&bytes);
         assert_eq!(read.by_ref().collect::<Vec<_>>(), (version.definitions)());
-        assert_eq!(read.rest(), 0);
+        assert_eq!(read.torn(), 0);
     }
 }
 
@@ -192,7 +200,7 @@ fn rings_of_each_version() {
         assert_eq!(read_u32(&bytes, control::WORD), Some(control::PAUSED));
         let mut rings = Rings::new(&bytes);
         let (busy, drained) = (rings.next().expect("a ring"), rings.next().expect("another"));
-        assert_eq!(rings.next(), None, "the third is free");
+        assert_eq!(rings.next(), None, "the third holds no records");
         assert!(!rings.damaged());
         assert_eq!((busy.block.thread, busy.block.sequence, busy.block.base), (1, 1, v1_0::BASE));
         assert_eq!((busy.dropped, busy.in_call), (6, Some((96, v1_0::BASE + 6))));
@@ -263,7 +271,7 @@ fn known(is_known: fn(u16) -> bool) -> BTreeSet<u16> {
 
 #[test]
 fn the_newest_sample_has_every_kind() {
-    let read = |name: &str| bytes(v1_8::FOLDER, name);
+    let read = |name: &str| bytes(v1_9::FOLDER, name);
     let segment = read("4321-2.7.clt");
     let records = Blocks::new(&segment).flat_map(|block| block.records().collect::<Vec<_>>());
     let found = records.map(|(_, record)| name_of(&record)).collect::<BTreeSet<_>>();

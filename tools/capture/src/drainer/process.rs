@@ -17,14 +17,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Free regions that there are at least: of small ones, and of large ones, which a thread fills in a
 /// fifth of a millisecond at most.
 const SMALL_FREE: u32 = 64;
-const LARGE_FREE: u32 = 64;
+const LARGE_FREE: u32 = 128;
 /// Room that there is at least for definitions, and how much is made at a time.
 const DEFS_FREE: u64 = 512 * 1024;
 const DEFS_MORE: u64 = 1 << 20;
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_millis(100);
 /// Most bytes of a file that comes in pieces.
 const LONGEST: u64 = 64 << 20;
 
@@ -32,6 +35,8 @@ const LONGEST: u64 = 64 << 20;
 pub(super) enum Wrote {
     Nothing,
     Something,
+    /// The process writes by itself from here on.
+    Gone,
 }
 
 pub(super) struct Process {
@@ -57,6 +62,9 @@ pub(super) struct Process {
     pieces: BTreeMap<u64, Piece>,
     /// Whether its numbers of threads are the system's as this process sees them.
     same_numbers: bool,
+    /// Signs of life given, and when the last one was.
+    beats: u64,
+    beat_at: Option<Instant>,
 }
 
 struct Segment {
@@ -110,6 +118,8 @@ impl Process {
             segment: None,
             pieces: BTreeMap::new(),
             same_numbers,
+            beats: 0,
+            beat_at: None,
         };
         for chunk in 0..made.word(control::CHUNKS) {
             let mut size = [0; 4];
@@ -138,6 +148,15 @@ impl Process {
     /// What could not be written: it stays in the ring file, and is tried again.
     pub(super) fn drain(&mut self) -> io::Result<Wrote> {
         self.ring.read_exact_at(&mut *self.page, 0)?;
+        if self.word(control::WRITER) != control::WRITER_BESIDE {
+            return Ok(Wrote::Gone);
+        }
+        if self.beat_at.is_none_or(|at| at.elapsed() >= BEAT) {
+            self.beats += 1;
+            self.beat_at = Some(Instant::now());
+            self.look_for_sandbox();
+            let _ = self.ring.write_all_at(&self.beats.to_le_bytes(), control::BEAT as u64);
+        }
         let written = self.write_all_left();
         let made = self.make_room();
         self.name_threads();
@@ -312,6 +331,12 @@ impl Process {
     }
 
     fn add_chunk(&mut self, small: bool) -> io::Result<()> {
+        let mut writer = [0; 4];
+        self.ring.read_exact_at(&mut writer, control::WRITER as u64)?;
+        if u32::from_le_bytes(writer) != control::WRITER_BESIDE {
+            // It maps regions of its own behind the last chunk.
+            return Ok(());
+        }
         let chunks = self.chunks[0] + self.chunks[1];
         let at = RING_FIRST as u64 + u64::from(chunks) * CHUNK as u64;
         system::reserve(&self.ring, at, CHUNK as u64)?;
@@ -364,6 +389,17 @@ impl Process {
         for thread in std::mem::take(&mut self.threads).into_values() {
             defs::encode(&thread.into(), &mut bytes);
         }
+        match self.word(control::UNRECORDED) {
+            0 => {}
+            children => {
+                let text = format!(
+                    "{children} forked {} made OpenCL calls in a sandbox (seccomp), where no trace can be made: these calls are not recorded",
+                    if children == 1 { "child" } else { "children" }
+                );
+                let code = "sandboxed-child".to_owned();
+                defs::encode(&defs::Warning { code, text }.into(), &mut bytes);
+            }
+        }
         if self.defs.set_len(end).is_ok() {
             let _ = self.defs.write_all_at(&bytes, end);
         }
@@ -399,18 +435,43 @@ impl Process {
 
     /// Leaves it to the process to write by itself. Whether it cannot: it is in a sandbox.
     pub(super) fn hand_back(&mut self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.header.pid));
-        let in_sandbox = self.same_numbers
-            && status.is_ok_and(|text| {
-                let modes = text.lines().filter_map(|line| line.strip_prefix("Seccomp:"));
-                modes.map(str::trim).any(|mode| mode != "0")
-            });
+        self.look_for_sandbox();
+        let in_sandbox = self.word(control::SANDBOXED) != 0;
         if !in_sandbox {
             let gone = control::WRITER_GONE.to_le_bytes();
             let _ = self.ring.write_all_at(&gone, control::WRITER as u64);
         }
         in_sandbox
     }
+
+    /// Tells the process if a thread of it is in a sandbox: it must not find out by itself.
+    fn look_for_sandbox(&mut self) {
+        if !self.same_numbers || self.word(control::SANDBOXED) != 0 {
+            return;
+        }
+        let own = std::fs::read_to_string("/proc/self/status").map_or((0, 0), |t| filters(&t));
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.header.pid));
+        let entered = threads.into_iter().flatten().flatten().any(|thread| {
+            std::fs::read_to_string(thread.path().join("status"))
+                .is_ok_and(|text| filters(&text) > own)
+        });
+        if entered {
+            let yes = 1u32.to_le_bytes();
+            self.page[control::SANDBOXED..control::SANDBOXED + 4].copy_from_slice(&yes);
+            let _ = self.ring.write_all_at(&yes, control::SANDBOXED as u64);
+        }
+    }
+}
+
+/// How many seccomp filters a thread has, and its mode, by its status: a container gives filters to
+/// all that runs in it, so that only more of them than this process has say something. Kernels
+/// before 5.9 do not count them.
+fn filters(status: &str) -> (u32, u32) {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    };
+    (field("Seccomp_filters:"), field("Seccomp:"))
 }
 
 /// Whether a region is a small one (0) or a large one (1).

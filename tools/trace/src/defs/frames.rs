@@ -26,7 +26,7 @@ pub fn frame_checksum(head: &[u8], payload: &[u8]) -> u64 {
 }
 
 /// Iterates over the definitions of a defs file. Ends at the first that is torn or damaged;
-/// [`rest`](Self::rest) tells how many bytes were left then.
+/// [`torn`](Self::torn) says how many bytes of it are there.
 #[derive(Debug, Clone)]
 pub struct Defs<'a> {
     rest: &'a [u8],
@@ -44,6 +44,10 @@ impl<'a> Defs<'a> {
     /// Bytes not read.
     pub fn rest(&self) -> usize {
         self.rest.len()
+    }
+    /// Bytes not read, without the zeros at the end: room for definitions that did not come.
+    pub fn torn(&self) -> usize {
+        self.rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
     }
 }
 

@@ -91,6 +91,29 @@ fn ring_and_control_page() {
     assert_eq!((control::WORD, control::PAUSED, control::RESUMED), (128, 1, 2));
     assert_eq!(
         [
+            control::WRITER,
+            control::FAILURE,
+            control::CHUNKS,
+            control::DEFS_END,
+            control::DEFS_ROOM,
+            control::SEGMENT,
+            control::SEGMENTS,
+            control::MOST_CHUNKS,
+            control::MOST_DEFS,
+            control::SMALL_TAKEN,
+            control::LARGE_TAKEN,
+            control::BEAT,
+            control::SANDBOXED,
+            control::UNRECORDED,
+            control::LEFT,
+        ],
+        [132, 136, 140, 144, 152, 160, 168, 172, 176, 184, 188, 192, 200, 204, 2048]
+    );
+    assert_eq!((control::WRITER_BESIDE, control::WRITER_GONE), (1, 2));
+    assert_eq!((file::CHUNK, file::attendance::PIECE_HEAD), (65_536, 32));
+    assert_eq!((file::attendance::LEFT, file::attendance::PIECE), (1 << 31, (1 << 31) - 1));
+    assert_eq!(
+        [
             ring::MAGIC,
             ring::SIZE,
             ring::THREAD,

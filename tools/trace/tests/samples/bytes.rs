@@ -3,7 +3,9 @@
 
 use super::v1_0::{BASE, Timed};
 use clscope_trace::defs::{self, Def};
-use clscope_trace::file::{BlockHeader, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, control, ring};
+use clscope_trace::file::{
+    BlockHeader, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, control, ring,
+};
 use clscope_trace::record::{self, Record};
 use clscope_trace::{FileHeader, FileKind, checksum, sensors};
 
@@ -29,6 +31,13 @@ pub fn files(content: &Content<'_>) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn defs_file(content: &Content<'_>) -> Vec<u8> {
+    let mut out = definitions(content);
+    // Room for more, which a writer beside has made.
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+fn definitions(content: &Content<'_>) -> Vec<u8> {
     let mut out = (content.header)(FileKind::Defs).encode().to_vec();
     content.definitions.iter().for_each(|def| defs::encode(def, &mut out));
     out
@@ -123,15 +132,36 @@ fn segment_file(content: &Content<'_>) -> Vec<u8> {
     out
 }
 
-/// A ring file: paused; a region of thread 1 in a call with one record published, one of thread 0
-/// whose block is in the segment, and a free one.
+/// A ring file beside which another process writes: paused; a region of thread 1 in a call with one
+/// record published, one that thread 0 has left and whose block is in the segment, and one with a
+/// piece of a program's file.
 fn ring_file(content: &Content<'_>) -> Vec<u8> {
     let mut out = (content.header)(FileKind::Ring).encode().to_vec();
     out.resize(RING_FIRST * 4, 0);
-    out[control::WORD..control::WORD + 4].copy_from_slice(&control::PAUSED.to_le_bytes());
+    for (at, value) in [
+        (control::WORD, control::PAUSED),
+        (control::WRITER, control::WRITER_BESIDE),
+        (control::CHUNKS, 0),
+        (control::DEFS_END, definitions(content).len() as u32),
+        (control::DEFS_ROOM, defs_file(content).len() as u32),
+        (control::SEGMENT, 1 << 30),
+        (control::MOST_CHUNKS, 1024),
+        (control::MOST_DEFS, 64 << 20),
+        (control::SMALL_TAKEN, 3),
+        (control::BEAT, 17),
+        (control::SANDBOXED, 1),
+        (control::LEFT, 0b110),
+    ] {
+        out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
     let payload = payload(BASE, &[content.in_ring]);
-    for (index, (thread, sequence, drained, call)) in
-        [(2u32, 1u64, 1u64, 97u64), (1, 1, 2, 0), (0, 0, 0, 0)].into_iter().enumerate()
+    for (index, (thread, sequence, drained, call)) in [
+        (2u32, 1u64, 1u64, 97u64),
+        (attendance::LEFT | 1, 1, 2, 0),
+        (attendance::LEFT | attendance::PIECE, 0, 0, 0),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let region = &mut out[RING_FIRST * (index + 1)..RING_FIRST * (index + 2)];
         let mut word = |at: usize, value: u64| {
