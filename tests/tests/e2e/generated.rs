@@ -1,17 +1,20 @@
 //! Programs of generated steps come out the same recorded as bare: output, exit code, nothing on
 //! standard error. 200 seeds on each runtime; each process of them is recorded plainly and in some
 //! of the other ways, so that every way sees some. `clscope-bench programs` runs as many as wanted.
+//! That such programs see what they are for is tested as well: each fault of a wrong recorder
+//! (`tests/fixtures/programs/faulty.c`) shows within these seeds.
 #![forbid(unsafe_code)]
 
 use clscope_testing::programs::{
-    Batch, Setting, USUAL, WAYS, Way, difference, differs, generate_batch, shrink,
+    Batch, Outcome, Setting, USUAL, WAYS, Way, difference, differs, generate_batch, shrink,
 };
 use clscope_tests::{Runtime, Stage, artifacts};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How many programs a process runs, how many seeds there are, and in how many ways besides the
 /// plain one each process is recorded.
-const BATCH: u64 = 20;
+const BATCH: u64 = 40;
 const SEEDS: u64 = 200;
 const WAYS_EACH: usize = 3;
 
@@ -31,7 +34,7 @@ fn setting(stage: &Stage) -> Setting {
         clscope: found.clscope(),
         scratch: stage.path().to_owned(),
         variables,
-        limit: Duration::from_secs(120),
+        limit: Duration::from_secs(60),
     }
 }
 
@@ -96,4 +99,41 @@ fn generated_programs_on_intels_runtime() {
     if let Some(intel) = Runtime::intel() {
         all_seeds(intel);
     }
+}
+
+/// The faults that the wrong recorder knows.
+fn faults() -> BTreeSet<&'static str> {
+    let source = include_str!("../../fixtures/programs/faulty.c");
+    source.split("is(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn generated_programs_show_each_fault_of_a_wrong_recorder() {
+    const BATCH: u64 = 10;
+    let stage = Stage::new(Runtime::Pocl);
+    let setting = setting(&stage);
+    let wrong = |fault: Option<&str>| {
+        let mut setting = setting.clone();
+        let library = setting.fixtures.join("libfaulty.so");
+        setting.variables.push(("LD_PRELOAD".to_owned(), library.into()));
+        setting.variables.extend(fault.map(|fault| ("FAULT".to_owned(), fault.into())));
+        setting
+    };
+    let mut hidden = faults();
+    assert!(hidden.len() > 40, "{hidden:?}");
+    for first in (1..=SEEDS).step_by(BATCH as usize) {
+        if hidden.is_empty() {
+            break;
+        }
+        let batch = generate_batch(first..first + BATCH);
+        let Ok(bare) = setting.bare(&batch, 2) else { continue };
+        let seen = |fault: Option<&str>| -> Option<Outcome> {
+            Some(wrong(fault).run(&batch, None)).filter(|outcome| *outcome != bare)
+        };
+        if let Some(outcome) = seen(None) {
+            panic!("no fault: {}", difference("bare", &bare, "passed on", &outcome));
+        }
+        hidden.retain(|fault| seen(Some(fault)).is_none());
+    }
+    assert!(hidden.is_empty(), "{SEEDS} programs do not show: {hidden:?}");
 }

@@ -8,6 +8,7 @@ mod captured_kinds;
 mod captures;
 mod check;
 mod ci;
+mod command_buffers;
 mod conform;
 mod contents;
 mod control;

@@ -26,12 +26,12 @@ const ENDS: [&str; 8] =
     ["return", "return", "return", "exit", "_exit", "quick", "thread", "signal"];
 
 /// Kinds of steps, and how often each comes among others.
-const KINDS: [(&str, u64); 25] = [
+const KINDS: [(&str, u64); 26] = [
     ("launch", 14),
     ("write", 6),
     ("read", 6),
     ("fill", 3),
-    ("copy", 4),
+    ("copy", 8),
     ("map", 4),
     ("unmap", 2),
     ("native", 2),
@@ -51,8 +51,12 @@ const KINDS: [(&str, u64); 25] = [
     ("drop", 3),
     ("forget", 2),
     ("error", 3),
+    ("group", 2),
     ("rare", 2),
 ];
+
+/// Builds of programs in one process.
+const BUILDS: u32 = 2;
 
 struct Maker {
     random: Random,
@@ -137,13 +141,13 @@ impl Maker {
         step += &self.slot(2, 'a', 4);
         step += &self.maybe(8, "offset");
         step += &self.maybe(8, "twice");
-        step += &self.maybe(12, "wrong");
+        step += &self.maybe(8, "wrong");
         step += &self.maybe(6, "fresh");
         step + &self.order()
     }
 
     fn rare_step(&mut self) -> String {
-        match self.below(6) {
+        match self.below(7) {
             0 => {
                 let way = ["", " exec", " vfork exec", " spawn"][self.below(4) as usize];
                 format!("child{way}")
@@ -155,7 +159,8 @@ impl Maker {
                 step + &self.maybe(2, "anew")
             }
             2 => format!("quit q{}", self.below(3)),
-            3 => format!("destructor{} x{}", self.memory(), self.below(3)),
+            3 => format!("fail v{}{}", self.below(9), self.maybe(2, "called")),
+            4 => format!("destructor{} x{}", self.memory(), self.below(3)),
             _ => {
                 let mut step = format!("migrate q{}{}", self.queue(), self.memory());
                 step += &self.maybe(2, "host");
@@ -195,7 +200,12 @@ impl Maker {
                 )
             }
             "copy" => {
-                let (queue, first, second) = (self.queue(), self.memory(), self.memory());
+                let (queue, first) = (self.queue(), self.memory());
+                let second = if first.starts_with(" i") && self.once_in(2) {
+                    self.slot(1, 'i', 3)
+                } else {
+                    self.memory()
+                };
                 let mut step = format!("copy q{queue}{first}{second}");
                 step += &self.maybe(3, "rows");
                 step += &self.maybe(3, "back");
@@ -260,6 +270,16 @@ impl Maker {
                 _ => format!("ask e{}", self.below(5)),
             },
             "forget" => format!("forget e{}", self.below(5)),
+            "group" => {
+                let mut step = format!("group q{} b{}", self.queue(), self.below(5));
+                step += &self.slot(2, 'n', 3);
+                step += &self.slot(2, 'x', 3);
+                step += &self.slot(2, 'v', 50);
+                for word in ["fill", "flight", "wrong"] {
+                    step += &self.maybe(4, word);
+                }
+                step + &self.order()
+            }
             "error" => {
                 let which = self.below(48);
                 format!("error x{which} q{} b{} k{}", self.queue(), self.below(5), self.below(4))
@@ -300,7 +320,8 @@ pub fn generate(seed: u64) -> Program {
 }
 
 /// Programs of several seeds in one process, whose life and end the first seed names. The last one
-/// may leave without a wait.
+/// may leave without a wait. All but the first two builds are left out: a build takes as long as
+/// hundreds of other steps.
 #[must_use]
 pub fn generate_batch(seeds: impl IntoIterator<Item = u64>) -> Batch {
     let mut programs: Vec<Program> = seeds.into_iter().map(generate).collect();
@@ -309,6 +330,13 @@ pub fn generate_batch(seeds: impl IntoIterator<Item = u64>) -> Batch {
     let end = ENDS[random.below(ENDS.len() as u64) as usize];
     if let (true, Some(last)) = (random.below(4) == 0, programs.last_mut()) {
         last.steps.push("t0 leave".to_owned());
+    }
+    let mut builds = 0;
+    for program in &mut programs {
+        program.steps.retain(|step| {
+            builds += u32::from(step.contains(" build "));
+            builds <= BUILDS || !step.contains(" build ")
+        });
     }
     Batch { life, end, programs }
 }

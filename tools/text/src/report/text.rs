@@ -502,12 +502,26 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         out.push_str(&table.render(shown.width));
     }
     if let Some(buffers) = &report.command_buffers {
-        command_buffers(buffers, shown, out);
+        command_buffers(buffers, timed_in_command_buffers(report), shown, out);
     }
 }
 
+/// Nanoseconds that the device reports for a command buffer, and how many it times.
+fn timed_in_command_buffers(report: &Report) -> Option<(u128, u64)> {
+    let whole = report.other_commands.iter().find(|row| row.name == "CommandBuffer")?;
+    Some((whole.time_ns.total, whole.time_ns.count))
+}
+
+/// No device runs a kernel in less: what is reported is not the time of the kernels.
+const LEAST_LAUNCH_NS: u64 = 500;
+
 /// Kernels of which only the number of launches is known.
-fn command_buffers(buffers: &CommandBuffers, shown: &Shown, out: &mut Page) {
+fn command_buffers(
+    buffers: &CommandBuffers,
+    timed: Option<(u128, u64)>,
+    shown: &Shown,
+    out: &mut Page,
+) {
     out.push_str(
         "\nKernels in command buffers (the time of all is that of CommandBuffer; it is not split by kernel)\n",
     );
@@ -521,6 +535,20 @@ fn command_buffers(buffers: &CommandBuffers, shown: &Shown, out: &mut Page) {
         let _ = writeln!(
             out,
             "  {n} of command buffers whose recording is not in the trace: their kernels are not counted"
+        );
+    }
+    let launches: u64 = buffers.kernels.iter().map(|kernel| kernel.launches).sum();
+    if let Some((total, timed)) = timed
+        && timed > 0
+        && launches > 0
+        && total / u128::from(timed)
+            < u128::from(LEAST_LAUNCH_NS * launches / buffers.enqueues.max(1))
+    {
+        let _ = writeln!(
+            out,
+            "  The device reports {} for a command buffer of {} launches: it does not time what is inside, so busy and utilisation lack it.",
+            time((total / u128::from(timed)) as f64),
+            launches.div_ceil(buffers.enqueues.max(1))
         );
     }
     out.push_str("  Kernel filters, --mix, --capture, --replay and the data races of `check` do not reach them.\n");
