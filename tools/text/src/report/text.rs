@@ -546,7 +546,7 @@ fn command_buffers(
     {
         let _ = writeln!(
             out,
-            "  The device reports {} for a command buffer of {} launches: it does not time what is inside, so busy and utilisation lack it.",
+            "  The device reports {} for {} launches: it does not time what is inside, so busy lacks it.",
             time((total / u128::from(timed)) as f64),
             launches.div_ceil(buffers.enqueues.max(1))
         );
