@@ -16,7 +16,6 @@ use crate::os::current::Current;
 use crate::os::lock::Mutex;
 use crate::os::maps::HashMap;
 use crate::os::objects;
-use crate::os::undisturbed::undisturbed;
 use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;
@@ -35,6 +34,8 @@ pub struct Sites {
     /// Frames that are recorded of each.
     frames: usize,
     known: Mutex<Known>,
+    /// Path of the executable.
+    program: String,
 }
 
 static CURRENT: Current<Sites> = Current::none();
@@ -43,7 +44,11 @@ static CURRENT: Current<Sites> = Current::none();
 pub fn begin(frames: u8) {
     CURRENT.set(None);
     if frames > 0 {
-        CURRENT.keep(Sites { frames: usize::from(frames), known: Mutex::default() });
+        // Asked now: a sandbox may forbid it later.
+        let program = std::fs::read_link("/proc/self/exe")
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        CURRENT.keep(Sites { frames: usize::from(frames), known: Mutex::default(), program });
     }
 }
 
@@ -85,7 +90,7 @@ pub fn here(tree: &mut Stacks, sites: &Sites, function: u16) -> u32 {
     }
     // Whoever asks the dynamic linker holds its lock, which nobody could give up for a handler that
     // leaves: signals wait.
-    guard::protect(0, || undisturbed(|| unwound(tree, sites, at, function)))
+    guard::protect(0, || recording::held_back(|| unwound(tree, sites, at, function)))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -149,7 +154,7 @@ fn unwound(tree: &mut Stacks, sites: &Sites, at: usize, function: u16) -> u32 {
         seen += 1;
         // A return address may lie behind the end of a function that does not return: the call
         // before it counts.
-        let Some(loaded) = loaded(*ip - 1) else {
+        let Some(loaded) = loaded(*ip - 1, &sites.program) else {
             taken.push(Frame { module: 0, address: *ip as u64 });
             continue;
         };
@@ -205,7 +210,7 @@ impl Known {
 
 /// What is loaded at an address. Asks by `dl_iterate_phdr`, which can be asked while a constructor
 /// of another thread runs.
-fn loaded(address: usize) -> Option<Loaded> {
+fn loaded(address: usize, program: &str) -> Option<Loaded> {
     struct Search {
         address: usize,
         first: bool,
@@ -264,9 +269,7 @@ fn loaded(address: usize) -> Option<Loaded> {
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut search).cast()) };
     let mut found = search.found?;
     if found.path.is_empty() {
-        found.path = std::fs::read_link("/proc/self/exe")
-            .map(|p| p.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        found.path = program.to_owned();
     }
     Some(found)
 }
@@ -335,7 +338,9 @@ impl Check {
     #[inline(always)]
     fn holds(&self) -> bool {
         let Some(find) = find_object() else {
-            return loaded(self.address).is_some_and(|l| Check::of(&l, self.address).same(self));
+            let program = current().map_or("", |sites| &sites.program);
+            return loaded(self.address, program)
+                .is_some_and(|l| Check::of(&l, self.address).same(self));
         };
         let mut object = [0u64; 32];
         // SAFETY: any address may be asked for; there is room for the structure. Words 1 and 2 are

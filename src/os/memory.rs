@@ -1,7 +1,7 @@
-//! The recorder's memory: an arena of its own, the C library's for what is large, and a reserve for when that gives no more (`ulimit -v`,
-//! a cgroup, strict overcommit). Rust ends the process where memory is refused; the application may
-//! go on without it, and so must the recorder. What was refused once counts as short for good:
-//! recording ends then, and asks for little more.
+//! The recorder's memory: an arena of its own, the C library's for what is large, and a reserve for
+//! when that gives no more (`ulimit -v`, a cgroup, strict overcommit). Rust ends the process where
+//! memory is refused; the application may go on without it, and so must the recorder. What was
+//! refused once counts as short for good: recording ends then, and asks for little more.
 
 use super::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout, System};

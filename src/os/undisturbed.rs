@@ -60,23 +60,44 @@ pub fn undisturbed<R>(run: impl FnOnce() -> R) -> R {
         }
     }
     uncancelled(|| {
-        // SAFETY: zeroed signal sets are initialised by sigfillset and by the mask before; all
-        // pointers are to locals.
-        let before = unsafe {
-            let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-                (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&mut all);
-            for signal in SYNCHRONOUS {
-                libc::sigdelset(&mut all, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
-            before
-        };
+        let before = block();
         // SAFETY: an initialised set. Only a signal that was held back already can have waited.
         let was_pending = unsafe { libc::sigismember(&before, libc::SIGXFSZ) } == 1 && pending();
         let _back = Back { before, was_pending };
         run()
     })
+}
+
+/// As [`undisturbed`], for what writes to no file: by two calls that change the mask of signals,
+/// and no other.
+pub fn without_signals<R>(run: impl FnOnce() -> R) -> R {
+    struct Back(libc::sigset_t);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            // SAFETY: the mask that was in force before.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+        }
+    }
+    uncancelled(|| {
+        let _back = Back(block());
+        run()
+    })
+}
+
+/// Holds all signals back that can be. The mask before.
+fn block() -> libc::sigset_t {
+    // SAFETY: zeroed signal sets are initialised by sigfillset and by the mask before; all pointers
+    // are to locals.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        for signal in SYNCHRONOUS {
+            libc::sigdelset(&mut all, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+        before
+    }
 }
 
 /// Whether a SIGXFSZ waits for this thread.

@@ -28,6 +28,7 @@ use crate::os::fork_safe;
 use crate::os::held;
 use crate::os::memory;
 use crate::os::robust::Robust;
+use crate::os::undisturbed::{undisturbed, without_signals};
 use crate::settings::config::Config;
 use clscope_trace::Clock;
 use clscope_trace::defs::{Anchor, Def};
@@ -136,6 +137,15 @@ pub fn ticks_of(nanoseconds: u64) -> u64 {
     match RATE.load(Ordering::Relaxed) {
         0 => nanoseconds,
         rate => nanoseconds.saturating_mul(rate) >> 16,
+    }
+}
+
+/// Runs what takes a lock that a handler could leave taken, with signals held back. What it writes are
+/// definitions: where another process writes the segments, nothing else is asked of the system.
+pub fn held_back<R>(run: impl FnOnce() -> R) -> R {
+    match current() {
+        Some(recording) if recording.files.is_attended() => without_signals(run),
+        _ => undisturbed(run),
     }
 }
 

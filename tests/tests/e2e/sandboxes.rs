@@ -2,7 +2,8 @@
 //! from then on its calls lead to no system call that it and its runtime do not make. Where nobody
 //! runs beside and calls fail, it goes on as well, and what is lost is said.
 
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_tests::{Mode, Recorded, Runtime, Stage};
+use clscope_trace::file::{control, read_u32};
 
 /// What the recorder, or the C library for it, could ask of the system.
 const CALLS: &[&str] = &[
@@ -166,4 +167,76 @@ fn what_cannot_be_written_in_a_sandbox_is_counted() {
     let others = process.dropped.checked_sub(missing);
     assert!(missing > 0, "nothing was dropped");
     assert!(others.is_some_and(|others| others < 100), "{missing} missing, {others:?} others");
+}
+
+/// Waits until `clscope record` has told the only process of a trace that it is in a sandbox.
+fn wait_until_seen(trace: &std::path::Path) {
+    let seen = || {
+        let entries = std::fs::read_dir(trace).into_iter().flatten().flatten();
+        let mut rings =
+            entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "ring"));
+        let bytes = rings.next().and_then(|ring| std::fs::read(ring).ok()).unwrap_or_default();
+        read_u32(&bytes, control::SANDBOXED) == Some(1)
+    };
+    while !seen() {
+        std::thread::yield_now();
+    }
+}
+
+/// A forked child would have to make files: its calls are not recorded, and the trace says so.
+#[test]
+fn a_child_that_is_forked_in_a_sandbox_makes_its_calls() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let mut app = stage.app(Mode::Record, "t", "sandboxed kill others child 1000").talk();
+    assert!(app.hear().ends_with("right"));
+    assert_eq!(app.hear(), "in");
+    wait_until_seen(&stage.trace("t"));
+    assert!(app.tell("go").ends_with("right"));
+    assert_eq!(app.end().code(), Some(0));
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    assert_eq!(recorded.only().count("clSetKernelArg"), 7 + 1000);
+    let text = stage.clscope(["report", "t.clscope"]).run().success().stderr;
+    assert!(text.contains("1 forked child made OpenCL calls in a sandbox"), "{text}");
+}
+
+/// Killed, `clscope record` leaves an application behind that goes on as before; what its rings do
+/// not hold is counted.
+#[test]
+fn an_application_in_a_sandbox_outlives_record() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    // With a limit of its address space a process maps less room for records.
+    let app = stage.app(Mode::Record, "t", "sandboxed kill others child 700000");
+    let mut app = app.resource_limit(libc::RLIMIT_AS, 16 << 30).talk();
+    assert!(app.hear().ends_with("right"));
+    assert_eq!(app.hear(), "in");
+    wait_until_seen(&stage.trace("t"));
+    // SAFETY: a process that this test has started.
+    assert_eq!(unsafe { libc::kill(app.pid() as i32, libc::SIGKILL) }, 0);
+    assert!(app.tell("go").ends_with("right"), "it goes on");
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    let missing = 7 + 700_000 - recorded.only().count("clSetKernelArg") as u64;
+    let others = recorded.only().dropped.checked_sub(missing);
+    assert!(missing > 0 && others.is_some_and(|others| others < 100), "{missing}, {others:?}");
+}
+
+/// Options that look at each call ask for nothing but that signals be held back.
+#[test]
+fn places_of_calls_are_found_in_a_sandbox() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    for option in ["--check", "--call-sites"] {
+        for (call, what) in CALLS.iter().zip(["launches", "build", "events"].iter().cycle()) {
+            if *call == "rt_sigprocmask" {
+                continue;
+            }
+            let line = format!("sandboxed kill {call} {what} 300");
+            let Some((code, signal, out)) = bare(&stage, &line) else { continue };
+            let program = clscope_tests::artifacts().fixture("sandboxed");
+            let with = stage
+                .clscope(["record", "-q", "-f", "-o", "t", option, "--"])
+                .arg(&program)
+                .args(line.split(' ').skip(1))
+                .run();
+            assert_eq!(with.seen(), (code, signal, out.as_str()), "{option} {line}");
+        }
+    }
 }

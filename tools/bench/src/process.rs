@@ -183,7 +183,7 @@ impl<'a> Runner<'a> {
         };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.prepare(&mut command, &trace)?;
-        let _drainer = self.drainer(&trace)?;
+        let drainer = self.drainer(&trace)?;
         let begin = Instant::now();
         let mut child =
             command.spawn().with_context(|| format!("could not start {}", program.display()))?;
@@ -201,6 +201,8 @@ impl<'a> Runner<'a> {
                 tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
             );
         }
+        // It takes away the room that it made and nobody used.
+        drop(drainer);
         Ok(Outcome { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
     }
 }
