@@ -114,6 +114,12 @@ fn name_of(site: Site, device: H) -> String {
     )
 }
 
+/// Whether the device is a processor.
+pub fn is_processor(site: Site, device: H) -> bool {
+    let kind = info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_TYPE);
+    kind.is_some_and(|kind| kind & cl::CL_DEVICE_TYPE_CPU != 0)
+}
+
 /// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that
 /// are known of no other: clSetCommandQueueProperty switches profiling for the commands that
 /// follow, also with others in flight, and a marker's QUEUED and SUBMIT bound the device's clock

@@ -60,6 +60,7 @@ fn created(
                     profiling_added,
                     switches: profiling_added && nvidia,
                     markers: config::get().clock_markers && nvidia,
+                    is_processor: platforms::is_processor(site, device),
                     made: how,
                 },
             );
@@ -141,6 +142,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             profiling_added: former.is_some(),
             switches: false,
             markers: false,
+            is_processor: platforms::is_processor(site, device),
             made: former.map_or(Made::Unknown, |f| f.made.clone()),
         };
         let made = device_time::queue_created(times, new);

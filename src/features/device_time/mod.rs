@@ -175,6 +175,8 @@ pub struct NewQueue {
     pub switches: bool,
     /// Whether markers bound the clock of its device better than its commands do.
     pub markers: bool,
+    /// Whether its device is a processor, whose runtimes give events nearly for nothing.
+    pub is_processor: bool,
     pub made: Made,
 }
 
@@ -192,6 +194,9 @@ pub enum Made {
 /// Makes a queue known.
 pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
     last_look_at_exit();
+    if let (Some(sampler), false) = (&device.sampler, new.is_processor) {
+        sampler.set_dear();
+    }
     let place = device.queues.reserve();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
         id: objects::new_id(),

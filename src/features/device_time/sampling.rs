@@ -31,6 +31,11 @@ const TRIAL: u64 = 256;
 /// it may be within the budget or not. What is left out makes totals estimates.
 const TO_LEARN: f64 = 7.0 / 8.0;
 const TO_LEARN_ON: f64 = 31.0 / 32.0;
+/// How much more an event costs its enqueue than its harvest, at most: 3 times on CPU runtimes, 16
+/// on NVIDIA's (driver 580), which reads the GPU's timer for each. By this the price is bounded
+/// without leaving a launch out.
+const OVER_HARVEST: f64 = 8.0;
+const OVER_HARVEST_DEAR: f64 = 24.0;
 /// Standard errors by which a price is beyond the budget, or within it.
 const SURE: f64 = 2.0;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
@@ -55,6 +60,8 @@ pub struct LaunchSampler {
     /// Whether any command was left out; of those whose times the application queries itself none
     /// is.
     left_out: AtomicBool,
+    /// Whether a queue's device is no processor.
+    dear: AtomicBool,
     launches: AtomicU64,
     /// Transfers of each kind and size class. On the heap: recording may begin on a thread with a
     /// small stack.
@@ -183,6 +190,7 @@ impl LaunchSampler {
             longest: AtomicU64::new(0),
             sampling: AtomicBool::new(!complete),
             left_out: AtomicBool::new(false),
+            dear: AtomicBool::new(false),
             launches: AtomicU64::new(0),
             transfers: (0..CLASSES).map(|_| AtomicU32::new(0)).collect(),
             large: AtomicU64::new(32 << 20),
@@ -241,6 +249,11 @@ impl LaunchSampler {
             packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32))
         };
         (local.random() < chosen as u32, f32::from_bits((chosen >> 32) as u32))
+    }
+
+    /// A queue is on a device that is no processor: an event may cost much more than its harvest.
+    pub fn set_dear(&self) {
+        self.dear.store(true, Ordering::Relaxed);
     }
 
     /// A command was left out.
@@ -314,10 +327,11 @@ impl LaunchSampler {
             (timed + harvest) / recording::ticks_of(1 << 20) as f64 * f64::from(1u32 << 20);
         self.large
             .store((price_ns / budget * BYTES_PER_NS).clamp(1e4, 1e12) as u64, Ordering::Relaxed);
+        let most = most_price(timed, harvest, self.dear.load(Ordering::Relaxed));
         let Some((untimed, untimed_error)) = self.untimed.value() else {
             // Nothing was left out yet: whether timing can cost more than the budget at all is
             // known from what launches cost.
-            if launches >= TRIAL && (timed + harvest) > budget * per_launch {
+            if launches >= TRIAL && most > budget * per_launch {
                 self.sampling.store(true, Ordering::Relaxed);
                 self.set_probability(TO_LEARN);
             }
@@ -328,7 +342,8 @@ impl LaunchSampler {
         let probability =
             f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
         let own = (per_launch - probability * price).max(per_launch / 4.0);
-        let next = affordable(price, (timed_error + untimed_error).sqrt(), budget * own);
+        let error = (timed_error + untimed_error).sqrt();
+        let next = affordable((price, error), most, budget * own);
         if next < TO_LEARN_ON && self.left_out.load(Ordering::Relaxed) {
             crate::recording::diag::note(
                 "sampled-timing",
@@ -347,14 +362,21 @@ impl LaunchSampler {
     }
 }
 
-/// The probability with which timing at a price, known with a standard error, costs what is
-/// allowed for each launch, all in one unit. Where the price may be allowed or not, few launches
-/// are left out, to learn more of it: on a busy machine launches differ by more than an event
-/// costs.
-fn affordable(price: f64, error: f64, allowed: f64) -> f64 {
+/// The most that timing a launch can cost: what the whole call takes, or by what the harvest of an
+/// event shows of the runtime, and that harvest (0 while none is known).
+fn most_price(timed: f64, harvest: f64, dear: bool) -> f64 {
+    let over = if dear { OVER_HARVEST_DEAR } else { OVER_HARVEST };
+    harvest + if harvest > 0.0 { timed.min(over * harvest) } else { timed }
+}
+
+/// The probability with which timing at a price, known with a standard error and `most` at most,
+/// costs what is allowed for each launch, all in one unit. Where the price may be allowed or not,
+/// few launches are left out, to learn more of it: on a busy machine launches differ by more than
+/// an event costs.
+fn affordable((price, error): (f64, f64), most: f64, allowed: f64) -> f64 {
     if price - SURE * error > allowed {
         (allowed / price).clamp(LEAST, 1.0)
-    } else if price + SURE * error <= allowed {
+    } else if price + SURE * error <= allowed || most <= allowed {
         1.0
     } else {
         TO_LEARN_ON
@@ -367,18 +389,31 @@ mod tests {
 
     #[test]
     fn launches_are_left_out_where_timing_them_surely_costs_too_much() {
-        for (price, error, allowed, expected) in [
-            (8.0, 1.0, 4.0, 0.5),
-            (8.0, 1.0, 0.0, LEAST),
-            (1.0, 1.0, 4.0, 1.0),
-            (0.0, 0.0, 0.0, 1.0),
+        for (price, error, most, allowed, expected) in [
+            (8.0, 1.0, 9.0, 4.0, 0.5),
+            (8.0, 1.0, 9.0, 0.0, LEAST),
+            (1.0, 1.0, 9.0, 4.0, 1.0),
+            (0.0, 0.0, 9.0, 0.0, 1.0),
             // It may be either way.
-            (5.0, 1.0, 4.0, TO_LEARN_ON),
-            (3.0, 1.0, 4.0, TO_LEARN_ON),
-            (0.0, 9.0, 4.0, TO_LEARN_ON),
+            (5.0, 1.0, 9.0, 4.0, TO_LEARN_ON),
+            (3.0, 1.0, 9.0, 4.0, TO_LEARN_ON),
+            (0.0, 9.0, 9.0, 4.0, TO_LEARN_ON),
+            // It cannot, however little is known; or it is measured to.
+            (0.0, 9.0, 4.0, 4.0, 1.0),
+            (8.0, 1.0, 4.0, 4.0, 0.5),
         ] {
-            assert_eq!(affordable(price, error, allowed), expected, "{price} {error} {allowed}");
+            let found = affordable((price, error), most, allowed);
+            assert_eq!(found, expected, "{price} {error} {most} {allowed}");
         }
+    }
+
+    #[test]
+    fn a_launch_that_waits_for_room_is_no_price() {
+        // Calls of 50 microseconds whose events are read in 100 ns.
+        assert_eq!(most_price(50_000.0, 100.0, false), 900.0);
+        assert_eq!(most_price(50_000.0, 100.0, true), 2_500.0);
+        assert_eq!(most_price(300.0, 100.0, true), 400.0, "no more than the call");
+        assert_eq!(most_price(300.0, 0.0, false), 300.0, "nothing was harvested yet");
     }
 
     #[test]

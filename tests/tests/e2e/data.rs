@@ -4,6 +4,7 @@
 use clscope_tests::artifacts::root;
 use clscope_tests::{Mode, Run, Runtime, Stage, artifacts, skip};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Prints what a query gives, as JSON: a list of rows.
@@ -438,6 +439,28 @@ fn questions_in_sql_are_answered_of_traces_and_of_tables() {
         let all = sql(&stage, &python, &[all, "data"]);
         assert_eq!(overlap.iter().map(weighed).sum::<i64>(), all[0]["ns"].as_i64().unwrap());
     }
+}
+
+/// Runs that were exported one by one lie where they ran: what overlaps is what overlaps in each.
+#[test]
+fn parts_of_different_times_do_not_overlap() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    let mut each: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut add = |rows: &[Value], sign: i64| {
+        for row in rows {
+            let [at_once, ns] = ["at_once", "ns"].map(|field| row[field].as_i64().unwrap());
+            *each.entry(at_once).or_default() += sign * ns;
+        }
+    };
+    for name in ["a", "b", "c"] {
+        stage.app(Mode::Record, name, "multi_queue 3 40").run().success();
+        let trace = format!("{name}.clscope");
+        export(&stage, &[&trace]);
+        add(&sql(&stage, &python, &["--recipe", "overlap", &trace]), 1);
+    }
+    add(&sql(&stage, &python, &["--recipe", "overlap", "data"]), -1);
+    assert!(!each.is_empty() && each.values().all(|ns| *ns == 0), "{each:?}");
 }
 
 #[test]

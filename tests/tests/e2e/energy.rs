@@ -212,6 +212,27 @@ fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
     let watts = number(&device["mean_watts"]);
     let allowed = shown.tolerance(1e-9 * number(&device["time_ns"]));
     assert!((watts / 20.0 - 1.0).abs() < allowed, "{watts} W, allowed {allowed}");
+    // So every figure says it within its interval: kernels, the floor, gaps.
+    let says = |what: &str, of: &Value| {
+        let [value, low, high] = ["value", "low", "high"].map(|field| of[field].as_f64());
+        let Some(value) = value else { return };
+        let open = 20.0 * allowed;
+        let low = low.unwrap_or(f64::NEG_INFINITY) - open;
+        let high = high.unwrap_or(f64::INFINITY) + open;
+        assert!((low..=high).contains(&20.0), "{what}: {value} W, {low} to {high}");
+    };
+    for class in device["classes"].as_array().unwrap() {
+        says(&class["name"].to_string(), &class["watts"]);
+    }
+    for floor in device["floors"].as_array().unwrap() {
+        says("floor", &floor["watts"]);
+    }
+    if let Some(joules) = device["gaps"]["joules"].as_f64() {
+        let seconds = 1e-9 * number(&device["gaps"]["time_ns"]);
+        let watts = joules / seconds;
+        let near = seconds < 0.1 || (watts / 20.0 - 1.0).abs() < 2.0 * allowed;
+        assert!(near, "gaps: {watts} W in {seconds} s");
+    }
     let counters = energy["application"].as_array().unwrap();
     assert_eq!(counters.len(), WATTS.len(), "{energy:#}");
     for counter in counters {

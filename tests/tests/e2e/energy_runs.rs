@@ -37,6 +37,14 @@ fn recordings_that_are_reported_together_are_parts_and_no_faults_of_the_sensor()
         let sum: f64 = each.iter().sum();
         assert!((counted(&all, what) / sum - 1.0).abs() < 0.02, "{what}: {each:?} {all}");
     }
+    // What lies between two runs is no gap between launches of either.
+    let gaps = |report: &Value| -> f64 {
+        let device = &report["energy"]["devices"][0];
+        device["gaps"]["time_ns"].as_f64().unwrap_or_default()
+    };
+    let each = names.map(|name| gaps(&of(&[name])));
+    let (sum, most) = (each.iter().sum::<f64>(), gaps(&all));
+    assert!(most <= 1.02 * sum + 1e6, "{most} ns of {each:?}");
     // What ran in records that are lost is no rest.
     let lost = "records of the trace are missing";
     let notes = |report: &Value| report["energy"]["devices"][0]["notes"].to_string();

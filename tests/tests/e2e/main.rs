@@ -1,6 +1,7 @@
 //! End-to-end tests: the recorder, the command and the audit shim as users have them, on real and
 //! fake runtimes. One binary, one module per promise; see `tests/README.md`.
 
+mod alike;
 mod balance;
 mod bench;
 mod call_sites;

@@ -239,6 +239,9 @@ pub struct Command<'a> {
     pub enqueued: Enqueued<'a>,
     /// How it ended.
     pub outcome: Outcome,
+    /// Of one whose stamps are no times: what passed on the host from the begin of its enqueue to
+    /// when it was known complete.
+    pub at_most_ns: Option<u64>,
 }
 
 impl Command<'_> {

@@ -65,6 +65,10 @@ pub struct Definitions {
     pub kernels: HashMap<u32, Kernel>,
     /// Recorded names of kernels that a reader has given readable ones, by the kernel's id.
     pub recorded_names: HashMap<u32, String>,
+    /// What tells kernels apart whose names others have, by the kernel's id ([`crate::distinct`]).
+    pub kernel_marks: HashMap<u32, String>,
+    /// Names of devices whose names others have, by the device's id.
+    pub device_labels: HashMap<u32, String>,
     /// Geometries by id.
     pub geometries: HashMap<u32, Geometry>,
     /// Clock anchors in order.
@@ -174,20 +178,24 @@ impl Definitions {
         Some(device)
     }
 
-    /// The kernel's name, `kernel N` where it is not defined.
+    /// The kernel's name, with what tells it apart where kernels of other programs have it;
+    /// `kernel N` where it is not defined.
     #[must_use]
     pub fn kernel_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
-        self.kernels
-            .get(&id)
-            .map_or_else(|| format!("kernel {id}").into(), |k| k.name.as_str().into())
+        let Some(kernel) = self.kernels.get(&id) else { return format!("kernel {id}").into() };
+        match self.kernel_marks.get(&id) {
+            Some(mark) => format!("{}{mark}", kernel.name).into(),
+            None => kernel.name.as_str().into(),
+        }
     }
 
-    /// The device's name, `device N` where it is not defined.
+    /// The device's name, with what tells it apart where other devices have it; `device N` where it
+    /// is not defined.
     #[must_use]
     pub fn device_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
-        self.devices
-            .get(&id)
-            .map_or_else(|| format!("device {id}").into(), |d| d.name.as_str().into())
+        let label = self.device_labels.get(&id).map(String::as_str);
+        let name = label.or_else(|| self.devices.get(&id).map(|d| d.name.as_str()));
+        name.map_or_else(|| format!("device {id}").into(), Into::into)
     }
 }
 

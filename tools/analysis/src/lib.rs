@@ -27,6 +27,7 @@
 pub mod align;
 pub mod clock;
 pub mod counters;
+pub mod distinct;
 pub mod energy;
 pub mod event;
 pub mod host_memory;

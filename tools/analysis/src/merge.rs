@@ -219,7 +219,16 @@ impl<'a> Pending<'a> {
     /// The command with its outcome.
     fn ended(self, process: ProcessIndex, outcome: Outcome) -> Event<'a> {
         let Self { thread, call, enqueued } = self;
-        Event::Command(Command { process, thread, call, enqueued, outcome })
+        let at_most_ns = None;
+        Event::Command(Command { process, thread, call, enqueued, outcome, at_most_ns })
+    }
+
+    /// With stamps that are no times, bounded by what the host saw.
+    fn bounded(self, process: ProcessIndex, at_most_ns: u64) -> Event<'a> {
+        let Self { thread, call, enqueued } = self;
+        let outcome = Outcome::Untimed { reason: Untimed::ImpossibleStamps, detail: 0 };
+        let at_most_ns = Some(at_most_ns);
+        Event::Command(Command { process, thread, call, enqueued, outcome, at_most_ns })
     }
 }
 
@@ -582,7 +591,7 @@ impl<'t, 'a> Merge<'t, 'a> {
         let believed = |stamps| {
             align::possible(stamps)
                 && is_clock()
-                && align::credible(record, stamps, pending.call.begin, at)
+                && align::credible((record.kind, record.bytes), stamps, pending.call.begin, at)
         };
         let outcome = match outcome {
             Early::Untimed(reason, detail) => Outcome::Untimed { reason, detail },
@@ -591,7 +600,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 tally.impossible_stamps += 1;
                 let seen = at.since(pending.call.begin);
                 tally.impossible_most_ns = tally.impossible_most_ns.max(seen);
-                Outcome::Untimed { reason: Untimed::ImpossibleStamps, detail: 0 }
+                return pending.bounded(process, seen);
             }
             Early::Timing(stamps) | Early::Read(stamps) => {
                 let queue = pending.enqueued.record.queue;

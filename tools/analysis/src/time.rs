@@ -59,6 +59,34 @@ impl Span {
     pub fn duration(&self) -> u64 {
         self.end.since(self.begin)
     }
+
+    /// The smallest one that holds both.
+    #[must_use]
+    pub fn hull(self, other: Self) -> Self {
+        Self { begin: self.begin.min(other.begin), end: self.end.max(other.end) }
+    }
+
+    /// Nanoseconds of it that lie in spans, which are in order and do not touch.
+    #[must_use]
+    pub fn within(self, spans: &[Self]) -> u64 {
+        let first = spans.partition_point(|s| s.end <= self.begin);
+        let of = spans[first..].iter().take_while(|s| s.begin < self.end);
+        of.map(|s| s.end.min(self.end).since(s.begin.max(self.begin))).sum()
+    }
+
+    /// The union of some, in order: none touches the next.
+    #[must_use]
+    pub fn join(mut spans: Vec<Self>) -> Vec<Self> {
+        spans.sort_unstable_by_key(|s| s.begin);
+        let mut out: Vec<Self> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match out.last_mut() {
+                Some(last) if span.begin <= last.end => last.end = last.end.max(span.end),
+                _ => out.push(span),
+            }
+        }
+        out
+    }
 }
 
 impl fmt::Display for ProcessIndex {

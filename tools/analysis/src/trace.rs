@@ -3,6 +3,7 @@
 
 use crate::align::{Alignment, Collector};
 use crate::clock::Timeline;
+use crate::distinct;
 use crate::event::{Event, Outcome};
 use crate::input::{InCall, Process, ProcessFiles};
 use crate::issue::{Issue, IssueKind};
@@ -34,6 +35,9 @@ impl<'a> Trace<'a> {
         }
         let mut clock_issues = vec![Vec::new(); out.processes.len()];
         out.timeline = Timeline::new(&out.processes, &mut clock_issues);
+        let hosts = out.timeline.host_of.iter().copied();
+        let processes = hosts.zip(out.processes.iter_mut().map(|p| &mut p.definitions));
+        distinct::mark(&mut processes.collect::<Vec<_>>());
         for (process, mut found) in out.processes.iter_mut().zip(clock_issues) {
             process.issues.append(&mut found);
             out.issues.extend(

@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
             stats.calls,
             stats.command_count,
             stats.timed,
-            stats.span.map(|s| s.duration()),
+            stats.recorded_ns(),
             Some(measured.costs()),
         ))
     };

@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
         if found.is_empty() {
             continue;
         }
-        let own = args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
+        let own = args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
         for kernel in found {
             let kernel = own.as_ref().map_or_else(|| kernel.clone(), |d| kernel.clone().on(d));
             match predict(&kernel, own.as_ref(), &change) {

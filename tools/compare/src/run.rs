@@ -159,7 +159,8 @@ impl Run {
                 known
                     .entry(of)
                     .or_insert_with(|| {
-                        let device = definitions.clock_device(record.queue).unwrap_or(0);
+                        let device =
+                            definitions.queues.get(&record.queue).map_or(0, |queue| queue.device);
                         let key = (
                             definitions.kernel_name(record.object).into_owned(),
                             definitions.device_name(device).into_owned(),

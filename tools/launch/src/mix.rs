@@ -103,6 +103,7 @@ fn summed(
     };
     Ok(KernelMix {
         kernel: launch.kernel.clone(),
+        shown: launch.kernel.clone(),
         device: stage.session.facts().name.clone(),
         offset: range.offset.as_deref().map(numbers).unwrap_or_default(),
         global: numbers(&range.global),

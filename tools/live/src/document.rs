@@ -21,7 +21,8 @@ pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
     pub trace: String,
-    /// From the first process's begin to now; once all ended, from the first call to the last end.
+    /// Time in which any process ran, up to now; once all ended, from the first call of each to its
+    /// last end.
     pub duration_ns: Option<u64>,
     /// What of it the recorder repeated commands in, once all ended; null where it did not. No part
     /// of busy shares.

@@ -10,7 +10,9 @@ use crate::process::Process;
 use crate::sensors::Sensors;
 use crate::spans::Busy;
 use crate::sums::Class;
+use clscope_analysis::distinct;
 use clscope_analysis::stats::CommandSums;
+use clscope_analysis::time::{HostNs, Span};
 use clscope_profile::interval::Interval;
 use clscope_profile::names::Names;
 use clscope_readings::host;
@@ -73,6 +75,8 @@ pub struct Follower {
     boot: [u8; 16],
     before: Option<Counted>,
     now: Counted,
+    /// Bytes of definitions whose names were told apart.
+    defined: u64,
 }
 
 impl Follower {
@@ -91,6 +95,7 @@ impl Follower {
             boot: host::boot_id(),
             before: None,
             now: Counted::default(),
+            defined: 0,
         };
         let files = out.list()?;
         match files.iter().any(|(_, role)| role.stem().is_some()) {
@@ -172,7 +177,14 @@ impl Follower {
                 process.sums.end();
             }
         }
-        self.before = Some(std::mem::take(&mut self.now)).filter(|b| b.at > 0);
+        let defined = self.processes.values().map(Process::definitions_at).sum();
+        let mut before = Some(std::mem::take(&mut self.now)).filter(|b| b.at > 0);
+        if std::mem::replace(&mut self.defined, defined) != defined {
+            let definitions = self.processes.values_mut().map(|p| (0, &mut p.definitions));
+            // Counts are by name: of others there is no rate yet.
+            before = before.filter(|_| !distinct::mark(&mut definitions.collect::<Vec<_>>()));
+        }
+        self.before = before;
         self.now.at = clscope_clock::monotonic_raw().0;
         Ok(())
     }
@@ -184,7 +196,7 @@ impl Follower {
             interval_ns: interval,
             ..Document::waiting(self.path.display().to_string())
         };
-        let (mut begin, mut end) = (i64::MAX, i64::MIN);
+        let mut spans = Vec::new();
         for ((_, stem), process) in &self.processes {
             let row = row(stem, process, state);
             if let (Some(clock), Some(header)) = (&process.clock, &process.header) {
@@ -192,10 +204,10 @@ impl Follower {
                 // `report` has it; how long ago that was says nothing of the run.
                 let known = process.sums.extent.filter(|_| row.state == "ended");
                 let (first, last) = known.unwrap_or((header.created, clock.ticks));
-                begin = begin.min(clock.at(first));
-                end = end.max(clock.at(last));
+                let (begin, end) = (clock.at(first), clock.at(last));
                 let ran = process.busy.values().filter_map(Busy::until).max();
-                end = end.max(ran.filter(|_| known.is_some()).unwrap_or(end));
+                let end = end.max(ran.filter(|_| known.is_some()).unwrap_or(end));
+                spans.push(Span { begin: HostNs(begin), end: HostNs(end) });
             }
             if row.state == "ended" && process.definitions.exit.is_none() {
                 out.problems.push(format!(
@@ -209,7 +221,8 @@ impl Follower {
             }
             out.processes.push(row);
         }
-        out.duration_ns = end.checked_sub(begin).and_then(|ns| u64::try_from(ns).ok());
+        let recorded = Span::join(spans);
+        out.duration_ns = (!recorded.is_empty()).then(|| recorded.iter().map(Span::duration).sum());
         if out.has_ended() {
             out.interval_ns = None;
         }

@@ -124,6 +124,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Bytes of its definitions that were read.
+    pub fn definitions_at(&self) -> u64 {
+        self.definitions_at
+    }
+
     /// Reads what is new in the process's files of a directory. `now` gives the anchor of this
     /// moment for a process of this machine.
     pub fn poll(
@@ -136,11 +141,12 @@ impl Process {
         // records use stand before them, so that none is missing after a second look.
         self.read_all(directory, files, |role| matches!(role, Role::Defs(_)));
         self.sums.sampling = self.definitions.process.may_sample();
+        // Stamps are checked against the host's clock.
+        self.sums.clock = self.clock_at(self.header.as_ref().and_then(now));
         // What moves from a ring to a segment meanwhile is seen twice then, not missed.
         self.read_all(directory, files, |role| !matches!(role, Role::Defs(_)));
         self.read_all(directory, files, |role| matches!(role, Role::Defs(_)));
-        let now = self.header.as_ref().and_then(now);
-        self.clock = self.clock_at(now);
+        self.clock = self.clock_at(self.header.as_ref().and_then(now));
         self.settle();
     }
 

@@ -2,12 +2,14 @@
 //! commands with their outcomes as the merge of the analysis does, in whatever order threads are
 //! read. Refuses to know files and names.
 
-use clscope_analysis::align::possible;
+use crate::process::Clockwork;
+use clscope_analysis::align::{Rate, credible, possible};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::CommandSums;
+use clscope_analysis::time::{HostNs, Span};
 use clscope_trace::Untimed;
 use clscope_trace::record::{Command, CommandKind, Record, Run, flag, size_class};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// As in the analysis: outcomes that wait for their commands, whose records another thread wrote.
 const EARLY_OUTCOMES: usize = 1 << 14;
@@ -51,7 +53,10 @@ pub struct ClassSums {
 struct Pending {
     class: u32,
     queue: u32,
+    kind: CommandKind,
     bytes: u64,
+    /// Ticks at which its enqueue began, and came back.
+    call: (u64, u64),
     timed: bool,
     probability: Option<f64>,
 }
@@ -86,6 +91,10 @@ pub struct Sums {
     reads: VecDeque<u64>,
     /// The last command without a time, whose reason may follow.
     untimed: u64,
+    /// How ticks become nanoseconds, once that is known.
+    pub clock: Option<Clockwork>,
+    /// Whether a queue's stamps run as the host's clock does.
+    rates: BTreeMap<u32, Rate>,
     /// Commands that ran since somebody took them.
     pub ran: Vec<Ran>,
     pub commands: u64,
@@ -190,7 +199,7 @@ impl Sums {
                     command.result,
                     blocks,
                 );
-                self.enqueued(&command);
+                self.enqueued(&command, ticks);
             }
             Record::Timing { command, stamps } => {
                 self.outcome(ticks, command, Outcome::Stamps(stamps));
@@ -209,7 +218,7 @@ impl Sums {
         }
     }
 
-    fn enqueued(&mut self, command: &Command<'_>) {
+    fn enqueued(&mut self, command: &Command<'_>, end: u64) {
         if command.result != 0 || command.id == 0 {
             return;
         }
@@ -230,7 +239,9 @@ impl Sums {
         let pending = Pending {
             class: place,
             queue: command.queue,
+            kind: command.kind,
             bytes: command.bytes,
+            call: (end.saturating_sub(command.duration), end),
             timed: command.flags & flag::TIMED != 0,
             probability: command.probability(),
         };
@@ -276,7 +287,9 @@ impl Sums {
             pending.probability = Some(1.0);
         }
         match outcome {
-            Outcome::Stamps(stamps) | Outcome::Read(stamps) if possible(stamps) => {
+            Outcome::Stamps(stamps) | Outcome::Read(stamps)
+                if self.believes(&pending, stamps, seen) =>
+            {
                 let span = (stamps[2], stamps[3]);
                 self.timed += 1;
                 self.ran.push(Ran { queue: pending.queue, span, seen });
@@ -285,6 +298,46 @@ impl Sums {
             Outcome::Untimed(reason) => self.without_time(&pending, reason == Untimed::NotSampled),
             Outcome::Stamps(_) | Outcome::Read(_) => self.without_time(&pending, false),
         }
+    }
+
+    /// Whether stamps can be times, as the analysis has it. Of a queue whose stamps turn out to be
+    /// none, those that were taken for times are taken back.
+    fn believes(&mut self, pending: &Pending, stamps: [u64; 4], seen: u64) -> bool {
+        if !possible(stamps) {
+            return false;
+        }
+        let Some(clock) = self.clock else { return true };
+        let at = |ticks| HostNs(clock.at(ticks));
+        let (begin, observed) = (at(pending.call.0), at(seen));
+        if !credible((pending.kind, pending.bytes), stamps, begin, observed) {
+            return false;
+        }
+        let rate = self.rates.entry(pending.queue).or_default();
+        let was_clock = rate.is_clock();
+        rate.add(stamps, Span { begin, end: at(pending.call.1) }, observed);
+        let is_clock = rate.is_clock();
+        if was_clock && !is_clock {
+            self.take_back(pending.queue);
+        }
+        is_clock
+    }
+
+    /// No command of a queue had a time.
+    fn take_back(&mut self, queue: u32) {
+        for (class, sums) in &mut self.classes {
+            let (Class::Kernel(_, of) | Class::Other(_, of, _)) = *class;
+            let count = sums.known.time.count();
+            if of != queue || count == 0 {
+                continue;
+            }
+            self.timed = self.timed.saturating_sub(count);
+            let known = std::mem::take(&mut sums.known);
+            for _ in 0..known.count {
+                sums.known.add(0, None, false, self.sampling, None);
+            }
+            sums.known.bytes = known.bytes;
+        }
+        self.ran.retain(|ran| ran.queue != queue);
     }
 
     fn without_time(&mut self, pending: &Pending, left_out: bool) {

@@ -8,6 +8,7 @@ use crate::split::{self, Sum};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
+use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Block, Mix, ptx};
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::Energy;
@@ -102,8 +103,10 @@ impl Transfers {
 /// One device with what it ran.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OnDevice {
-    /// CL_DEVICE_NAME.
+    /// What outputs call it: its name, with what tells it apart where others have it.
     pub name: String,
+    /// CL_DEVICE_NAME.
+    pub model: String,
     /// CL_DRIVER_VERSION.
     pub driver: String,
     /// CL_PLATFORM_NAME.
@@ -157,8 +160,10 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
     for process in &trace.processes {
         let d = &process.definitions;
         for device in d.devices.values() {
-            let on = out.entry(device.name.clone()).or_default();
-            on.name.clone_from(&device.name);
+            let name = d.device_name(device.id).into_owned();
+            let on = out.entry(name.clone()).or_default();
+            on.name = name;
+            on.model.clone_from(&device.name);
             on.driver.clone_from(&device.driver);
             on.compute_units = (device.compute_units > 0).then_some(device.compute_units);
             on.clock_mhz = (device.clock_mhz > 0).then_some(device.clock_mhz);
@@ -316,9 +321,9 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
     for row in view.mixes() {
         let name = if by_size {
             let sizes: Vec<String> = row.global.iter().map(u64::to_string).collect();
-            format!("{} [{}]", row.kernel, sizes.join("x"))
+            format!("{} [{}]", row.shown, sizes.join("x"))
         } else {
-            row.kernel.clone()
+            row.shown.clone()
         };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
@@ -449,8 +454,10 @@ fn unknown(identifiability: &str, is_repeated: bool) -> String {
 /// Time between commands of each device.
 fn gaps(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
     let left_out = view.stats().devices.iter().any(|(_, sums)| sums.left_out > 0);
+    // Between traces of different times nothing is known.
+    let recorded = view.stats().recorded();
     for device in view.devices() {
-        let Some(on) = out.get_mut(&device.name) else { continue };
+        let Some(on) = out.get_mut(&device.label) else { continue };
         if left_out || device.unplaced > 0 {
             continue;
         }
@@ -459,7 +466,12 @@ fn gaps(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
         for span in &device.spans {
             let (begin, stop) = (span.start.0, span.end.0);
             match end {
-                Some(last) if begin > last => on.gaps.push((begin - last) as f64 * 1e-9),
+                Some(last) if begin > last => {
+                    let gap = Span { begin: HostNs(last), end: HostNs(begin) }.within(&recorded);
+                    if gap > 0 {
+                        on.gaps.push(gap as f64 * 1e-9);
+                    }
+                }
                 _ => {}
             }
             busy += (stop - begin.max(end.unwrap_or(begin))).max(0);

@@ -125,6 +125,8 @@ impl Program {
 pub struct KernelMix {
     /// Its name.
     pub kernel: String,
+    /// The name of its row in a report, which tells programs apart.
+    pub shown: String,
     /// Its program.
     pub program: Program,
     /// The device's name.
@@ -286,7 +288,9 @@ fn row<'r>(
     device: u32,
     (offset, global, local): (Vec<u64>, Vec<u64>, Vec<u64>),
 ) -> &'r mut KernelMix {
-    let name = definitions.kernel_name(kernel).into_owned();
+    let shown = definitions.kernel_name(kernel).into_owned();
+    let known = definitions.kernels.get(&kernel);
+    let name = known.map_or_else(|| shown.clone(), |kernel| kernel.name.clone());
     let program = Program::of(definitions, kernel);
     let device = definitions.device_name(device).into_owned();
     let key = (
@@ -299,6 +303,7 @@ fn row<'r>(
     );
     rows.entry(key).or_insert_with(|| KernelMix {
         kernel: name,
+        shown,
         program,
         device,
         offset,

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::trace_files::TraceFiles;
+use clscope_analysis::distinct;
 use clscope_io::shorten as long;
 use clscope_names::forms;
 use clscope_trace::defs::{Def, Defs};
@@ -104,10 +105,11 @@ impl Names {
         if let Some(name) = recorded(typed) {
             return name;
         }
-        for mark in [" [", " @ "] {
-            if let Some(at) = typed.rfind(mark)
-                && let Some(name) = recorded(&typed[..at])
-            {
+        // What tells programs apart stands before a size or a place.
+        for mark in [" [", " @ ", distinct::PROGRAM, distinct::BUILT, distinct::SEVERAL] {
+            let mut places = typed.match_indices(mark).map(|(at, _)| at);
+            let found = places.find_map(|at| Some((at, recorded(&typed[..at])?)));
+            if let Some((at, name)) = found {
                 return format!("{name}{}", &typed[at..]);
             }
         }
@@ -118,6 +120,7 @@ impl Names {
     pub fn any(&self, name: &str, test: impl Fn(&str) -> bool) -> bool {
         let recorded = self.meant(name, Form::Recorded);
         test(name)
+            || distinct::without_mark(name).is_some_and(&test)
             || [Form::Recorded, Form::Short, Form::Full]
                 .iter()
                 .any(|form| test(&self.meant(&recorded, *form)))

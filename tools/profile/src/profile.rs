@@ -127,7 +127,19 @@ impl<'p> View<'p> {
     /// the view shows readable names anyway.
     pub fn display_names(&self) -> BTreeMap<String, String> {
         match self.options.form {
-            Form::Recorded => self.names.display(),
+            Form::Recorded => {
+                let mut names = self.names.display();
+                // Behind both stands what tells programs apart.
+                for d in self.trace.processes.iter().map(|p| &p.definitions) {
+                    for (id, mark) in &d.kernel_marks {
+                        let name = d.kernels.get(id).map_or("", |kernel| kernel.name.as_str());
+                        if let Some(shown) = names.get(name).map(|shown| format!("{shown}{mark}")) {
+                            names.insert(format!("{name}{mark}"), shown);
+                        }
+                    }
+                }
+                names
+            }
             Form::Short | Form::Full => BTreeMap::new(),
         }
     }

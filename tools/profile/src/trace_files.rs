@@ -305,14 +305,34 @@ pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The newest trace of a directory.
+/// Whether a trace has a file of a process with more in it than the head that every file has. A
+/// recording of an application that failed before its first OpenCL call has none.
+fn holds_something(trace: &Path) -> bool {
+    let has_more = |name: &str| {
+        fs::metadata(trace.join(name)).is_ok_and(|file| file.len() > HEADER_LEN as u64)
+    };
+    let entries = directory::list(trace).unwrap_or_default();
+    entries.iter().any(|(name, role)| role.stem().is_some() && has_more(name))
+}
+
+/// The newest trace of a directory that holds something; where all are empty, the newest.
 ///
 /// # Errors
 /// If there is none.
 pub fn newest(directory: &Path) -> Result<PathBuf, OpenError> {
-    traces_in(directory).into_iter().next().ok_or_else(|| OpenError::NoneHere {
+    let all = traces_in(directory);
+    let held = all.iter().find(|trace| holds_something(trace));
+    held.or(all.first()).cloned().ok_or_else(|| OpenError::NoneHere {
         directory: directory.canonicalize().unwrap_or_else(|_| directory.to_owned()),
     })
+}
+
+/// The trace of a directory that was begun last, whether or not it holds something yet.
+///
+/// # Errors
+/// If there is none.
+pub fn last_begun(directory: &Path) -> Result<PathBuf, OpenError> {
+    traces_in(directory).into_iter().next().map_or_else(|| newest(directory), Ok)
 }
 
 fn suggestions(directory: &Path) -> String {
@@ -402,6 +422,13 @@ mod tests {
         assert!(error(&trace).contains("no process"));
         fs::write(trace.join("7-0.defs"), "").unwrap();
         assert!(error(&trace.join("7-0.defs")).contains("name its directory"));
+        let other = dir.path().join("0.clscope");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("7-0.defs"), [7; HEADER_LEN + 1]).unwrap();
+        fs::File::open(&other).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(newest(dir.path()).unwrap(), other, "the newer one holds no more than a head");
+        assert_eq!(last_begun(dir.path()).unwrap(), trace);
+        fs::remove_dir_all(&other).unwrap();
         for (bytes, code) in [("", "not-written"), ("no trace", "unreadable-file")] {
             fs::write(trace.join("7-0.defs"), bytes).unwrap();
             let files = TraceFiles::open(std::slice::from_ref(&trace)).unwrap();

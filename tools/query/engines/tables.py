@@ -14,6 +14,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 SCHEMA = 1
 #: The questions, which `clscope sql --recipe` answers too.
 RECIPES = pathlib.Path(__file__).resolve().parents[1] / "recipes"
+#: Columns of numbers that parts of older versions lack: null there.
+LATER = ("origin_unix_ns",)
 #: What stands for null in the name of a partition.
 NULL = "__HIVE_DEFAULT_PARTITION__"
 

@@ -45,7 +45,7 @@ def read(group: Group, schema: pa.Schema) -> pd.DataFrame:
 
 def table(folder: str, name: str, columns: Sequence[str]) -> dd.DataFrame:
     """Columns of a table, a partition for each row group of its files."""
-    groups, found = [], {}
+    groups, found = [], dict.fromkeys(tables.LATER, pa.int64())
     for part in tables.parts(folder, name):
         with pq.ParquetFile(part.path) as file:
             groups += [Group(part, index) for index in range(file.metadata.num_row_groups)]
@@ -155,22 +155,26 @@ def gaps(folder: str) -> pd.DataFrame:
 
 
 def overlap(folder: str) -> pd.DataFrame:
-    rows = table(folder, "commands", ["host", "device", "outcome", "start_ns", "duration_ns"])
+    columns = ["host", "device", "process", "outcome", "start_ns", "duration_ns", "origin_unix_ns"]
+    rows = table(folder, "commands", columns)
     rows = rows[rows.outcome == "timed"]
     meta = pd.DataFrame({"host": pd.Series(dtype=rows.dtypes["host"]), "device": pd.Series(dtype=rows.dtypes["device"]),
                          "at_once": pd.Series(dtype=INTEGER), "ns": pd.Series(dtype=INTEGER)})
 
     def each(rows: pd.DataFrame) -> pd.DataFrame:
         out = [meta]
-        for (host, device), group in rows.groupby(["host", "device"], dropna=False):
-            begins = pd.DataFrame({"moment": group.start_ns, "step": 1})
-            ends = pd.DataFrame({"moment": group.start_ns + group.duration_ns, "step": -1})
+        # A part whose origin is not known stands alone.
+        rows = rows.assign(alone=rows.process.where(rows.origin_unix_ns.isna()))
+        for (host, device, _), group in rows.groupby(["host", "device", "alone"], dropna=False):
+            begin = group.start_ns + group.origin_unix_ns.fillna(0)
+            begins = pd.DataFrame({"moment": begin, "step": 1})
+            ends = pd.DataFrame({"moment": begin + group.duration_ns, "step": -1})
             edges = pd.concat([begins, ends]).sort_values(["moment", "step"])
             stretches = pd.DataFrame({"at_once": edges.step.cumsum(), "ns": edges.moment.diff().shift(-1)})
             stretches = stretches[(stretches.at_once > 0) & (stretches.ns > 0)]
             summed = stretches.groupby("at_once", as_index=False).ns.sum()
             out.append(summed.assign(host=host, device=device)[list(meta.columns)].astype(meta.dtypes))
-        return pd.concat(out)
+        return pd.concat(out).groupby(["host", "device", "at_once"], dropna=False, as_index=False).ns.sum()
 
     return rows.shuffle(on=["host", "device"], shuffle_method="tasks").map_partitions(each, meta=meta).compute()
 

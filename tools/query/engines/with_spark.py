@@ -12,7 +12,7 @@ from typing import Any, List
 
 import tables
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, lit
 
 
 def session(master: str, **settings: str) -> SparkSession:
@@ -36,6 +36,8 @@ def view(spark: SparkSession, folder: str, table: str) -> DataFrame:
     frame = spark.read.option("mergeSchema", "true").parquet(path)
     if "rank" in frame.columns:
         frame = frame.withColumn("rank", col("rank").cast("bigint"))
+    for name in set(tables.LATER).difference(frame.columns):
+        frame = frame.withColumn(name, lit(None).cast("bigint"))
     frame.createOrReplaceTempView(table)
     return frame
 

@@ -4,7 +4,7 @@
 //! something else.
 
 use clscope_export::parquet::read;
-use clscope_export::parquet::schema::{SCHEMA, TABLES};
+use clscope_export::parquet::schema::{Kind, SCHEMA, TABLES, Table};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -31,11 +31,30 @@ pub fn views(folder: &Path) -> String {
                  WHERE decode(key) = 'clscope.schema' AND decode(value) <> '{SCHEMA}';\n\
                  DROP TABLE clscope_parts;\n\
                  CREATE VIEW {name} AS \
-                 SELECT * FROM read_parquet({glob}, union_by_name = true{by});"
+                 SELECT * FROM read_parquet({glob}, union_by_name = true{by}) \
+                 UNION ALL BY NAME SELECT {} WHERE false;",
+                nulls(table)
             );
         }
     }
     out
+}
+
+/// The columns of a table without a value: where older parts alone lack one, it is null, not
+/// unknown to the query.
+fn nulls(table: &Table) -> String {
+    let of = table.columns.iter().map(|column| {
+        let kind = match column.kind {
+            Kind::Stamp | Kind::Integer => "BIGINT",
+            Kind::Small => "INTEGER",
+            Kind::Float => "FLOAT",
+            Kind::Double => "DOUBLE",
+            Kind::Flag => "BOOLEAN",
+            Kind::Text => "VARCHAR",
+        };
+        format!("NULL::{kind} AS \"{}\"", column.name)
+    });
+    of.collect::<Vec<_>>().join(", ")
 }
 
 /// A path in a pattern that means itself.

@@ -7,7 +7,7 @@ use crate::error::{Attempt, TopError};
 use clscope_capture::control::{self, ControlCommand, State};
 use clscope_live::error::LiveError;
 use clscope_live::follow::Follower;
-use clscope_profile::trace_files::newest;
+use clscope_profile::trace_files::last_begun;
 use clscope_trace::directory::{as_recorded, with_ending};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -44,7 +44,7 @@ impl Target {
     /// If there is none.
     pub fn find(named: Option<&Path>) -> Result<Self, TopError> {
         let Some(named) = named else {
-            return Ok(Self { path: newest(Path::new("."))?, only: Vec::new(), app: None });
+            return Ok(Self { path: last_begun(Path::new("."))?, only: Vec::new(), app: None });
         };
         let path = as_recorded(named.to_owned());
         let pid = path.to_str().and_then(|t| t.parse::<u32>().ok()).filter(|_| !path.exists());

@@ -17,7 +17,7 @@ mod credible;
 mod envelope;
 mod placed;
 
-pub use credible::{credible, queued_is_known};
+pub use credible::{Rate, credible, queued_is_known};
 pub use envelope::{MOST_DRIFT, WANDER};
 pub use placed::{Alignment, DeviceAlignment, Queued};
 
@@ -173,7 +173,7 @@ impl Evidence {
 
     fn add(&mut self, stamps: [u64; 4], call: Span, observed: HostNs) {
         self.commands += 1;
-        self.rate.add(stamps, Span { begin: call.begin, end: observed });
+        self.rate.add(stamps, call, observed);
         let [_, _, start, end] = stamps;
         // What was seen complete before this command was enqueued ended before it began, unless the
         // clock was set back.

@@ -75,6 +75,8 @@ pub struct Activity {
     /// Devices seen.
     pub(crate) devices: usize,
     rejected: u64,
+    /// When anything could run, in seconds; empty where that is not given.
+    pub(crate) runs: Vec<(f64, f64)>,
 }
 
 impl Activity {
@@ -116,7 +118,15 @@ impl Activity {
         for segment in &segments {
             totals[segment.class as usize].busy_s += segment.share * (segment.to - segment.from);
         }
-        Self { origin, segments, totals, uncertain, devices: count, rejected }
+        Self { origin, segments, totals, uncertain, devices: count, rejected, runs: Vec::new() }
+    }
+
+    /// With when anything could run, in order: what lies between is no gap between launches.
+    #[must_use]
+    pub fn with_runs(mut self, runs: &[crate::time::Span]) -> Self {
+        let seconds = |at: HostNs| at.seconds_since(self.origin);
+        self.runs = runs.iter().map(|run| (seconds(run.begin), seconds(run.end))).collect();
+        self
     }
 
     /// Totals by class, in class order.

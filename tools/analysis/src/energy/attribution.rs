@@ -497,6 +497,10 @@ impl Assembly<'_> {
             }
             end = end.max(segment.to);
         }
+        let gaps = match activity.runs.is_empty() {
+            true => gaps,
+            false => common(&gaps, &activity.runs),
+        };
         let gaps = common(&gaps, &self.rows.coverage());
         let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
         let seconds = length(&gaps);

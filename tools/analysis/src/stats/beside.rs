@@ -70,16 +70,8 @@ impl Repeated {
         Self::joined(of.flat_map(|r| r.0.iter().copied()).collect())
     }
 
-    pub(super) fn joined(mut spans: Vec<Span>) -> Self {
-        spans.sort_unstable_by_key(|s| s.begin);
-        let mut out: Vec<Span> = Vec::with_capacity(spans.len());
-        for span in spans {
-            match out.last_mut() {
-                Some(last) if span.begin <= last.end => last.end = last.end.max(span.end),
-                _ => out.push(span),
-            }
-        }
-        Self(out.into())
+    pub(super) fn joined(spans: Vec<Span>) -> Self {
+        Self(Span::join(spans).into())
     }
 
     /// The stretches, in order.
@@ -91,9 +83,7 @@ impl Repeated {
     /// Nanoseconds of a span in which it repeated.
     #[must_use]
     pub fn within(&self, span: Span) -> u64 {
-        let first = self.0.partition_point(|s| s.end <= span.begin);
-        let of = self.0[first..].iter().take_while(|s| s.begin < span.end);
-        of.map(|s| s.end.min(span.end).since(s.begin.max(span.begin))).sum()
+        span.within(&self.0)
     }
 }
 

@@ -12,6 +12,9 @@ pub struct CommandSums {
     pub count: u64,
     /// START to END of the timed ones, device nanoseconds.
     pub time: Distribution,
+    /// Of those whose stamps are no times, what passed on the host until they were known complete:
+    /// each took no longer.
+    pub at_most: Distribution,
     /// Bytes of all of them, as far as known.
     pub bytes: u64,
     /// Bytes of the timed ones.
@@ -101,6 +104,14 @@ impl CommandSums {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.timed_bytes = self.timed_bytes.saturating_add(other.timed_bytes);
         self.time.merge(&other.time);
+        self.at_most.merge(&other.at_most);
+    }
+
+    /// The host's bounds of all commands, where none has a time and each is bounded.
+    #[must_use]
+    pub fn bounds(&self) -> Option<&Distribution> {
+        let all = self.count > 0 && self.at_most.count() == self.count;
+        all.then_some(&self.at_most)
     }
 
     /// Commands without a time.

@@ -78,8 +78,8 @@ pub struct Stats {
     pub devices: BTreeMap<(ProcessIndex, u32), DeviceSums>,
     /// Per process.
     pub missing: Vec<Missing>,
-    /// From the first begin to the last end of anything.
-    pub span: Option<Span>,
+    /// Per process, from the first begin to the last end of anything.
+    pub spans: Vec<Option<Span>>,
     /// Host calls.
     pub calls: u64,
     /// Commands.
@@ -201,6 +201,7 @@ impl Stats {
             missing: vec![Missing::default(); trace.processes.len()],
             repeated: Repeated::of_all(trace),
             waits: vec![Waits::default(); trace.processes.len()],
+            spans: vec![None; trace.processes.len()],
             ..Self::default()
         };
         let mut pass = Pass { variant, ..Pass::default() };
@@ -294,8 +295,8 @@ impl Stats {
             of.iter_mut().zip(more).for_each(|(sums, time)| sums.time.merge(&time));
         }
         self.calls = self.calls.saturating_add(plain.calls);
-        if let Some(span) = plain.span {
-            self.extend(span);
+        for (process, span) in (0u32..).zip(plain.spans) {
+            span.into_iter().for_each(|span| self.extend(ProcessIndex(process), span));
         }
         for (tally, records) in self.tally.iter_mut().zip(plain.ran_back) {
             tally.time_ran_back += records;
@@ -330,14 +331,14 @@ impl Stats {
         }
     }
 
-    fn extend(&mut self, span: Span) {
-        let old = self.span.get_or_insert(span);
-        *old = Span { begin: old.begin.min(span.begin), end: old.end.max(span.end) };
+    fn extend(&mut self, process: ProcessIndex, span: Span) {
+        let old = self.spans[process.0 as usize].get_or_insert(span);
+        *old = old.hull(span);
     }
 
     fn add_call(&mut self, call: &Call<'_>, pass: &mut Pass<'_>) {
         self.calls = self.calls.saturating_add(call.count());
-        self.extend(call.span);
+        self.extend(call.process, call.span);
         let functions = &mut self.functions[call.process.0 as usize];
         let index = usize::from(call.function);
         if functions.len() <= index {
@@ -513,6 +514,7 @@ impl Stats {
         let sampling = pass.sampling[process.0 as usize];
         let probability = record.probability();
         sums.add(record.bytes, duration, left_out, sampling, probability);
+        command.at_most_ns.into_iter().for_each(|ns| sums.at_most.add(ns));
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
@@ -545,7 +547,7 @@ impl Stats {
             let device = self.devices.entry((process, clock_device)).or_insert_with(new_device);
             device.busy.add(span, lead);
             device.bounds.add(placed.bound_ns);
-            self.extend(span);
+            self.extend(process, span);
         }
     }
 }

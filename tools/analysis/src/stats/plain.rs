@@ -126,8 +126,8 @@ pub(super) struct PlainSums {
     pub(super) functions: Vec<Vec<Distribution>>,
     /// How many calls.
     pub(super) calls: u64,
-    /// From the first begin to the last end.
-    pub(super) span: Option<Span>,
+    /// Of each process, from the first begin to the last end.
+    pub(super) spans: Vec<Option<Span>>,
     /// Of each process, records whose time was earlier than the one before in the same thread.
     pub(super) ran_back: Vec<u64>,
     /// The latest time of the part that was added last.
@@ -161,8 +161,8 @@ impl PlainSums {
             self.calls += sums.calls;
             self.ran_back[part.process] += sums.ran_back;
             if let Some(more) = sums.span {
-                let old = self.span.get_or_insert(more);
-                *old = Span { begin: old.begin.min(more.begin), end: old.end.max(more.end) };
+                let old = self.spans[part.process].get_or_insert(more);
+                *old = old.hull(more);
             }
         }
     }
@@ -188,6 +188,7 @@ fn sums_of<R>(
     let sums = Mutex::new(PlainSums {
         functions: vec![Vec::new(); trace.processes.len()],
         ran_back: vec![0; trace.processes.len()],
+        spans: vec![None; trace.processes.len()],
         ..PlainSums::default()
     });
     let next = AtomicUsize::new(0);
@@ -270,9 +271,7 @@ mod tests {
             }
             calls += 1;
             functions[usize::from(call.function)].add(call.span.duration());
-            let (begin, end) = (call.span.begin, call.span.end);
-            let old = span.get_or_insert(call.span);
-            *old = Span { begin: old.begin.min(begin), end: old.end.max(end) };
+            span = Some(span.map_or(call.span, |old| old.hull(call.span)));
         }
         (functions, calls, span)
     }
@@ -308,7 +307,7 @@ mod tests {
                 for (id, want) in functions.iter().enumerate() {
                     assert_eq!(found.get(id).unwrap_or(&Distribution::default()), want, "{id}");
                 }
-                assert_eq!((sums.calls, sums.span), (calls, span));
+                assert_eq!((sums.calls, sums.spans[0]), (calls, span));
                 ran_back.push(sums.ran_back[0] + tally.time_ran_back);
             }
             let mut events = trace.events(None);

@@ -9,12 +9,32 @@ use crate::Trace;
 use crate::align::Alignment;
 use crate::issue::{Issue, IssueKind};
 use crate::missing;
-use crate::time::ProcessIndex;
+use crate::time::{ProcessIndex, Span};
 use clscope_trace::record::{CommandKind, Direction};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 impl Stats {
+    /// When anything was recorded: the union of the times of the processes. Between traces of
+    /// different times nothing was.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<Span> {
+        Span::join(self.spans.iter().flatten().copied().collect())
+    }
+
+    /// Its length. `None` where nothing was recorded.
+    #[must_use]
+    pub fn recorded_ns(&self) -> Option<u64> {
+        let spans = self.recorded();
+        (!spans.is_empty()).then(|| spans.iter().map(Span::duration).sum())
+    }
+
+    /// From the first begin to the last end of anything.
+    #[must_use]
+    pub fn extent(&self) -> Option<Span> {
+        self.spans.iter().flatten().copied().reduce(Span::hull)
+    }
+
     /// Kernels by name and device name, over all processes.
     #[must_use]
     pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {

@@ -138,7 +138,7 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
     facts::by_device(view)?
         .iter()
         .map(|on| {
-            let parameters = parameters.of(&on.name, &on.platform, &on.driver)?;
+            let parameters = parameters.of(&on.model, &on.platform, &on.driver)?;
             Ok(explain::device(on, parameters.as_ref(), options))
         })
         .collect()
@@ -167,7 +167,7 @@ pub fn split_sums(
         return Ok(());
     }
     for on in facts::by_device(view)?.iter().filter(|on| !on.sums.is_empty()) {
-        let Some(device) = parameters.of(&on.name, &on.platform, &on.driver)? else { continue };
+        let Some(device) = parameters.of(&on.model, &on.platform, &on.driver)? else { continue };
         let (shares, missing) = split::all(on, &device);
         for into in energy.devices.iter_mut().filter(|d| d.device == on.name) {
             split::put_into_device(&shares, into);
@@ -216,7 +216,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     for device in &devices {
         let parameters =
-            args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
+            args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
         let access_rates = args.form == Form::AccessRate;
         let options = Options { least_share, access_rates, wanted: &wanted };
         let explained = explain::device(device, parameters.as_ref(), options);

@@ -69,7 +69,9 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
     crate::changed::say_changes(&view);
     let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
     // None of these files has a place for what is wrong with a trace.
-    let mut issues = view.times().issues;
+    let report = view.times();
+    let length = report.duration_ns;
+    let mut issues = report.issues;
     issues.retain(|issue| issue.severity != "note");
     crate::report::warn(&issues);
     let weight = match args.weight {
@@ -90,7 +92,6 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
     }
     let title = names.join(", ");
     let began = view.trace().timeline.wall_offset_ns.map(|o| o + view.trace().origin().0);
-    let length = view.trace().bounds().map(|b| b.duration());
     let write = |stacks: &[Stack], out: &mut dyn Write| -> Result<()> {
         match format {
             Format::Folded => stacks::folded(stacks, weight, out)?,

@@ -164,7 +164,7 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
         let variant = variant.map_or(0, |of| of(record));
         let of = (process, record.object, record.queue, variant);
         let at = *known.entry(of).or_insert_with(|| {
-            let device = definitions.clock_device(record.queue).unwrap_or(0);
+            let device = definitions.queues.get(&record.queue).map_or(0, |queue| queue.device);
             let name = by.name(trace, command.process, record.object, variant);
             let key = (name, definitions.device_name(device).into_owned());
             wanted.contains(&key).then(|| {

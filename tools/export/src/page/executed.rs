@@ -46,8 +46,8 @@ impl<'k> Known<'k> {
         if let Some(mixes) = self.mixes {
             let is_of_row = |row: &&KernelMix| {
                 row.device == device
-                    && row.kernel == details.kernel
-                    && (self.by != By::Ndrange || sized(&row.kernel, &row.global) == kernel.name)
+                    && row.shown == details.kernel
+                    && (self.by != By::Ndrange || sized(&row.shown, &row.global) == kernel.name)
             };
             let rows: Vec<&KernelMix> = mixes.iter().filter(is_of_row).collect();
             let is_shared = !shared_names(rows.iter().copied()).is_empty();

@@ -3,6 +3,7 @@
 //! estimate has its interval. Refuses to read the trace.
 #![forbid(unsafe_code)]
 
+use super::advice::Habits;
 use super::html::{Html, bytes, joules, time};
 use super::of_time;
 use super::tables::{count, percent, told};
@@ -59,16 +60,16 @@ const SETTING_UP: [&str; 10] = [
 const COMPILING: [&str; 3] = ["clBuildProgram", "clCompileProgram", "clLinkProgram"];
 
 /// Writes them.
-pub fn findings(page: &mut Html, report: &Report) {
+pub fn findings(page: &mut Html, report: &Report, habits: &Habits) {
     let mut said = Vec::new();
     let wall = report.own_ns().map(|ns| ns as f64).filter(|ns| *ns > 0.0);
     if let Some(wall) = wall {
         kernel(report, wall, &mut said);
-        waits(report, wall, &mut said);
-        host(report, wall, &mut said);
+        waits(report, wall, habits, &mut said);
+        host(report, wall, habits, &mut said);
     }
-    idle(report, &mut said);
-    transfers(report, &mut said);
+    idle(report, habits, &mut said);
+    transfers(report, habits, &mut said);
     short(report, &mut said);
     energy(report, &mut said);
     timing(report, &mut said);
@@ -142,7 +143,7 @@ fn kernel(report: &Report, wall: f64, out: &mut Vec<Said>) {
 }
 
 /// The host blocked on devices.
-fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
+fn waits(report: &Report, wall: f64, habits: &Habits, out: &mut Vec<Said>) {
     let waited: f64 = report.waits.iter().map(|w| w.function.time_ns.total as f64).sum();
     let Some(longest) = report.waits.first().filter(|_| waited > MUCH * wall) else { return };
     let f = &longest.function;
@@ -151,11 +152,13 @@ fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
         format!(", while {} ran for {about}{}", first.name, time(first.ns as f64))
     });
     let remedy = match (longest.nothing_ns, is_busy(report)) {
-        (None, _) => "see first which commands ran: `record --device-timing event` times all",
-        (_, true) => "the device is busy meanwhile: let the host do its own work before it waits",
-        (_, false) => {
-            "enqueue ahead, and wait for the event of what is needed next; transfers that do not block"
+        (None, _) => {
+            "see first which commands ran: `record --device-timing event` times all".to_owned()
         }
+        (_, true) => {
+            "the device is busy meanwhile: let the host do its own work before it waits".to_owned()
+        }
+        (_, false) => habits.against_waiting(),
     };
     out.push(Said {
         class: "",
@@ -168,13 +171,13 @@ fn waits(report: &Report, wall: f64, out: &mut Vec<Said>) {
             count(f.calls as f64),
             f.name
         ),
-        remedy: Some(remedy.to_owned()),
+        remedy: Some(remedy),
         to: WAITS,
     });
 }
 
 /// What else the host's time went to.
-fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
+fn host(report: &Report, wall: f64, habits: &Habits, out: &mut Vec<Said>) {
     let ns = |f: &Function| f.time_ns.total as f64;
     let is_wait = |f: &Function| report.waits.iter().any(|w| w.function.name == f.name);
     let set_up: Vec<&Function> =
@@ -186,8 +189,8 @@ fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
         let compiling: f64 =
             set_up.iter().filter(|f| COMPILING.contains(&f.name.as_str())).map(|f| ns(f)).sum();
         let remedy = match compiling > 0.5 * setting_up {
-            true => "build programs once, and keep their binaries (CL_PROGRAM_BINARIES)",
-            false => "make platforms, contexts and queues once, and keep them for all work",
+            true => habits.against_compiling(),
+            false => habits.against_setting_up(),
         };
         out.push(Said {
             class: "",
@@ -198,7 +201,7 @@ fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
                 of_time(report),
                 longest.join(", ")
             ),
-            remedy: Some(remedy.to_owned()),
+            remedy: remedy.map(str::to_owned),
             to: CALLS,
         });
     }
@@ -234,31 +237,8 @@ fn host(report: &Report, wall: f64, out: &mut Vec<Said>) {
     }
 }
 
-/// What helps against a cause of idle time, as the guide has it.
-fn against(cause: &str) -> &'static str {
-    match cause {
-        "host outside OpenCL" => {
-            "prepare the next input while the device works, or in a second thread"
-        }
-        "launch of the next command" => {
-            "fewer, larger commands: the enqueue call itself takes long"
-        }
-        "next command enqueued but not started" => {
-            "`clFlush` after enqueueing; see the columns of the command queues"
-        }
-        "host in clBuildProgram" => "compile at the start; keep binaries",
-        "host in clFinish" | "host in clWaitForEvents" => {
-            "enqueue ahead; wait for an event instead of the queue"
-        }
-        cause if cause.contains("Read") || cause.contains("Write") || cause.contains("Map") => {
-            "transfers that do not block, a second queue, pinned memory"
-        }
-        _ => "look at the gaps in the timeline: the call that fills them is above the queue",
-    }
-}
-
 /// Devices that waited.
-fn idle(report: &Report, out: &mut Vec<Said>) {
+fn idle(report: &Report, habits: &Habits, out: &mut Vec<Said>) {
     let Some((extent, idle)) = extent(report).filter(|(all, idle)| *idle > IDLE * all) else {
         return;
     };
@@ -276,13 +256,13 @@ fn idle(report: &Report, out: &mut Vec<Said>) {
             percent(idle / extent),
             causes.collect::<Vec<_>>().join(", ")
         ),
-        remedy: Some(against(&first.cause).to_owned()),
+        remedy: Some(habits.against(&first.cause)),
         to: IDLE_CAUSES,
     });
 }
 
 /// Time that data took.
-fn transfers(report: &Report, out: &mut Vec<Said>) {
+fn transfers(report: &Report, habits: &Habits, out: &mut Vec<Said>) {
     let of = |estimate: Option<Interval>, ns: u128| estimate.unwrap_or(exact(ns as f64));
     let totals = &report.totals;
     let moved = of(totals.transfer_estimate_ns, totals.transfer_ns);
@@ -296,6 +276,7 @@ fn transfers(report: &Report, out: &mut Vec<Said>) {
         let direction = t.direction.unwrap_or_default();
         Some(format!("{} {} {direction} in {took}{rate}", t.name, bytes(t.bytes as f64)))
     });
+    let ways = habits.moving(false);
     out.push(Said {
         class: "",
         text: format!(
@@ -304,10 +285,9 @@ fn transfers(report: &Report, out: &mut Vec<Said>) {
             percent(moved.value / all),
             rows.collect::<Vec<_>>().join("; ")
         ),
-        remedy: Some(
-            "leave data on the device, copy in a second queue while kernels run, pinned memory; `clscope bench transfer` measures what the link can"
-                .to_owned(),
-        ),
+        remedy: Some(format!(
+            "leave data on the device, {ways}; `clscope bench transfer` measures what the link can"
+        )),
         to: TRANSFERS,
     });
 }

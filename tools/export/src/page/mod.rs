@@ -7,6 +7,7 @@
 //! and the JSON is left out where there is no room for it; the page says so each time.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod charts;
 mod details;
 mod executed;
@@ -148,7 +149,8 @@ fn write_to(
     head(&mut page, report, options);
     changes(&mut page, report);
     figures(&mut page, report);
-    findings::findings(&mut page, report);
+    let habits = advice::Habits::gather(view.trace(), view.stats());
+    findings::findings(&mut page, report, &habits);
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     let known = executed::Known::of(view, &options.explained);
     places::places(&mut page, report);
@@ -278,7 +280,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     let wall = report.duration_ns.map(|ns| ns as f64);
     let processes = match report.processes.len() {
         1 => "first begin to last end".to_owned(),
-        n => format!("first begin to last end of {n} processes"),
+        n => format!("when any of {n} processes was recorded, first begin to last end of each"),
     };
     let processes = match report.repeated_ns {
         Some(ns) => format!("{processes}; {} of it in repetitions", time(ns as f64)),

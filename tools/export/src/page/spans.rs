@@ -15,7 +15,7 @@ use clscope_profile::energy::activity::{self, class_name};
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 /// One span.
@@ -355,40 +355,22 @@ impl Timeline {
     }
 }
 
-/// What each device of a process is called: its name, with its host where there are several, and
-/// with its number where another device of the host has the same.
+/// What each device of a process is called: its name, with its host where there are several.
 fn groups(trace: &Trace<'_>) -> HashMap<(u32, u32), String> {
     let (devices, of) = activity::devices(trace);
-    let name = |(process, id): &(u32, u32)| {
-        trace.process(ProcessIndex(*process)).definitions.device_name(*id)
-    };
-    // A host's processors are one device, and may be called differently by different runtimes.
-    let mut named: BTreeMap<(usize, String), BTreeSet<usize>> = BTreeMap::new();
-    for (key, at) in &of {
-        let Some(device) = devices.get(*at) else { continue };
-        named.entry((device.host, name(key).into_owned())).or_default().insert(*at);
-    }
     let hosts = &trace.timeline.hosts;
-    let label = |key: &(u32, u32), at: usize| {
+    let label = |(process, id): &(u32, u32), at: usize| {
         let device = devices.get(at)?;
-        let mut label = name(key).into_owned();
-        let twins = named.get(&(device.host, label.clone()))?;
-        if let Some(host) = hosts.get(device.host).filter(|_| hosts.len() > 1) {
-            label.push_str(&format!(" on {}", host.name));
-        }
-        if twins.len() > 1 {
-            let nth = twins.iter().position(|twin| *twin == at)? + 1;
-            let pci = device.pci.as_ref().map_or(String::new(), |pci| format!(", {pci}"));
-            label.push_str(&format!(" ({nth} of {}{pci})", twins.len()));
-        }
-        Some(label)
+        let name = trace.process(ProcessIndex(*process)).definitions.device_name(*id);
+        let host = hosts.get(device.host).filter(|_| hosts.len() > 1);
+        Some(host.map_or_else(|| name.to_string(), |host| format!("{name} on {}", host.name)))
     };
     of.iter().filter_map(|(key, at)| Some((*key, label(key, *at)?))).collect()
 }
 
-/// First begin to last end of anything, as the report counts it.
+/// First begin to last end of anything.
 pub fn bounds(view: &View<'_>) -> Span {
-    view.stats().span.unwrap_or_default()
+    view.stats().extent().unwrap_or_default()
 }
 
 #[cfg(test)]

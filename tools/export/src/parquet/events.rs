@@ -37,6 +37,7 @@ pub struct Events<'t, 'a> {
     power: &'t Power,
     by: Grouping<'t>,
     origin: HostNs,
+    origin_unix_ns: Option<i64>,
     files: Vec<Files>,
     watts: HashMap<What, Option<Interval>>,
 }
@@ -70,7 +71,8 @@ impl<'t, 'a> Events<'t, 'a> {
             });
         }
         let origin = trace.origin();
-        Ok(Self { trace, power, by, origin, files, watts: HashMap::new() })
+        let origin_unix_ns = super::origin_unix_ns(trace);
+        Ok(Self { trace, power, by, origin, origin_unix_ns, files, watts: HashMap::new() })
     }
 
     /// Writes what an event holds.
@@ -120,6 +122,7 @@ impl<'t, 'a> Events<'t, 'a> {
             call.run.map(|_| call.span.duration()).into(),
             error.as_ref().into(),
             call.command().map(|id| id.0).into(),
+            self.origin_unix_ns.into(),
         ])
     }
 
@@ -207,6 +210,7 @@ impl<'t, 'a> Events<'t, 'a> {
             joules.map(|j| j.low).into(),
             joules.map(|j| j.high).into(),
             energy_of.into(),
+            self.origin_unix_ns.into(),
         ];
         match &mut self.files[index].commands {
             Some(part) => part.row(&cells),

@@ -12,6 +12,7 @@ mod sums;
 
 use crate::power::Power;
 use crate::{ExportError, Summary};
+use clscope_analysis::Trace;
 use clscope_analysis::input::Process;
 use clscope_analysis::missing::{self, Missing};
 use clscope_profile::energy::activity::Grouping;
@@ -48,6 +49,11 @@ pub struct Document<'v, 'p> {
 fn part_name(process: &Process<'_>) -> String {
     let began = process.definitions.anchors.first().map(|a| a.realtime / 1_000_000_000);
     began.map_or_else(|| process.label.clone(), |second| format!("{}-{second}", process.label))
+}
+
+/// The trace's origin as CLOCK_REALTIME.
+fn origin_unix_ns(trace: &Trace<'_>) -> Option<i64> {
+    Some(trace.timeline.wall_offset_ns?.saturating_add(trace.origin().0))
 }
 
 impl Document<'_, '_> {

@@ -75,6 +75,11 @@ use Kind::{Double, Flag, Float, Integer, Small, Stamp, Text};
 
 const PROCESS: Column = must("process", Text, "TRACE/PID-N: a key of processes");
 const HOST: Column = may("host", Text, "host, if it is one");
+const ORIGIN: Column = may(
+    "origin_unix_ns",
+    Stamp,
+    "the trace's origin as CLOCK_REALTIME: add it to compare times of different traces",
+);
 const RANK: Column = may("rank", Small, "MPI rank, if it is one");
 
 /// Device commands.
@@ -113,6 +118,7 @@ pub const COMMANDS: Table = Table {
         may("energy_low_j", Float, "lower end of the 95 % interval"),
         may("energy_high_j", Float, "upper end of the 95 % interval"),
         may("energy_of", Text, "this launch, or mean of all launches"),
+        ORIGIN,
     ],
 };
 
@@ -131,6 +137,7 @@ pub const CALLS: Table = Table {
         may("extent_ns", Stamp, "of several calls: begin of the first to end of the last"),
         may("error", Text, "error of a call that failed"),
         may("command", Stamp, "command that it enqueued"),
+        ORIGIN,
     ],
 };
 
@@ -273,6 +280,7 @@ pub const POWER: Table = Table {
         may("pci", Text, "PCI address of its device"),
         must("time_ns", Stamp, "from when on it holds, from the trace's origin"),
         must("value", Double, "the value"),
+        ORIGIN,
     ],
 };
 
@@ -314,7 +322,7 @@ pub const PROCESSES: Table = Table {
         must("executable", Text, "path of the program"),
         must("device_timing", Text, "how device times were taken"),
         must("ended", Flag, "whether it ended in order"),
-        may("origin_unix_ns", Stamp, "the trace's origin as CLOCK_REALTIME"),
+        ORIGIN,
         may("host_bound_ns", Stamp, "bound of the place of its host's clock on the timeline"),
         may("job_ranks", Small, "MPI ranks of its job, where the launcher gave them"),
     ],

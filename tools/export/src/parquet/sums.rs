@@ -240,6 +240,7 @@ impl Sums<'_, '_> {
 
     fn sensors(&self, to: &mut Part) -> Result<(), ExportError> {
         let origin = self.trace.origin().0;
+        let origin_unix_ns = super::origin_unix_ns(self.trace);
         for counter in &self.power.counters {
             let host = self.trace.timeline.hosts.get(counter.host).map(|host| &host.name);
             for (time, value) in counter.points.iter().filter(|point| point.1.is_finite()) {
@@ -251,6 +252,7 @@ impl Sums<'_, '_> {
                     counter.pci.as_ref().into(),
                     time.0.saturating_sub(origin).into(),
                     (*value).into(),
+                    origin_unix_ns.into(),
                 ])?;
             }
         }
@@ -290,7 +292,7 @@ impl Sums<'_, '_> {
 
     fn processes(&self, to: &mut Part) -> Result<(), ExportError> {
         let timeline = &self.trace.timeline;
-        let origin = timeline.wall_offset_ns.map(|o| o.saturating_add(self.trace.origin().0));
+        let origin = super::origin_unix_ns(self.trace);
         for (index, process) in self.report.processes.iter().enumerate() {
             to.row(&[
                 (&process.label).into(),

@@ -115,7 +115,7 @@ impl Source {
             ));
         }
         Self {
-            device: device.name.clone(),
+            device: device.label.clone(),
             host: trace.timeline.hosts.get(device.host).map(|h| h.name.clone()).unwrap_or_default(),
             pci: device.pci.clone(),
             members: device.members.clone(),

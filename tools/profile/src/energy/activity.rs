@@ -12,11 +12,11 @@ use clscope_analysis::energy::{
 };
 use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::stats::Variant;
-use clscope_analysis::time::{ProcessIndex, Ticks};
+use clscope_analysis::time::{ProcessIndex, Span as Stretch, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::{Direction, size_class};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
 const MOST_SPANS: usize = 1 << 20;
@@ -126,6 +126,9 @@ pub struct PhysicalDevice {
     pub host: usize,
     /// CL_DEVICE_NAME.
     pub name: String,
+    /// What outputs call it: its name, with what tells it apart where others have it. A host's
+    /// processors are one device here.
+    pub label: String,
     /// CL_DEVICE_VENDOR.
     pub vendor: String,
     /// What it is.
@@ -143,6 +146,8 @@ pub struct PhysicalDevice {
     /// Process of each execution, as an index into the trace's; empty where several were joined to
     /// save memory.
     pub owners: Vec<u32>,
+    /// From the first start to the last end of each process.
+    runs: BTreeMap<u32, Stretch>,
     /// Launches per class that ran, or may have, without a known place.
     pub unplaced: u64,
     /// Launches that the recorder repeated (`record --replay`), or why not.
@@ -158,7 +163,8 @@ pub struct PhysicalDevice {
     /// Launches by class.
     launches: Vec<u64>,
     /// Place among devices of one name in a process, for runtimes that report no address.
-    nth: usize,
+    /// Its place among the devices of its name that a process saw.
+    pub nth: usize,
     index: HashMap<(String, bool), u32>,
 }
 
@@ -168,6 +174,7 @@ impl PhysicalDevice {
         Self {
             host: 0,
             name: name.to_owned(),
+            label: name.to_owned(),
             vendor: vendor.to_owned(),
             kind,
             pci: None,
@@ -176,6 +183,7 @@ impl PhysicalDevice {
             classes: Vec::new(),
             spans: Vec::new(),
             owners: Vec::new(),
+            runs: BTreeMap::new(),
             unplaced: 0,
             replays: Vec::new(),
             held: HashMap::new(),
@@ -233,10 +241,24 @@ impl PhysicalDevice {
         self.launches.iter().zip(spans).map(each).collect()
     }
 
+    fn extend_run(&mut self, owner: u32, (start, end): (HostNs, HostNs)) {
+        let stretch = Stretch { begin: start, end };
+        let run = self.runs.entry(owner).or_insert(stretch);
+        *run = run.hull(stretch);
+    }
+
+    /// When any of the processes was between its first command and its last: of traces of different
+    /// times, what lies between is no gap of either.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Stretch> {
+        Stretch::join(self.runs.values().copied().collect())
+    }
+
     fn push(&mut self, span: Span, owner: u32) {
         if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
             *n += 1;
         }
+        self.extend_run(owner, (span.start, span.end));
         if self.owners.len() == self.spans.len() {
             self.owners.push(owner);
         }
@@ -289,6 +311,7 @@ impl PhysicalDevice {
         if let Some(n) = self.launches.get_mut(class.0 as usize) {
             *n += count;
         }
+        self.extend_run(owner, (start, end));
         if self.owners.len() == self.spans.len() {
             self.owners.push(owner);
         }
@@ -383,6 +406,10 @@ pub fn devices(trace: &Trace<'_>) -> (Vec<PhysicalDevice>, HashMap<(u32, u32), u
                     pci,
                     uuid,
                     nth,
+                    label: match kind {
+                        Kind::Cpu => device.name.clone(),
+                        _ => process.definitions.device_name(device.id).into_owned(),
+                    },
                     ..PhysicalDevice::named(&device.name, &device.vendor, kind)
                 });
             }

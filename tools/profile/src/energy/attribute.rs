@@ -121,7 +121,7 @@ pub fn energy_of(
             }
             Err(why) => out
                 .unmeasured
-                .push(result::Unmeasured { device: device.name.clone(), why: why.to_string() }),
+                .push(result::Unmeasured { device: device.label.clone(), why: why.to_string() }),
         }
     }
     if out.devices.is_empty() && out.absent.is_none() {
@@ -160,7 +160,10 @@ fn boots(trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<String> {
     let mut out = Vec::new();
     for (at, device) in devices.iter().enumerate() {
         let same = |d: &&PhysicalDevice| {
-            d.name == device.name && d.pci == device.pci && host(d) == host(device)
+            d.name == device.name
+                && d.nth == device.nth
+                && d.pci == device.pci
+                && host(d) == host(device)
         };
         if devices[..at].iter().any(|d| same(&d)) {
             continue;
@@ -307,7 +310,8 @@ type Window = Option<(HostNs, HostNs)>;
 fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, Series) {
     let classes = device.classes.len();
     let Some((from, to)) = window else {
-        return (Activity::new(&device.spans, classes), power.series.clone());
+        let activity = Activity::new(&device.spans, classes).with_runs(&device.runs());
+        return (activity, power.series.clone());
     };
     // What ran shortly before still shows in the first readings.
     let lead = (power.settle.max(10.0 * power.period) * 1e9) as i64;
@@ -317,7 +321,8 @@ fn inside(device: &PhysicalDevice, power: &Power, window: Window) -> (Activity, 
         .filter(|s| s.end.0 >= from.0.saturating_sub(lead) && s.start <= to)
         .copied()
         .collect();
-    (Activity::new(&spans, classes), narrowed(&power.series, from, to))
+    let activity = Activity::new(&spans, classes).with_runs(&device.runs());
+    (activity, narrowed(&power.series, from, to))
 }
 
 /// How power changed within a run. Of several that are reported together each is looked at by

@@ -55,7 +55,7 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         found.retain(|f| !f.repetitions.is_empty());
         let floor = known.devices.iter().find(|d| d.members == device.members).map(floor);
         if !found.is_empty() {
-            let (device, floor) = (device.name.clone(), floor.unwrap_or_default());
+            let (device, floor) = (device.label.clone(), floor.unwrap_or_default());
             out.push(Lender { path: path.to_owned(), device, found, floor });
         }
     }
@@ -70,6 +70,11 @@ fn floor(of: &DeviceEnergy) -> (f64, f64) {
     watts.map_or((0.0, 0.0), |w| (w.value, (w.high - w.low) / 4.0))
 }
 
+/// Whether it is the same device, or one whose own run had no other of the name.
+fn is_lender(lender: &Lender, device: &PhysicalDevice) -> bool {
+    lender.device == device.label || lender.device == device.name
+}
+
 /// Adds to a device's own repetitions those of launches that were not repeated in its own run.
 /// Their power is moved from the lender's floor to that of the run. Gives the lenders that were
 /// needed.
@@ -80,7 +85,7 @@ pub fn borrow<'l>(
     floor: f64,
 ) -> Vec<&'l Path> {
     let mut used = Vec::new();
-    for lender in lenders.iter().filter(|l| l.device == device.name) {
+    for lender in lenders.iter().filter(|l| is_lender(l, device)) {
         let moved = if lender.floor.0 > 0.0 && floor > 0.0 { floor - lender.floor.0 } else { 0.0 };
         for lent in &lender.found {
             let runs = device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
@@ -108,7 +113,7 @@ pub fn borrow<'l>(
 
 /// Notes on the lenders of a device of which nothing was used.
 pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Vec<String> {
-    let idle = lenders.iter().filter(|l| l.device == device.name);
+    let idle = lenders.iter().filter(|l| is_lender(l, device));
     let idle = idle.filter(|l| !used.contains(&l.path.as_path()));
     let note = |lender: &Lender| {
         let runs = |found: &Found| device.shapes.keys().any(|(_, shape)| *shape == found.shape);
@@ -167,7 +172,7 @@ mod tests {
         let mut found = vec![Found::of_repetitions(shape("k"), vec![repetition])];
         assert!(borrow(&mut found, &device, &lent, 120.0).is_empty() && !found[0].borrowed);
         // Nor is anything lent to another device.
-        device.name = "another".into();
+        (device.name, device.label) = ("another".into(), "another".into());
         let mut found = Vec::new();
         assert!(borrow(&mut found, &device, &lent, 120.0).is_empty() && found.is_empty());
     }

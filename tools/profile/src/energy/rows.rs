@@ -15,7 +15,7 @@ use clscope_analysis::energy::{
 /// A device of which nothing is known yet but its sensor.
 pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power) -> DeviceEnergy {
     DeviceEnergy {
-        device: device.name.clone(),
+        device: device.label.clone(),
         host: trace.timeline.hosts.get(device.host).map(|h| h.name.clone()).unwrap_or_default(),
         pci: device.pci.clone(),
         processes: device.members.iter().map(|m| trace.process(m.0).label.clone()).collect(),

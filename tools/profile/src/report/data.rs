@@ -27,7 +27,8 @@ pub struct Report {
     pub traces: Vec<String>,
     /// What the run changed of its application on request; null for a plain run.
     pub changes: Option<crate::changes::Changes>,
-    /// First begin to last end of anything.
+    /// Time recorded: first begin to last end of anything; of several processes, when any of them
+    /// was recorded.
     pub duration_ns: Option<u64>,
     /// The part of it in which the recorder repeated commands (`--replay`) and the application was
     /// held: no part of busy shares, gaps, waits or times of calls; null in runs without.
@@ -236,7 +237,8 @@ pub struct Sampling {
     pub on_cpu_device: bool,
 }
 
-#[derive(Debug, Serialize)]
+/// Sums of the kernels and functions that are shown, and of all transfers and other commands.
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     pub calls: u64,
@@ -305,6 +307,11 @@ pub struct Commands {
     pub gigabytes_per_second: Option<f64>,
     /// Of the timed ones.
     pub time_ns: Summary,
+    /// Where no command has a time, because all of their stamps can be none: what passed on the host
+    /// from the begin of each one's enqueue to when it was known complete. None took longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub at_most_ns: Option<Summary>,
     /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
     pub estimate: Option<Estimates>,
     /// What of every launch's time is the runtime's own work; null where it was not measured.

@@ -29,7 +29,8 @@ fn share(part: u128, whole: u128) -> Option<f64> {
 
 /// Nanoseconds of the run in which the recorder repeated commands, if it did.
 fn held(stats: &Stats, repeated: &Repeated) -> Option<u64> {
-    stats.span.map(|span| repeated.within(span)).filter(|ns| *ns > 0)
+    let within = stats.recorded().into_iter().map(|span| repeated.within(span));
+    Some(within.sum()).filter(|ns| *ns > 0)
 }
 
 /// The recorder's sampling budget in percent: the least that a process was set to, or the default.
@@ -92,6 +93,7 @@ fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
+        at_most_ns: sums.bounds().map(Summary::of),
         estimate: sums.estimated().map(|s| estimates(s, sums, share, preempted)),
         span_bias_ns: sums
             .span_bias()
@@ -298,7 +300,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             clock_steps: aligned.map_or(0, |a| a.pieces().saturating_sub(1) as u64),
         };
         let repeated = held(stats, repeats).unwrap_or(0);
-        let wall = stats.span.map(|s| s.duration().saturating_sub(repeated) as f64);
+        let wall = stats.recorded_ns().map(|ns| ns.saturating_sub(repeated) as f64);
         let wall = wall.filter(|ns| *ns > 0.0);
         // A clock's bound may put busy time beyond the run's end.
         let busy = device.busy().filter(|_| extent > 0);
@@ -451,7 +453,7 @@ impl Report {
             schema: SCHEMA,
             traces: names,
             changes: crate::changes::recorded_changes(trace),
-            duration_ns: stats.span.map(|s| s.duration()),
+            duration_ns: stats.recorded_ns(),
             repeated_ns: held(stats, &Repeated::any(stats.repeated.iter())),
             percentile_error: RELATIVE_ERROR,
             hosts: hosts.map(|h| Host { name: h.name.clone(), bound_ns: h.bound_ns }).collect(),
@@ -463,7 +465,7 @@ impl Report {
                 stats.calls,
                 stats.command_count,
                 stats.timed,
-                stats.span.map(|s| s.duration()),
+                stats.recorded_ns(),
                 None,
             ),
             bias_corrected: false,

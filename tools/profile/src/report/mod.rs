@@ -9,5 +9,6 @@ pub mod places;
 pub mod ranks;
 pub mod recording;
 mod shared_joules;
+mod totals;
 
 pub use data::{Finding, Process, Report};

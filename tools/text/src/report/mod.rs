@@ -141,6 +141,7 @@ pub fn sort(report: &mut Report, by: Sort) {
 
 /// Applies the user's filters to what JSON and a page give.
 pub fn narrow(report: &mut Report, shown: &Shown) {
+    report.totals = report.totals_of(|name| shown.matches(name));
     report.kernels.retain(|k| shown.matches(&k.name));
     report.functions.retain(|f| shown.matches(&f.name));
     if shown.limited {

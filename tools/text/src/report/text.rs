@@ -269,7 +269,8 @@ fn is_partial(report: &Report) -> bool {
 fn sum_of_all(k: &Commands) -> [String; 3] {
     let Some(e) = &k.estimate else {
         let [share, total] = sum(k.share, &k.time_ns);
-        return [share, total, String::new()];
+        let bound = k.at_most_ns.as_ref().map(|most| format!("<{}", time(most.total as f64)));
+        return [share, bound.unwrap_or(total), String::new()];
     };
     let share =
         e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.value))));
@@ -296,6 +297,9 @@ fn estimated(e: Option<&Interval>) -> String {
 /// As [`spread`], of all commands; the least and the most are those of the timed ones.
 fn spread_of_all(k: &Commands) -> [String; 5] {
     let mut cells = spread(&k.time_ns);
+    if let Some(most) = &k.at_most_ns {
+        cells = spread(most).map(|cell| format!("<{cell}"));
+    }
     if let Some(e) = &k.estimate {
         for (cell, estimate) in cells.iter_mut().zip([&e.mean_ns, &e.median_ns, &e.p95_ns]) {
             *cell = estimated(estimate.as_ref());
@@ -344,14 +348,15 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
         }
         _ => count(total, "launch", "launches"),
     };
-    let all =
-        in_all(&report.kernels, report.totals.kernel_ns, report.totals.kernel_estimate_ns.as_ref());
+    let totals = report.totals_of(|name| shown.matches(name));
+    let all = in_all(&rows, totals.kernel_ns, totals.kernel_estimate_ns.as_ref());
+    let part = show_share(rows.iter().filter_map(|k| k.share), rows.len() < report.kernels.len());
     let sampled = rows.iter().any(|k| k.left_out > 0);
-    let corrected = report.totals.kernel_corrected_ns.as_ref();
+    let corrected = totals.kernel_corrected_ns.as_ref();
     let less = corrected.map_or_else(String::new, |c| {
         format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.value))
     });
-    let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}");
+    let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}{part}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
     let untimed = rows.iter().any(|k| k.untimed > k.left_out);
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
@@ -394,7 +399,15 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     }
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
+    bounded(rows.iter().copied(), out);
     doubt(rows, out);
+}
+
+/// What the mark of bounds means, where there are any.
+fn bounded<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
+    if rows.into_iter().any(|k| k.at_most_ns.is_some()) {
+        out.push_str("  < the timestamps can be no times; by the host's clock it took no longer, waiting included\n");
+    }
 }
 
 /// What the mark of doubtful totals means, where there are any.
@@ -405,7 +418,7 @@ fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
 }
 
 /// The sum of a section's times behind its heading; of nothing timed there is none.
-fn in_all(of: &[Commands], ns: u128, estimate: Option<&Interval>) -> String {
+fn in_all(of: &[&Commands], ns: u128, estimate: Option<&Interval>) -> String {
     if let Some(e) = estimate {
         let interval =
             e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
@@ -416,6 +429,11 @@ fn in_all(of: &[Commands], ns: u128, estimate: Option<&Interval>) -> String {
     } else {
         ", none timed".to_owned()
     }
+}
+
+/// The share of all that rows are, where others are not shown.
+fn show_share(shares: impl Iterator<Item = f64>, is_part: bool) -> String {
+    if is_part { format!(", {} of all", percent(Some(shares.sum()))) } else { String::new() }
 }
 
 /// The direction as other tools abbreviate it.
@@ -436,7 +454,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
             "\nTransfers: {}{}",
             bytes(total),
             in_all(
-                &report.transfers,
+                &report.transfers.iter().collect::<Vec<_>>(),
                 report.totals.transfer_ns,
                 report.totals.transfer_estimate_ns.as_ref()
             )
@@ -484,6 +502,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
             table.row(cells);
         }
         out.push_str(&table.render(shown.width));
+        bounded(&report.transfers, out);
         doubt(&report.transfers, out);
     }
     if !report.other_commands.is_empty() {
@@ -678,11 +697,13 @@ fn functions(report: &Report, shown: &Shown, out: &mut Page) {
     if rows.is_empty() {
         return;
     }
-    let calls = count(report.totals.calls, "call", "calls");
+    let totals = report.totals_of(|name| shown.matches(name));
+    let part = show_share(rows.iter().filter_map(|f| f.share), rows.len() < report.functions.len());
     let _ = writeln!(
         out,
-        "\nAPI calls by host time: {calls} in {}",
-        time(report.totals.call_ns as f64)
+        "\nAPI calls by host time: {} in {}{part}",
+        count(totals.calls, "call", "calls"),
+        time(totals.call_ns as f64)
     );
     let errors = rows.iter().any(|f| f.errors > 0);
     let mut titles = vec!["share", "total", "calls"];
