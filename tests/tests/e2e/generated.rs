@@ -54,7 +54,7 @@ fn compare(setting: &Setting, batch: &Batch, ways: &[Way]) -> Result<usize, Stri
     };
     for way in ways {
         let recorded = setting.run(batch, Some(*way));
-        if recorded == bare {
+        if recorded == bare || recorded.lacked_memory() {
             continue;
         }
         let mut shown = difference("bare", &bare, "recorded", &recorded);

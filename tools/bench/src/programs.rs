@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
             for way in &ways {
                 runs += 1;
                 let recorded = setting.run(&part, Some(*way));
-                if recorded == bare {
+                if recorded == bare || recorded.lacked_memory() {
                     continue;
                 }
                 println!("seeds from {}, {}:", part.programs[0].seed, way.name);

@@ -64,6 +64,15 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+impl Outcome {
+    /// Whether an allocation failed that the device allows. What else runs on it decides that: such
+    /// a run is compared with none.
+    #[must_use]
+    pub fn lacked_memory(&self) -> bool {
+        self.stdout.lines().any(|line| line.ends_with(" no memory"))
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
@@ -155,6 +164,9 @@ impl Setting {
     /// Two runs that differ, or one that did not end, in words.
     pub fn bare(&self, batch: &Batch, times: usize) -> Result<Outcome, String> {
         let first = self.run(batch, None);
+        if first.lacked_memory() {
+            return Err("bare: the device had no memory left".to_owned());
+        }
         // A runtime that fails by itself hides what comes after; 143 is SIGTERM.
         let sound = |code: i32| code == 0 || (9..13).contains(&code) || code == 143;
         if !first.code.is_some_and(sound) {
