@@ -8,11 +8,11 @@ use super::slots::Slots;
 use super::undisturbed::uncancelled;
 use super::{futex, memory};
 use clscope_io::signals::without_signals;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// What a thread needs besides its stack, at most: the C library ends the process where a new
@@ -24,6 +24,45 @@ const STACK: usize = 256 * 1024;
 /// busy machine makes it come later. It must have begun before the application shuts itself into a
 /// sandbox, where a new thread's own calls may be forbidden.
 const BEGINNING: Duration = Duration::from_secs(1);
+
+/// Most threads of the recorder's own whose names are known.
+const MOST_NAMED: usize = 8;
+
+/// Threads of the recorder's own that run: the system's number of each, 0 of none, and its name.
+static NAMED: [(AtomicU32, AtomicPtr<c_char>); MOST_NAMED] =
+    [const { (AtomicU32::new(0), AtomicPtr::new(std::ptr::null_mut())) }; MOST_NAMED];
+
+/// The name of the calling thread, if it is one of the recorder's own. Asks the system for nothing.
+pub fn own_name() -> Option<&'static CStr> {
+    let own = number();
+    let (_, name) =
+        NAMED.iter().find(|(number, _)| own != 0 && own == number.load(Ordering::Acquire))?;
+    // SAFETY: stored before the number, from a string that is there for good.
+    Some(unsafe { CStr::from_ptr(name.load(Ordering::Relaxed)) })
+}
+
+/// Takes note of the calling thread's name, for as long as the result is kept.
+fn note_name(name: &'static CStr) -> impl Drop {
+    struct Noted(Option<&'static AtomicU32>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            if let Some(number) = self.0 {
+                number.store(0, Ordering::Release);
+            }
+        }
+    }
+    /// No thread has this number: the place is being taken.
+    const TAKEN: u32 = u32::MAX;
+    let take = |number: &AtomicU32| {
+        number.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let place = NAMED.iter().find(|(number, _)| take(number)).map(|(own, place)| {
+        place.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
+        own.store(number(), Ordering::Release);
+        own
+    });
+    Noted(place)
+}
 
 /// What a new thread is given.
 struct Start {
@@ -122,6 +161,7 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     let Start { name, begun, job } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: a C string; longer names are cut.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    let _noted = note_name(name);
     tell(&begun);
     drop(begun);
     // A panic ends the thread's work. Dropping a foreign payload could panic again.

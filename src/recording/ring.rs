@@ -42,6 +42,8 @@ pub struct Owned {
     /// There was no other region: the next is looked for at this time, since looking takes longer
     /// than a call.
     looks_at: u64,
+    /// It was waited for room, and there was none: not again before there was some.
+    waited: bool,
 }
 
 impl Owned {
@@ -170,8 +172,17 @@ fn acquire(
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
     let place = files::Place::default();
-    let owned =
-        Box::new(Owned { recording, region, thread, failed, place, next: null_mut(), looks_at: 0 });
+    let owned = Owned {
+        recording,
+        region,
+        thread,
+        failed,
+        place,
+        next: null_mut(),
+        looks_at: 0,
+        waited: false,
+    };
+    let owned = Box::new(owned);
     owned.tell_failed();
     t.ring.set(Box::into_raw(owned));
     on_exit(t.ring.get());
@@ -236,7 +247,7 @@ fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64
     if time < owned.looks_at {
         return false;
     }
-    let Ok(next) = recording.regions.take(recording, LARGE) else {
+    let Some(next) = find_room(recording, owned, time) else {
         owned.looks_at = time + super::ticks_of(LOOK_AGAIN);
         diag::warn(
             "disk-full",
@@ -250,6 +261,26 @@ fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64
     let left = go_over(t, owned, next, sequence + 1, t.last.get());
     recording.regions.leave(recording, &left);
     true
+}
+
+/// Most nanoseconds that a thread waits for the process that writes the segments: longer than a core
+/// that both share is another's, no longer than a turn of the scheduler or two.
+const MOST_WAIT: u64 = 20_000_000;
+
+/// Another region. Where all are full it is waited for, as writing this one would take its time,
+/// without asking the system: a sandbox may forbid that. Once, until there was room again.
+fn find_room(recording: &'static Recording, owned: &mut Owned, time: u64) -> Option<Box<Region>> {
+    let end = time + super::ticks_of(MOST_WAIT);
+    let mut found = recording.regions.take(recording, LARGE).ok();
+    while found.is_none() && !owned.waited && recording.files.is_attended() {
+        for _ in 0..1_000 {
+            std::hint::spin_loop();
+        }
+        found = recording.regions.take(recording, LARGE).ok();
+        owned.waited = found.is_none() && now() > end;
+    }
+    owned.waited &= found.is_none();
+    found
 }
 
 /// Empties a ring in which nothing is published.
@@ -326,11 +357,13 @@ pub fn write_full(recording: &Recording, full: &Region) -> bool {
     true
 }
 
-/// Defines a thread. Where another process writes the segments it asks the system for the name.
+/// Defines a thread. Where another process writes the segments it asks the system for the name of
+/// one of the application's.
 fn name_thread(recording: &Recording, index: u32) {
     if recording.files.is_attended() {
         let tid = threads::number();
-        recording.files.define(&defs::Thread { index, tid, name: String::new() }.into());
+        let name = threads::own_name().map_or(Default::default(), |name| name.to_string_lossy());
+        recording.files.define(&defs::Thread { index, tid, name: name.into_owned() }.into());
         return;
     }
     let mut name = [0u8; 16];

@@ -95,7 +95,7 @@ fn create_default(
             }
         }
     }
-    Err(CaptureError::NoPlace(format!(
+    Err(CaptureError::Refused(format!(
         "cannot find a free name for the trace directory beginning with {stem}; name one with -o"
     )))
 }
@@ -275,7 +275,7 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
 fn check(path: &Path) -> Result<(), CaptureError> {
     let shown = path.display();
     if !system::may_write(path) {
-        return Err(CaptureError::NoPlace(format!(
+        return Err(CaptureError::Refused(format!(
             "cannot write into the trace directory {shown}; choose another place with -o"
         )));
     }
@@ -285,7 +285,7 @@ fn check(path: &Path) -> Result<(), CaptureError> {
         // A directory made for nothing would only be in the way; one that was there before is not
         // empty or not ours.
         let _ = std::fs::remove_dir(path);
-        return Err(CaptureError::NoPlace(format!(
+        return Err(CaptureError::Refused(format!(
             "the file system of the trace directory {shown} is full ({free} bytes free); make room, or choose another place with -o"
         )));
     }

@@ -22,9 +22,6 @@ pub enum CaptureError {
     /// A choice of the user's cannot be followed.
     #[error("{0}")]
     Refused(String),
-    /// There is no place for a trace: no room, or no permission.
-    #[error("{0}")]
-    NoPlace(String),
     /// A file is no ring file of a recorder.
     #[error("{} is no ring file", path.display())]
     Ring {

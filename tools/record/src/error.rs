@@ -32,7 +32,7 @@ impl RecordError {
     pub const fn is_of_the_request(&self) -> bool {
         match self {
             Self::NoApplication | Self::Refused(_) | Self::Rank(_) => true,
-            Self::Capture(CaptureError::Refused(_) | CaptureError::Readings { .. }) => true,
+            Self::Capture(CaptureError::Readings { .. }) => true,
             Self::Library(_) | Self::Capture(_) => false,
         }
     }
