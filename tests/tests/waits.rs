@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What such a place looks like in the sources.
-const SIGNS: [&str; 27] = [
+const SIGNS: [&str; 28] = [
     "clWaitForEvents",
     "clFinish",
     ".finish)",
@@ -26,6 +26,7 @@ const SIGNS: [&str; 27] = [
     "threads::answer(",
     "threads::pause(",
     "sched_yield(",
+    "spin_loop(",
     "thread::sleep(",
     ".recv(",
     ".join()",
@@ -73,6 +74,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("features/capture/read.rs", ".read)", 1, ASIDE),
     ("features/counters.rs", "thread::sleep(", 1, "on request, two periods of a stream and 5 ms"),
     ("features/counters.rs", "try_lock_for(", 1, "its patience"),
+    ("features/device_time/calls.rs", "spin_loop(", 1, "some queries about a command that ended"),
     ("features/device_time/markers.rs", "threads::pause(", 1, "50 pauses of 20 us"),
     ("features/device_time/markers.rs", "try_lock_for(", 1, "200 ms"),
     (
@@ -147,6 +149,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ),
     ("recording/programs.rs", "threads::pause(", 1, "on request, 3,000 pauses of 10 ms"),
     ("recording/regions.rs", ".lock()", 3, "the holder maps one region"),
+    ("recording/ring.rs", "spin_loop(", 1, "20 ms, once until there is room for records again"),
     ("recording/state.rs", "sched_yield(", 1, "2 s, while another thread opens the trace"),
     ("recording/thread.rs", "thread_local!", 1, "constant, without a destructor"),
     ("recording/writer.rs", "threads::spawn(", 1, "1 s, until the new thread has begun"),

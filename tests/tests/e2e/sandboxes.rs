@@ -83,6 +83,10 @@ fn nothing_is_asked_of_the_system_in_a_sandbox() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// How often an application is run bare before a call is taken for the recorder's: threads of a
+/// runtime make some calls (Intel's: `sched_yield`) in few of its runs.
+const BARE_RUNS: usize = 60;
+
 /// Each call by itself, on real runtimes, which make more of them.
 #[test]
 fn no_call_of_the_list_is_made_in_a_sandbox() {
@@ -93,7 +97,8 @@ fn no_call_of_the_list_is_made_in_a_sandbox() {
         for (call, what) in CALLS.iter().zip(WHAT.iter().cycle()) {
             let line = format!("sandboxed kill {call} {what} 3000");
             tried += usize::from(bare(&stage, &line).is_some());
-            wrong.extend(difference(&stage, Mode::Record, &line));
+            let found = difference(&stage, Mode::Record, &line);
+            wrong.extend(found.filter(|_| (0..BARE_RUNS).all(|_| bare(&stage, &line).is_some())));
         }
         assert!(tried > CALLS.len() / 2, "{tried} were right bare");
         assert!(wrong.is_empty(), "{:?}: {}", stage.runtime, wrong.join("\n"));
