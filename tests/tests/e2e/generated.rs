@@ -114,6 +114,8 @@ fn generated_programs_show_each_fault_of_a_wrong_recorder() {
     let setting = setting(&stage);
     let wrong = |fault: Option<&str>| {
         let mut setting = setting.clone();
+        // Some of them hang, which a program that takes a moment shows soon.
+        setting.limit = Duration::from_secs(if fault.is_some() { 4 } else { 60 });
         let library = setting.fixtures.join("libfaulty.so");
         setting.variables.push(("LD_PRELOAD".to_owned(), library.into()));
         setting.variables.extend(fault.map(|fault| ("FAULT".to_owned(), fault.into())));

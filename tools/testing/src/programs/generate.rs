@@ -42,7 +42,7 @@ const KINDS: [(&str, u64); 26] = [
     ("gate", 4),
     ("open", 2),
     ("marker", 2),
-    ("barrier", 2),
+    ("barrier", 5),
     ("flush", 3),
     ("finish", 2),
     ("wait", 4),
@@ -118,7 +118,7 @@ impl Maker {
         let kind = match self.below(8) {
             0 => " host",
             1 => " alloc",
-            2 => " shared",
+            2 | 3 => " shared",
             _ => "",
         };
         format!("buffer b{slot} n{}{kind}", self.below(5))
@@ -169,6 +169,17 @@ impl Maker {
         }
     }
 
+    /// A barrier between commands on one memory, the first of which is held back: several steps.
+    fn held_barrier(&mut self) -> String {
+        let (queue, gate) = (self.below(3), self.below(3));
+        let (first, second) = (self.below(5), self.below(5));
+        format!(
+            "gate g{gate}\nfill q{queue} b{first} v{} n0 g{gate}\nbarrier q{queue}\ncopy q{queue} b{first} b{second}",
+            self.below(9)
+        )
+    }
+
+    /// A step, or several that belong together, a line each.
     fn step(&mut self) -> String {
         let total: u64 = self.weights.iter().sum();
         let mut left = self.below(total);
@@ -242,6 +253,7 @@ impl Maker {
                 step + &self.slot(3, 'e', 5)
             }
             "open" => format!("open g{}", self.below(3)),
+            "barrier" if self.once_in(2) => self.held_barrier(),
             "marker" | "barrier" => {
                 let step = format!("{kind} q{}{}", self.queue(), self.order());
                 step + &self.maybe(3, "old")
@@ -314,7 +326,7 @@ pub fn generate(seed: u64) -> Program {
     }
     for _ in 0..4 + maker.below(40) {
         let thread = maker.below(threads);
-        steps.push(format!("t{thread} {}", maker.step()));
+        steps.extend(maker.step().lines().map(|step| format!("t{thread} {step}")));
     }
     Program { seed, steps }
 }
