@@ -57,6 +57,7 @@ mod symbols;
 mod threads;
 mod top;
 mod transparency;
+mod untouched;
 mod views;
 mod waits;
 mod ways_in;
