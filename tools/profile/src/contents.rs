@@ -252,8 +252,11 @@ pub fn contents(directory: &Path) -> Contents {
             continue;
         }
         let path = directory.join(&name);
-        let mapped = open_inside(&path).and_then(|file| map::file(&file));
-        let bytes = match &mapped {
+        let bytes = open_inside(&path).and_then(|file| match kind {
+            FileKind::Segment => map::file(&file),
+            _ => map::read(&file),
+        });
+        let bytes = match &bytes {
             Ok(bytes) => &bytes[..],
             Err(e) => {
                 found.unreadable.push(format!("{name}: {e}"));

@@ -5,7 +5,7 @@
 use crate::calibration;
 use crate::error::OpenError;
 use crate::live_ring;
-use crate::map;
+use crate::map::{self, Bytes};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::{Issue, IssueKind};
@@ -18,40 +18,10 @@ use clscope_trace::{Clock, FileHeader, FileKind};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::fs;
 
 /// Most bytes of a `meta.json`: it holds a command line and calibrations.
 const META: u64 = 16 << 20;
-/// Most bytes of a file that its file system does not map.
-const UNMAPPED: u64 = 1 << 30;
-
-/// Bytes of a file, mapped where that is possible.
-enum Bytes {
-    Mapped(memmap2::Mmap),
-    Read(Vec<u8>),
-}
-
-impl Bytes {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map,
-            Bytes::Read(bytes) => bytes,
-        }
-    }
-
-    fn map(path: &Path) -> io::Result<Self> {
-        let file = input::open_inside(path)?;
-        if file.metadata()?.len() == 0 {
-            return Ok(Bytes::Read(Vec::new()));
-        }
-        match map::file(&file) {
-            Ok(map) => Ok(Bytes::Mapped(map)),
-            // A file system without mappings.
-            Err(_) => input::bytes(&file, UNMAPPED).map(Bytes::Read),
-        }
-    }
-}
-
 #[derive(Default)]
 struct ProcessMaps {
     label: String,
@@ -97,7 +67,7 @@ impl TraceFiles {
     /// The traces as one, with what was found wrong in it.
     pub fn trace(&self) -> Trace<'_> {
         fn file((name, bytes): &(String, Bytes)) -> File<'_> {
-            File { name: name.clone(), bytes: bytes.as_slice() }
+            File { name: name.clone(), bytes: &bytes[..] }
         }
         let mut live = LiveClock::default();
         let processes = self.directories.iter().flat_map(|d| &d.processes).map(|p| {
@@ -139,7 +109,7 @@ impl TraceFiles {
         self.directories
             .iter()
             .flat_map(|d| &d.sensors)
-            .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+            .map(|(name, bytes)| (name.as_str(), &bytes[..]))
     }
 
     /// Sensor files that could not be read: name and why.
@@ -152,7 +122,7 @@ impl TraceFiles {
     /// Definition files of all processes: label of the process and bytes.
     pub fn definitions(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let processes = self.directories.iter().flat_map(|d| &d.processes);
-        processes.filter_map(|p| Some((p.label.as_str(), p.defs.as_ref()?.1.as_slice())))
+        processes.filter_map(|p| Some((p.label.as_str(), &p.defs.as_ref()?.1[..])))
     }
 
     /// Names of the directories, for headings.
@@ -238,10 +208,10 @@ impl Directory {
                 continue;
             }
             // Rings may belong to a process that still runs and writes: a copy holds still.
-            let bytes = if matches!(role, Role::Ring(_)) {
-                live_ring::read(&file).map(Bytes::Read)
-            } else {
-                Bytes::map(&file)
+            let bytes = match role {
+                Role::Ring(_) => live_ring::read(&file).map(Bytes::Read),
+                Role::Defs(_) => input::open_inside(&file).and_then(|file| map::read(&file)),
+                _ => input::open_inside(&file).and_then(|file| map::file(&file)),
             };
             let Some(stem) = role.stem() else {
                 match bytes {
