@@ -16,9 +16,9 @@ use clscope_trace::directory::{self, EXTENSION, Role, as_recorded};
 use clscope_trace::file::HEADER_LEN;
 use clscope_trace::{Clock, FileHeader, FileKind};
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::fs;
 
 /// Most bytes of a `meta.json`: it holds a command line and calibrations.
 const META: u64 = 16 << 20;
