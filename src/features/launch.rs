@@ -322,8 +322,22 @@ pub unsafe fn record<'a>(
             sampler.left_out();
         }
     }
+    if let (1.., false, Some(queue)) = (what.waits.0, what.waits.1.is_null(), queue) {
+        // SAFETY: the successful call has read them.
+        let list = unsafe { std::slice::from_raw_parts(what.waits.1, what.waits.0 as usize) };
+        for facts in list.iter().filter_map(|event| objects::event(*event)).filter(|e| e.held) {
+            queue.waits_for(facts.queue, facts.command);
+        }
+    }
+    // A call that has waited, of a command without a time: what stands before it has ended.
+    let unseen = |timed: bool| {
+        if let (true, false, Some(queue)) = (what.blocking, timed, queue) {
+            device_time::harvest_until(t, queue, command, end);
+        }
+    };
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {
+        unseen(false);
         return command;
     }
     let timed = plan.timed && !plan.awaited && (plan.ours || held(what.site, event));
@@ -349,6 +363,7 @@ pub unsafe fn record<'a>(
             device_time::waited(queue);
         }
     }
+    unseen(timed);
     command
 }
 

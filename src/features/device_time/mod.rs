@@ -41,6 +41,13 @@ const MOST_PENDING: usize = 1 << 16;
 /// Most events that such a look harvests, so that no single enqueue pays for all.
 const LOOK_BATCH: usize = 256;
 
+/// Other queues of which a queue knows what its commands wait for.
+const OTHERS: usize = 4;
+/// Ids of commands are shorter.
+const QUEUE_SHIFT: u32 = 48;
+/// How many queues stand behind each other at most where one of them was waited for.
+const DEPTH: u32 = 4;
+
 /// How long an enqueue that finds no room for its event waits for another thread that is just
 /// making some.
 const CROWDED: Duration = Duration::from_millis(50);
@@ -82,6 +89,9 @@ pub struct Queue {
     harvests: AtomicU64,
     /// What `harvests` was when the reaper came by.
     harvests_seen: AtomicU64,
+    /// What commands of it wait for on other queues: index of the queue above [`QUEUE_SHIFT`], and
+    /// the newest command; 0 for none.
+    others: [AtomicU64; OTHERS],
     /// Taken off `pending` and not complete yet; only harvesters touch it.
     backlog: Robust<VecDeque<Entry>>,
 }
@@ -222,6 +232,7 @@ pub fn queue_created(device: &DeviceTime, new: NewQueue) -> &'static Queue {
         pending: Pending::new(),
         harvests: AtomicU64::new(0),
         harvests_seen: AtomicU64::new(0),
+        others: [const { AtomicU64::new(0) }; OTHERS],
         backlog: Robust::made_anew(VecDeque::new()),
     }));
     device.queues.put(place, queue);
@@ -293,6 +304,20 @@ impl Queue {
     #[inline(always)]
     pub fn next_place(&self) -> *const i8 {
         self.pending.next_place()
+    }
+
+    /// Takes note that a command of it waits for a timed one, by the index of its queue.
+    pub fn waits_for(&self, other: u16, command: u64) {
+        let value = u64::from(other) << QUEUE_SHIFT | command;
+        let known = |place: &&AtomicU64| {
+            let index = place.load(Ordering::Relaxed) >> QUEUE_SHIFT;
+            index == 0 || index == u64::from(other)
+        };
+        if other != self.index
+            && let Some(place) = self.others.iter().find(known)
+        {
+            place.store(value, Ordering::Relaxed);
+        }
     }
 
     /// Commands whose time is awaited.
@@ -468,14 +493,37 @@ fn harvest_locked(
 /// The queue has finished every command that was enqueued before `limit` was the next command id.
 pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
     harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() < limit);
+    harvest_others(t, queue, observed, DEPTH);
 }
 
 /// A command of the queue is known complete; on an in-order queue so is what stands before it.
 pub fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+    harvest_to(t, queue, command, observed);
+    harvest_others(t, queue, observed, DEPTH);
+}
+
+fn harvest_to(t: &Thread, queue: &Queue, command: u64, observed: u64) {
     if queue.out_of_order {
         harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() == command);
     } else {
         harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() <= command);
+    }
+}
+
+/// What commands of a queue have waited for is complete with them. Those that are not complete yet
+/// turn out not to be.
+fn harvest_others(t: &Thread, queue: &Queue, observed: u64, depth: u32) {
+    for place in &queue.others {
+        let value = place.load(Ordering::Relaxed);
+        let Some(other) = queue_at((value >> QUEUE_SHIFT) as u16) else { continue };
+        if other.in_flight() > 0 {
+            harvest_to(t, other, value & ((1 << QUEUE_SHIFT) - 1), observed);
+            if depth > 1 {
+                harvest_others(t, other, observed, depth - 1);
+            }
+        } else {
+            let _ = place.compare_exchange(value, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 }
 

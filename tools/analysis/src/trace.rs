@@ -9,6 +9,7 @@ use crate::input::{InCall, Process, ProcessFiles};
 use crate::issue::{Issue, IssueKind};
 use crate::merge::{Calls, Merge, Tally};
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
+use clscope_trace::record::Untimed;
 
 /// One or several traces, opened together.
 #[derive(Debug, Clone, Default)]
@@ -86,16 +87,17 @@ impl<'a> Trace<'a> {
     pub fn align(&self) -> Alignment {
         let mut collector = Collector::new(self);
         for event in self.commands(None) {
-            if let Event::Command(command) = &event
-                && let Outcome::Timed(times) = &command.outcome
-            {
-                collector.add(
-                    command.process,
-                    command.enqueued.record.queue,
-                    times.raw.map(|s| s.0),
-                    command.call,
-                    times.observed,
-                );
+            let Event::Command(command) = &event else { continue };
+            let (process, queue) = (command.process, command.enqueued.record.queue);
+            match &command.outcome {
+                Outcome::Timed(times) => {
+                    let stamps = times.raw.map(|s| s.0);
+                    collector.add(process, queue, stamps, command.call, times.observed);
+                }
+                Outcome::Untimed { reason: Untimed::ImpossibleStamps, .. } => {
+                    collector.disbelieve(process, queue);
+                }
+                _ => {}
             }
         }
         collector.finish(self)

@@ -309,17 +309,19 @@ impl Sums {
         let Some(clock) = self.clock else { return true };
         let at = |ticks| HostNs(clock.at(ticks));
         let (begin, observed) = (at(pending.call.0), at(seen));
-        if !credible((pending.kind, pending.bytes), stamps, begin, observed) {
-            return false;
-        }
         let rate = self.rates.entry(pending.queue).or_default();
         let was_clock = rate.is_clock();
-        rate.add(stamps, Span { begin, end: at(pending.call.1) }, observed);
+        let believed = credible((pending.kind, pending.bytes), stamps, begin, observed);
+        if believed {
+            rate.add(stamps, Span { begin, end: at(pending.call.1) }, observed);
+        } else {
+            rate.disbelieve();
+        }
         let is_clock = rate.is_clock();
         if was_clock && !is_clock {
             self.take_back(pending.queue);
         }
-        is_clock
+        is_clock && believed
     }
 
     /// No command of a queue had a time.

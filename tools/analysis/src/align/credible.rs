@@ -80,13 +80,23 @@ pub struct Rate {
     anchor: Option<Point>,
     agree: u64,
     differ: u64,
+    /// Commands whose stamps can be times, and commands whose cannot.
+    believed: u64,
+    disbelieved: u64,
     /// The first command with a QUEUED, and the newest.
     queued: Option<(Point, Point)>,
 }
 
 impl Rate {
+    /// Takes note of a command whose stamps cannot be times. A device of which that is so for most
+    /// commands is not believed for the rest.
+    pub fn disbelieve(&mut self) {
+        self.disbelieved += 1;
+    }
+
     /// Adds a command: its stamps, its enqueue call, and when it was known complete.
     pub fn add(&mut self, stamps: [u64; 4], call: Span, observed: HostNs) {
+        self.believed += 1;
         let seen = Span { begin: call.begin, end: observed };
         let point = Point { stamps, seen, enqueued: call.end };
         if stamps[0] > 0 {
@@ -119,9 +129,13 @@ impl Rate {
         }
     }
 
-    /// Whether it runs as the host's does, but for single steps.
+    /// Whether it runs as the host's does, but for single steps, and most commands' stamps can be
+    /// times.
     #[must_use]
     pub fn is_clock(&self) -> bool {
+        if self.disbelieved > self.believed {
+            return false;
+        }
         match self.agree + self.differ {
             0 => self.is_queued_alike(),
             _ => self.differ <= self.agree,

@@ -527,16 +527,31 @@ impl Collector {
         call: Span,
         observed: HostNs,
     ) {
+        self.of_queue(process, queue).add(stamps, call, observed);
+    }
+
+    /// Takes note of a completed command whose stamps cannot be times.
+    pub fn disbelieve(&mut self, process: ProcessIndex, queue: u32) {
+        self.of_queue(process, queue).rate.disbelieve();
+    }
+
+    fn of_queue(&mut self, process: ProcessIndex, queue: u32) -> &mut Evidence {
         let key = queue_key(process, queue);
-        if let Some(index) = self.queues.get(&key) {
-            self.evidence[*index].add(stamps, call, observed);
-            return;
-        }
-        // A queue without a definition (its part of the file is torn) gets a clock of its own.
-        let known = self.clock_devices.get(process.0 as usize).and_then(|d| d.get(&queue)).copied();
-        let device = known.unwrap_or(u32::MAX - queue);
-        self.of(process, device).add(stamps, call, observed);
-        self.queues.insert(key, self.devices[&(process, device)]);
+        let index = match self.queues.get(&key) {
+            Some(index) => *index,
+            None => {
+                // A queue without a definition (its part of the file is torn) gets a clock of its
+                // own.
+                let known = self.clock_devices.get(process.0 as usize);
+                let device = known.and_then(|d| d.get(&queue)).copied();
+                let device = device.unwrap_or(u32::MAX - queue);
+                self.of(process, device);
+                let index = self.devices[&(process, device)];
+                self.queues.insert(key, index);
+                index
+            }
+        };
+        &mut self.evidence[index]
     }
 
     /// Aligns every device.
