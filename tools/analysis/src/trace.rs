@@ -1,7 +1,7 @@
 //! Owns the traces opened together: processes, their common timeline, and what was found wrong.
 //! Refuses to keep events: it hands out streams.
 
-use crate::align::{Alignment, Collector};
+use crate::align::{Alignment, Collector, disprove};
 use crate::clock::Timeline;
 use crate::distinct;
 use crate::event::{Event, Outcome};
@@ -100,7 +100,9 @@ impl<'a> Trace<'a> {
                 _ => {}
             }
         }
-        collector.finish(self)
+        let mut alignment = collector.finish(self);
+        disprove(self, &mut alignment);
+        alignment
     }
 
     /// The ends of the timeline as far as blocks and rings show them without decoding every record:

@@ -9,6 +9,7 @@ use clscope_trace::directory::{
     CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, PART, PROGRAMS, is_capture_folder,
     is_program_file, with_ending,
 };
+use clscope_trace::file::attendance;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -153,6 +154,7 @@ fn expand(
 fn is_ours(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     name == "meta.json"
+        || name == attendance::FILE
         || name.starts_with(".meta.json.")
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
@@ -352,6 +354,8 @@ mod tests {
         assert!(made.is_absolute());
         assert!(create(false).is_ok(), "an empty directory is as good as a new one");
         std::fs::write(made.join("1-0.defs"), "x").unwrap();
+        // Of a `record` that was killed.
+        std::fs::write(made.join(attendance::FILE), "x").unwrap();
         assert!(format!("{:#}", create(false).unwrap_err()).contains("--force"));
         create(true).unwrap();
         assert!(std::fs::read_dir(&made).unwrap().next().is_none());

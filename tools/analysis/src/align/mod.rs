@@ -13,10 +13,12 @@
 //! (one that also fits with START - constant in its place proves nothing), or the runtime is one of
 //! which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
+mod constant;
 mod credible;
 mod envelope;
 mod placed;
 
+pub(crate) use constant::disprove;
 pub use credible::{Rate, credible, queued_is_known};
 pub use envelope::{MOST_DRIFT, WANDER};
 pub use placed::{Alignment, DeviceAlignment, Queued};
@@ -122,6 +124,7 @@ struct Evidence {
     device: u32,
     commands: u64,
     rate: credible::Rate,
+    lengths: constant::Lengths,
     /// (when observed, latest END seen by then), in order.
     recent: VecDeque<(HostNs, u64)>,
     epochs: Vec<Epoch>,
@@ -157,6 +160,7 @@ impl Evidence {
             device,
             commands: 0,
             rate: credible::Rate::default(),
+            lengths: constant::Lengths::default(),
             recent: VecDeque::new(),
             epochs: Vec::new(),
         }
@@ -175,6 +179,7 @@ impl Evidence {
         self.commands += 1;
         self.rate.add(stamps, call, observed);
         let [_, _, start, end] = stamps;
+        self.lengths.add(end - start);
         // What was seen complete before this command was enqueued ended before it began, unless the
         // clock was set back.
         let before = self.recent.partition_point(|(seen, _)| *seen <= call.begin);
@@ -227,6 +232,7 @@ impl Evidence {
             device: self.device,
             commands: self.commands,
             is_clock: self.rate.is_clock(),
+            equal_lengths: self.lengths.are_equal(),
             queued: queued.unwrap_or(Queued::Unproved),
             left_out,
             jitter,

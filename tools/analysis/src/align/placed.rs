@@ -35,6 +35,7 @@ pub struct DeviceAlignment {
     pub queued: Queued,
     /// Bounds left out because they contradict all others.
     pub left_out: u64,
+    pub(super) equal_lengths: bool,
     pub(super) jitter: f64,
     pub(super) stretches: Vec<Stretch>,
 }
