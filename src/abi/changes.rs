@@ -68,6 +68,16 @@ pub const CHANGES: &[Change] = &[
         when: "with `CLSCOPE_APPEND_OPTIONS`, for programs made of source that build with them, which is tried before on another program of the same source",
     },
     Change {
+        what: "copies of its memory added to its wait list",
+        at: "`clEnqueueNDRangeKernel`, `clEnqueueTask` on queues that are out of order",
+        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, for launches that are captured",
+    },
+    Change {
+        what: "the call repeated once, as the application wrote it",
+        at: "functions that make memory, enqueue",
+        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, where it failed for lack of memory and the recorder has given its own back",
+    },
+    Change {
         what: "the call repeated once, as the application wrote it",
         at: "queue creation, enqueue; launches with `CLSCOPE_REPLACE` and `CLSCOPE_LOCAL`",
         when: "it failed with an error that the change can cause, and does not block",

@@ -76,6 +76,7 @@ pub const DEVICE_PARENT: HandleInfo = HandleInfo(cl::CL_DEVICE_PARENT_DEVICE);
 pub const DEVICE_PLATFORM: HandleInfo = HandleInfo(cl::CL_DEVICE_PLATFORM);
 pub const EVENT_QUEUE: HandleInfo = HandleInfo(cl::CL_EVENT_COMMAND_QUEUE);
 pub const KERNEL_PROGRAM: HandleInfo = HandleInfo(cl::CL_KERNEL_PROGRAM);
+pub const MEMORY_CONTEXT: HandleInfo = HandleInfo(cl::CL_MEM_CONTEXT);
 pub const MEMORY_PARENT: HandleInfo = HandleInfo(cl::CL_MEM_ASSOCIATED_MEMOBJECT);
 pub const PROGRAM_CONTEXT: HandleInfo = HandleInfo(cl::CL_PROGRAM_CONTEXT);
 pub const PROGRAM_DEVICES: HandleInfo = HandleInfo(cl::CL_PROGRAM_DEVICES);

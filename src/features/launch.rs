@@ -157,6 +157,11 @@ impl Plan {
         Self { queue, call_site, why, ..Self::EMPTY }
     }
 
+    /// Its queue, where that is known.
+    pub fn queue(&self) -> Option<&'static Queue> {
+        self.queue
+    }
+
     /// Where the call comes from, 0 if that is not recorded.
     pub fn call_site(&self) -> u32 {
         self.call_site

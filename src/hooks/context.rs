@@ -6,7 +6,7 @@ use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::contexts;
 use crate::facts::objects;
-use crate::features::device_time;
+use crate::features::{capture, device_time};
 use crate::hooks::callbacks;
 use crate::os::fork_safe::ForkSafe;
 use crate::os::maps::HashMap;
@@ -160,6 +160,7 @@ pub unsafe fn clReleaseContext(site: Site, real: f::clReleaseContext, context: H
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     if references(context, -1).is_some_and(|left| left <= 0) {
         guard::protect((), || device_time::context_abandoned(entered.thread, context));
+        guard::unseen(|| guard::protect((), || capture::context_ends(context.word())));
         entered.start_now();
     }
     // SAFETY: the application's own call.

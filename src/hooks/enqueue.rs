@@ -216,7 +216,7 @@ unsafe fn write(
         // SAFETY: the caller's promise.
         let command = unsafe { launch::record(t, what, plan, times, geometry, || sampling(t)) };
         if plan.records() && config::get().tells_ids {
-            told(command);
+            told(command, what, plan);
         }
     });
 }
@@ -224,9 +224,24 @@ unsafe fn write(
 /// Tells features the id of the command that this thread has enqueued.
 #[cold]
 #[inline(never)]
-fn told(command: u64) {
+fn told(command: u64, what: &What, plan: &Plan) {
     snapshot::command(command);
-    capture::command(command);
+    let Some(queue) = plan.queue().filter(|_| capture::wanted()) else { return };
+    use CommandKind as K;
+    // What a blocking call gave back shows that it has ended; a blocking write shows nothing, since a
+    // runtime may have copied the host's bytes aside.
+    let gave = matches!(
+        what.kind,
+        K::ReadBuffer | K::ReadBufferRect | K::ReadImage | K::MapBuffer | K::MapImage
+    );
+    let of = capture::Enqueued {
+        command,
+        queue: queue.handle,
+        context: queue.context,
+        out_of_order: queue.out_of_order,
+        has_ended: what.blocking && gave,
+    };
+    guard::unseen(|| guard::protect((), || capture::enqueued(&of)));
 }
 
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is

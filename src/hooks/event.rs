@@ -8,7 +8,7 @@ use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::facts::user_events;
-use crate::features::device_time;
+use crate::features::{capture, device_time};
 use crate::hooks::{callbacks, enqueue};
 use crate::recording;
 use crate::recording::guard;
@@ -34,11 +34,24 @@ pub unsafe fn clWaitForEvents(
         // SAFETY: the runtime has read `count` events there.
         let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
         let waited = || {
-            device_time::completed(thread, events, end).into_iter().for_each(device_time::waited)
+            device_time::completed(thread, events, end).into_iter().for_each(device_time::waited);
+            ended_events(events);
         };
         guard::unseen(|| guard::protect((), waited));
     }
     code
+}
+
+/// Captures are told of commands that the application knows to have ended.
+fn ended_events(events: &[H]) {
+    if !capture::wanted() {
+        return;
+    }
+    for facts in events.iter().filter_map(|event| objects::event(*event)) {
+        if let Some(queue) = device_time::queue_at(facts.queue) {
+            capture::complete(queue.handle, queue.context, facts.command);
+        }
+    }
 }
 
 #[inline(never)]
@@ -63,6 +76,9 @@ pub unsafe fn clFinish(site: Site, real: f::clFinish, queue: H) -> i32 {
         let finished = || {
             device_time::finished(thread, queue, limit, end);
             device_time::waited(queue);
+            if capture::wanted() {
+                capture::finished(queue.handle, queue.context, limit);
+            }
         };
         guard::unseen(|| guard::protect((), finished));
     }
@@ -133,6 +149,9 @@ pub unsafe fn clGetEventInfo(
         || [objects::event_word(event), u64::from(param_name)],
         end,
     );
+    if complete {
+        guard::unseen(|| guard::protect((), || ended_events(&[event])));
+    }
     if complete && facts.is_some_and(|f| f.held) {
         guard::unseen(|| guard::protect(None, || device_time::completed(thread, &[event], end)));
     }

@@ -13,7 +13,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::arguments::{self, Memory, Shared};
+use crate::facts::arguments::{self, Memory, Shared, ask};
 use crate::facts::geometry::ONE;
 use crate::facts::{objects, programs};
 use crate::features::capture::{self, Launch};
@@ -35,7 +35,7 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     match slot {
         _ if wanted.replay.is_none()
             && wanted.mix.is_none()
-            && wanted.captures.is_empty()
+            && !wanted.captures()
             && !wanted.snapshot
             && !wanted.check
             && !replace::wanted() =>
@@ -69,8 +69,8 @@ pub(super) fn recorded(slot: usize) -> bool {
 macro_rules! stand_ins {
     (
         before { $($ends:ident($object:ident as $is:ident) $ending:expr;)* }
-        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $(, names($($named:ident),*))? $(, all($number:ident, $all:ident))? $(, event($event:ident))? $(, waits($count:ident, $list:ident))? $(, ahead($ahead:path))? |$returned:ident| $after:expr;)* }
-        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) $(by $by:ident)? |$queue:ident, $real:ident| $before:expr;)* }
+        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty $(, names($($named:ident),*))? $(, all($number:ident, $all:ident))? $(, event($event:ident))? $(, waits($count:ident, $list:ident))? $(, ahead($ahead:path))? $(, again($error:expr))? |$returned:ident| $after:expr;)* }
+        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) $(by $by:ident)? $(waits $count_of:ident $list_of:ident)? |$queue:ident, $real:ident| $before:expr;)* }
         changed { $($changed:ident $with:ident;)* }
     ) => {
         $(
@@ -92,7 +92,10 @@ macro_rules! stand_ins {
                     });
                 }
                 // SAFETY: the application's own call, arguments untouched.
-                let $returned = unsafe { real($($arg),*) };
+                let call = || unsafe { real($($arg),*) };
+                let $returned = call();
+                // Made once more where it failed, and the recorder has given back what may be why.
+                $(let $returned = if lacked::<S>($returned, $error) { call() } else { $returned };)?
                 if outermost(S) {
                     guard::protect((), || $after);
                     // SAFETY: no errcode_ret: a handle tells by itself.
@@ -153,15 +156,19 @@ macro_rules! stand_ins {
                     launch
                 }));
                 let mut ours = H::NULL;
-                let wants = snapshot::wants_event() || launch.as_ref().is_some_and(Launch::wants_event);
-                let place = if event.is_null() && wants { &raw mut ours } else { event };
+                let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
+                // A launch out of order waits for the copies of its memory, too.
+                $(let ($count_of, $list_of) = launch.as_ref().and_then(Launch::waits).unwrap_or(($count_of, $list_of));)?
                 // SAFETY: the application's call; its event slot is its own or, where there is
-                // none, ours, which outlives the call.
-                let code = unsafe { $real($queue, $($given,)* place) };
+                // none, ours, which outlives the call, as a wait list of ours does.
+                let mut code = unsafe { $real($queue, $($given,)* place) };
+                if code != 0 && capture::wanted() && guard::protect(false, || capture::gives_back(code)) {
+                    // SAFETY: as above, made once more: it has failed, and the recorder has given back
+                    // what may be why.
+                    code = unsafe { $real($queue, $($given,)* place) };
+                }
                 if let Some(launch) = launch {
-                    // SAFETY: a successful call has written the event.
-                    let event = (code == 0 && !place.is_null()).then(|| unsafe { &*place });
-                    guard::unseen(|| guard::protect((), || capture::after(S, launch, event, code)));
+                    guard::unseen(|| guard::protect((), || capture::after(launch, code)));
                 }
                 if code == 0 && !place.is_null() {
                     // SAFETY: the successful call has written the event.
@@ -192,19 +199,21 @@ stand_ins! {
     clReleaseKernel(kernel as Object) replace::kernel_ends(kernel);
     clReleaseContext(context as Object) mix::context_ends(context);
     clReleaseCommandQueue(queue as Object) ();
-    clReleaseMemObject(memory as Object) ();
+    clReleaseMemObject(memory as Object) capture::released(S, memory);
     clReleaseSampler(sampler as Object) ();
     clReleaseEvent(event as Event) ();
     }
     after {
-    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
+    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
+            capture_made(S, made, c, size, false);
             if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
-    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c) |made| {
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
+            capture_made(S, made, c, size, false);
             if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
             }
@@ -216,10 +225,10 @@ stand_ins! {
                 unsafe { checked::part(id::clCreateSubBuffer, made, kind, info) }
             }
         };
-    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
-    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
-    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
-    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Image);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c), again(error) |made| { arguments::memory_created(made, Image); image_made(S, made, c); };
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H, names(c), again(error) |made| { arguments::memory_created(made, Image); image_made(S, made, c); };
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| { arguments::memory_created(made, Image); image_made(S, made, c); };
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| { arguments::memory_created(made, Image); image_made(S, made, c); };
     clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Pipe);
     clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Sampler);
     clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H, names(c) |made| arguments::memory_created(made, Sampler);
@@ -265,6 +274,9 @@ stand_ins! {
         };
     clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> P, names(c) |made| {
             arguments::svm_made(made, size, flags);
+            if !made.is_null() {
+                guard::unseen(|| capture::made(S, c, size, true));
+            }
             if told() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
             }
@@ -438,7 +450,7 @@ stand_ins! {
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
-        by launch |queue, real| Some(Command {
+        by launch waits count list |queue, real| Some(Command {
             queue,
             waits: (count, list),
             what: What::Launch { kernel, dimensions, sizes: [offset, global, local] },
@@ -447,7 +459,7 @@ stand_ins! {
             live: &live,
         });
     clEnqueueTask(kernel: H, count: u32, list: *const H)
-        by task |queue, real| Some(Command {
+        by task waits count list |queue, real| Some(Command {
             queue,
             waits: (count, list),
             what: What::Launch { kernel, dimensions: 1, sizes: [null(), &raw const ONE, &raw const ONE] },
@@ -542,6 +554,32 @@ stand_ins! {
     clCompileProgram compile;
     clGetProgramBuildInfo build_info;
     }
+}
+
+/// The application has made a buffer or an image.
+fn capture_made(slot: usize, made: H, context: H, bytes: usize, is_shared: bool) {
+    if !made.is_null() {
+        guard::unseen(|| capture::made(slot, context, bytes, is_shared));
+    }
+}
+
+/// The application has made an image, of as many bytes as the runtime says.
+fn image_made(slot: usize, made: H, context: H) {
+    if !made.is_null() && capture::wanted() {
+        let about = api::clGetMemObjectInfo.behind(slot);
+        let bytes = guard::unseen(|| ask::<usize>(about, made, cl::CL_MEM_SIZE)).unwrap_or(0);
+        capture_made(slot, made, context, bytes, false);
+    }
+}
+
+/// Whether a call that makes memory was refused it, and the recorder has given some back.
+fn lacked<const S: usize>(made: impl Returned, error: *const i32) -> bool {
+    if !capture::wanted() || !outermost(S) {
+        return false;
+    }
+    // SAFETY: NULL, or written by the call.
+    let code = unsafe { made.code(error) };
+    code != 0 && guard::unseen(|| guard::protect(false, || capture::gives_back(code)))
 }
 
 /// Of a mapping: the application writes.

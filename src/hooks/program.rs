@@ -313,7 +313,7 @@ unsafe fn text_of(options: P) -> String {
 
 /// Whether what programs are compiled from is followed: in runs that capture launches.
 fn followed() -> bool {
-    !config::get().captures.is_empty() && state::running()
+    config::get().captures() && state::running()
 }
 
 /// Error codes for which options or program may not have been readable.

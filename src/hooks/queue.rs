@@ -8,6 +8,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::{contexts, info, objects, platforms};
+use crate::features::capture;
 use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
 use crate::os::fork_safe::ForkSafe;
@@ -410,6 +411,7 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: f::clReleaseCommandQueue, 
         // The handle may come back as another queue, or be used wrongly: either way it is not this
         // one any more.
         device_time::queue_gone(queue);
+        guard::protect((), || capture::queue_ends(queue.word()));
         entered.start_now();
     }
     // SAFETY: the application's own call.

@@ -9,7 +9,7 @@ use crate::recording;
 use clscope_trace::directory::{CAPTURES, PART, capture_folder};
 use clscope_trace::{Checksum, hash_of};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 /// Most captures of the same name in a trace.
@@ -97,23 +97,19 @@ impl Capture {
         self.end(file)
     }
 
-    /// Bytes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Gives it the name that says that it is whole.
     ///
     /// # Errors
     /// The system's; then it is removed.
-    pub fn whole(mut self, kernel: &str, launch: u64) -> Result<String, String> {
+    pub fn whole(mut self, kernel: &str, launch: u64) -> Result<Whole, String> {
         let Some(captures) = &self.captures else { return Err("it has no folder".to_owned()) };
         for turn in 0..MOST_OF_A_NAME {
-            let name = capture_folder(kernel, launch, turn);
-            match undisturbed(|| captures.rename(&self.part, &name)) {
+            let folder = capture_folder(kernel, launch, turn);
+            match undisturbed(|| captures.rename(&self.part, &folder)) {
                 Ok(()) => {
                     self.close();
-                    return Ok(name);
+                    let (files, bytes) = (std::mem::take(&mut self.files), self.bytes);
+                    return Ok(Whole { folder, files, bytes });
                 }
                 // Another process, or a kernel of a similar name, has it.
                 Err(error) if taken(&error) => {}
@@ -127,6 +123,47 @@ impl Capture {
         for folder in [self.folder.take(), self.captures.take()].into_iter().flatten() {
             undisturbed(|| folder.close());
         }
+    }
+}
+
+/// Appends to a file beside the captures.
+///
+/// # Errors
+/// The system's.
+pub fn append(name: &str, bytes: &[u8]) -> io::Result<()> {
+    let recording = recording::current().ok_or(io::ErrorKind::NotFound)?;
+    undisturbed(|| {
+        let captures = Folder::inside(&recording.files.folder, CAPTURES)?;
+        let written = captures.append(name).and_then(|mut file| file.write_all(bytes));
+        captures.close();
+        written
+    })
+}
+
+/// A capture that is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// Its name in the folder of captures.
+    pub folder: String,
+    /// Names of its files.
+    pub files: Vec<String>,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl Whole {
+    /// Takes it away.
+    pub fn remove(&self) {
+        let Some(recording) = recording::current() else { return };
+        undisturbed(|| {
+            let Ok(captures) = Folder::inside(&recording.files.folder, CAPTURES) else { return };
+            if let Ok(folder) = Folder::inside(&captures, &self.folder) {
+                self.files.iter().for_each(|name| folder.remove(name));
+                folder.close();
+            }
+            captures.remove_folder(&self.folder);
+            captures.close();
+        });
     }
 }
 

@@ -225,6 +225,15 @@ impl Folder {
         Ok(bytes)
     }
 
+    /// Opens a file to append to it, made where it is missing. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn append(&self, name: &str) -> io::Result<File> {
+        self.file(name, libc::O_CREAT | libc::O_APPEND)
+    }
+
     /// Takes a name away.
     pub fn remove(&self, name: &str) {
         self.unlink(name, 0);

@@ -3,7 +3,7 @@
 
 use clscope_trace::replace::{self, LocalSize, Replacement};
 use clscope_trace::settings as s;
-use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay};
+use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay, Sample};
 use once_cell::race::OnceBox;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -52,6 +52,8 @@ pub struct Config {
     pub mix_accesses: bool,
     /// Launches that are kept whole.
     pub captures: Vec<Capture>,
+    /// Launches that are drawn by chance.
+    pub sample: Option<Sample>,
     /// Most bytes that they take.
     pub capture_limit: u64,
     /// Features are told the ids of commands.
@@ -78,6 +80,13 @@ pub struct Config {
     pub complaints: Vec<String>,
     /// Foreign variables that the trace records.
     others: Vec<(&'static str, String)>,
+}
+
+impl Config {
+    /// Whether launches are kept whole.
+    pub fn captures(&self) -> bool {
+        !self.captures.is_empty() || self.sample.is_some()
+    }
 }
 
 /// Foreign variables: how the recorder was injected, and what MPI launchers set.
@@ -162,6 +171,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let mix = understood.parsed(s::MIX, "nothing is counted", str::parse);
     let captures =
         understood.parsed(s::CAPTURE, "nothing is captured", values::captures).unwrap_or_default();
+    let sample = understood.parsed(s::SAMPLE, "no launch is drawn", str::parse);
     let capture_limit = understood
         .parsed(s::CAPTURE_LIMIT, "using 1G", values::size)
         .unwrap_or(values::CAPTURE_LIMIT);
@@ -187,16 +197,20 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             s::MIX
         ));
     }
-    let captures = match captures {
-        captures if captures.is_empty() || (replace.is_empty() && local.is_none()) => captures,
+    let is_changed = !replace.is_empty() || local.is_some();
+    let (captures, sample) = match (captures, sample) {
+        (captures, sample) if !is_changed || (captures.is_empty() && sample.is_none()) => {
+            (captures, sample)
+        }
         _ => {
             understood.complaints.push(format!(
-                "{} keeps the application's own launches, and {} and {} change them: nothing is captured",
+                "{} and {} keep the application's own launches, and {} and {} change them: nothing is captured",
                 s::CAPTURE,
+                s::SAMPLE,
                 s::REPLACE,
                 s::LOCAL
             ));
-            Vec::new()
+            (Vec::new(), None)
         }
     };
     let call_sites = match understood.given(s::CALL_SITES, values::frames) {
@@ -254,8 +268,9 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         programs,
         mix,
         mix_accesses,
-        tells_ids: snapshot || !captures.is_empty(),
+        tells_ids: snapshot || !captures.is_empty() || sample.is_some(),
         captures,
+        sample,
         capture_limit,
         replace,
         local: local.unwrap_or_default(),
@@ -326,7 +341,7 @@ mod tests {
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
         assert!(config.programs && config.mix.is_none());
-        assert!(config.captures.is_empty() && !config.tells_ids);
+        assert!(config.captures.is_empty() && config.sample.is_none() && !config.tells_ids);
         assert_eq!(config.capture_limit, 1 << 30);
         assert!(config.complaints.is_empty() && config.given.is_empty());
     }
@@ -346,9 +361,11 @@ mod tests {
             (s::MIX, "every:9"),
             (s::MIX_ACCESSES, "1"),
             (s::CAPTURE, "gemm:2,b*"),
+            (s::SAMPLE, "plan"),
             (s::CAPTURE_LIMIT, "5M"),
         ]);
         assert_eq!((config.captures.len(), config.capture_limit), (2, 5 << 20));
+        assert_eq!((config.sample, config.tells_ids), (Some(Sample::Plan), true));
         assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
         assert!(config.mix_accesses);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
@@ -359,7 +376,7 @@ mod tests {
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);
-        assert_eq!(config.given.len(), 13);
+        assert_eq!(config.given.len(), 14);
     }
 
     #[test]
@@ -374,6 +391,7 @@ mod tests {
             (s::SENSORS, "on"),
             (s::COUNTERS, "perf, cupti"),
             (s::CAPTURE, "gemm:0"),
+            (s::SAMPLE, "5"),
             (s::CAPTURE_LIMIT, "all"),
         ]);
         assert!(config.captures.is_empty() && config.capture_limit == 1 << 30);
@@ -389,6 +407,7 @@ mod tests {
             s::QUIET,
             s::SENSORS,
             s::CAPTURE,
+            s::SAMPLE,
             s::CAPTURE_LIMIT,
         ] {
             let told = config.complaints.iter().filter(|c| c.starts_with(&format!("{name}=")));

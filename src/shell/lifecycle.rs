@@ -3,7 +3,7 @@
 
 use super::exports;
 use crate::facts::{given, objects, user_events};
-use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
+use crate::features::{call_sites, capture, counters, device_time, intel_queue, sampler};
 use crate::hooks::{extension, instead, stale};
 use crate::recording::{self, Recording, diag, fork, guard, meta, panics, state};
 use crate::runtime::{copies, loaders, real};
@@ -58,7 +58,8 @@ fn start() -> bool {
     objects::begin();
     given::begin();
     user_events::begin();
-    device_time::begin(settings.device_timing, counted);
+    let told = settings.captures().then_some(capture::timed as device_time::Timed);
+    device_time::begin(settings.device_timing, counted, told);
     call_sites::begin(settings.call_sites);
     stale::begin();
     if !EXIT_HANDLER.swap(true, Ordering::Relaxed) {

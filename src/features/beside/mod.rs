@@ -11,7 +11,7 @@ mod aside;
 pub mod program;
 mod written;
 
-pub use aside::{Aside, Calls, Room, Saved, said, slot_of};
+pub use aside::{Aside, Calls, Saved, said, slot_of};
 pub use written::{Place, Writable, written};
 
 use crate::abi::entry::H;
@@ -91,6 +91,12 @@ pub fn took(ticks: u64) {
     OWN.set(OWN.get().saturating_add(ticks));
 }
 
+/// So many ticks of the call that is under way, behind its command, were not the application's.
+pub fn took_behind(ticks: u64) {
+    TAKEN.fetch_add(ticks.max(1), Ordering::Relaxed);
+    BEHIND.set(BEHIND.get().saturating_add(ticks));
+}
+
 /// A command is about to be enqueued: whether something may run beside it.
 pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
     if !(command.live)(command.queue.word()) {
@@ -124,8 +130,6 @@ pub struct Alone {
     since: Option<u64>,
     /// Ticks that were taken before.
     before: u64,
-    /// Whether the application's command has been enqueued.
-    behind: bool,
     _taken: Taken,
 }
 
@@ -133,7 +137,7 @@ impl Alone {
     /// `None` while another thread has it.
     pub fn take(begun: u64) -> Option<Self> {
         let taken = BUSY.take()?;
-        Some(Self { since: Some(begun), before: 0, behind: false, _taken: taken })
+        Some(Self { since: Some(begun), before: 0, _taken: taken })
     }
 
     /// Ticks that it has taken.
@@ -147,14 +151,7 @@ impl Alone {
         let took = recording::now().wrapping_sub(since);
         self.before += took;
         TAKEN.fetch_add(took, Ordering::Relaxed);
-        let of = if self.behind { &BEHIND } else { &OWN };
-        of.set(of.get().saturating_add(took));
-    }
-
-    /// It has been enqueued.
-    pub fn resume(&mut self) {
-        self.since = Some(recording::now());
-        self.behind = true;
+        OWN.set(OWN.get().saturating_add(took));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Owns what a launch reaches: its arguments as the application set them, and the memory behind
-//! them, each allocation once, so that sub-buffers which overlap stay so. Refuses what cannot be
-//! known or read, with the reason.
+//! them, each range once, so that sub-buffers which overlap stay so; of a buffer that is named by
+//! parts the rest is left out. Refuses what cannot be known or read, with the reason.
 
+use super::calls::Origin;
 use super::info::{Bits, bits, name_of};
 use super::recent;
 use crate::abi::constants as cl;
@@ -13,12 +14,13 @@ use clscope_trace::ids::hex;
 use serde_json::{Value, json};
 use std::ptr::null_mut;
 
-/// Where memory is read from.
+/// Where memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    Buffer(H),
-    /// Width, height or number of lines, depth or number of layers; bytes of a texel.
-    Image(H, [usize; 3], usize),
+    /// A buffer that is no part of another, and where the range begins in it.
+    Buffer(H, usize),
+    /// Width, height or number of lines, depth or number of layers.
+    Image(H, [usize; 3]),
     Svm(usize),
 }
 
@@ -37,20 +39,82 @@ impl Memory {
         self.flags & cl::CL_MEM_READ_ONLY != 0
     }
 
+    /// Whether it is shared virtual memory.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.source, Source::Svm(_))
+    }
+
+    /// What is copied of it.
+    pub fn origin(&self) -> Origin {
+        match self.source {
+            Source::Buffer(buffer, at) => Origin::Buffer(buffer, at),
+            Source::Image(image, region) => Origin::Image(image, region),
+            Source::Svm(address) => Origin::Svm(address),
+        }
+    }
+
     /// What `launch.json` says of when commands had used it.
     pub fn last_use(&self, slot: usize) -> Value {
         match self.source {
-            Source::Buffer(object) | Source::Image(object, ..) => recent::told(slot, object),
+            Source::Buffer(object, _) | Source::Image(object, _) => recent::told(slot, object),
             Source::Svm(_) => Value::Null,
         }
     }
 }
+
+/// A range of a buffer that is no part of another: its handle, and where it begins and ends.
+type Range = (usize, usize, usize);
 
 /// What a launch reaches.
 #[derive(Default)]
 pub struct Reach {
     pub memories: Vec<Memory>,
     pub arguments: Vec<Value>,
+    /// Ranges of buffers that arguments name; those that overlap are one.
+    ranges: Vec<Range>,
+}
+
+/// Joins ranges of the same buffer that overlap.
+fn joined(mut all: Vec<Range>) -> Vec<Range> {
+    all.sort_unstable();
+    let mut out: Vec<Range> = Vec::new();
+    for (buffer, begin, end) in all {
+        match out.last_mut() {
+            Some((of, first, last)) if *of == buffer && (begin < *last || begin == *first) => {
+                *last = (*last).max(end);
+            }
+            _ => out.push((buffer, begin, end)),
+        }
+    }
+    out
+}
+
+/// The buffer that one is a part of, or itself; where it begins there, and its size.
+fn placed(slot: usize, object: H) -> Result<(H, usize, usize), &'static str> {
+    let about = api::clGetMemObjectInfo.behind(slot);
+    let size: usize = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
+    let parent = info::handle(about, object, info::MEMORY_PARENT);
+    if parent.is_null() {
+        return Ok((object, 0, size));
+    }
+    let offset: usize = ask(about, object, cl::CL_MEM_OFFSET).ok_or("has an unknown offset")?;
+    Ok((parent, offset, size))
+}
+
+/// Ranges that an argument names.
+fn named(slot: usize, object: H) -> Option<Range> {
+    let of = match arguments::memory(object)? {
+        Kind::Buffer => object,
+        // A view of a buffer; of an image the texels are read.
+        Kind::Image => {
+            let about = api::clGetMemObjectInfo.behind(slot);
+            let parent = info::handle(about, object, info::MEMORY_PARENT);
+            (arguments::memory(parent) == Some(Kind::Buffer)).then_some(parent)?
+        }
+        Kind::Pipe | Kind::Sampler => return None,
+    };
+    let (buffer, offset, size) = placed(slot, of).ok()?;
+    Some((buffer.word(), offset, offset.saturating_add(size)))
 }
 
 /// A text that the compiler kept of an argument, where it did.
@@ -85,7 +149,11 @@ impl Reach {
     pub fn of(slot: usize, handle: H, kernel: &Kernel) -> Result<Self, String> {
         let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
             .ok_or("its number of arguments is not known")?;
-        let mut out = Self::default();
+        let objects = (0..count).filter_map(|index| match kernel.arguments.get(&index)? {
+            Argument::Object(object) => named(slot, *object),
+            _ => None,
+        });
+        let mut out = Self { ranges: joined(objects.collect()), ..Self::default() };
         for index in 0..count {
             let mut about = json!({ "index": index });
             let text = |name| argument_text(slot, handle, index, name);
@@ -165,13 +233,14 @@ impl Reach {
         }
     }
 
-    /// The place among the memories of one that is read from there.
+    /// The place among the memories of one that lies there.
     fn known(&self, source: Source) -> Option<usize> {
-        let handle = |source| match source {
-            Source::Buffer(of) | Source::Image(of, ..) => of.word(),
-            Source::Svm(address) => address,
+        let place = |source| match source {
+            Source::Buffer(of, at) => (of.word(), at),
+            Source::Image(of, _) => (of.word(), 0),
+            Source::Svm(address) => (address, 0),
         };
-        self.memories.iter().position(|m| handle(m.source) == handle(source))
+        self.memories.iter().position(|m| place(m.source) == place(source))
     }
 
     fn add(&mut self, memory: Memory) -> usize {
@@ -181,30 +250,31 @@ impl Reach {
 
     fn buffer(&mut self, slot: usize, object: H) -> Result<Value, String> {
         let about = api::clGetMemObjectInfo.behind(slot);
-        let size: usize = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
         let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
-        let parent = info::handle(about, object, info::MEMORY_PARENT);
-        let (whole, offset) = match parent.is_null() {
-            true => (object, 0),
-            false => {
-                let offset: usize =
-                    ask(about, object, cl::CL_MEM_OFFSET).ok_or("has an unknown offset")?;
-                (parent, offset)
-            }
-        };
-        let id = self.whole_buffer(slot, whole)?;
+        let (whole, offset, size) = placed(slot, object)?;
+        let range = self.ranges.iter().find(|(of, begin, end)| {
+            *of == whole.word() && *begin <= offset && offset.saturating_add(size) <= *end
+        });
+        let (_, begin, end) = *range.ok_or("is a part of a buffer that is not known")?;
+        let id = self.range(slot, whole, (begin, end))?;
         Ok(json!({
             "kind": "memory",
             "memory": id,
-            "offset": offset,
+            "offset": offset - begin,
             "size": size,
             "flags": bits(Bits::Memory, flags),
         }))
     }
 
-    /// A buffer that is no part of another.
-    fn whole_buffer(&mut self, slot: usize, object: H) -> Result<usize, String> {
-        if let Some(known) = self.known(Source::Buffer(object)) {
+    /// A range of a buffer that is no part of another.
+    fn range(
+        &mut self,
+        slot: usize,
+        object: H,
+        (begin, end): (usize, usize),
+    ) -> Result<usize, String> {
+        let source = Source::Buffer(object, begin);
+        if let Some(known) = self.known(source) {
             return Ok(known);
         }
         let about = api::clGetMemObjectInfo.behind(slot);
@@ -218,12 +288,11 @@ impl Reach {
                 return Err(FINE.to_owned());
             }
         }
-        Ok(self.add(Memory {
-            source: Source::Buffer(object),
-            bytes: bytes as u64,
-            flags,
-            about: json!({ "kind": "buffer" }),
-        }))
+        let mut kind = json!({ "kind": "buffer" });
+        if end - begin < bytes {
+            set(&mut kind, "part", json!({ "offset": begin, "whole": bytes }));
+        }
+        Ok(self.add(Memory { source, bytes: (end - begin) as u64, flags, about: kind }))
     }
 
     fn image(&mut self, slot: usize, object: H) -> Result<Value, String> {
@@ -239,7 +308,7 @@ impl Reach {
             format.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes)
         };
         let (order, data) = word(0).zip(word(4)).ok_or("has an unknown format")?;
-        let source = Source::Image(object, region, element);
+        let source = Source::Image(object, region);
         let id = match self.known(source) {
             Some(known) => known,
             None => {
@@ -339,5 +408,19 @@ pub fn set(of: &mut Value, name: &str, value: impl Into<Value>) {
 pub fn merge(of: &mut Value, more: Value) {
     if let (Value::Object(fields), Value::Object(more)) = (of, more) {
         fields.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn ranges_that_overlap_are_one_and_those_that_touch_are_not() {
+        let all = vec![(1, 0, 4096), (1, 2048, 6144), (1, 6144, 7000), (2, 0, 8), (1, 9000, 9001)];
+        let of = [(1, 0, 6144), (1, 6144, 7000), (1, 9000, 9001), (2, 0, 8)];
+        assert_eq!(joined(all), of);
+        assert_eq!(joined(vec![(1, 0, 8192), (1, 4096, 8192), (1, 0, 4096)]), [(1, 0, 8192)]);
+        assert_eq!(joined(Vec::new()), []);
     }
 }

@@ -1,78 +1,178 @@
-//! Owns `CLSCOPE_CAPTURE`: a launch of the application is kept whole, in a folder of the trace:
-//! program, arguments, sizes, and what its memory holds before and after. The launch is the
-//! application's own, made once, with its arguments; the application's queues are waited for before
-//! it, and the launch behind it. What cannot be captured is passed on untouched, with the reason in
-//! the trace, and the next launch of the kernel is tried, some times. Refuses to launch anything
-//! itself, and to change memory.
+//! Owns `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`: a launch of the application is kept whole, in a
+//! folder of the trace: program, arguments, sizes, and what its memory holds before and after. The
+//! launch is the application's own, made once, with its arguments. Refuses to launch anything, to
+//! change memory of the application's, and to wait for what the application does not wait for.
 //!
-//! Everything is read on a queue of our own, made for one capture and released after it. The layout
-//! of `launch.json` is documented in the crate `clscope-launch`, which reads it.
+//! What a launch can reach is copied on the device, by commands ahead of the launch in the
+//! application's own queue, into memory of the recorder's own (`pool`); what it leaves, by commands
+//! behind it. Once the application itself has waited, the copies are read on a queue of the
+//! recorder's own (`flight`). What cannot be captured is passed on untouched, with the reason in the
+//! trace.
+//!
+//! The layout of `launch.json` is documented in the crate `clscope-launch`, which reads it.
 
+mod begin;
+mod calls;
+mod flight;
 mod info;
+mod log;
+mod look;
 mod memories;
+mod pool;
 mod program;
-mod read;
 mod recent;
 mod requests;
+mod room;
+mod sample;
+mod traffic;
 
-use super::beside::{self, Alone, Aside, Calls, Command, Sizes, What};
+use super::beside::{self, Command, What};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::abi::error::ErrorCode;
 use crate::facts::arguments::{self, ask};
-use crate::facts::{kernels, objects};
+use crate::facts::{info as facts, kernels, objects};
 use crate::os::fork_safe::ForkSafe;
 use crate::os::local::Local;
-use crate::recording::{self, captures::Capture};
+use crate::recording::{self, guard};
 use crate::runtime::functions as api;
-use crate::runtime::waiting;
 use crate::settings::config;
+use begin::{Begun, Behind, Coming};
+use calls::Calls;
 use clscope_trace::defs;
-use clscope_trace::directory::{CAPTURE_FILE, CAPTURE_SCHEMA};
 use clscope_trace::record::CommandKind;
-use info::{Bits, bits};
-use memories::{Memory, Reach, set};
-use program::Program;
+use clscope_trace::values::Sample;
+use flight::{Asked, Flight};
+use look::Effort;
+use pool::Pool;
 use requests::Requests;
-use serde_json::{Value, json};
+use sample::{Samples, Seen};
+use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+pub use traffic::Enqueued;
+use traffic::Traffic;
 
-static REQUESTS: ForkSafe<Requests> = ForkSafe::new();
+/// How long a wait of the application's is drawn out for reading copies.
+const SLICE: Duration = Duration::from_millis(20);
+/// How long the end of a context, or of the process, is.
+const LAST_SLICE: Duration = Duration::from_secs(2);
 
-/// What a definition tells when the launch's command has its id.
-struct Told {
-    def: defs::Capture,
-    kernel: Arc<str>,
-    whole: Option<(Capture, Value)>,
+/// What is known of one incarnation of the process.
+#[derive(Default)]
+struct State {
+    /// Whose this is: its recording's address.
+    owner: usize,
+    requests: Requests,
+    samples: Option<Samples>,
+    pools: Vec<Pool>,
+    traffic: Traffic,
+    #[expect(clippy::vec_box, reason = "handed from thread to thread by their boxes")]
+    flights: Vec<Box<Flight>>,
+    /// A thread is looking after the flights.
+    is_looking: bool,
+    /// Bytes that captures have taken or will take.
+    bytes: u64,
+    /// Captures that were begun.
+    begun: u64,
+}
+
+impl State {
+    /// The pool of a context.
+    fn pool(&mut self, slot: usize, context: H) -> Option<&mut Pool> {
+        let at = (slot, context.word());
+        if !self.pools.iter().any(|pool| pool.is(at)) {
+            self.pools.push(Pool::new(slot, context));
+        }
+        self.pools.iter_mut().find(|pool| pool.is(at))
+    }
+
+    /// The samples, where they are asked for.
+    fn samples(&mut self) -> Option<&mut Samples> {
+        config::get()
+            .sample
+            .map(|_| self.samples.get_or_insert_with(|| Samples::new(recording::now())))
+    }
+}
+
+static STATE: ForkSafe<State> = ForkSafe::new();
+
+/// Flights that are under way: nothing is looked for where there are none.
+static FLYING: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs on the process's state; `None` where another thread has it for too long.
+fn state<R>(run: impl FnOnce(&mut State) -> R) -> Option<R> {
+    let owner = recording::current().map_or(0, |recording| std::ptr::from_ref(recording) as usize);
+    STATE.with(|state| {
+        if state.owner != owner {
+            // A forked child's parent goes on with it: its objects and files are not the child's to
+            // give back.
+            std::mem::forget(std::mem::take(state));
+            FLYING.store(0, Ordering::Relaxed);
+            state.owner = owner;
+        }
+        run(state)
+    })
+}
+
+/// Whether this run captures.
+pub fn wanted() -> bool {
+    config::get().captures()
+}
+
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / recording::ticks_of(1_000_000_000) as f64
+}
+
+/// What is told when the launch's command has its id.
+enum Told {
+    /// Copies are under way.
+    Flight(Box<Flight>),
+    Refused(defs::Capture, Arc<str>, Asked),
 }
 
 /// Of the launch that a thread is making.
 static TOLD: Local<Option<Told>> = Local::new();
 
+/// Why a launch is not captured.
+enum Refusal {
+    /// It cannot be.
+    Never(String),
+    /// Behind the application's next wait it could.
+    Later(String),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Never(why)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Self {
+        Self::Never(why.to_owned())
+    }
+}
+
+/// A launch that was to be captured.
+enum Due {
+    Flight(Box<Flight>, Vec<Behind>),
+    Refused(defs::Capture, Asked),
+}
+
 /// A launch of a kernel that is followed, between what came before it and what comes behind.
 pub struct Launch {
     kernel: Arc<str>,
-    def: defs::Capture,
-    /// Whether this launch was to be captured.
-    due: bool,
-    work: Option<Work>,
-}
-
-/// A capture that is under way.
-struct Work {
-    alone: Alone,
-    aside: Aside,
-    memories: Vec<Memory>,
-    /// What `launch.json` says of each.
-    about: Vec<Value>,
-    document: Value,
-    capture: Capture,
+    seen: Option<Seen>,
+    due: Option<Due>,
+    /// Events that it waits for in place of the application's list; none: that list.
+    waits: Vec<H>,
 }
 
 impl Launch {
-    /// Whether the launch needs an event.
-    pub fn wants_event(&self) -> bool {
-        self.work.is_some()
+    /// The wait list to launch with, where it is not the application's.
+    pub fn waits(&self) -> Option<(u32, *const H)> {
+        (!self.waits.is_empty()).then_some((self.waits.len() as u32, self.waits.as_ptr()))
     }
 }
 
@@ -82,8 +182,13 @@ impl Launch {
 /// # Safety
 /// Arguments of a command by the specification, live during the call.
 pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<Launch> {
-    if config::get().captures.is_empty() {
+    if !wanted() {
         return None;
+    }
+    if FLYING.load(Ordering::Relaxed) > 0 {
+        let begun = recording::now();
+        look::look(Effort::None);
+        beside::took(recording::now().wrapping_sub(begun));
     }
     match command.what {
         What::Transfer { kind, bytes, of } => {
@@ -95,9 +200,12 @@ pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<L
             // SAFETY: the caller's promise.
             let sizes = unsafe { beside::sizes(dimensions, sizes) };
             let name = arguments::name(slot, kernel);
-            // SAFETY: the caller's promise.
-            let launch = |sizes| unsafe { launch(slot, command, (kernel, &name), &sizes, added) };
-            let out = sizes.and_then(launch);
+            let of = |sizes| {
+                let of = Coming { slot, command, handle: kernel, kernel: &name, sizes, added };
+                // SAFETY: the caller's promise.
+                unsafe { launch(&of) }
+            };
+            let out = sizes.as_ref().and_then(of);
             // SAFETY: the caller's promise.
             let (of, _) = unsafe { arguments::kernel(slot, kernel) };
             recent::launched(slot, &of, &name);
@@ -108,7 +216,7 @@ pub unsafe fn before(slot: usize, command: &Command<'_>, added: u64) -> Option<L
 
 /// A command that does not come by [`before`] has used memories; without `bytes` all of each.
 pub fn used(slot: usize, kind: CommandKind, bytes: Option<u64>, of: &[H]) {
-    if !config::get().captures.is_empty() {
+    if wanted() {
         recent::used(slot, &recent::By::Command(kind), bytes, of);
     }
 }
@@ -117,269 +225,385 @@ pub fn used(slot: usize, kind: CommandKind, bytes: Option<u64>, of: &[H]) {
 ///
 /// # Safety
 /// As [`before`].
-unsafe fn launch(
-    slot: usize,
-    command: &Command<'_>,
-    (handle, kernel): (H, &Arc<str>),
-    sizes: &Sizes,
-    added: u64,
-) -> Option<Launch> {
-    if kernels::filtered_out(handle) {
+unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
+    if kernels::filtered_out(of.handle) {
         return None;
     }
-    let (wanted, kernel) = (config::get(), Arc::clone(kernel));
-    let (number, due) = REQUESTS.with(|r| r.launched(&wanted.captures, &kernel)).flatten()?;
-    let def = defs::Capture {
-        kernel: objects::id(handle),
-        queue: objects::id(command.queue),
-        launch: number,
-        ..defs::Capture::default()
+    end_at_exit();
+    let (config, begun) = (config::get(), recording::now());
+    let device = match config.sample {
+        Some(_) => facts::handle(
+            api::clGetCommandQueueInfo.behind(of.slot),
+            of.command.queue,
+            facts::QUEUE_DEVICE,
+        ),
+        None => H::NULL,
     };
-    let mut out = Launch { kernel, def, due, work: None };
-    if due {
-        let now = recording::now();
-        let work = match (beside::may_not_wait(), Alone::take(now)) {
-            (Some(why), _) => Err(why),
-            (None, None) => Err("another thread's launch was captured at that time".to_owned()),
-            // SAFETY: the caller's promise.
-            (None, Some(alone)) => unsafe {
-                begun(slot, command, handle, sizes, alone, added, &out)
-            },
+    let (number, asked, seen) = state(|s| {
+        let now = seconds(begun);
+        let launched =
+            |all: &mut Samples| all.launched(of.kernel, device.word(), of.sizes.number(), now);
+        let seen = s.samples().map(launched);
+        let (number, due) = s.requests.launched(&config.captures, of.kernel)?;
+        let asked = match (due, seen.and_then(|seen| seen.draw)) {
+            (true, _) => Asked::Numbers(s.requests.taken(of.kernel, number)),
+            (false, Some(draw)) => Asked::Draw(draw),
+            (false, None) => Asked::Nobody,
         };
-        match work {
-            Ok(work) => out.work = Some(work),
-            Err(why) => out.def.refused = why,
-        }
+        Some((number, asked, seen))
+    })
+    .flatten()?;
+    if let Some(seen) = seen.filter(|seen| seen.is_new) {
+        let ids = (objects::id(of.handle), objects::id(of.command.queue));
+        log::class(seen.class, of.kernel, ids, of.sizes);
     }
+    let mut out = Launch { kernel: Arc::clone(of.kernel), seen, due: None, waits: Vec::new() };
+    if matches!(asked, Asked::Nobody) {
+        return Some(out);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { due(of, number, asked, &mut out) };
+    let took = recording::now().wrapping_sub(begun);
+    if let Some(Due::Flight(flight, _)) = &mut out.due {
+        flight.took = took;
+    }
+    beside::took(took);
     Some(out)
 }
 
-/// Gathers what the launch takes, and reads what its memory holds.
+/// A launch is to be captured.
 ///
 /// # Safety
 /// As [`before`].
-unsafe fn begun(
-    slot: usize,
-    command: &Command<'_>,
-    handle: H,
-    sizes: &Sizes,
-    mut alone: Alone,
-    added: u64,
-    of: &Launch,
-) -> Result<Work, String> {
-    if !config::get().programs {
-        return Err("programs are not kept (--no-programs), and a capture holds one".to_owned());
-    }
-    let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
-    let aside = Aside::new(slot, calls, command.queue)?;
-    // SAFETY: the caller's promise.
-    let (kernel, _) = unsafe { arguments::kernel(slot, handle) };
-    let reach = Reach::of(slot, handle, &kernel)?;
-    // A runtime may compile to hand out a binary: nothing runs meanwhile.
-    beside::settle(slot, &calls, command)?;
-    let program = Program::of(slot, handle, aside.device)?;
-    let bytes = reach.memories.iter().fold(program.bytes(), |sum, memory| {
-        let times = if memory.read_only() { 1 } else { 2 };
-        sum.saturating_add(memory.bytes.saturating_mul(times))
-    });
-    let mut capture = room(bytes)?;
-    let mut files = Vec::new();
-    for form in &program.forms {
-        let hash = capture.write(&form.file, &form.bytes)?;
-        let mut file = json!({
-            "file": form.file,
-            "language": form.language,
-            "bytes": form.bytes.len(),
-            "hash": hash,
-        });
-        if let Some(name) = &form.include {
-            set(&mut file, "include", name.as_str());
-        }
-        files.push(file);
-    }
-    let mut about = Vec::new();
-    for (id, memory) in reach.memories.iter().enumerate() {
-        let name = format!("memory-{id}.before");
-        let hash = read::read(slot, &aside, memory, &mut capture, &name)?;
-        let mut told = json!({
-            "id": id,
-            "bytes": memory.bytes,
-            "flags": bits(Bits::Memory, memory.flags),
-            "before": name,
-            "hash_before": hash,
-            "after": null,
-            "hash_after": null,
-            "used": memory.last_use(slot),
-        });
-        memories::merge(&mut told, memory.about.clone());
-        about.push(told);
-    }
-    let (platform, device) = info::device(slot, aside.device);
-    let properties: u64 =
-        ask(api::clGetCommandQueueInfo.behind(slot), command.queue, cl::CL_QUEUE_PROPERTIES)
-            .unwrap_or(0);
-    let given = |of: &[u64]| if of.is_empty() { Value::Null } else { json!(of) };
-    let document = json!({
-        "schema": CAPTURE_SCHEMA,
-        "clscope": env!("CARGO_PKG_VERSION"),
-        "kernel": &*of.kernel,
-        "launch": of.def.launch,
-        "process": process(),
-        "platform": platform,
-        "device": device,
-        "program": {
-            "origin": program.origin,
-            "options": program.options,
-            "files": files,
-            "missing": program.missing,
-        },
-        "dimensions": sizes.global.len(),
-        "offset": given(&sizes.offset),
-        "global": given(&sizes.global),
-        "local": given(&sizes.local),
-        "queue": { "properties": bits(Bits::Queue, properties & !added) },
-        "arguments": reach.arguments,
-    });
-    alone.pause();
-    Ok(Work { alone, aside, memories: reach.memories, about, document, capture })
-}
-
-/// Room for a capture of so many bytes, within the limit and on the disk.
-fn room(bytes: u64) -> Result<Capture, String> {
-    let limit = config::get().capture_limit;
-    let turn = REQUESTS.with(|r| {
-        let left = limit.saturating_sub(r.bytes);
-        r.begun += 1;
-        if bytes <= left { Ok(r.begun) } else { Err(left) }
-    });
-    match turn {
-        Some(Ok(turn)) => Capture::begin(turn, bytes),
-        Some(Err(left)) => Err(format!(
-            "it takes {bytes} bytes, and {left} are left of the limit of {limit} \
-             (--capture-limit raises it)"
-        )),
-        None => Err("other threads were capturing at that time".to_owned()),
-    }
-}
-
-/// The process, by the names of its files.
-fn process() -> Value {
-    recording::current().map_or(
-        Value::Null,
-        |r| json!({ "pid": r.files.header.pid, "incarnation": r.files.header.incarnation }),
-    )
-}
-
-/// The launch was made, or refused with an error code. `event`: its event, where there is one.
-pub fn after(slot: usize, launch: Launch, event: Option<&H>, code: i32) {
-    let Launch { kernel, mut def, due, work } = launch;
-    if code != 0 {
-        REQUESTS.with(|r| r.failed(&kernel));
-        return;
-    }
-    let mut whole = None;
-    if let Some(mut work) = work {
-        work.alone.resume();
-        let done = completed(slot, &mut work, event);
-        let Work { alone, aside, capture, document, .. } = work;
-        drop(aside);
-        def.took = alone.took();
-        drop(alone);
-        match done {
-            Ok(()) => whole = Some((capture, document)),
-            Err(why) => def.refused = why,
-        }
-    }
-    if due {
-        TOLD.with(|told| *told = Some(Told { def, kernel, whole }));
-    }
-}
-
-/// Waits for the launch and reads what it left.
-fn completed(slot: usize, work: &mut Work, event: Option<&H>) -> Result<(), String> {
-    let event = event.ok_or("the launch gave no event to wait for")?;
-    // SAFETY: a live event.
-    unsafe { waiting::ended(slot, *event, waiting::PATIENCE) };
-    let status: Option<u32> =
-        ask(api::clGetEventInfo.behind(slot), *event, cl::CL_EVENT_COMMAND_EXECUTION_STATUS);
-    match status.map(|status| status as i32) {
-        Some(status) if status < 0 => {
-            return Err(format!("the launch failed with {}", ErrorCode(status)));
-        }
-        Some(0) => {}
-        _ => {
-            let seconds = waiting::PATIENCE.as_secs();
-            return Err(format!("the launch did not end within {seconds} s"));
-        }
-    }
-    let duration = work.aside.length(*event);
-    set(&mut work.document, "duration_ns", duration);
-    let missing = duration.is_none().then_some(
-        "the runtime gives no times of the launch: its queue does not profile (--device-timing off, \
-         or a launch that was left out of the sample)",
-    );
-    set(&mut work.document, "duration_missing", missing);
-    for (id, memory) in work.memories.iter().enumerate().filter(|(_, m)| !m.read_only()) {
-        let name = format!("memory-{id}.after");
-        let hash = read::read(slot, &work.aside, memory, &mut work.capture, &name)?;
-        if let Some(about) = work.about.get_mut(id) {
-            set(about, "after", name);
-            set(about, "hash_after", hash);
-        }
-    }
-    let about = std::mem::take(&mut work.about);
-    set(&mut work.document, "memories", about);
-    Ok(())
-}
-
-/// The command that this thread enqueued last has this id: its capture is ended, and told.
-pub fn command(id: u64) {
-    let Some(told) = TOLD.with(Option::take).flatten() else { return };
-    let Told { mut def, kernel, whole } = told;
-    def.command = Some(id);
-    if let Some((capture, document)) = whole {
-        match ended(capture, document, &kernel, &def) {
-            Ok((folder, bytes)) => (def.folder, def.bytes) = (folder, bytes),
-            Err(why) => def.refused = why,
-        }
-    }
-    def.again = REQUESTS
-        .with(|r| {
-            if def.refused.is_empty() {
-                r.bytes = r.bytes.saturating_add(def.bytes);
-                r.captured(&kernel, def.launch);
-                false
-            } else {
-                r.refused(&kernel, def.launch)
+unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
+    let def = defs::Capture {
+        kernel: objects::id(of.handle),
+        queue: objects::id(of.command.queue),
+        launch: number,
+        ..defs::Capture::default()
+    };
+    // What a draw would take is found first: there may be no time for it.
+    if let Asked::Draw(draw) = &asked {
+        // SAFETY: the caller's promise.
+        let planned = unsafe { begin::planned(of) };
+        let is_plan = config::get().sample == Some(Sample::Plan);
+        let now = seconds(recording::now());
+        let affords = |bytes: u64| {
+            state(|s| s.samples.as_ref().is_some_and(|all| all.affords(draw, bytes, now)))
+        };
+        match planned {
+            Ok(bytes) if is_plan => {
+                log::slot(draw, json!({ "would": true, "bytes": bytes }));
+                return;
             }
-        })
-        .unwrap_or(false);
+            Ok(bytes) if affords(bytes) == Some(true) => {}
+            Ok(bytes) => {
+                let why = format!("there is no time for {bytes} bytes yet");
+                out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
+                return;
+            }
+            Err(Refusal::Never(why) | Refusal::Later(why)) => {
+                out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
+                return;
+            }
+        }
+    }
+    let wants_after = match &asked {
+        Asked::Draw(draw) => draw.slot == 0,
+        _ => true,
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { begin::begun(of, number, asked, wants_after) } {
+        Ok(Begun { flight, behind, waits }) => {
+            out.waits = waits;
+            out.due = Some(Due::Flight(flight, behind));
+        }
+        Err((asked, Refusal::Never(why))) => {
+            out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
+        }
+        Err((asked, Refusal::Later(why))) => later(of, def, asked, why, out),
+    }
+}
+
+/// There is no room for a launch before the application's next wait.
+fn later(of: &Coming<'_>, def: defs::Capture, asked: Asked, why: String, out: &mut Launch) {
+    match asked {
+        Asked::Numbers(taken) => {
+            let is_news = state(|s| s.requests.later(of.kernel, taken));
+            if is_news == Some(true) {
+                let def = defs::Capture { refused: why, again: true, ..def };
+                out.due = Some(Due::Refused(def, Asked::Nobody));
+            }
+        }
+        Asked::Draw(draw) => {
+            let moved = state(|s| s.samples.as_mut().is_some_and(|all| all.moved(&draw)));
+            if moved != Some(true) {
+                let asked = Asked::Draw(draw);
+                out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
+            }
+        }
+        Asked::Nobody => {}
+    }
+}
+
+/// The launch was made, or refused with an error code.
+pub fn after(launch: Launch, code: i32) {
+    let Launch { kernel, seen, due, .. } = launch;
+    if code != 0 {
+        state(|s| {
+            s.requests.failed(&kernel);
+            if let (Some(seen), Some(samples)) = (seen, &mut s.samples) {
+                samples.failed(&kernel, seen.class, seen.draw);
+            }
+        });
+    }
+    let asked = match due {
+        None => return,
+        Some(Due::Flight(mut flight, behind)) if code == 0 => {
+            let begun = recording::now();
+            // SAFETY: behind the launch, in the application's call.
+            unsafe { begin::copy_behind(&mut flight, behind) };
+            let took = recording::now().wrapping_sub(begun);
+            flight.took = flight.took.saturating_add(took);
+            beside::took_behind(took);
+            TOLD.with(|told| *told = Some(Told::Flight(flight)));
+            return;
+        }
+        Some(Due::Refused(def, asked)) if code == 0 => {
+            TOLD.with(|told| *told = Some(Told::Refused(def, kernel, asked)));
+            return;
+        }
+        Some(Due::Flight(mut flight, _)) => {
+            let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
+            look::abandon(flight);
+            asked
+        }
+        Some(Due::Refused(_, asked)) => asked,
+    };
+    if let Asked::Numbers(taken) = asked {
+        state(|s| s.requests.put_back(&kernel, taken));
+    }
+}
+
+/// A command of the application's has been enqueued: it has an id.
+pub fn enqueued(of: &Enqueued) {
+    state(|s| s.traffic.enqueued(of));
+    match TOLD.with(Option::take).flatten() {
+        Some(Told::Flight(mut flight)) => {
+            flight.def.command = Some(of.command);
+            let is_copying = flight.parts.iter().any(|part| part.is_after);
+            state(|s| s.traffic.watch(of.command, of.queue, of.context, is_copying));
+            look::keep(flight);
+        }
+        Some(Told::Refused(mut def, kernel, asked)) => {
+            def.command = Some(of.command);
+            refuse(def, &kernel, asked);
+        }
+        None => {}
+    }
+    if of.has_ended {
+        waited(of.context);
+    }
+}
+
+/// A launch is not captured: who asked for it, and the trace, are told.
+fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
+    match asked {
+        Asked::Numbers(taken) => {
+            def.again = state(|s| s.requests.refused(kernel, taken)).unwrap_or(false);
+        }
+        Asked::Draw(draw) => {
+            let time = seconds(recording::now());
+            log::slot(
+                &draw,
+                json!({ "command": def.command, "missing": def.refused, "seconds": time }),
+            );
+            let loser =
+                state(|s| s.samples.as_mut().and_then(|all| all.missing(draw.class, draw.slot)));
+            look::remove(loser.flatten());
+        }
+        Asked::Nobody => {}
+    }
     recording::define(&def.into());
 }
 
-/// Writes `launch.json`, and gives the folder the name of a whole one: the name, and its bytes.
-fn ended(
-    mut capture: Capture,
-    mut document: Value,
-    kernel: &str,
-    def: &defs::Capture,
-) -> Result<(String, u64), String> {
-    set(&mut document, "command", def.command);
-    let mut text = serde_json::to_vec_pretty(&document).map_err(|error| error.to_string())?;
-    text.push(b'\n');
-    capture.write(CAPTURE_FILE, &text)?;
-    let bytes = capture.bytes();
-    Ok((capture.whole(kernel, def.launch)?, bytes))
+/// The application has waited for all of a queue: commands with ids below `limit`.
+pub fn finished(queue: usize, context: usize, limit: u64) {
+    state(|s| s.traffic.finished(queue, limit));
+    waited(context);
+}
+
+/// The application has learnt that a command of a queue has ended.
+pub fn complete(queue: usize, context: usize, command: u64) {
+    state(|s| s.traffic.complete(queue, command));
+    waited(context);
+}
+
+/// The application has waited: copies are read, and pools grow where nothing runs.
+fn waited(context: usize) {
+    look::look(Effort::Some(SLICE));
+    let is_drained = state(|s| {
+        if let Some(samples) = &mut s.samples {
+            samples.waited();
+        }
+        s.traffic.is_drained(context)
+    });
+    if is_drained == Some(true) {
+        grow(context);
+    }
+}
+
+/// Grows the pools of a context that would.
+fn grow(context: usize) {
+    // Outside of the state: making memory takes a while.
+    let grows = |pool: &Pool| pool.context == context && pool.would_grow();
+    let taken = state(|s| {
+        let at = s.pools.iter().position(grows)?;
+        Some(s.pools.swap_remove(at))
+    });
+    let Some(mut pool) = taken.flatten() else { return };
+    if let Some(calls) = Calls::of(pool.slot()) {
+        pool.grow(&calls);
+    }
+    state(|s| {
+        if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
+            // Made meanwhile, by what the application has made.
+            let other = s.pools.swap_remove(at);
+            pool.join(&other);
+        }
+        s.pools.push(pool);
+    });
+}
+
+/// The application has made memory in a context, inside its own call.
+pub fn made(slot: usize, context: H, bytes: usize, is_shared: bool) {
+    if !wanted() || config::get().sample == Some(Sample::Plan) {
+        return;
+    }
+    let would = state(|s| {
+        let pool = s.pool(slot, context)?;
+        pool.made(bytes as u64, is_shared);
+        Some(pool.would_grow())
+    });
+    if would.flatten() == Some(true) {
+        grow(context.word());
+    }
+}
+
+/// The application gives an object back: its memory, where that is the last reference of it.
+pub fn released(slot: usize, object: H) {
+    if !wanted() || !pool::any() {
+        return;
+    }
+    let about = api::clGetMemObjectInfo.behind(slot);
+    let is_part = !facts::handle(about, object, facts::MEMORY_PARENT).is_null();
+    if is_part || ask::<u32>(about, object, cl::CL_MEM_REFERENCE_COUNT) != Some(1) {
+        return;
+    }
+    let context = facts::handle(about, object, facts::MEMORY_CONTEXT);
+    let bytes: usize = ask(about, object, cl::CL_MEM_SIZE).unwrap_or(0);
+    state(|s| {
+        let of = (slot, context.word());
+        if let Some(pool) = s.pools.iter_mut().find(|pool| pool.is(of)) {
+            pool.freed(bytes as u64, false);
+        }
+    });
+}
+
+/// The application was refused memory, or a command for lack of it: whether the recorder has given
+/// memory back, so that the call may be made once more.
+pub fn gives_back(code: i32) -> bool {
+    let lacks =
+        [cl::CL_MEM_OBJECT_ALLOCATION_FAILURE, cl::CL_OUT_OF_RESOURCES, cl::CL_OUT_OF_HOST_MEMORY];
+    if !lacks.contains(&code) || !pool::any() {
+        return false;
+    }
+    state(|s| {
+        // A thread that reads copies needs them for a moment longer.
+        if s.is_looking {
+            return false;
+        }
+        for pool in &mut s.pools {
+            if let Some(calls) = Calls::of(pool.slot()) {
+                pool.release(&calls, false);
+            }
+        }
+        true
+    })
+    .unwrap_or(false)
+}
+
+/// The application gives a context back for good.
+pub fn context_ends(context: usize) {
+    if !wanted() {
+        return;
+    }
+    look::look(Effort::Last(Some(context), LAST_SLICE));
+    let gone = state(|s| {
+        let (gone, kept) =
+            std::mem::take(&mut s.pools).into_iter().partition(|p: &Pool| p.context == context);
+        s.pools = kept;
+        let gone: Vec<Pool> = gone;
+        gone
+    });
+    for mut pool in gone.unwrap_or_default() {
+        if let Some(calls) = Calls::of(pool.slot()) {
+            pool.release(&calls, true);
+        }
+    }
+}
+
+/// Has captures ended when the process ends in order. Behind the handlers that the runtime has set
+/// while it was loaded, so that they end before those tear the runtime down: there is a launch only
+/// then.
+fn end_at_exit() {
+    static SET: AtomicBool = AtomicBool::new(false);
+    if !SET.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function of this library, which is never unloaded.
+        unsafe { libc::atexit(end) };
+    }
+}
+
+/// The process ends in order: what can be read is, and the log gets its end.
+extern "C" fn end() {
+    guard::protect((), || {
+        // A child inherits the handler, not the captures.
+        if recording::current().is_none_or(recording::Recording::is_anothers) {
+            return;
+        }
+        guard::unseen(|| look::look(Effort::Last(None, LAST_SLICE)));
+        let seen = state(|s| s.samples.as_ref().map(Samples::seen)).flatten();
+        log::end(&seen.unwrap_or_default());
+    });
+}
+
+/// The application has given a queue back for good.
+pub fn queue_ends(queue: usize) {
+    if wanted() {
+        state(|s| s.traffic.forget(queue));
+    }
+}
+
+/// A command ran, by the device's stamps.
+pub fn timed(command: u64, start: u64, end: u64) {
+    if FLYING.load(Ordering::Relaxed) > 0 {
+        state(|s| {
+            if let Some(known) = s.traffic.watched(command) {
+                known.stamps = Some((start, end));
+            }
+        });
+    }
 }
 
 /// A launch of a kernel was put into a command buffer: it is not seen when it is enqueued.
 pub fn in_command_buffer(slot: usize, kernel: H, code: i32) {
-    let asked = &config::get().captures;
-    if code != 0 || asked.is_empty() || objects::id(kernel) == 0 {
+    let config = config::get();
+    if code != 0 || !wanted() || objects::id(kernel) == 0 {
         return;
     }
     let name = arguments::name(slot, kernel);
-    if REQUESTS.with(|r| r.buffered(asked, &name)) == Some(true) {
+    let all = config.sample.is_some();
+    if state(|s| s.requests.buffered(&config.captures, &name, all)) == Some(true) {
         let def = defs::Capture {
             kernel: objects::id(kernel),
             refused: "it is launched from a command buffer (clCommandNDRangeKernelKHR)".to_owned(),

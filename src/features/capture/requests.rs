@@ -1,5 +1,6 @@
-//! Owns which launches are captured: launches are counted by the kernel's name, and one that cannot
-//! be captured hands its turn to the next, some times. Refuses to capture anything itself.
+//! Owns which launches are captured by their numbers: launches are counted by the kernel's name, and
+//! one that cannot be captured hands its turn to the next, some times. Refuses to capture anything
+//! itself.
 #![forbid(unsafe_code)]
 
 use crate::facts::kernels::called;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 pub const TRIES: u32 = 8;
 
 /// A launch that is wanted.
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
     launch: u64,
     tries: u32,
 }
@@ -22,6 +23,8 @@ struct Wanted {
 struct Known {
     launches: u64,
     wanted: Vec<Wanted>,
+    /// It was said that the recorder has no room for it yet.
+    said: bool,
 }
 
 /// What was seen of the process's launches.
@@ -30,15 +33,10 @@ pub struct Requests {
     kernels: HashMap<Arc<str>, Known>,
     /// Kernels that were put into command buffers.
     buffered: HashSet<Arc<str>>,
-    /// Bytes that captures have taken.
-    pub bytes: u64,
-    /// Captures that were begun.
-    pub begun: u64,
 }
 
 impl Requests {
-    /// Counts a launch: its number, and whether it is to be captured. `None` for a kernel of which
-    /// none is.
+    /// Counts a launch: its number, and whether it is to be captured.
     pub fn launched(&mut self, asked: &[Capture], kernel: &Arc<str>) -> Option<(u64, bool)> {
         if !self.kernels.contains_key(kernel) {
             let called = called(kernel);
@@ -47,9 +45,9 @@ impl Requests {
             numbers.sort_unstable();
             numbers.dedup();
             let wanted = numbers.into_iter().map(|launch| Wanted { launch, tries: 0 }).collect();
-            self.kernels.insert(Arc::clone(kernel), Known { launches: 0, wanted });
+            self.kernels.insert(Arc::clone(kernel), Known { launches: 0, wanted, said: false });
         }
-        let known = self.kernels.get_mut(kernel).filter(|known| !known.wanted.is_empty())?;
+        let known = self.kernels.get_mut(kernel)?;
         known.launches += 1;
         let n = known.launches;
         Some((n, known.wanted.iter().any(|w| w.launch <= n)))
@@ -62,29 +60,47 @@ impl Requests {
         }
     }
 
-    /// A launch was captured: all that it stands for is done.
-    pub fn captured(&mut self, kernel: &str, launch: u64) {
+    /// A launch is about to be captured: all that it stands for.
+    pub fn taken(&mut self, kernel: &str, launch: u64) -> Vec<Wanted> {
+        let Some(known) = self.kernels.get_mut(kernel) else { return Vec::new() };
+        let due = |w: &Wanted| w.launch <= launch;
+        let taken = known.wanted.iter().copied().filter(due).collect();
+        known.wanted.retain(|w| !due(w));
+        taken
+    }
+
+    /// What was taken is wanted still.
+    pub fn put_back(&mut self, kernel: &str, taken: Vec<Wanted>) {
         if let Some(known) = self.kernels.get_mut(kernel) {
-            known.wanted.retain(|w| w.launch > launch);
+            known.wanted.extend(taken);
         }
     }
 
     /// A launch could not be captured: whether the next one is tried.
-    pub fn refused(&mut self, kernel: &str, launch: u64) -> bool {
-        let Some(known) = self.kernels.get_mut(kernel) else { return false };
-        known.wanted.iter_mut().filter(|w| w.launch <= launch).for_each(|w| w.tries += 1);
-        known.wanted.retain(|w| w.tries < TRIES);
-        known.wanted.iter().any(|w| w.launch <= launch)
+    pub fn refused(&mut self, kernel: &str, taken: Vec<Wanted>) -> bool {
+        let more = taken.into_iter().map(|w| Wanted { tries: w.tries + 1, ..w });
+        let more: Vec<Wanted> = more.filter(|w| w.tries < TRIES).collect();
+        let again = !more.is_empty();
+        self.put_back(kernel, more);
+        again
+    }
+
+    /// There is no room for a launch before the application's next wait: it hands its turn on as
+    /// often as need be. Whether that is news.
+    pub fn later(&mut self, kernel: &str, taken: Vec<Wanted>) -> bool {
+        self.put_back(kernel, taken);
+        self.kernels.get_mut(kernel).is_some_and(|known| !std::mem::replace(&mut known.said, true))
     }
 
     /// A launch was put into a command buffer: whether that is news.
-    pub fn buffered(&mut self, asked: &[Capture], kernel: &Arc<str>) -> bool {
+    /// `all`: every kernel is asked for.
+    pub fn buffered(&mut self, asked: &[Capture], kernel: &Arc<str>, all: bool) -> bool {
         if self.buffered.contains(kernel) {
             return false;
         }
         self.buffered.insert(Arc::clone(kernel));
         let called = called(kernel);
-        asked.iter().any(|c| called.is_meant(&c.pattern))
+        all || asked.iter().any(|c| called.is_meant(&c.pattern))
     }
 }
 
@@ -100,44 +116,63 @@ mod tests {
     fn launches_are_counted_by_name() {
         let (asked, mut of) = (asked("a:2,4,*b"), Requests::default());
         let (a, b, c): (Arc<str>, Arc<str>, Arc<str>) = ("a".into(), "xb".into(), "c".into());
-        assert_eq!(of.launched(&asked, &c), None);
+        assert_eq!(of.launched(&asked, &c), Some((1, false)));
         assert_eq!(of.launched(&asked, &a), Some((1, false)));
         assert_eq!(of.launched(&asked, &b), Some((1, true)));
-        of.captured(&b, 1);
-        assert_eq!(of.launched(&asked, &b), None);
+        assert_eq!(of.taken(&b, 1).len(), 1);
+        assert_eq!(of.launched(&asked, &b), Some((2, false)));
         assert_eq!(of.launched(&asked, &a), Some((2, true)));
+        let taken = of.taken(&a, 2);
+        // The runtime refused it.
         of.failed(&a);
+        of.put_back(&a, taken);
         assert_eq!(of.launched(&asked, &a), Some((2, true)));
-        of.captured(&a, 2);
+        assert_eq!(of.taken(&a, 2).len(), 1);
         assert_eq!(of.launched(&asked, &a), Some((3, false)));
         assert_eq!(of.launched(&asked, &a), Some((4, true)));
-        of.captured(&a, 4);
-        assert_eq!(of.launched(&asked, &a), None);
+        assert_eq!(of.taken(&a, 4).len(), 1);
+        assert_eq!(of.launched(&asked, &a), Some((5, false)));
     }
 
     #[test]
     fn a_refused_launch_hands_its_turn_on_some_times() {
         let (asked, mut of) = (asked("a:1,3"), Requests::default());
         let a: Arc<str> = "a".into();
+        let refused = |of: &mut Requests, n| {
+            let taken = of.taken(&a, n);
+            of.refused(&a, taken)
+        };
         for n in 1..u64::from(TRIES) {
             assert_eq!(of.launched(&asked, &a), Some((n, true)));
-            assert!(of.refused(&a, n));
+            assert!(refused(&mut of, n));
         }
         let n = u64::from(TRIES);
         assert_eq!(of.launched(&asked, &a), Some((n, true)));
-        assert!(of.refused(&a, n), "the third has tries left");
+        assert!(refused(&mut of, n), "the third has tries left");
         assert_eq!(of.launched(&asked, &a), Some((n + 1, true)));
-        assert!(of.refused(&a, n + 1));
+        assert!(refused(&mut of, n + 1));
         assert_eq!(of.launched(&asked, &a), Some((n + 2, true)));
-        assert!(!of.refused(&a, n + 2));
-        assert_eq!(of.launched(&asked, &a), None);
+        assert!(!refused(&mut of, n + 2));
+        assert_eq!(of.launched(&asked, &a), Some((n + 3, false)));
+    }
+
+    #[test]
+    fn a_launch_for_which_there_is_no_room_yet_hands_its_turn_on_for_ever() {
+        let (asked, mut of) = (asked("a"), Requests::default());
+        let a: Arc<str> = "a".into();
+        for n in 1..=10 * u64::from(TRIES) {
+            assert_eq!(of.launched(&asked, &a), Some((n, true)));
+            let taken = of.taken(&a, n);
+            assert_eq!(of.later(&a, taken), n == 1, "said once");
+        }
     }
 
     #[test]
     fn command_buffers_are_told_of_once() {
         let (asked, mut of) = (asked("a"), Requests::default());
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        assert!(of.buffered(&asked, &a) && !of.buffered(&asked, &a) && !of.buffered(&asked, &b));
+        assert!(of.buffered(&asked, &a, false) && !of.buffered(&asked, &a, false));
+        assert!(!of.buffered(&asked, &b, false) && of.buffered(&asked, &"c".into(), true));
     }
 
     #[test]
@@ -145,9 +180,10 @@ mod tests {
         let (asked, mut of) = (asked("a:1,2"), Requests::default());
         let a: Arc<str> = "a".into();
         assert_eq!(of.launched(&asked, &a), Some((1, true)));
-        assert!(of.refused(&a, 1));
+        let taken = of.taken(&a, 1);
+        assert!(of.refused(&a, taken));
         assert_eq!(of.launched(&asked, &a), Some((2, true)));
-        of.captured(&a, 2);
-        assert_eq!(of.launched(&asked, &a), None);
+        assert_eq!(of.taken(&a, 2).len(), 2);
+        assert_eq!(of.launched(&asked, &a), Some((3, false)));
     }
 }

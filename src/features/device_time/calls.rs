@@ -191,6 +191,10 @@ impl Calls {
             ring::untimed(t, entry.command(), Untimed::NeverStarted, 0, observed);
         } else if failed == 0 {
             ring::timing(t, entry.command(), stamps, observed);
+            if let Some(told) = current().and_then(|device| device.told) {
+                let [.., start, end] = stamps;
+                told(entry.command(), start, end);
+            }
             if self.counted {
                 self.counters(event, entry.command());
             }

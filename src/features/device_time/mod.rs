@@ -99,10 +99,14 @@ pub struct Queue {
 /// What becomes of what a runtime counted for a command.
 pub type Report = fn(command: u64, bytes: Vec<u8>);
 
+/// What becomes of when a command ran, by the device's stamps in ns.
+pub type Timed = fn(command: u64, start: u64, end: u64);
+
 /// Everything about device time of one process.
 pub struct DeviceTime {
     pub timing: DeviceTiming,
     report: Report,
+    told: Option<Timed>,
     queues: List<Queue>,
     /// Queues by handle: addresses of queues that are never freed, even, with [`GONE`] beside them.
     handles: Map,
@@ -122,9 +126,10 @@ const GONE: u64 = 1;
 
 static CURRENT: Current<DeviceTime> = Current::none();
 
-/// Begins anew: the first call of a process. `report` takes what runtimes count by themselves.
-pub fn begin(timing: DeviceTiming, report: Report) {
-    CURRENT.keep(DeviceTime::new(timing, report));
+/// Begins anew: the first call of a process. `report` takes what runtimes count by themselves,
+/// `told` when commands ran.
+pub fn begin(timing: DeviceTiming, report: Report, told: Option<Timed>) {
+    CURRENT.keep(DeviceTime::new(timing, report, told));
 }
 
 /// Device time of the present process, if recording ever began.
@@ -134,7 +139,7 @@ pub fn current() -> Option<&'static DeviceTime> {
 }
 
 impl DeviceTime {
-    fn new(timing: DeviceTiming, report: Report) -> Self {
+    fn new(timing: DeviceTiming, report: Report, told: Option<Timed>) -> Self {
         let sampler = match timing {
             DeviceTiming::Sample => Some(sampling::LaunchSampler::new(false)),
             DeviceTiming::Auto => Some(sampling::LaunchSampler::new(true)),
@@ -143,6 +148,7 @@ impl DeviceTime {
         Self {
             timing,
             report,
+            told,
             sampler,
             queues: List::new(),
             handles: Map::new(),

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Cases in which what the launch left is not copied: a queue out of order, another queue at work.
+const UNCHECKED: [&str; 2] = ["order", "queues"];
+
 /// The cases of the fixture that can be captured: name, kernel, number of the captured launch.
 const CASES: [(&str, &str, u64); 12] = [
     ("buffers", "mixed", 2),
@@ -80,7 +83,12 @@ pub(super) fn document(folder: &Path) -> Value {
 fn assert_holds(capture: &Path, known: &Path, what: &str) -> Value {
     let (held, known) = (files(capture), files(known));
     let document = document(capture);
+    let checked = document["checked"].as_bool().unwrap();
     for (name, bytes) in &known {
+        if name.ends_with(".after") && !checked {
+            assert!(!held.contains_key(name), "{what}: {name}");
+            continue;
+        }
         let found = held.get(name).unwrap_or_else(|| panic!("{what}: there is no {name}"));
         assert!(found == bytes, "{what}: {name} holds other bytes");
     }
@@ -89,7 +97,9 @@ fn assert_holds(capture: &Path, known: &Path, what: &str) -> Value {
         for when in ["before", "after"] {
             let Some(file) = memory[when].as_str() else {
                 let flags = memory["flags"].as_array().unwrap();
-                assert!(when == "after" && flags.contains(&"CL_MEM_READ_ONLY".into()), "{memory}");
+                let read_only = flags.contains(&"CL_MEM_READ_ONLY".into());
+                let told = memory["after_missing"].is_string();
+                assert!(when == "after" && (read_only || (told && !checked)), "{memory}");
                 continue;
             };
             named.push(file);
@@ -144,6 +154,8 @@ fn captures_hold_what_the_application_knows() {
                     (&document["kernel"], &document["launch"]),
                     (&json!(kernel), &json!(launch))
                 );
+                let checked = !UNCHECKED.contains(&case);
+                assert_eq!(document["checked"], checked, "{what}");
                 let recorded = Recorded::read(&[&trace]);
                 let [told] = &recorded.only().definitions.captures[..] else { panic!("{what}") };
                 assert_eq!(document["command"], json!(told.command), "{what}");
@@ -188,6 +200,8 @@ fn what_a_capture_says_is_what_the_application_did() {
 
     let parts = captured("parts", "overlap");
     assert_eq!(parts["memories"].as_array().unwrap().len(), 1, "two parts of one buffer");
+    let part = &parts["memories"][0];
+    assert_eq!((&part["bytes"], &part["part"]["whole"]), (&json!(6144), &json!(8192)));
     let part = |at: usize| {
         let of = &parts["arguments"][at];
         (of["memory"].clone(), of["offset"].clone(), of["size"].clone())
@@ -242,7 +256,8 @@ fn captured_launches_run_alone_with_the_same_results() {
             let alone = stage.clscope(words).arg(&capture).run().success().stdout;
             let found: Value = serde_json::from_str(&alone).unwrap();
             let results = &found["base"]["results"];
-            assert_eq!(results["verdict"], "same", "{runtime:?} {case}: {results:#}");
+            let verdict = if UNCHECKED.contains(&case) { "not-checked" } else { "same" };
+            assert_eq!(results["verdict"], verdict, "{runtime:?} {case}: {results:#}");
             // The application's launch is one, and is judged by single launches.
             assert_eq!(found["is_same_device"], true);
             let took = found["capture"]["duration_ns"].as_f64().unwrap_or(0.0);
@@ -311,8 +326,9 @@ fn refusals_are_told_and_the_next_launch_is_tried() {
             assert!(why.contains("command buffer"), "{why}");
         }
         let gate = told("gate", "gated", &[]).unwrap();
-        let [(1, why, true), (2, none, false)] = &gate[..] else { panic!("{gate:?}") };
-        assert!(why.contains("user event is not set") && none.is_empty(), "{gate:?}");
+        // A user event that is not set is waited for by the copies, and by nobody else.
+        let [(1, none, false)] = &gate[..] else { panic!("{gate:?}") };
+        assert!(none.is_empty(), "{gate:?}");
         let limit = told("buffers", "mixed", &[("CLSCOPE_CAPTURE_LIMIT", "4K")]).unwrap();
         assert!(
             limit.len() == 3 && limit.iter().all(|(_, why, _)| why.contains("--capture-limit"))

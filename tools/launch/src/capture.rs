@@ -54,6 +54,14 @@ pub struct Launch {
     /// Why there is no time.
     #[serde(default)]
     pub duration_missing: Option<String>,
+    /// Whether all that the launch could write was copied behind it, so that results can be
+    /// compared; recorders that do not say so always did.
+    #[serde(default = "always")]
+    pub checked: bool,
+}
+
+fn always() -> bool {
+    true
 }
 
 /// The process that made the launch.
@@ -193,8 +201,16 @@ pub struct Memory {
     pub flags: Vec<String>,
     /// File with its bytes before the launch.
     pub before: String,
-    /// File with its bytes after the launch; null: it could not be written, and equals `before`.
+    /// File with its bytes after the launch; null: it could not be written, and equals `before`, or
+    /// there is a reason in `after_missing`.
     pub after: Option<String>,
+    /// Why what the launch left in it is not known.
+    #[serde(default)]
+    pub after_missing: Option<String>,
+    /// Of a buffer of which arguments name a part only: where the part begins, and how large the
+    /// whole is. Offsets of arguments count from the part's beginning.
+    #[serde(default)]
+    pub part: Option<Part>,
     /// Hash of the bytes before.
     pub hash_before: String,
     /// Hash of the bytes after.
@@ -210,6 +226,16 @@ pub struct Memory {
     /// it was not followed.
     #[serde(default)]
     pub used: Option<Used>,
+}
+
+/// Which part of a buffer a memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Part {
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes of the whole buffer.
+    pub whole: u64,
 }
 
 /// When a memory was last used before the launch, by commands that were enqueued: how much else a

@@ -58,6 +58,8 @@ pub const MIX: &str = "CLSCOPE_MIX";
 pub const MIX_ACCESSES: &str = "CLSCOPE_MIX_ACCESSES";
 /// Launches whose program, arguments and memory are kept.
 pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
+/// Launches that are drawn by chance to be kept whole.
+pub const SAMPLE: &str = "CLSCOPE_SAMPLE";
 /// Bytes that captured launches may take.
 pub const CAPTURE_LIMIT: &str = "CLSCOPE_CAPTURE_LIMIT";
 /// What `clscope check` needs.
@@ -233,7 +235,13 @@ pub const SETTINGS: &[Setting] = &[
         name: CAPTURE,
         values: "KERNEL[:N[,N...]], comma-separated, * and ? allowed in KERNEL",
         default: "nothing is captured",
-        help: "Keeps the Nth launch (1 if not given) of each kernel of these names whole, in the trace's folder captures: program, arguments, and what its buffers and images hold before and after. The launch is waited for; clscope kernel runs it again",
+        help: "Keeps the Nth launch (1 if not given) of each kernel of these names whole, in the trace's folder captures: program, arguments, and what its buffers and images hold before and after. Nothing is waited for; clscope kernel runs it again",
+    },
+    Setting {
+        name: SAMPLE,
+        values: "4 | plan",
+        default: "no launch is drawn",
+        help: "Keeps four launches of each kernel, sizes and device whole, as CLSCOPE_CAPTURE does, drawn by chance from the whole run; plan only notes for each that is drawn whether it could be kept, and why not",
     },
     Setting {
         name: CAPTURE_LIMIT,

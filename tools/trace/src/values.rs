@@ -40,6 +40,9 @@ pub enum BadValue {
         "expected kernel names, each with the numbers of launches, from 1, if wanted: gemm, conv*:3 or gemm:1,5; a colon in a name is written as ?"
     )]
     Capture,
+    /// Of launches that are drawn.
+    #[error("expected 4 or plan")]
+    Sample,
     /// Of a kernel's code.
     #[error("expected KERNEL=FILE, with a kernel's name or pattern and a file: sobel=new.cl")]
     Replacement,
@@ -218,6 +221,27 @@ impl FromStr for Mix {
                 _ => Err(BadValue::Mix),
             },
             _ => Err(BadValue::Mix),
+        }
+    }
+}
+
+/// Launches that are drawn by chance, and what becomes of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// Four of each kernel, sizes and device are captured.
+    Four,
+    /// It is noted whether they could be.
+    Plan,
+}
+
+impl FromStr for Sample {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim() {
+            "4" => Ok(Self::Four),
+            "plan" => Ok(Self::Plan),
+            _ => Err(BadValue::Sample),
         }
     }
 }
@@ -513,6 +537,7 @@ mod tests {
             ["", ",", "a,", ":1", "a:", "a:0", "a:-1", "a:x", "a:1:2", "a:b", "a::b:", "1", "a,2"]
         {
             assert_eq!(captures(bad), Err(BadValue::Capture), "{bad}");
+            assert_eq!(bad.parse::<Sample>(), Err(BadValue::Sample), "{bad}");
         }
         let many: Vec<String> = (1..=2000).map(|n| n.to_string()).collect();
         assert_eq!(captures(&format!("a:{}", many.join(","))), Err(BadValue::Capture));

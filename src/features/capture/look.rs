@@ -1,0 +1,232 @@
+//! Owns the end of captures: launches whose copies are under way are looked after whenever the
+//! application has waited, what is whole gets its name, and what came to nothing is told. Refuses to
+//! wait for anything but reads of the recorder's own memory, and for those not long.
+
+use super::flight::{Asked, Far, Flight};
+use super::log;
+use super::memories::set;
+use super::{FLYING, state};
+use crate::os::lock::clock;
+use crate::recording::{self, captures::Whole};
+use clscope_trace::directory::CAPTURE_FILE;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A launch came to nothing, and copies of it may be under way: its place is kept until they have
+/// ended.
+pub fn abandon(mut flight: Box<Flight>) {
+    flight.parts.clear();
+    flight.capture = None;
+    state(|s| s.bytes = s.bytes.saturating_sub(std::mem::take(&mut flight.reserved)));
+    keep(flight);
+}
+
+/// A flight is looked after from here on.
+pub fn keep(flight: Box<Flight>) {
+    FLYING.fetch_add(1, Ordering::Relaxed);
+    // Where the state cannot be had its place is lost, and nothing else.
+    if state(|s| s.flights.push(flight)).is_none() {
+        FLYING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How far flights are brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Nothing is waited for.
+    None,
+    /// The application has waited: reads are waited for, so long.
+    Some(Duration),
+    /// The context, or all where there is none, is about to end: what is not whole by then never is.
+    Last(Option<usize>, Duration),
+}
+
+/// Looks after the flights.
+pub fn look(effort: Effort) {
+    if FLYING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let taken = state(|s| {
+        let free = !std::mem::replace(&mut s.is_looking, true);
+        free.then(|| std::mem::take(&mut s.flights))
+    });
+    // Another thread is looking.
+    let Some(Some(flights)) = taken else { return };
+    let until = match effort {
+        Effort::None => None,
+        Effort::Some(time) | Effort::Last(_, time) => Some(clock() + time),
+    };
+    let mut kept = Vec::new();
+    for flight in flights {
+        kept.extend(looked_after(flight, until, effort));
+    }
+    state(|s| {
+        s.is_looking = false;
+        // Those that have begun meanwhile come behind.
+        kept.append(&mut s.flights);
+        s.flights = std::mem::take(&mut kept);
+    });
+}
+
+/// Why a launch whose copies are gone is not captured.
+const LACKED: &str = "the application was refused memory, and got back what the copies had";
+
+/// A flight that is not over.
+fn looked_after(
+    mut flight: Box<Flight>,
+    until: Option<Instant>,
+    effort: Effort,
+) -> Option<Box<Flight>> {
+    let begun = recording::now();
+    let command = flight.def.command.unwrap_or(0);
+    let (at, region) = (flight.pool, flight.region);
+    let (known, holds) = state(|s| {
+        let mut pools = s.pools.iter();
+        let holds = pools.any(|pool| pool.is(at) && pool.holds(&region));
+        (s.traffic.watched(command).copied(), holds)
+    })
+    .unwrap_or((None, true));
+    if let Some(why) = known.and_then(|known| known.unchecked) {
+        flight.uncheck(why);
+    }
+    let far = match holds {
+        true => flight.go_on(until),
+        false => Far::Refused(LACKED.to_owned()),
+    };
+    flight.took = flight.took.saturating_add(recording::now().wrapping_sub(begun));
+    if flight.copies.is_empty() {
+        state(|s| s.traffic.watched(command).map(|known| known.is_copying = false));
+    }
+    let is_last = match effort {
+        Effort::Last(None, _) => true,
+        Effort::Last(Some(context), _) => flight.pool.1 == context,
+        _ => false,
+    };
+    let ended = known.is_none_or(|known| known.ended);
+    match far {
+        Far::Whole if ended || is_last => whole(flight, known.and_then(|known| known.stamps)),
+        Far::Refused(why) => {
+            refused(&mut flight, &why);
+            if !flight.copies.is_empty() && !is_last {
+                flight.parts.clear();
+                flight.capture = None;
+                return Some(flight);
+            }
+            given_back(flight);
+        }
+        _ if is_last => {
+            refused(
+                &mut flight,
+                "the application ended, or gave its context back, before the copies of its memory had been read",
+            );
+            given_back(flight);
+        }
+        _ => return Some(flight),
+    }
+    None
+}
+
+/// Gives back what a flight has of the recorder's memory, and the runtime's events.
+fn given_back(mut flight: Box<Flight>) {
+    let at = flight.pool;
+    // What the runtime may still be at keeps its place for ever.
+    let free = matches!(flight.copied(), Ok(true));
+    flight.let_go();
+    state(|s| {
+        if let Some(pool) = s.pools.iter_mut().find(|pool| pool.is(at)).filter(|_| free) {
+            pool.give_back(&flight.region);
+        }
+        s.traffic.unwatch(flight.def.command.unwrap_or(0));
+    });
+    FLYING.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// All is in files: the capture gets its description and its name.
+fn whole(mut flight: Box<Flight>, stamps: Option<(u64, u64)>) {
+    if matches!(flight.asked, Asked::Nobody) {
+        given_back(flight);
+        return;
+    }
+    let begun = recording::now();
+    match named(&mut flight, stamps) {
+        Ok(whole) => {
+            let took = recording::now().wrapping_sub(begun);
+            flight.took = flight.took.saturating_add(took);
+            captured(&mut flight, &whole);
+        }
+        Err(why) => refused(&mut flight, &why),
+    }
+    given_back(flight);
+}
+
+/// Writes `launch.json`, and gives the folder the name of a whole one.
+fn named(flight: &mut Flight, stamps: Option<(u64, u64)>) -> Result<Whole, String> {
+    let mut capture = flight.capture.take().ok_or("there is no folder")?;
+    let mut unchecked = false;
+    for about in &mut flight.about {
+        let read_only = |flag: &Value| flag.as_str() == Some("CL_MEM_READ_ONLY");
+        let flags = about.get("flags").and_then(Value::as_array);
+        if flags.is_some_and(|flags| flags.iter().any(read_only))
+            || about.get("after").is_some_and(Value::is_string)
+        {
+            continue;
+        }
+        unchecked = true;
+        set(about, "after_missing", flight.unchecked.unwrap_or("it was not copied"));
+    }
+    let document = &mut flight.document;
+    set(document, "checked", !unchecked);
+    set(document, "memories", std::mem::take(&mut flight.about));
+    let duration = stamps.map(|(start, end)| end.saturating_sub(start));
+    set(document, "duration_ns", duration);
+    let missing = duration.is_none().then_some(
+        "the runtime gives no times of the launch: its queue does not profile (--device-timing off, \
+         or a launch that was left out of the sample)",
+    );
+    set(document, "duration_missing", missing);
+    set(document, "command", flight.def.command);
+    let mut text = serde_json::to_vec_pretty(&document).map_err(|error| error.to_string())?;
+    text.push(b'\n');
+    capture.write(CAPTURE_FILE, &text)?;
+    capture.whole(&flight.kernel, flight.def.launch)
+}
+
+/// A capture is whole: who asked for it, and the trace, are told.
+fn captured(flight: &mut Flight, whole: &Whole) {
+    let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
+    let (bytes, took) = (whole.bytes, flight.took);
+    (flight.def.folder, flight.def.bytes) = (whole.folder.clone(), bytes);
+    let reserved = std::mem::take(&mut flight.reserved);
+    let seconds = super::seconds(took) + flight.copied_ns as f64 * 1e-9;
+    let loser = state(|s| {
+        s.bytes = s.bytes.saturating_sub(reserved).saturating_add(bytes);
+        let (Asked::Draw(draw), Some(samples)) = (&asked, &mut s.samples) else { return None };
+        samples.spent(draw.class, seconds, bytes);
+        samples.captured(draw.class, draw.slot, whole)
+    });
+    if let Asked::Draw(draw) = &asked {
+        log::slot(draw, json!({ "command": flight.def.command, "captured": whole.folder }));
+    }
+    remove(loser.flatten());
+    flight.def.took = took;
+    recording::define(&flight.def.clone().into());
+}
+
+/// Takes a capture away whose place another one has.
+pub fn remove(loser: Option<Whole>) {
+    let Some(loser) = loser else { return };
+    loser.remove();
+    state(|s| s.bytes = s.bytes.saturating_sub(loser.bytes));
+}
+
+/// A flight comes to nothing: who asked for it, and the trace, are told.
+fn refused(flight: &mut Flight, why: &str) {
+    flight.capture = None;
+    let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
+    let reserved = std::mem::take(&mut flight.reserved);
+    state(|s| s.bytes = s.bytes.saturating_sub(reserved));
+    let mut def = flight.def.clone();
+    (def.refused, def.took) = (why.to_owned(), flight.took);
+    super::refuse(def, &flight.kernel, asked);
+}

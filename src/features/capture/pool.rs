@@ -1,0 +1,359 @@
+//! Owns memory of the recorder's own on the device, into which launches' memory is copied, with the
+//! queues on which it is read back: one pool for each context. It grows inside the application's own
+//! clCreateBuffer, and behind waits of the application's that have left nothing to run: making
+//! memory may wait for all that runs. It is given back where the application is refused memory, and
+//! with the context. Refuses to be used for anything of the application's.
+
+use super::calls::{Calls, Fate, Own};
+use super::room;
+use crate::abi::entry::H;
+use crate::facts::info;
+use crate::runtime::functions as api;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that a pool may have ahead of any launch: what the application's buffers take together,
+/// if it is no more than this.
+const AHEAD: u64 = 32 << 20;
+/// Where regions of a pool begin.
+const ALIGNED: usize = 512;
+/// Pools are made so large that this part of them is never used.
+const ROUNDED: usize = 64 << 10;
+
+/// Pools that hold memory: nothing is looked for where there are none.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory of one kind: a buffer, or shared virtual memory.
+#[derive(Default)]
+struct Memory {
+    /// Its handle or address, 0 for none.
+    at: usize,
+    bytes: usize,
+    /// What is handed out begins below.
+    top: usize,
+    /// It is being written for the first time: this command's event, 0 for none.
+    touched: usize,
+    /// What was asked for and was not there.
+    wanted: u64,
+    /// What copies of all that the application has of this kind would take, before launches and
+    /// after.
+    all: u64,
+}
+
+/// What a launch takes of a pool: begin and length in the buffer and in shared virtual memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Which of the pool's memories it lies in, one after the other.
+    epoch: u64,
+    pub buffer: (usize, usize),
+    pub shared: (usize, usize),
+}
+
+/// The recorder's memory in a context.
+pub struct Pool {
+    slot: usize,
+    pub context: usize,
+    /// Queues of the recorder's own, by device.
+    queues: Vec<(usize, usize)>,
+    buffer: Memory,
+    shared: Memory,
+    /// Regions that are handed out.
+    users: usize,
+    /// Counts up when memory is given back.
+    epoch: u64,
+    /// Bytes that the application has made in this context.
+    pub seen: u64,
+    /// A growth was refused: no other is tried for less.
+    refused: u64,
+}
+
+/// Why a pool has no room.
+pub enum Lacking {
+    /// It can have it behind the next wait of the application's that leaves nothing to run.
+    Later(String),
+    /// It cannot.
+    Never(String),
+}
+
+/// Why so many bytes are too many.
+pub fn too_large(bytes: u64, most: u64) -> String {
+    format!(
+        "a copy of its memory takes {bytes} bytes, more than the {most} that may be taken of what is \
+         free"
+    )
+}
+
+/// So many bytes as regions take.
+pub fn rounded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGNED as u64)
+}
+
+impl Memory {
+    fn own(&self, is_shared: bool) -> Own {
+        match is_shared {
+            false => Own::Buffer(self.at, 0),
+            true => Own::Svm(self.at),
+        }
+    }
+
+    /// Whether its first writing is over.
+    fn is_ready(&mut self, calls: &Calls) -> bool {
+        if self.touched == 0 {
+            return true;
+        }
+        // SAFETY: an event of the recorder's.
+        let event = unsafe { H::from_word(self.touched) };
+        // SAFETY: as above.
+        match unsafe { calls.fate(event) } {
+            Fate::Pending => false,
+            fate => {
+                // SAFETY: given back once.
+                unsafe { calls.release_event(event) };
+                self.touched = 0;
+                if fate != Fate::Complete {
+                    // It does not really exist.
+                    self.bytes = 0;
+                }
+                true
+            }
+        }
+    }
+
+    fn left(&self) -> usize {
+        self.bytes - self.top.min(self.bytes)
+    }
+}
+
+impl Pool {
+    /// An empty one.
+    pub fn new(slot: usize, context: H) -> Self {
+        Self {
+            slot,
+            context: context.word(),
+            queues: Vec::new(),
+            buffer: Memory::default(),
+            shared: Memory::default(),
+            users: 0,
+            epoch: 0,
+            seen: 0,
+            refused: u64::MAX,
+        }
+    }
+
+    /// Its way in and its context.
+    pub fn at(&self) -> (usize, usize) {
+        (self.slot, self.context)
+    }
+
+    /// Whether it is that one.
+    pub fn is(&self, at: (usize, usize)) -> bool {
+        self.at() == at
+    }
+
+    /// The way in by which its context was made.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Takes over what another of the same context, without memory, has counted.
+    pub fn join(&mut self, other: &Self) {
+        self.seen = self.seen.saturating_add(other.seen);
+        for (of, more) in [(&mut self.buffer, &other.buffer), (&mut self.shared, &other.shared)] {
+            of.all = of.all.saturating_add(more.all);
+            of.wanted = of.wanted.max(more.wanted);
+        }
+    }
+
+    /// Hands out room, with a queue to read it by.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn take(
+        &mut self,
+        calls: &Calls,
+        device: H,
+        (buffer, shared): (u64, u64),
+    ) -> Result<(Region, usize), Lacking> {
+        let all = buffer.saturating_add(shared);
+        let most = room::most(self.slot, device, self.seen);
+        if all > most {
+            return Err(Lacking::Never(too_large(all, most)));
+        }
+        if all >= self.refused {
+            return Err(Lacking::Never(format!(
+                "the runtime refused {all} bytes for a copy of its memory"
+            )));
+        }
+        let queue = self.queues.iter().find(|(of, _)| *of == device.word()).map(|(_, q)| *q);
+        let ready = self.buffer.is_ready(calls) && self.shared.is_ready(calls);
+        let (at, there) = (self.buffer.top, self.shared.top);
+        let fits = self.buffer.left() as u64 >= buffer && self.shared.left() as u64 >= shared;
+        match queue {
+            Some(queue) if ready && fits => {
+                let (buffer, shared) = (buffer as usize, shared as usize);
+                self.buffer.top += buffer;
+                self.shared.top += shared;
+                self.users += 1;
+                let epoch = self.epoch;
+                Ok((Region { epoch, buffer: (at, buffer), shared: (there, shared) }, queue))
+            }
+            _ => {
+                self.buffer.wanted = self.buffer.wanted.max(buffer);
+                self.shared.wanted = self.shared.wanted.max(shared);
+                let full = self.buffer.bytes as u64 >= buffer && self.shared.bytes as u64 >= shared;
+                Err(Lacking::Later(match queue.is_some() && full {
+                    true => "other launches' copies fill the recorder's memory".to_owned(),
+                    false => format!(
+                        "the recorder has no {all} bytes for a copy of its memory before the \
+                         application's next wait"
+                    ),
+                }))
+            }
+        }
+    }
+
+    /// Whether a region still lies in the pool's memory.
+    pub fn holds(&self, region: &Region) -> bool {
+        region.epoch == self.epoch
+    }
+
+    /// Takes room back.
+    pub fn give_back(&mut self, region: &Region) {
+        if !self.holds(region) {
+            return;
+        }
+        self.users = self.users.saturating_sub(1);
+        if self.users == 0 {
+            (self.buffer.top, self.shared.top) = (0, 0);
+        }
+    }
+
+    /// The memory that a region lies in.
+    pub fn own(&self, is_shared: bool) -> Own {
+        if is_shared { self.shared.own(true) } else { self.buffer.own(false) }
+    }
+
+    /// The application has made memory of so many bytes.
+    pub fn made(&mut self, bytes: u64, is_shared: bool) {
+        self.seen = self.seen.saturating_add(bytes);
+        let of = if is_shared { &mut self.shared } else { &mut self.buffer };
+        of.all = of.all.saturating_add(2 * rounded(bytes));
+        if of.all <= AHEAD && of.all > of.bytes as u64 {
+            of.wanted = of.wanted.max(of.all.next_power_of_two());
+        }
+    }
+
+    /// It has given memory back.
+    pub fn freed(&mut self, bytes: u64, is_shared: bool) {
+        self.seen = self.seen.saturating_sub(bytes);
+        let of = if is_shared { &mut self.shared } else { &mut self.buffer };
+        of.all = of.all.saturating_sub(2 * rounded(bytes));
+    }
+
+    /// Whether it would grow.
+    pub fn would_grow(&self) -> bool {
+        self.users == 0
+            && (self.buffer.wanted > self.buffer.bytes as u64
+                || self.shared.wanted > self.shared.bytes as u64)
+    }
+
+    /// Grows to what was asked for, as far as that may be taken.
+    pub fn grow(&mut self, calls: &Calls) {
+        // SAFETY: the application makes memory in it, or has waited for a command of it.
+        let context = unsafe { H::from_word(self.context) };
+        let devices =
+            info::handles(api::clGetContextInfo.behind(self.slot), context, info::CONTEXT_DEVICES);
+        for device in &devices {
+            if self.queues.iter().all(|(of, _)| *of != device.word()) {
+                // SAFETY: a device of the context.
+                if let Ok(queue) = unsafe { calls.queue(context, *device) } {
+                    self.queues.push((device.word(), queue.word()));
+                }
+            }
+        }
+        let free = |d: &H| room::most(self.slot, *d, self.seen);
+        let most = devices.iter().map(free).min().unwrap_or(0);
+        let before = self.buffer.bytes + self.shared.bytes;
+        for is_shared in [false, true] {
+            let of = if is_shared { &self.shared } else { &self.buffer };
+            let wanted = of.wanted;
+            if wanted > of.bytes as u64 && wanted <= most {
+                self.replace(calls, context, is_shared, wanted);
+            }
+        }
+        let now = self.buffer.bytes + self.shared.bytes;
+        (self.buffer.wanted, self.shared.wanted) = (0, 0);
+        match (before, now) {
+            (0, 1..) => _ = HELD.fetch_add(1, Ordering::Relaxed),
+            (1.., 0) => _ = HELD.fetch_sub(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn replace(&mut self, calls: &Calls, context: H, is_shared: bool, wanted: u64) {
+        self.drop_memory(calls, is_shared);
+        let bytes = (wanted as usize).next_multiple_of(ROUNDED);
+        // SAFETY: a live context.
+        let made = unsafe {
+            match is_shared {
+                false => calls.buffer(context, bytes).ok().map(H::word),
+                true => calls.shared(context, bytes),
+            }
+        };
+        let Some(at) = made else {
+            self.refused = self.refused.min(wanted);
+            return;
+        };
+        let of = if is_shared { &mut self.shared } else { &mut self.buffer };
+        (of.at, of.bytes) = (at, bytes);
+        let own = of.own(is_shared);
+        let Some((_, queue)) = self.queues.first() else { return };
+        // SAFETY: a queue of the recorder's own in this context, and memory of that size.
+        match unsafe { calls.touch(H::from_word(*queue), own, bytes) } {
+            Ok(event) => of.touched = event.map_or(0, H::word),
+            Err(_) => {
+                self.refused = self.refused.min(wanted);
+                self.drop_memory(calls, is_shared);
+            }
+        }
+    }
+
+    /// Gives memory back; shared virtual memory that a command may still use is left to the context.
+    fn drop_memory(&mut self, calls: &Calls, is_shared: bool) {
+        // SAFETY: a live context, or one that lives on by what the recorder holds of it.
+        let context = unsafe { H::from_word(self.context) };
+        let users = self.users;
+        let of = if is_shared { &mut self.shared } else { &mut self.buffer };
+        let idle = users == 0 && of.is_ready(calls);
+        if of.at != 0 && (idle || !is_shared) {
+            // SAFETY: the recorder's own, given back once; a buffer lives on for its commands.
+            unsafe { calls.release(context, of.own(is_shared)) };
+        }
+        if of.touched != 0 {
+            // SAFETY: the recorder's event, given back once.
+            unsafe { calls.release_event(H::from_word(of.touched)) };
+        }
+        *of = Memory { wanted: of.wanted, all: of.all, ..Memory::default() };
+    }
+
+    /// Gives all memory back; with `queues` those, too.
+    pub fn release(&mut self, calls: &Calls, queues: bool) {
+        if self.buffer.bytes + self.shared.bytes > 0 {
+            HELD.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.drop_memory(calls, false);
+        self.drop_memory(calls, true);
+        self.users = 0;
+        self.epoch += 1;
+        if queues {
+            for (_, queue) in self.queues.drain(..) {
+                // SAFETY: the recorder's own, given back once.
+                unsafe { calls.release_queue(H::from_word(queue)) };
+            }
+        }
+    }
+}
+
+/// Whether any pool may hold memory.
+pub fn any() -> bool {
+    HELD.load(Ordering::Relaxed) > 0
+}

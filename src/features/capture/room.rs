@@ -1,0 +1,90 @@
+//! Owns how much memory a copy of a launch's memory may take: a quarter of what is free, a
+//! sixteenth where that is a guess. Refuses to take any.
+
+use super::info::is_hosts;
+use crate::abi::constants as cl;
+use crate::abi::entry::H;
+use crate::facts::arguments::ask;
+use crate::os::undisturbed::undisturbed;
+use crate::runtime::functions as api;
+
+/// Part of what is known to be free, and of what is guessed to be.
+const KNOWN: u64 = 4;
+const GUESSED: u64 = 16;
+
+/// Most bytes for copies on a device. `seen`: bytes that the application has made of its context.
+pub fn most(slot: usize, device: H, seen: u64) -> u64 {
+    let host = host().map_or(0, |free| free / KNOWN);
+    if is_hosts(slot, device) {
+        return host;
+    }
+    let size: Option<u64> =
+        ask(api::clGetDeviceInfo.behind(slot), device, cl::CL_DEVICE_GLOBAL_MEM_SIZE);
+    size.map_or(0, |size| size.saturating_sub(seen) / GUESSED)
+}
+
+/// Bytes of the host that this process can still have: what the system has, what its container
+/// leaves, what its limit of address space leaves. `None` where the system does not say.
+fn host() -> Option<u64> {
+    let text = |path: &str| undisturbed(|| std::fs::read_to_string(path)).ok();
+    let system = available(&text("/proc/meminfo")?)?;
+    let container = text("/proc/self/cgroup").and_then(|groups| {
+        let folder = format!("/sys/fs/cgroup{}", group(&groups)?);
+        left(&text(&format!("{folder}/memory.max"))?, &text(&format!("{folder}/memory.current"))?)
+    });
+    let space = space_left(&text("/proc/self/statm")?);
+    Some(system.min(container.unwrap_or(u64::MAX)).min(space.unwrap_or(u64::MAX)))
+}
+
+/// `MemAvailable` of /proc/meminfo, in bytes.
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The group of cgroup 2 in /proc/self/cgroup.
+fn group(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(|at| at.trim_end_matches('/'))
+}
+
+/// What a limit leaves, where there is one.
+fn left(limit: &str, used: &str) -> Option<u64> {
+    let (limit, used): (u64, u64) = (limit.trim().parse().ok()?, used.trim().parse().ok()?);
+    Some(limit.saturating_sub(used))
+}
+
+/// What the limit of address space leaves, where there is one.
+fn space_left(statm: &str) -> Option<u64> {
+    // SAFETY: an all-zero rlimit is valid and writable.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    if unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } != 0
+        || limit.rlim_cur == libc::RLIM_INFINITY
+    {
+        return None;
+    }
+    // SAFETY: no preconditions.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(page)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_is_read() {
+        let meminfo = "MemTotal:        8000 kB\nMemFree:  1 kB\nMemAvailable:    6000 kB\n";
+        assert_eq!(available(meminfo), Some(6000 * 1024));
+        assert_eq!(available("MemFree: 1 kB\n"), None);
+        assert_eq!(group("0::/user.slice/a\n"), Some("/user.slice/a"));
+        assert_eq!(group("1:memory:/a\n0::/\n"), Some(""));
+        assert_eq!(group("1:memory:/a\n"), None);
+        assert_eq!(left("1000\n", "400\n"), Some(600));
+        assert_eq!(left("max\n", "400\n"), None);
+        assert_eq!(left("100\n", "400\n"), Some(0));
+        assert!(host().is_some_and(|free| free > 1 << 20));
+    }
+}

@@ -1,0 +1,447 @@
+//! Owns which launches are drawn to be captured: of each class (kernel, sizes, device) a uniform
+//! sample of the whole run, however long it goes on (J. S. Vitter's reservoir, by K.-H. Li's
+//! algorithm L: "Reservoir-Sampling Algorithms of Time Complexity O(n(1 + log(N/n)))", ACM TOMS 20,
+//! 1994). The draw comes first: a launch that was drawn and cannot be captured leaves its place of
+//! the sample empty. Refuses to capture anything itself, and to look at what a launch computes.
+#![forbid(unsafe_code)]
+
+use crate::os::maps::HashMap;
+use crate::recording::captures::Whole;
+use std::sync::Arc;
+
+/// Places of a class's sample.
+pub const SLOTS: usize = 4;
+/// Classes of one kernel on one device: the last one takes all further sizes.
+const SIZES: usize = 8;
+/// Times that a draw moves to a later round where the recorder's memory was in use.
+const MOVES: u32 = 8;
+/// Captures of what has none: seconds at least, and share of the run's time.
+const FIRST: (f64, f64) = (2.0, 0.05);
+/// Share of the run's time for all other captures.
+const MORE: f64 = 0.02;
+/// Bytes a second, before any capture has shown it.
+const RATE: f64 = 1e9;
+
+/// A launch that was drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draw {
+    /// Which class.
+    pub class: u32,
+    /// Which place of its sample.
+    pub slot: usize,
+    /// The launch's number in its class, from 1.
+    pub at: u64,
+    /// Its number in its round, from 0, and how often it was moved.
+    position: u64,
+    moves: u32,
+}
+
+/// A draw that waits for the same position of a later round.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    slot: usize,
+    position: u64,
+    round: u64,
+    moves: u32,
+}
+
+/// What is known of a class.
+#[derive(Debug, Default)]
+struct Class {
+    /// Launches so far.
+    seen: u64,
+    /// The number, from 0, of the next launch that is drawn.
+    next: u64,
+    /// Algorithm L's weight: the greatest of the keys in the sample.
+    weight: f64,
+    /// A launch that was drawn for this place was none: the next one is.
+    again: Option<usize>,
+    moved: Vec<Moved>,
+    /// The round of the last launch, and how many launches it had before the next.
+    round: u64,
+    position: u64,
+    /// Each place's capture.
+    held: [Option<Whole>; SLOTS],
+    /// Whether any was captured.
+    has_any: bool,
+}
+
+/// xorshift64*: draws need no more.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(2_685_821_657_736_338_717)
+    }
+
+    /// Between 0 and 1, neither of them.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        ((self.unit() * limit as f64) as usize).min(limit.saturating_sub(1))
+    }
+}
+
+impl Class {
+    /// Algorithm L's next draw behind the launch with number `at`, from 0.
+    fn skip(&mut self, at: u64, random: &mut Random) {
+        self.weight *= (random.unit().ln() / SLOTS as f64).exp();
+        let gap = (random.unit().ln() / (-self.weight).ln_1p()).floor();
+        // A gap beyond 2^63 comes in no run.
+        self.next = at.saturating_add(1).saturating_add(gap.min(9e18) as u64);
+    }
+
+    /// A launch comes: the place that it is drawn for.
+    fn drawn(&mut self, random: &mut Random) -> Option<usize> {
+        let at = self.seen;
+        self.seen += 1;
+        if let Some(slot) = self.again.take() {
+            return Some(slot);
+        }
+        if at < SLOTS as u64 {
+            if at + 1 == SLOTS as u64 {
+                self.weight = 1.0;
+                self.skip(at, random);
+            }
+            return Some(at as usize);
+        }
+        (at == self.next).then(|| {
+            let slot = random.below(SLOTS);
+            self.skip(at, random);
+            slot
+        })
+    }
+}
+
+/// The samples of a process.
+#[derive(Debug)]
+pub struct Samples {
+    classes: Vec<Class>,
+    keys: HashMap<(Arc<str>, usize, u64), u32>,
+    /// Classes of a kernel on a device.
+    sizes: HashMap<(Arc<str>, usize), usize>,
+    /// Launches of a kernel.
+    launches: HashMap<Arc<str>, u64>,
+    random: Random,
+    /// Waits of the application's so far.
+    round: u64,
+    /// When the first launch came, in seconds.
+    started: Option<f64>,
+    /// Seconds that captures took: of what had none, and of others; and their bytes.
+    spent: [f64; 2],
+    bytes: f64,
+}
+
+/// A launch as its class sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number among the kernel's, from 1.
+    pub launch: u64,
+    /// Its class, and whether that is new.
+    pub class: u32,
+    pub is_new: bool,
+    /// Where it was drawn.
+    pub draw: Option<Draw>,
+}
+
+impl Samples {
+    /// No launch yet. `seed` is any number.
+    pub fn new(seed: u64) -> Self {
+        // Neighbouring seeds give unlike draws.
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| _ = random.next());
+        Self {
+            classes: Vec::new(),
+            keys: HashMap::default(),
+            sizes: HashMap::default(),
+            launches: HashMap::default(),
+            random,
+            round: 0,
+            started: None,
+            spent: [0.0; 2],
+            bytes: 0.0,
+        }
+    }
+
+    /// A launch comes, of sizes that a number stands for; `now` in seconds.
+    pub fn launched(&mut self, kernel: &Arc<str>, device: usize, sizes: u64, now: f64) -> Seen {
+        self.started.get_or_insert(now);
+        let launch = self.launches.entry(Arc::clone(kernel)).or_default();
+        *launch += 1;
+        let launch = *launch;
+        let key = (Arc::clone(kernel), device, sizes);
+        let (class, is_new) = match self.keys.get(&key) {
+            Some(known) => (*known, false),
+            None => self.new_class(key),
+        };
+        let round = self.round;
+        let Some(of) = self.classes.get_mut(class as usize) else {
+            return Seen { launch, class, is_new, draw: None };
+        };
+        if of.round != round {
+            (of.round, of.position) = (round, 0);
+        }
+        let position = of.position;
+        of.position += 1;
+        let at = of.seen + 1;
+        let draw = |slot, moves| Draw { class, slot, at, position, moves };
+        let draw = match of.drawn(&mut self.random) {
+            Some(slot) => {
+                of.moved.retain(|moved| moved.slot != slot);
+                Some(draw(slot, 0))
+            }
+            None => {
+                let due = |m: &Moved| m.round <= round && m.position == position;
+                let due = of.moved.iter().position(due).map(|at| of.moved.swap_remove(at));
+                due.map(|moved| draw(moved.slot, moved.moves))
+            }
+        };
+        Seen { launch, class, is_new, draw }
+    }
+
+    fn new_class(&mut self, key: (Arc<str>, usize, u64)) -> (u32, bool) {
+        let sizes = self.sizes.entry((Arc::clone(&key.0), key.1)).or_default();
+        *sizes += 1;
+        // Further sizes share the last class.
+        let last = (*sizes > SIZES).then(|| {
+            let same = self.keys.iter().filter(|((k, d, _), _)| *k == key.0 && *d == key.1);
+            same.map(|(_, class)| *class).max()
+        });
+        let (class, is_new) = match last.flatten() {
+            Some(last) => (last, false),
+            None => {
+                self.classes.push(Class::default());
+                ((self.classes.len() - 1) as u32, true)
+            }
+        };
+        self.keys.insert(key, class);
+        (class, is_new)
+    }
+
+    /// The application has waited.
+    pub fn waited(&mut self) {
+        self.round += 1;
+    }
+
+    /// Whether there is time for a capture of so many bytes; `now` in seconds.
+    pub fn affords(&self, draw: &Draw, bytes: u64, now: f64) -> bool {
+        let run = (now - self.started.unwrap_or(now)).max(0.0);
+        let is_first = self.is_first(draw.class);
+        let spent: f64 = self.spent.iter().sum();
+        let rate = if spent > 0.0 && self.bytes > 0.0 { self.bytes / spent } else { RATE };
+        let takes = bytes as f64 / rate.max(1.0);
+        match is_first {
+            true => self.spent[0] + takes <= FIRST.0.max(FIRST.1 * run),
+            false => self.spent[1] + takes <= MORE * run,
+        }
+    }
+
+    fn is_first(&self, class: u32) -> bool {
+        self.classes.get(class as usize).is_some_and(|of| !of.has_any)
+    }
+
+    /// A capture of a class took so many seconds, for so many bytes.
+    pub fn spent(&mut self, class: u32, seconds: f64, bytes: u64) {
+        let [first, more] = &mut self.spent;
+        let is_first = self.classes.get(class as usize).is_some_and(|of| !of.has_any);
+        *(if is_first { first } else { more }) += seconds;
+        self.bytes += bytes as f64;
+    }
+
+    /// The runtime refused a launch that was drawn, or one that was not: it was none.
+    pub fn failed(&mut self, kernel: &str, class: u32, draw: Option<Draw>) {
+        if let Some(launches) = self.launches.get_mut(kernel) {
+            *launches = launches.saturating_sub(1);
+        }
+        let Some(of) = self.classes.get_mut(class as usize) else { return };
+        of.seen = of.seen.saturating_sub(1);
+        of.position = of.position.saturating_sub(1);
+        // The next one has its number, and its place where it was drawn.
+        if let Some(draw) = draw {
+            of.again = Some(draw.slot);
+        }
+    }
+
+    /// The recorder's memory was in use: the draw moves to the same position of a later round. Not
+    /// for ever: `false`.
+    pub fn moved(&mut self, draw: &Draw) -> bool {
+        let Some(of) = self.classes.get_mut(draw.class as usize) else { return false };
+        if draw.moves >= MOVES {
+            return false;
+        }
+        let ahead = 1 + self.random.below(2 << draw.moves) as u64;
+        let round = self.round + ahead;
+        let (slot, position, moves) = (draw.slot, draw.position, draw.moves + 1);
+        of.moved.push(Moved { slot, position, round, moves });
+        true
+    }
+
+    /// A place of a sample has another capture: the one before.
+    pub fn captured(&mut self, class: u32, slot: usize, whole: &Whole) -> Option<Whole> {
+        let of = self.classes.get_mut(class as usize)?;
+        of.has_any = true;
+        of.held.get_mut(slot)?.replace(whole.clone())
+    }
+
+    /// A place of a sample is empty: the capture before.
+    pub fn missing(&mut self, class: u32, slot: usize) -> Option<Whole> {
+        self.classes.get_mut(class as usize)?.held.get_mut(slot)?.take()
+    }
+
+    /// Launches of each class.
+    pub fn seen(&self) -> Vec<u64> {
+        self.classes.iter().map(|of| of.seen).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> Arc<str> {
+        "k".into()
+    }
+
+    /// Numbers of the launches in the sample, by place, behind so many launches.
+    fn sample(seed: u64, launches: u64) -> [u64; SLOTS] {
+        let mut all = Samples::new(seed);
+        let mut held = [0; SLOTS];
+        for n in 1..=launches {
+            let seen = all.launched(&kernel(), 1, 1, 0.0);
+            assert_eq!(seen.launch, n);
+            if let Some(draw) = seen.draw {
+                assert_eq!(draw.at, n);
+                held[draw.slot] = n;
+            }
+        }
+        held
+    }
+
+    /// Every launch is as likely in the sample as every other: by an exact count over fixed seeds
+    /// against the binomial law, each launch and all together.
+    #[test]
+    fn each_launch_is_as_likely_to_be_drawn() {
+        const SEEDS: u64 = 20_000;
+        for launches in [5u64, 10, 37] {
+            let mut times = vec![0u64; launches as usize + 1];
+            for seed in 0..SEEDS {
+                let held = sample(seed, launches);
+                let mut distinct = held;
+                distinct.sort_unstable();
+                assert!(distinct.windows(2).all(|pair| pair[0] < pair[1]), "{held:?}");
+                held.iter().for_each(|n| times[*n as usize] += 1);
+            }
+            let share = SLOTS as f64 / launches as f64;
+            let (expected, variance) = (SEEDS as f64 * share, SEEDS as f64 * share * (1.0 - share));
+            let mut sum = 0.0;
+            for (n, times) in times.iter().enumerate().skip(1) {
+                let off = *times as f64 - expected;
+                assert!(off * off <= 16.0 * variance, "launch {n} of {launches}: {times}");
+                sum += off * off / variance;
+            }
+            // Chi-square of `launches - 1` degrees, but for the factor of a fixed number of draws:
+            // within four standard deviations of its mean.
+            let degrees = (launches - 1) as f64;
+            let scaled = sum * degrees / launches as f64;
+            assert!((scaled - degrees).abs() <= 4.0 * (2.0 * degrees).sqrt(), "{scaled}");
+        }
+    }
+
+    #[test]
+    fn captures_of_a_class_grow_with_the_logarithm_of_its_launches() {
+        let draws = |launches: u64| {
+            let mut all = Samples::new(7);
+            let drawn = |_: &u64| all.launched(&kernel(), 1, 1, 0.0).draw.is_some();
+            (0..launches).filter(drawn).count() as f64
+        };
+        for (launches, expected) in [(100u64, 16.9), (10_000, 35.3), (300_000, 48.9)] {
+            let found = draws(launches);
+            assert!((found - expected).abs() < 3.0 * expected.sqrt(), "{launches}: {found}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_devices_have_classes_of_their_own_up_to_some() {
+        let mut all = Samples::new(3);
+        let mut class = |device, sizes| all.launched(&kernel(), device, sizes, 0.0).class;
+        assert_eq!((class(1, 10), class(1, 11), class(1, 10), class(2, 10)), (0, 1, 0, 2));
+        let more: Vec<u32> = (12..30).map(|sizes| class(1, sizes)).collect();
+        // Eight of device 1, the last of which takes the rest.
+        assert_eq!(more[..6], [3, 4, 5, 6, 7, 8]);
+        assert!(more[6..].iter().all(|class| *class == 8), "{more:?}");
+        assert_eq!(all.seen().iter().sum::<u64>(), 22);
+    }
+
+    #[test]
+    fn a_launch_that_was_none_is_not_counted_and_its_draw_is_the_next_ones() {
+        let mut all = Samples::new(3);
+        let first = all.launched(&kernel(), 1, 1, 0.0);
+        all.failed("k", first.class, first.draw);
+        let again = all.launched(&kernel(), 1, 1, 0.0);
+        assert_eq!((again.launch, again.draw.map(|d| (d.slot, d.at))), (1, Some((0, 1))));
+        assert_eq!(all.seen(), [1]);
+        // In a long run, too.
+        let mut all = Samples::new(5);
+        let mut refused = 0;
+        for _ in 0..1000 {
+            let seen = all.launched(&kernel(), 1, 1, 0.0);
+            if let Some(draw) = seen.draw.filter(|_| refused % 2 == 0) {
+                refused += 1;
+                all.failed("k", seen.class, Some(draw));
+                let next = all.launched(&kernel(), 1, 1, 0.0);
+                assert_eq!(next.draw.map(|d| (d.slot, d.at)), Some((draw.slot, draw.at)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_draw_that_finds_the_memory_in_use_moves_to_the_same_position_of_a_later_round() {
+        let mut all = Samples::new(11);
+        // Rounds of three launches.
+        let round = |all: &mut Samples| {
+            let seen: Vec<_> = (0..3).map(|_| all.launched(&kernel(), 1, 1, 0.0)).collect();
+            all.waited();
+            seen
+        };
+        let first = round(&mut all)[1].draw.unwrap();
+        assert!(all.moved(&first));
+        let mut found = None;
+        for _ in 0..40 {
+            for (position, seen) in round(&mut all).iter().enumerate() {
+                if let Some(draw) = seen.draw.filter(|d| d.moves == 1) {
+                    assert_eq!((draw.slot, position), (first.slot, 1));
+                    found = Some(draw);
+                }
+            }
+        }
+        // It came, or a later draw took its place.
+        assert!(found.is_some() || all.classes[0].moved.is_empty());
+        let last = Draw { moves: MOVES, ..first };
+        assert!(!all.moved(&last));
+    }
+
+    #[test]
+    fn captures_keep_to_their_share_of_time() {
+        let mut all = Samples::new(1);
+        let draw = all.launched(&kernel(), 1, 1, 100.0).draw.unwrap();
+        // Nothing is known: a gigabyte a second. Two seconds for what has none.
+        assert!(all.affords(&draw, 1_900_000_000, 100.0));
+        assert!(!all.affords(&draw, 2_100_000_000, 100.0));
+        all.spent(draw.class, 1.0, 500_000_000);
+        assert!(all.affords(&draw, 400_000_000, 100.0) && !all.affords(&draw, 600_000_000, 100.0));
+        let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
+        assert_eq!(all.captured(draw.class, draw.slot, &whole(1)), None);
+        // From then on a fiftieth of the run.
+        assert!(!all.affords(&draw, 1, 100.0));
+        assert!(all.affords(&draw, 90_000_000, 110.0) && !all.affords(&draw, 110_000_000, 110.0));
+        assert_eq!(all.captured(draw.class, draw.slot, &whole(2)), Some(whole(1)));
+        assert_eq!(all.missing(draw.class, draw.slot), Some(whole(2)));
+        assert_eq!(all.missing(draw.class, draw.slot), None);
+    }
+}
