@@ -6,7 +6,7 @@ use super::calls::{Calls, Origin};
 use super::flight::{Asked, Flight, Part};
 use super::info::{self, Bits, bits};
 use super::memories::{self, Memory, Reach, set};
-use super::pool::{Lacking, rounded};
+use super::pool::{AHEAD, Lacking, rounded};
 use super::program::Program;
 use super::{Refusal, state};
 use crate::abi::constants as cl;
@@ -35,6 +35,17 @@ pub struct Begun {
     pub behind: Vec<Behind>,
     /// Events that the launch has to wait for, in place of its list; none: its list.
     pub waits: Vec<H>,
+}
+
+/// Whether what a launch leaves is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// It is not.
+    No,
+    /// Where that takes little memory.
+    Small,
+    /// It is.
+    Yes,
 }
 
 /// What is known of a launch when it comes.
@@ -127,7 +138,7 @@ pub unsafe fn begun(
     of: &Coming<'_>,
     launch: u64,
     asked: Asked,
-    wants_after: bool,
+    after: After,
 ) -> Result<Begun, (Asked, Refusal)> {
     // SAFETY: the caller's promise.
     let gathered = match unsafe { Gathered::new(of) } {
@@ -140,10 +151,15 @@ pub unsafe fn begun(
     let queue = of.command.queue.word();
     let context = gathered.context.word();
     let others = state(|s| s.traffic.others_run(queue, context)).unwrap_or(true);
-    let unchecked = match (wants_after, gathered.out_of_order, others) {
-        (false, ..) => Some("what the launch left was not asked for"),
-        (_, true, _) => Some("its queue is out of order: later commands need not wait for a copy"),
-        (.., true) => Some("another queue of the context may have been at work"),
+    let (both, shared) = gathered.bytes(true);
+    let is_small = both.saturating_add(shared) <= AHEAD;
+    let unchecked = match after {
+        After::No => Some("what the launch left was not asked for"),
+        After::Small if !is_small => Some("a second copy of its memory would be large"),
+        _ if gathered.out_of_order => {
+            Some("its queue is out of order: later commands need not wait for a copy")
+        }
+        _ if others => Some("another queue of the context may have been at work"),
         _ => None,
     };
     let bytes = gathered.bytes(unchecked.is_none());

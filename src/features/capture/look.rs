@@ -1,6 +1,7 @@
 //! Owns the end of captures: launches whose copies are under way are looked after whenever the
 //! application has waited, what is whole gets its name, and what came to nothing is told. Refuses to
 //! wait for anything but reads of the recorder's own memory, and for those not long.
+#![forbid(unsafe_code)]
 
 use super::flight::{Asked, Far, Flight};
 use super::log;
@@ -202,8 +203,8 @@ fn captured(flight: &mut Flight, whole: &Whole) {
     let loser = state(|s| {
         s.bytes = s.bytes.saturating_sub(reserved).saturating_add(bytes);
         let (Asked::Draw(draw), Some(samples)) = (&asked, &mut s.samples) else { return None };
-        samples.spent(draw.class, seconds, bytes);
-        samples.captured(draw.class, draw.slot, whole)
+        samples.spent(draw, seconds, bytes);
+        samples.captured(draw, whole)
     });
     if let Asked::Draw(draw) = &asked {
         log::slot(draw, json!({ "command": flight.def.command, "captured": whole.folder }));

@@ -36,7 +36,7 @@ use crate::os::local::Local;
 use crate::recording::{self, guard};
 use crate::runtime::functions as api;
 use crate::settings::config;
-use begin::{Begun, Behind, Coming};
+use begin::{After, Begun, Behind, Coming};
 use calls::Calls;
 use clscope_trace::defs;
 use clscope_trace::record::CommandKind;
@@ -308,12 +308,13 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
             }
         }
     }
-    let wants_after = match &asked {
-        Asked::Draw(draw) => draw.slot == 0,
-        _ => true,
+    let after = match &asked {
+        Asked::Draw(draw) if draw.slot == 0 => After::Small,
+        Asked::Draw(_) => After::No,
+        _ => After::Yes,
     };
     // SAFETY: the caller's promise.
-    match unsafe { begin::begun(of, number, asked, wants_after) } {
+    match unsafe { begin::begun(of, number, asked, after) } {
         Ok(Begun { flight, behind, waits }) => {
             out.waits = waits;
             out.due = Some(Due::Flight(flight, behind));
@@ -418,8 +419,7 @@ fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
                 &draw,
                 json!({ "command": def.command, "missing": def.refused, "seconds": time }),
             );
-            let loser =
-                state(|s| s.samples.as_mut().and_then(|all| all.missing(draw.class, draw.slot)));
+            let loser = state(|s| s.samples.as_mut().and_then(|all| all.missing(&draw)));
             look::remove(loser.flatten());
         }
         Asked::Nobody => {}

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that a pool may have ahead of any launch: what the application's buffers take together,
 /// if it is no more than this.
-const AHEAD: u64 = 32 << 20;
+pub const AHEAD: u64 = 32 << 20;
 /// Where regions of a pool begin.
 const ALIGNED: usize = 512;
 /// Pools are made so large that this part of them is never used.
@@ -200,9 +200,13 @@ impl Pool {
                 self.buffer.wanted = self.buffer.wanted.max(buffer);
                 self.shared.wanted = self.shared.wanted.max(shared);
                 let full = self.buffer.bytes as u64 >= buffer && self.shared.bytes as u64 >= shared;
-                Err(Lacking::Later(match queue.is_some() && full {
-                    true => "other launches' copies fill the recorder's memory".to_owned(),
-                    false => format!(
+                Err(Lacking::Later(match (queue.is_some() && full, ready) {
+                    (true, true) => "other launches' copies fill the recorder's memory".to_owned(),
+                    (true, false) => {
+                        "the recorder's memory for copies is not written for the first time yet"
+                            .to_owned()
+                    }
+                    (false, _) => format!(
                         "the recorder has no {all} bytes for a copy of its memory before the \
                          application's next wait"
                     ),

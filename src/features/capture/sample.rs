@@ -15,7 +15,7 @@ pub const SLOTS: usize = 4;
 const SIZES: usize = 8;
 /// Times that a draw moves to a later round where the recorder's memory was in use.
 const MOVES: u32 = 8;
-/// Captures of what has none: seconds at least, and share of the run's time.
+/// Captures that are the only ones of their class: seconds at least, and share of the run's time.
 const FIRST: (f64, f64) = (2.0, 0.05);
 /// Share of the run's time for all other captures.
 const MORE: f64 = 0.02;
@@ -62,8 +62,6 @@ struct Class {
     position: u64,
     /// Each place's capture.
     held: [Option<Whole>; SLOTS],
-    /// Whether any was captured.
-    has_any: bool,
 }
 
 /// xorshift64*: draws need no more.
@@ -232,7 +230,7 @@ impl Samples {
     /// Whether there is time for a capture of so many bytes; `now` in seconds.
     pub fn affords(&self, draw: &Draw, bytes: u64, now: f64) -> bool {
         let run = (now - self.started.unwrap_or(now)).max(0.0);
-        let is_first = self.is_first(draw.class);
+        let is_first = self.is_only(draw);
         let spent: f64 = self.spent.iter().sum();
         let rate = if spent > 0.0 && self.bytes > 0.0 { self.bytes / spent } else { RATE };
         let takes = bytes as f64 / rate.max(1.0);
@@ -242,14 +240,16 @@ impl Samples {
         }
     }
 
-    fn is_first(&self, class: u32) -> bool {
-        self.classes.get(class as usize).is_some_and(|of| !of.has_any)
+    /// Whether a class has no capture in any other place.
+    fn is_only(&self, draw: &Draw) -> bool {
+        let Some(of) = self.classes.get(draw.class as usize) else { return false };
+        of.held.iter().enumerate().all(|(slot, held)| slot == draw.slot || held.is_none())
     }
 
-    /// A capture of a class took so many seconds, for so many bytes.
-    pub fn spent(&mut self, class: u32, seconds: f64, bytes: u64) {
+    /// A capture took so many seconds, for so many bytes.
+    pub fn spent(&mut self, draw: &Draw, seconds: f64, bytes: u64) {
+        let is_first = self.is_only(draw);
         let [first, more] = &mut self.spent;
-        let is_first = self.classes.get(class as usize).is_some_and(|of| !of.has_any);
         *(if is_first { first } else { more }) += seconds;
         self.bytes += bytes as f64;
     }
@@ -283,15 +283,14 @@ impl Samples {
     }
 
     /// A place of a sample has another capture: the one before.
-    pub fn captured(&mut self, class: u32, slot: usize, whole: &Whole) -> Option<Whole> {
-        let of = self.classes.get_mut(class as usize)?;
-        of.has_any = true;
-        of.held.get_mut(slot)?.replace(whole.clone())
+    pub fn captured(&mut self, draw: &Draw, whole: &Whole) -> Option<Whole> {
+        let of = self.classes.get_mut(draw.class as usize)?;
+        of.held.get_mut(draw.slot)?.replace(whole.clone())
     }
 
     /// A place of a sample is empty: the capture before.
-    pub fn missing(&mut self, class: u32, slot: usize) -> Option<Whole> {
-        self.classes.get_mut(class as usize)?.held.get_mut(slot)?.take()
+    pub fn missing(&mut self, draw: &Draw) -> Option<Whole> {
+        self.classes.get_mut(draw.class as usize)?.held.get_mut(draw.slot)?.take()
     }
 
     /// Launches of each class.
@@ -433,15 +432,19 @@ mod tests {
         // Nothing is known: a gigabyte a second. Two seconds for what has none.
         assert!(all.affords(&draw, 1_900_000_000, 100.0));
         assert!(!all.affords(&draw, 2_100_000_000, 100.0));
-        all.spent(draw.class, 1.0, 500_000_000);
+        all.spent(&draw, 1.0, 500_000_000);
         assert!(all.affords(&draw, 400_000_000, 100.0) && !all.affords(&draw, 600_000_000, 100.0));
         let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
-        assert_eq!(all.captured(draw.class, draw.slot, &whole(1)), None);
-        // From then on a fiftieth of the run.
+        assert_eq!(all.captured(&draw, &whole(1)), None);
+        // The place of the only capture: it would be the only one again.
+        assert!(all.affords(&draw, 400_000_000, 100.0));
+        // Others have a fiftieth of the run.
+        let draw = Draw { slot: 1, ..draw };
         assert!(!all.affords(&draw, 1, 100.0));
         assert!(all.affords(&draw, 90_000_000, 110.0) && !all.affords(&draw, 110_000_000, 110.0));
-        assert_eq!(all.captured(draw.class, draw.slot, &whole(2)), Some(whole(1)));
-        assert_eq!(all.missing(draw.class, draw.slot), Some(whole(2)));
-        assert_eq!(all.missing(draw.class, draw.slot), None);
+        assert_eq!(all.captured(&draw, &whole(2)), None);
+        assert_eq!(all.captured(&draw, &whole(3)), Some(whole(2)));
+        assert_eq!(all.missing(&draw), Some(whole(3)));
+        assert_eq!(all.missing(&draw), None);
     }
 }

@@ -237,3 +237,26 @@ fn an_enqueue_that_our_event_may_have_broken_is_repeated_without_it() {
     assert_eq!(with.status.code(), Some(3));
     assert!(with.stderr.contains("gave -5"), "{}", with.stderr);
 }
+
+/// Of captures, too, whatever the application does while copies of its memory are under way.
+#[test]
+fn captures_give_back_all_that_they_hold() {
+    for (setting, value) in [("CLSCOPE_CAPTURE", "*:1,2,3,50"), ("CLSCOPE_SAMPLE", "4")] {
+        for line in APPS {
+            let stage = Stage::new(Runtime::FakeLoader);
+            let bare = run(&stage, Mode::Bare, line, &[]);
+            let with = run(&stage, Mode::Preload, line, &[(setting, value)]);
+            assert_eq!(with.misuse, Vec::<String>::new(), "{setting} {line}");
+            for (kind, fields) in &with.objects {
+                let of_bare = bare.objects.get(kind).and_then(|of| of.get("held")).copied();
+                assert_eq!(
+                    fields["held"],
+                    of_bare.unwrap_or(0),
+                    "{setting} {line}: {kind} {with:?}"
+                );
+            }
+            let launches = |of: &Report| of.calls.get("clEnqueueNDRangeKernel").copied();
+            assert_eq!(launches(&with), launches(&bare), "{setting} {line}");
+        }
+    }
+}

@@ -112,22 +112,20 @@ fn launches_of_several_threads_are_captured_one_by_one() {
                 bytes.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word)).collect()
             };
             let before = words(&read("memory-0.before"));
-            assert!(before.iter().all(|before| before % by == 0), "of another thread: by {by}");
+            for before in &before {
+                assert_eq!(before % by, 0, "of another thread: {before} by {by}");
+            }
+            // What it left is known where no other thread's queue had work.
+            let checked = said["checked"].as_bool().unwrap();
+            if checked {
+                let after = words(&read("memory-0.after"));
+                for (i, (before, after)) in before.iter().zip(after).enumerate() {
+                    assert_eq!(after, before + by, "element {i}");
+                }
+            }
             let found = alone(&stage, &folder, &[]);
-            let verdict = &found["base"]["results"]["verdict"];
-            // Contents after are taken where nothing else can have written them meanwhile.
-            let of = &said["memories"][0];
-            if of["after"].is_null() {
-                assert!(!of["after_missing"].as_str().unwrap().is_empty(), "{said}");
-                assert_ne!(verdict, "differs", "{found}");
-                continue;
-            }
-            for (i, (before, after)) in
-                before.iter().zip(words(&read("memory-0.after"))).enumerate()
-            {
-                assert_eq!(after, before + by, "element {i}");
-            }
-            assert_eq!(verdict, "same", "{runtime:?}");
+            let verdict = if checked { "same" } else { "not-checked" };
+            assert_eq!(found["base"]["results"]["verdict"], verdict, "{runtime:?}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod data;
 mod data_faults;
 mod differences;
 mod disturbances;
+mod drawn;
 mod endings;
 mod energy;
 mod energy_helper;

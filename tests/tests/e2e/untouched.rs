@@ -29,10 +29,12 @@ const APPLICATIONS: [&str; 16] = [
 ];
 
 /// Ways to record: a name, and the settings.
-const WAYS: [(&str, &[(&str, &str)]); 4] = [
+const WAYS: [(&str, &[(&str, &str)]); 6] = [
     ("event", &[("CLSCOPE_DEVICE_TIMING", "event")]),
     ("auto", &[("CLSCOPE_DEVICE_TIMING", "auto")]),
     ("capture", &[("CLSCOPE_CAPTURE", "*:1,2,3,40")]),
+    ("sample", &[("CLSCOPE_SAMPLE", "4")]),
+    ("plan", &[("CLSCOPE_SAMPLE", "plan")]),
     ("check", &[("CLSCOPE_CHECK", "1")]),
 ];
 
@@ -108,7 +110,7 @@ fn no_launch_and_no_write_is_added_in_any_way_of_recording() {
                 assert_eq!(changes(&with), changes(&bare), "{what}");
                 // Without captures nothing is copied but what the application copies to its host.
                 match *way {
-                    "capture" => captured += own(&with) - own(&bare),
+                    "capture" | "sample" => captured += own(&with) - own(&bare),
                     _ => assert_eq!(own(&with), own(&bare), "{what}: {with:#?}"),
                 }
             }
