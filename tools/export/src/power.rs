@@ -338,11 +338,11 @@ impl Power {
 
     /// Energy of a command, where sensors were read around it.
     #[must_use]
-    pub fn of_launch(&self, command: &Command<'_>, device: u32) -> Option<Interval> {
+    pub fn of_launch(&self, command: &Command<'_>, device: u32) -> Option<LaunchEnergy> {
         let launches = self.launches.get(&(command.process.0, device))?;
         let start = command.timed()?.placed?.span().begin.0;
         let at = launches.binary_search_by_key(&start, |launch| launch.start.0).ok()?;
-        launches.get(at).map(|launch| launch.joules)
+        launches.get(at).copied()
     }
 
     /// Mean watts of the spans of a class (its name, and whether it is a kernel) on a device of a
@@ -359,8 +359,8 @@ impl Power {
     }
 
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
-    /// watts with half-widths of their 95 % intervals, energy-delay product, operations per joule;
-    /// joules of an iteration, where it begins one.
+    /// watts with half-widths of their 95 % intervals (joules that are bounded with their ends),
+    /// energy-delay product, operations per joule; joules of an iteration, where it begins one.
     pub fn describe(
         &self,
         trace: &Trace<'_>,
@@ -389,13 +389,22 @@ impl Power {
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
         let seconds = duration_ns as f64 * 1e-9;
         let launch = self.of_launch(command, device).filter(|_| seconds > 0.0);
-        let watts = launch.map_or(figures.watts, |joules| joules.times(1.0 / seconds));
+        let watts = launch.map_or(figures.watts, |launch| launch.joules.times(1.0 / seconds));
         let own = if launch.is_some() { seconds } else { seconds * figures.own };
-        to.put("energy_of", Argument::Text(energy_of(launch.is_some())));
+        to.put("energy_of", Argument::Text(energy_of(launch.as_ref())));
         to.put("energy_J", Argument::Figure(watts.value * own));
-        to.put("energy_plus_minus_J", Argument::Figure(watts.half() * own));
+        // Bounds lie where they lie around the value.
+        let ends = launch.is_some_and(|launch| launch.is_bounded);
+        if ends {
+            to.put("energy_low_J", Argument::Figure(watts.low * own));
+            to.put("energy_high_J", Argument::Figure(watts.high * own));
+        } else {
+            to.put("energy_plus_minus_J", Argument::Figure(watts.half() * own));
+        }
         to.put("power_W", Argument::Figure(watts.value));
-        to.put("power_plus_minus_W", Argument::Figure(watts.half()));
+        if !ends {
+            to.put("power_plus_minus_W", Argument::Figure(watts.half()));
+        }
         to.put("energy_delay_Js", Argument::Figure(watts.value * own * seconds));
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
             to.put("GFLOP_per_s_per_W", Argument::Figure(gflop / (watts.value * own)));
@@ -407,10 +416,15 @@ impl Power {
     }
 }
 
-/// Whose energy a span's is: its own, or its part of what all launches of its kernel took.
+/// Whose energy a span's is: its own, its own within bounds, or its part of what all launches of
+/// its kernel took.
 #[must_use]
-pub const fn energy_of(is_own: bool) -> &'static str {
-    if is_own { "this launch" } else { "mean of all launches" }
+pub fn energy_of(launch: Option<&LaunchEnergy>) -> &'static str {
+    match launch {
+        Some(launch) if launch.is_bounded => "bounds of this launch",
+        Some(_) => "this launch",
+        None => "mean of all launches",
+    }
 }
 
 #[cfg(test)]

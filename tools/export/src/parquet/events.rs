@@ -163,8 +163,8 @@ impl<'t, 'a> Events<'t, 'a> {
         let launch = clock_device.and_then(|device| self.power.of_launch(command, device));
         let watts = duration.and_then(|_| self.watts(command, clock_device));
         let mean = || watts.zip(duration).map(|(w, ns)| w.times(ns as f64 * 1e-9));
-        let joules = launch.or_else(mean);
-        let energy_of = joules.map(|_| energy_of(launch.is_some()));
+        let joules = launch.map(|launch| launch.joules).or_else(mean);
+        let energy_of = joules.map(|_| energy_of(launch.as_ref()));
         let stage = |from: usize, to: usize| {
             placed.map(|(p, _)| p.stamps[to].0.saturating_sub(p.stamps[from].0))
         };

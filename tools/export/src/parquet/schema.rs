@@ -117,7 +117,7 @@ pub const COMMANDS: Table = Table {
         may("energy_j", Float, "joules: its own, or mean watts of its class times its duration"),
         may("energy_low_j", Float, "lower end of the 95 % interval"),
         may("energy_high_j", Float, "upper end of the 95 % interval"),
-        may("energy_of", Text, "this launch, or mean of all launches"),
+        may("energy_of", Text, "this launch, bounds of this launch, or mean of all launches"),
         ORIGIN,
     ],
 };

@@ -1,6 +1,8 @@
 //! Owns energy where sensors were read around each command (`record --snapshot`): every window
 //! between two readings holds one command, or none. What a window counted is its command's, less
-//! the idle power of the time beside it; the rest is the device's at rest. Nothing is fitted.
+//! the idle power of the time beside it; the rest is the device's at rest. Nothing is fitted. Where
+//! a command fills a part of its window only, as where its kernel was compiled inside, nobody knows
+//! what drew power beside it: its energy is bounded, and the rest of the window is unattributed.
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
@@ -20,7 +22,16 @@ pub struct LaunchEnergy {
     pub start: HostNs,
     /// Its energy, idle power included, with the error of the counter's steps at both ends.
     pub joules: Interval,
+    /// Whether its window was mostly not its own: the interval is certain, and the value is the
+    /// mean of its kernel's launches within it.
+    pub is_bounded: bool,
 }
+
+/// A command fills its window from this share of it on. What is beside it then may hardly change
+/// its energy.
+const FILLED: f64 = 0.9;
+/// Steps of the counter in a window whose mean power is taken for one that the device can draw.
+const LONG: f64 = 10.0;
 
 /// What windows of one kind counted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,13 +63,120 @@ impl Sum {
     }
 }
 
-/// What is known of one class.
-#[derive(Debug, Clone, Default)]
-struct Found {
-    /// Of the windows of its commands, whole.
+/// Some commands of one class.
+#[derive(Debug, Clone, Copy, Default)]
+struct Commands {
+    /// Of their windows, whole.
     windows: Sum,
-    /// Their commands' own time.
+    /// Their own time.
     busy: f64,
+    /// Their own energy, ...
+    joules: f64,
+    /// ... and how far below and above it may lie, the counter's steps aside.
+    open: (f64, f64),
+}
+
+impl Commands {
+    fn add(&mut self, of: &Taken, joules: f64, step: f64) {
+        self.windows.add(of.seconds, of.joules / of.seconds, step);
+        self.busy += of.busy;
+        self.joules += joules;
+    }
+
+    fn interval(&self) -> Interval {
+        let half = self.windows.half();
+        let low = (self.joules - self.open.0 - half).max(0.0);
+        Interval::measured(self.joules, low, self.joules + self.open.1 + half)
+    }
+}
+
+/// What is known of one class.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    /// Those that fill their windows.
+    filled: Commands,
+    /// These and the others.
+    all: Commands,
+}
+
+impl Found {
+    /// Mean power of the commands that fill their windows.
+    fn watts(&self) -> Option<f64> {
+        (self.filled.busy > 0.0).then(|| self.filled.joules / self.filled.busy)
+    }
+
+    /// Energy of the class, and the time that it is for: of all its commands, unless only those
+    /// that fill their windows are known.
+    fn counted(&self) -> (Interval, f64) {
+        let (filled, all) = (self.filled.interval(), self.all.interval());
+        if !is_known(&all) && is_known(&filled) {
+            return (filled, self.filled.busy);
+        }
+        (Interval { estimated: self.filled.busy < self.all.busy, ..all }, self.all.busy)
+    }
+}
+
+/// A window with commands of one class.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    class: usize,
+    /// The commands' own time.
+    busy: f64,
+    seconds: f64,
+    joules: f64,
+    /// Energy of one step of the counter: at most that is missing at one end, or too much at the
+    /// other.
+    step: f64,
+}
+
+impl Taken {
+    fn beside(&self) -> f64 {
+        self.seconds - self.busy
+    }
+
+    fn is_filled(&self) -> bool {
+        self.busy >= FILLED * self.seconds
+    }
+}
+
+/// What the device draws at least and at most, in watts, as far as the run shows.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    least: f64,
+    most: f64,
+}
+
+impl Limits {
+    /// Of windows that are long for the counter, and of classes that fill theirs.
+    fn of(windows: &[Assigned], floor: Option<Interval>, found: &[Found], step: f64) -> Self {
+        let long = || windows.iter().map(|w| &w.window).filter(|w| seconds(w) >= LONG * step);
+        let least = long().map(|w| w.2 * (1.0 - step / seconds(w)));
+        let least = least.chain(floor.map(|f| f.low)).min_by(f64::total_cmp).unwrap_or(0.0);
+        let least = least.max(0.0);
+        let of_class = |f: &Found| {
+            let windows = &f.filled.windows;
+            let joules =
+                windows.joules + windows.half() - least * (windows.seconds - f.filled.busy);
+            (f.filled.busy > 0.0).then(|| joules / f.filled.busy)
+        };
+        let most = long().map(|w| w.2 * (1.0 + step / seconds(w)));
+        let most = most.chain(found.iter().filter_map(of_class)).max_by(f64::total_cmp);
+        Self { least, most: most.unwrap_or(0.0) }
+    }
+
+    /// Least and most energy of the commands of a window, whose reading may be wrong by `half`.
+    /// Where they fill it, what is beside them draws no more than all that was seen; else it may
+    /// draw whatever a device draws. `is_seen`: whether commands of the class filled other windows,
+    /// so that their power is among what was seen.
+    fn bounds(self, of: &Taken, half: f64, is_seen: bool) -> (f64, f64) {
+        let most = of.joules + half - self.least * of.beside();
+        if of.is_filled() {
+            return ((of.joules - half - self.most * of.beside()).max(0.0), most.max(0.0));
+        }
+        let most = if is_seen { most.min(self.most * of.busy) } else { most };
+        let most = most.max(0.0);
+        ((self.least * of.busy).min(most), most)
+    }
 }
 
 /// Windows, each with the commands in it by the middle of their spans.
@@ -140,6 +258,7 @@ pub(super) fn fill(
     let (mut between, mut beside) = (Sum::default(), Sum::default());
     let mut measured = Sum::default();
     let mut found = vec![Found::default(); device.classes.len()];
+    let mut taken: Vec<(Taken, &[usize])> = Vec::new();
     let mut mixed = 0.0;
     for Assigned { window, spans, is_between } in &windows {
         measured.add(seconds(window), window.2, step);
@@ -147,45 +266,69 @@ pub(super) fn fill(
             [] if *is_between => between.add(seconds(window), window.2, step),
             [] => beside.add(seconds(window), window.2, step),
             [first, rest @ ..] => {
-                let class = class_of(first);
+                let class = class_of(first).filter(|class| *class < found.len());
                 let is_one = rest.iter().all(|at| class_of(at) == class);
-                match class.and_then(|class| found.get_mut(class)).filter(|_| is_one) {
-                    Some(of) => {
-                        of.windows.add(seconds(window), window.2, step);
-                        of.busy += spans.iter().map(length).sum::<f64>();
-                    }
-                    None => mixed += window.2 * seconds(window),
-                }
+                let (Some(class), true) = (class, is_one) else {
+                    mixed += window.2 * seconds(window);
+                    continue;
+                };
+                let seconds = seconds(window);
+                let busy = spans.iter().map(length).sum::<f64>().min(seconds);
+                let of = Taken {
+                    class,
+                    busy,
+                    seconds,
+                    joules: window.2 * seconds,
+                    step: window.2 * step,
+                };
+                taken.push((of, spans));
             }
         }
     }
     let floor = between.watts().filter(is_known);
-    // What a command took of its window: the rest of the time the device was at rest.
-    let own = |windows: &Sum, busy: f64, half: f64| {
-        let beside = (windows.seconds - busy).max(0.0);
-        let (idle, open) = match floor {
-            Some(floor) => (floor.value * beside, floor.half() * beside),
-            None => {
-                let share = windows.joules * beside / windows.seconds;
-                (share, share)
-            }
+    let share = |of: &Taken| of.joules * of.busy / of.seconds;
+    // What commands took of windows that they fill: the rest of the time the device was at rest.
+    let own = |of: &Taken| floor.map_or(share(of), |f| of.joules - f.value * of.beside());
+    for (of, _) in taken.iter().filter(|(of, _)| of.is_filled()) {
+        found[of.class].filled.add(of, own(of), step);
+    }
+    let limits = Limits::of(&windows, floor, &found, step);
+    let (mut beside_commands, mut idle_beside) = (0.0, 0.0);
+    let (mut unfilled, mut host_seconds, mut host_joules) = (0_usize, 0.0, 0.0);
+    for (of, spans) in &taken {
+        let watts = found[of.class].watts();
+        let (low, high) = limits.bounds(of, 0.0, watts.is_some());
+        let joules = match of.is_filled() {
+            true => own(of),
+            false => watts.map_or(share(of), |watts| watts * of.busy).max(low).min(high),
         };
-        let joules = windows.joules - idle;
-        let half = half.hypot(open);
-        (Interval::measured(joules, (joules - half).max(0.0), joules + half), beside, idle)
-    };
-    out.launches = windows
-        .iter()
-        .filter(|w| w.spans.len() == 1)
-        .filter_map(|w| {
-            let span = device.spans.get(*w.spans.first()?)?;
-            let mut sum = Sum::default();
-            sum.add(seconds(&w.window), w.window.2, step);
-            // Of a single launch at most a step is missing at one end or too much at the other.
-            let (joules, ..) = own(&sum, span.end.seconds_since(span.start), w.window.2 * step);
-            is_known(&joules).then_some(LaunchEnergy { start: span.start, joules })
-        })
-        .collect();
+        if of.is_filled() {
+            beside_commands += of.beside();
+            idle_beside += of.joules - joules;
+        } else {
+            unfilled += spans.len();
+            host_seconds += of.beside();
+            host_joules += of.joules - joules;
+        }
+        let class = &mut found[of.class];
+        class.all.add(of, joules, step);
+        let (below, above) = ((joules - low).max(0.0), (high - joules).max(0.0));
+        for open in [of.is_filled().then_some(&mut class.filled.open), Some(&mut class.all.open)] {
+            open.into_iter().for_each(|open| *open = (open.0 + below, open.1 + above));
+        }
+        let [span] = spans else { continue };
+        let Some(span) = device.spans.get(*span) else { continue };
+        let (low, high) = limits.bounds(of, of.step, watts.is_some());
+        let joules = Interval::measured(joules, low.min(joules), high.max(joules));
+        let launch = |joules, is_bounded| LaunchEnergy { start: span.start, joules, is_bounded };
+        if !of.is_filled() {
+            // Without others of its kernel it has no value: the kernel's row says what it is.
+            out.launches
+                .extend(watts.map(|_| launch(Interval { estimated: true, ..joules }, true)));
+        } else if is_known(&joules) {
+            out.launches.push(launch(joules, false));
+        }
+    }
     out.launches.sort_by_key(|launch| launch.start);
     let mut totals = vec![(0.0, 0.0); device.classes.len()];
     for span in &device.spans {
@@ -194,7 +337,6 @@ pub(super) fn fill(
         }
     }
     let per_span = device.launches_per_span();
-    let (mut beside_commands, mut idle_beside) = (0.0, 0.0);
     for (at, (class, found)) in device.classes.iter().zip(&found).enumerate() {
         let (spans, busy) = totals.get(at).copied().unwrap_or_default();
         let launches = spans * per_span.get(at).copied().unwrap_or(1.0);
@@ -203,19 +345,18 @@ pub(super) fn fill(
             kind: if class.kernel { "kernel" } else { "transfer" },
             launches,
             busy_seconds: busy,
-            covered_seconds: found.busy,
             identifiability: "not-at-all",
             ..result::Class::default()
         };
-        if found.busy > 0.0 {
-            let (joules, beside, idle) = own(&found.windows, found.busy, found.windows.half());
-            (beside_commands, idle_beside) = (beside_commands + beside, idle_beside + idle);
-            let watts = joules.times(1.0 / found.busy);
+        if found.all.busy > 0.0 {
+            let (joules, covered) = found.counted();
+            row.covered_seconds = covered;
+            let watts = joules.times(1.0 / covered);
             row.identifiability = known(&joules);
             row.group = Some(out.groups.len());
             out.groups.push(result::Group {
                 names: vec![class.name.clone()],
-                busy_seconds: found.busy,
+                busy_seconds: covered,
                 joules,
                 watts,
                 with_floor: false,
@@ -228,11 +369,9 @@ pub(super) fn fill(
                 row.energy_delay = Some(watts.value * duration * duration);
                 row.method = Some("integrated");
                 if let Some(floor) = floor {
-                    let idle = floor.times(found.busy);
-                    let dynamic = joules.value - idle.value;
-                    let half = joules.half().hypot(idle.half());
-                    row.dynamic_joules =
-                        Some(Interval::measured(dynamic, dynamic - half, dynamic + half));
+                    let idle = floor.times(covered);
+                    let dynamic = joules.open_by(idle.half()).map(|joules| joules - idle.value);
+                    row.dynamic_joules = Some(dynamic);
                     row.idle_joules = Some(idle);
                 }
             }
@@ -258,6 +397,11 @@ pub(super) fn fill(
         + out.floors.iter().filter_map(|f| f.joules).sum::<f64>();
     out.unattributed_joules = Some(measured.joules - parts);
     out.readings = windows.len();
+    if unfilled > 0 {
+        out.notes.push(format!(
+            "the host worked for {host_seconds:.3} s inside {unfilled} launches, for example to compile: {host_joules:.2} J of that time are unattributed, and the energy of these launches is known within bounds only"
+        ));
+    }
     if mixed > 0.0 {
         out.notes.push(format!(
             "commands ran beside each other between two readings: {mixed:.2} J of them are unattributed"
@@ -285,20 +429,30 @@ mod tests {
     /// the device at rest draws `idle`. Sensors are read 0.1 ms before and behind each launch, and a
     /// second before and behind all.
     fn run(launches: &[(i64, i64, f64)], idle: f64) -> (PhysicalDevice, Power) {
+        let launches: Vec<_> = launches.iter().map(|of| (*of, (0, 0.0))).collect();
+        compiling(&launches, idle)
+    }
+
+    /// The same, where the host compiles before a launch begins, between its readings: milliseconds
+    /// and watts of that.
+    fn compiling(launches: &[((i64, i64, f64), (i64, f64))], idle: f64) -> (PhysicalDevice, Power) {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         for name in ["a", "b"] {
             device.classes.push(Class { name: name.into(), kernel: true, repetition: false });
         }
         let (mut at, mut windows) = (1_000 * MS, Vec::new());
         let mut read = 0;
-        for (i, (rest, length, watts)) in launches.iter().enumerate() {
+        for (i, ((rest, length, watts), (before, compiler))) in launches.iter().enumerate() {
             at += rest * MS;
-            let (start, end) = (at, at + length * MS);
-            windows.push((HostNs(read), HostNs(start - MS / 10), idle));
-            let whole = (end - start + MS / 5) as f64;
-            let mean = (watts * (end - start) as f64 + idle * (MS / 5) as f64) / whole;
+            let begun = at - MS / 10;
+            let start = at + before * MS;
+            let end = start + length * MS;
+            windows.push((HostNs(read), HostNs(begun), idle));
+            let drawn = watts * (end - start) as f64
+                + compiler * (start - at) as f64
+                + idle * (MS / 5) as f64;
             read = end + MS / 10;
-            windows.push((HostNs(start - MS / 10), HostNs(read), mean));
+            windows.push((HostNs(begun), HostNs(read), drawn / (read - begun) as f64));
             device.spans.push(Span {
                 class: ClassId(i as u32 % 2),
                 device: DeviceIndex(0),
@@ -343,6 +497,75 @@ mod tests {
             }
             let gaps = out.gaps.as_ref().unwrap();
             prop_assert!((gaps.joules.unwrap() / gaps.seconds / idle - 1.0).abs() < 1e-6);
+            let parts: f64 = out.parts().iter().map(|part| part.joules.value).sum();
+            prop_assert!((parts / out.measured_joules.unwrap() - 1.0).abs() < 1e-9);
+        }
+    }
+
+    proptest! {
+        /// Whatever the host does between the readings around a launch, the launch's joules and its
+        /// kernel's hold the truth, no launch has more than the device was seen to draw, and all
+        /// parts add up.
+        #[test]
+        fn what_the_host_draws_beside_a_launch_is_not_the_launches(
+            launches in prop::collection::vec(
+                (20i64..200, 20i64..200, prop::option::of((0i64..400, 0.0f64..1.0))), 2..40,
+            ),
+            kernels in (15.0f64..90.0, 15.0f64..90.0),
+            idle in 5.0f64..15.0,
+            once in any::<bool>(),
+        ) {
+            let watts = [kernels.0, kernels.1];
+            let most = kernels.0.max(kernels.1);
+            let mut launches: Vec<_> = launches
+                .iter()
+                .enumerate()
+                .map(|(i, (rest, length, host))| {
+                    // The host draws what the device may be seen to draw.
+                    let host = host.map_or((0, 0.0), |(ms, of)| (ms, idle + of * (most - idle)));
+                    ((*rest, *length, watts[i % 2]), host)
+                })
+                .collect();
+            // Both kernels are seen by themselves, unless one is launched once, and compiled then.
+            if once {
+                launches.truncate(3);
+                launches[1].1 = (300, most);
+                launches[0].1 = (0, 0.0);
+            } else {
+                launches[0].1 = (0, 0.0);
+                launches[1].1 = (0, 0.0);
+            }
+            let (device, power) = compiling(&launches, idle);
+            let mut out = DeviceEnergy::default();
+            prop_assert!(fill(&mut out, &device, &power, None));
+            let mut truth = [0.0; 2];
+            let mut sum = [0.0; 2];
+            for (i, ((_, length, watts), (before, _))) in launches.iter().enumerate() {
+                let (right, seconds) = (watts * *length as f64 * 1e-3, *length as f64 * 1e-3);
+                truth[i % 2] += right;
+                let own = out.launches.iter().find(|l| l.start == device.spans[i].start);
+                let Some(own) = own else {
+                    prop_assert!(once && i == 1, "{i}: {:?}", out.launches);
+                    continue;
+                };
+                sum[i % 2] += own.joules.value;
+                prop_assert!(own.joules.low <= right && right <= own.joules.high, "{own:?} {right}");
+                prop_assert_eq!(own.is_bounded, *before as f64 > 0.1 * (*before + *length) as f64 - 0.2);
+                if own.is_bounded {
+                    prop_assert!(own.joules.high <= most * seconds * 1.2, "{own:?} {right}");
+                }
+            }
+            for (at, class) in out.classes.iter().enumerate() {
+                let group = out.groups.iter().find(|g| g.names[0] == class.name).unwrap();
+                let part = class.covered_seconds / class.busy_seconds;
+                let (truth, sum) = (part * truth[at], part * sum[at]);
+                prop_assert!(group.joules.low <= truth && truth <= group.joules.high, "{group:?}");
+                prop_assert!(class.joules.is_some() || once && at == 1, "{class:?}");
+                if let Some(joules) = class.joules.filter(|_| !(once && at == 1)) {
+                    prop_assert!((joules.value / truth - 1.0).abs() < 0.12, "{class:?} {truth}");
+                    prop_assert!(part < 1.0 || (joules.value / sum - 1.0).abs() < 1e-6, "{class:?}");
+                }
+            }
             let parts: f64 = out.parts().iter().map(|part| part.joules.value).sum();
             prop_assert!((parts / out.measured_joules.unwrap() - 1.0).abs() < 1e-9);
         }
