@@ -4,6 +4,7 @@
 
 use super::readings::Sensor;
 use clscope_analysis::energy::HostNs;
+use clscope_analysis::quantile::median;
 use clscope_trace::sensors::Quantity;
 
 /// Times in which one counter stood still, in order.
@@ -15,10 +16,15 @@ pub struct Standstills {
     pub is_idle: bool,
 }
 
-/// A counter stands still from this long on, in seconds, ...
+/// A counter that has stood still for longer than this, in seconds, ...
 const LONG: f64 = 1.0;
-/// ... and from so many of its update periods on.
+/// ... and for so many of its update periods, does not measure, whatever comes before and behind.
 const PERIODS: f64 = 20.0;
+/// A shorter rest is a standstill from so many usual steps on, ...
+const STEPS: f64 = 5.0;
+/// ... if the counter then rises by less than this share of what power before and behind the rest
+/// would have drawn in it. A counter that was read late, or updated late, catches up.
+const CAUGHT_UP: f64 = 1.0 / 3.0;
 
 impl Standstills {
     /// The plane of a processor's graphics draws nothing for as long as they are switched off.
@@ -28,6 +34,10 @@ impl Standstills {
     #[must_use]
     pub fn describe(&self) -> String {
         let seconds: f64 = self.times.iter().map(|(from, to)| to.seconds_since(*from)).sum();
+        let length = match seconds {
+            ..1.0 => format!("{:.0} ms", seconds * 1e3),
+            _ => format!("{seconds:.1} s"),
+        };
         let times = match self.times.len() {
             1 => String::new(),
             count => format!(" in all, {count} times"),
@@ -36,7 +46,69 @@ impl Standstills {
             true => "it counts as 0 W",
             false => "what was drawn meanwhile is in no figure",
         };
-        format!("stood still for {seconds:.1} s{times}: {meaning}")
+        format!("stood still for {length}{times}: {meaning}")
+    }
+}
+
+/// A counter's readings, with where it begins anew.
+struct Counter<'s> {
+    points: &'s [(HostNs, f64)],
+    starts: &'s [HostNs],
+    /// Its usual time between two rises, seconds.
+    step: f64,
+}
+
+impl<'s> Counter<'s> {
+    fn of(sensor: &'s Sensor) -> Self {
+        let (points, starts) = (&sensor.points[..], &sensor.starts[..]);
+        let mut out = Self { points, starts, step: 0.0 };
+        let rises: Vec<HostNs> = (1..points.len())
+            .filter(|at| points[*at].1 != points[at - 1].1 && !out.begins(*at))
+            .map(|at| points[at].0)
+            .collect();
+        let steps = rises.windows(2).map(|pair| pair[1].seconds_since(pair[0]));
+        let seen = median(steps).unwrap_or(0.0);
+        out.step = seen.max(sensor.period_ns.unwrap_or(0.0) * 1e-9);
+        out
+    }
+
+    /// Whether it begins anew with this reading.
+    fn begins(&self, at: usize) -> bool {
+        let (before, next) = (self.points[at - 1].0, self.points[at].0);
+        let first = self.starts.partition_point(|start| *start <= before);
+        self.starts.get(first).is_some_and(|start| *start <= next)
+    }
+
+    /// Mean power between two readings, in watts; `None` where it began anew between them, or they
+    /// are one.
+    fn watts(&self, from: usize, to: usize) -> Option<f64> {
+        if from >= to || (from + 1..=to).any(|at| self.begins(at)) {
+            return None;
+        }
+        let (a, b) = (self.points[from], self.points[to]);
+        Some((b.1 - a.1) / b.0.seconds_since(a.0))
+    }
+
+    /// Whether energy is missing from a rest between two readings of one value.
+    fn is_missing(&self, from: usize, to: usize) -> bool {
+        let (begin, end) = (self.points[from].0, self.points[to].0);
+        let rest = end.seconds_since(begin);
+        if rest > LONG.max(PERIODS * self.step) {
+            return true;
+        }
+        let next = to + 1;
+        if rest <= STEPS * self.step || next >= self.points.len() || self.begins(next) {
+            return false;
+        }
+        let around = (STEPS * self.step * 1e9) as i64;
+        let first = self.points.partition_point(|p| p.0.0 < begin.0.saturating_sub(around));
+        let behind = self.points[next].0.0.saturating_add(around);
+        let last = self.points.partition_point(|p| p.0.0 <= behind).saturating_sub(1);
+        let (Some(before), Some(behind)) = (self.watts(first, from), self.watts(next, last)) else {
+            return false;
+        };
+        let drawn = before.min(behind) * self.points[next].0.seconds_since(begin);
+        self.points[next].1 - self.points[to].1 < CAUGHT_UP * drawn
     }
 }
 
@@ -46,21 +118,19 @@ pub(super) fn take_out(sensor: &mut Sensor) -> Option<Standstills> {
     if sensor.series.quantity != Quantity::Energy || sensor.dead.is_some() {
         return None;
     }
-    let patience = LONG.max(PERIODS * sensor.period_ns.unwrap_or(0.0) * 1e-9);
-    let points = &sensor.points;
+    let counter = Counter::of(sensor);
+    let points = counter.points;
+    let is_idle = sensor.series.plane == Standstills::SWITCHED_OFF;
     let mut times = Vec::new();
     let mut from = 0;
     for at in 1..=points.len() {
-        let begins = |at: usize| {
-            let (before, next) = (points[at - 1].0, points[at].0);
-            let first = sensor.starts.partition_point(|start| *start <= before);
-            sensor.starts.get(first).is_some_and(|start| *start <= next)
-        };
-        if at < points.len() && points[at].1 == points[from].1 && !begins(at) {
+        if at < points.len() && points[at].1 == points[from].1 && !counter.begins(at) {
             continue;
         }
         let (begin, end) = (points[from].0, points[at - 1].0);
-        if end.seconds_since(begin) > patience {
+        // Short rests are usual on a plane that is switched off without work.
+        let is_long = !is_idle || end.seconds_since(begin) > LONG;
+        if is_long && counter.is_missing(from, at - 1) {
             times.push((begin, end));
         }
         from = at;
@@ -69,7 +139,7 @@ pub(super) fn take_out(sensor: &mut Sensor) -> Option<Standstills> {
     if times.is_empty() || !moves {
         return None;
     }
-    let found = Standstills { times, is_idle: sensor.series.plane == Standstills::SWITCHED_OFF };
+    let found = Standstills { times, is_idle };
     if !found.is_idle {
         for (begin, end) in &found.times {
             let behind = sensor.points.partition_point(|p| p.0 <= *end);
@@ -90,68 +160,116 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// A counter of so many watts, read every 2 ms for 10 s, that stands still in these times (ms).
-    fn counter(watts: f64, plane: &str, still: &[(i64, i64)]) -> Sensor {
+    /// A counter of so many watts, updated every `update` ms and read every `read` ms for 10 s, that
+    /// stands still in these times (ms). Whether it then catches up.
+    fn updated(
+        watts: f64,
+        (update, read): (i64, i64),
+        still: &[(i64, i64)],
+        catches_up: bool,
+    ) -> Sensor {
         let mut joules = 0.0;
-        let points = (0..5000).map(|i| {
-            let ms = 2 * i;
-            if !still.iter().any(|(from, to)| *from < ms && ms <= *to) {
-                joules += watts * 2e-3;
+        let mut values = vec![0.0];
+        for ms in 1..=10_000 {
+            if ms % update == 0 {
+                let is_still = still.iter().any(|(from, to)| *from < ms && ms <= *to);
+                match (is_still, catches_up) {
+                    (true, _) => {}
+                    (false, true) => joules = watts * ms as f64 * 1e-3,
+                    (false, false) => joules += watts * update as f64 * 1e-3,
+                }
             }
-            (HostNs(ms * MS), joules)
-        });
+            values.push(joules);
+        }
+        let points = (0..10_000).step_by(read as usize);
+        let points = points.map(|ms| (HostNs(ms as i64 * MS), values[ms])).collect();
         let series = Series {
             source: "powercap".into(),
             name: "package-0".into(),
-            plane: plane.into(),
+            plane: "PKG".into(),
             quantity: Quantity::Energy,
             ..Series::default()
         };
         Sensor {
             host: 0,
             series,
-            points: points.collect(),
+            points,
             starts: Vec::new(),
             windows: Vec::new(),
-            period_ns: Some(2e6),
+            period_ns: None,
             dead: None,
             repeats: false,
         }
     }
 
+    /// The same, updated and read every 2 ms.
+    fn counter(watts: f64, plane: &str, still: &[(i64, i64)]) -> Sensor {
+        let mut sensor = updated(watts, (2, 2), still, false);
+        sensor.series.plane = plane.into();
+        sensor
+    }
+
+    /// Energy and length of what is left of it.
+    fn left(sensor: &Sensor) -> (f64, f64) {
+        let pairs = sensor.points.windows(2).filter(|pair| !sensor.starts.contains(&pair[1].0));
+        pairs.fold((0.0, 0.0), |(joules, seconds), pair| {
+            (joules + pair[1].1 - pair[0].1, seconds + pair[1].0.seconds_since(pair[0].0))
+        })
+    }
+
     proptest! {
-        /// A standstill is found with its whole length, and the power of what is left is that of a
-        /// counter that never stood still.
+        /// A standstill is found with its whole length, be it short or long for the counter, and the
+        /// power of what is left is that of a counter that never stood still.
         #[test]
         fn a_standstill_is_left_out_for_its_whole_length(
-            watts in 1.0f64..500.0, from in 500i64..4000, length in 1100i64..8000,
+            watts in 1.0f64..500.0, update in 1i64..100, read in 1i64..100,
+            from in 0.0f64..0.8, steps in 7.0f64..100.0,
         ) {
-            let mut sensor = counter(watts, "PKG", &[(from, from + length)]);
+            let step = update.max(read);
+            // Both begin and end where the counter is updated, and some steps from the ends.
+            let length = (steps * step as f64) as i64 / update * update;
+            prop_assume!(length < 6000);
+            let from = (8 * step + (from * (9900 - length - 16 * step) as f64) as i64) / update * update;
+            let mut sensor = updated(watts, (update, read), &[(from, from + length)], false);
             let found = take_out(&mut sensor).unwrap();
             let [(begin, end)] = found.times[..] else { panic!("{found:?}") };
-            let whole = (length.min(9998 - from) as f64) * 1e-3;
-            prop_assert!((end.seconds_since(begin) - whole).abs() < 5e-3, "{begin:?} {end:?}");
-            let mut seconds = 0.0;
-            let mut joules = 0.0;
-            for pair in sensor.points.windows(2) {
-                if !sensor.starts.contains(&pair[1].0) {
-                    seconds += pair[1].0.seconds_since(pair[0].0);
-                    joules += pair[1].1 - pair[0].1;
-                }
-            }
-            prop_assert!((joules / seconds / watts - 1.0).abs() < 1e-6);
-            prop_assert!((seconds + whole - 9.998).abs() < 0.01, "{seconds} {whole}");
+            let whole = end.seconds_since(begin);
+            prop_assert!((whole - length as f64 * 1e-3).abs() <= 2e-3 * step as f64, "{whole} {length}");
+            let (joules, seconds) = left(&sensor);
+            // A reading tells of the energy up to the update before it.
+            let open = 4e-3 * step as f64 * watts;
+            prop_assert!((joules - watts * seconds).abs() <= open, "{joules} {seconds}");
+        }
+
+        /// A counter that is updated late or read late, and catches up, has lost nothing; one that
+        /// is updated rarely neither.
+        #[test]
+        fn a_counter_that_catches_up_never_stood_still(
+            watts in 1.0f64..500.0, update in 1i64..150, read in 1i64..100,
+            from in 200i64..8000, length in 1i64..900,
+        ) {
+            let mut sensor = updated(watts, (update, read), &[(from, from + length)], true);
+            let before = sensor.clone();
+            prop_assert_eq!(take_out(&mut sensor), None);
+            prop_assert_eq!(sensor, before);
         }
     }
 
     #[test]
-    fn a_plane_that_is_switched_off_draws_nothing_and_short_rests_are_none() {
+    fn short_standstills_are_said_in_milliseconds() {
+        let found = take_out(&mut counter(40.0, "PKG", &[(2000, 2400), (5000, 5060)])).unwrap();
+        assert!(found.describe().starts_with("stood still for 460 ms in all, 2 times: what was"));
+    }
+
+    #[test]
+    fn a_plane_that_is_switched_off_draws_nothing_and_rests_behind_the_last_step_are_none() {
         let mut graphics = counter(10.0, "PP1", &[(2000, 5000)]);
         let before = graphics.clone();
         let found = take_out(&mut graphics).unwrap();
         assert!(found.is_idle && found.describe().starts_with("stood still for 3.0 s: it counts"));
         assert_eq!(graphics, before);
-        assert_eq!(take_out(&mut counter(10.0, "PKG", &[(2000, 2900)])), None);
+        assert_eq!(take_out(&mut counter(10.0, "PP1", &[(2000, 2900)])), None);
+        assert_eq!(take_out(&mut counter(10.0, "PKG", &[(9500, 10_000)])), None);
         let twice = take_out(&mut counter(10.0, "PKG", &[(1000, 3000), (4000, 6500)])).unwrap();
         assert!(twice.describe().starts_with("stood still for 4.5 s in all, 2 times"), "{twice:?}");
         // What never moved is dead, which is said by itself.
