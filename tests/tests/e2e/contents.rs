@@ -132,6 +132,19 @@ fn commands_that_nobody_waits_for_are_timed_or_say_why_not() {
     }
 }
 
+/// What a command waited for that the application has waited for has ended, on whatever queue.
+#[test]
+fn commands_that_another_queue_was_waited_for_behind_are_timed() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let (_, recorded) = stage.record(Mode::Preload, "never_wait 20 elsewhere");
+        let process = recorded.only();
+        assert_eq!(process.launches(None), 20);
+        let untimed: Vec<_> = process.commands.iter().filter(|c| c.raw().is_none()).collect();
+        assert!(untimed.is_empty(), "{runtime:?}: {untimed:?}");
+    }
+}
+
 #[test]
 fn wait_lists_name_the_commands_waited_for() {
     for runtime in Runtime::real() {
