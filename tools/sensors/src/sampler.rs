@@ -44,8 +44,8 @@ pub enum SamplerEvent<'a> {
         /// When it was seen.
         at: RawNs,
     },
-    /// Two series of a source are one counter: wherever they were read one after the other, the
-    /// second lay between two readings of the first. Said once.
+    /// Two series of a source are one counter: wherever they were read one after the other, they had
+    /// risen alike, whatever their start. Said once.
     Repeats {
         /// The second.
         series: SeriesId,
