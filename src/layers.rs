@@ -1,6 +1,6 @@
 //! Keeps the order of the layers, as it is written in the sources: a layer names those before it
 //! alone, and no feature another but for device time, which launches know, and what runs beside the
-//! application, which repeats, counts and replaces.
+//! application, which captures and replaces.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -11,13 +11,8 @@ const LAYERS: [&str; 9] =
     ["abi", "settings", "os", "recording", "runtime", "facts", "features", "hooks", "shell"];
 
 /// Features that may name another.
-const FEATURES_APART: [(&str, &str); 5] = [
-    ("launch", "device_time"),
-    ("replay", "beside"),
-    ("mix", "beside"),
-    ("capture", "beside"),
-    ("replace", "beside"),
-];
+const FEATURES_APART: [(&str, &str); 3] =
+    [("launch", "device_time"), ("capture", "beside"), ("replace", "beside")];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -28,7 +28,7 @@
 //! | `recording` | the trace's files, the rings of threads, the guard that every call passes, messages |
 //! | `runtime` | the real functions, and how they are found |
 //! | `facts` | ids and properties of the application's objects |
-//! | `features` | device time, launches, call sites, sensors, counters, replay, instruction mixes, captures, what is replaced on request; none names another, but launches name device time, and replay, mix, captures and replace what runs beside the application |
+//! | `features` | device time, launches, call sites, sensors, counters, captures, what is replaced on request; none names another, but launches name device time, and captures and replace what runs beside the application |
 //! | `hooks` | what is done around the application's calls, and which features take part |
 //! | `shell` | exported symbols, the table that they are made from, the ABI of layers, beginning and end |
 //!
@@ -44,8 +44,7 @@
 //! (`recording::guard`), calls the function that `runtime::real` found, and hands what happened to
 //! the thread's ring (`recording::ring`). Calls that create objects, that the recorder must answer
 //! itself, or after which commands are known to be complete have hooks; enqueues go through
-//! `hooks::enqueue`. `hooks::instead` inserts `features::replay`, `features::mix`,
-//! `features::capture`, `hooks::replaced`, `hooks::snapshot` and `hooks::checked` in runs that ask
+//! `hooks::enqueue`. `hooks::instead` inserts `features::capture`, `hooks::replaced`, `hooks::snapshot` and `hooks::checked` in runs that ask
 //! for them. `settings::config` is the only reader of the environment, `recording::diag` the only
 //! writer to stderr.
 

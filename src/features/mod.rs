@@ -8,7 +8,5 @@ pub mod counters;
 pub mod device_time;
 pub mod intel_queue;
 pub mod launch;
-pub mod mix;
 pub mod replace;
-pub mod replay;
 pub mod sampler;

@@ -1,10 +1,9 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
-//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`,
-//! `CLSCOPE_CHECK`, and what [`super::replaced`] does), so that all other runs pay nothing. A stand-in
+//! in runs that ask for it (`CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`, and what [`super::replaced`] does), so that all other runs pay nothing. A stand-in
 //! makes the application's call exactly once, but for those of [`super::replaced`], which repeat a
 //! changed call that failed; what else it does is listed in `changes`. They cover every way into the
 //! recorder: exported symbols, layers, and functions that were bound to or handed out as extension
-//! pointers. Refuses to decide what is repeated.
+//! pointers. Refuses to decide what is captured.
 
 use super::parts::{self, Side};
 use super::stale::{self, Of};
@@ -17,7 +16,7 @@ use crate::facts::arguments::{self, Memory, Shared, ask};
 use crate::facts::geometry::ONE;
 use crate::facts::{objects, programs};
 use crate::features::capture::{self, Launch};
-use crate::features::{beside, device_time, mix, replace, replay};
+use crate::features::{beside, device_time, replace};
 use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::functions as api;
@@ -33,15 +32,7 @@ use std::sync::atomic::Ordering;
 pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     let wanted = config::get();
     match slot {
-        _ if wanted.replay.is_none()
-            && wanted.mix.is_none()
-            && !wanted.captures()
-            && !wanted.snapshot
-            && !wanted.check
-            && !replace::wanted() =>
-        {
-            None
-        }
+        _ if !wanted.captures() && !wanted.snapshot && !wanted.check && !replace::wanted() => None,
         0 => stand_in::<0>(function),
         1 => stand_in::<1>(function),
         2 => stand_in::<2>(function),
@@ -146,11 +137,7 @@ macro_rules! stand_ins {
                     let mut launch = None;
                     if let Some(command) = $before && arrived::<S>(id::$enqueue, &command) {
                         // SAFETY: the application's own arguments, live during its call.
-                        unsafe {
-                            replay::command(S, &command);
-                            mix::command(S, &command);
-                            launch = capture::before(S, &command, added($queue));
-                        }
+                        launch = unsafe { capture::before(S, &command, added($queue)) };
                     }
                     snapshot::before(S, $queue);
                     launch
@@ -191,13 +178,13 @@ macro_rules! stand_ins {
 }
 
 use Memory::{Buffer, Image, Pipe, Sampler};
-use beside::{Command, Enqueue, What, slot_of};
+use beside::{Command, What};
 
 stand_ins! {
     before {
-    clReleaseProgram(program as Object) { mix::program_ends(program); replace::program_ends(program); };
+    clReleaseProgram(program as Object) replace::program_ends(program);
     clReleaseKernel(kernel as Object) replace::kernel_ends(kernel);
-    clReleaseContext(context as Object) mix::context_ends(context);
+    clReleaseContext(context as Object) ();
     clReleaseCommandQueue(queue as Object) ();
     clReleaseMemObject(memory as Object) capture::released(S, memory);
     clReleaseSampler(sampler as Object) ();
@@ -454,8 +441,6 @@ stand_ins! {
             queue,
             waits: (count, list),
             what: What::Launch { kernel, dimensions, sizes: [offset, global, local] },
-            // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
-            run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), slot_of(e)) },
             live: &live,
         });
     clEnqueueTask(kernel: H, count: u32, list: *const H)
@@ -463,26 +448,16 @@ stand_ins! {
             queue,
             waits: (count, list),
             what: What::Launch { kernel, dimensions: 1, sizes: [null(), &raw const ONE, &raw const ONE] },
-            // SAFETY: as above.
-            run: &|q, e| unsafe { real(q, kernel, 0, null(), slot_of(e)) },
             live: &live,
         });
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); host_memory::lent(blocking, to, size); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
-            // SAFETY: as above; what is read is written again by the application's own call.
-            &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), slot_of(e)) });
+        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); host_memory::lent(blocking, to, size); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer]);
     clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); host_memory::lent(blocking, from, size); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), slot_of(e)) });
+        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); host_memory::lent(blocking, from, size); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer]);
     clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueCopyBuffer, at, size, there); queue }, (count, list), K::CopyBuffer, size as u64, &[from, to],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, from, to, at, there, size, 0, null(), slot_of(e)) });
+        |queue, real| transfer({ checked::range(id::clEnqueueCopyBuffer, at, size, there); queue }, (count, list), K::CopyBuffer, size as u64, &[from, to]);
     clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueFillBuffer, offset, size, 0); queue }, (count, list), K::FillBuffer, size as u64, &[buffer],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), slot_of(e)) });
+        |queue, real| transfer({ checked::range(id::clEnqueueFillBuffer, offset, size, 0); queue }, (count, list), K::FillBuffer, size as u64, &[buffer]);
     clEnqueueReadBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: three sizes each, by the specification.
@@ -493,12 +468,10 @@ stand_ins! {
             queue
         }, (count, list), K::ReadBufferRect,
             // SAFETY: three sizes, by the specification.
-            unsafe { region_bytes(region, 1) }, &[buffer],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, to, 0, null(), slot_of(e)) });
+            unsafe { region_bytes(region, 1) }, &[buffer]);
     clEnqueueWriteBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: P, count: u32, list: *const H)
         |queue, real| transfer({
-            // SAFETY: as above.
+            // SAFETY: three sizes each, by the specification.
             unsafe {
                 parts::rows(id::clEnqueueWriteBufferRect, Side::First, at, region, (row, slice));
                 parts::host_rows(id::clEnqueueWriteBufferRect, from, there, region, (host_row, host_slice), 0);
@@ -506,12 +479,10 @@ stand_ins! {
             queue
         }, (count, list), K::WriteBufferRect,
             // SAFETY: three sizes, by the specification.
-            unsafe { region_bytes(region, 1) }, &[buffer],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, from, 0, null(), slot_of(e)) });
+            unsafe { region_bytes(region, 1) }, &[buffer]);
     clEnqueueCopyBufferRect(from: H, to: H, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, to_row: usize, to_slice: usize, count: u32, list: *const H)
         |queue, real| transfer({
-            // SAFETY: as above.
+            // SAFETY: three sizes each, by the specification.
             unsafe {
                 parts::rows(id::clEnqueueCopyBufferRect, Side::First, at, region, (row, slice));
                 parts::rows(id::clEnqueueCopyBufferRect, Side::Second, there, region, (to_row, to_slice));
@@ -519,9 +490,7 @@ stand_ins! {
             queue
         }, (count, list), K::CopyBufferRect,
             // SAFETY: three sizes, by the specification.
-            unsafe { region_bytes(region, 1) }, &[from, to],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, from, to, at, there, region, row, slice, to_row, to_slice, 0, null(), slot_of(e)) });
+            unsafe { region_bytes(region, 1) }, &[from, to]);
     clEnqueueReadImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -532,9 +501,7 @@ stand_ins! {
             queue
         }, (count, list), K::ReadImage,
             // SAFETY: three sizes, by the specification.
-            unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, to, 0, null(), slot_of(e)) });
+            unsafe { region_bytes(region, objects::element_size(image)) }, &[image]);
     clEnqueueWriteImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, from: P, count: u32, list: *const H)
         |queue, real| transfer({
             // SAFETY: as above.
@@ -545,9 +512,7 @@ stand_ins! {
             queue
         }, (count, list), K::WriteImage,
             // SAFETY: three sizes, by the specification.
-            unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
-            // SAFETY: as above.
-            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), slot_of(e)) });
+            unsafe { region_bytes(region, objects::element_size(image)) }, &[image]);
     }
     changed {
     clBuildProgram build;
@@ -612,7 +577,7 @@ fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> bool {
             of.iter().for_each(|memory| stale::named(function, Of::Object(*memory)));
         }
     }
-    beside::arrived(S, command)
+    beside::arrived(command)
 }
 
 /// Properties that the recorder added to those that the application gave a queue.
@@ -627,14 +592,13 @@ fn live(queue: usize) -> bool {
     device_time::queue_of_word(queue).is_some()
 }
 
-/// A transfer leaves the same however often it is made: nothing has to be restored.
-fn transfer<'a>(
+/// A transfer as the application wrote it.
+fn transfer(
     queue: H,
     waits: (u32, *const H),
     kind: K,
     bytes: u64,
-    of: &'a [H],
-    run: &'a Enqueue<'a>,
-) -> Option<Command<'a>> {
-    Some(Command { queue, waits, what: What::Transfer { kind, bytes, of }, run, live: &live })
+    of: &[H],
+) -> Option<Command<'_>> {
+    Some(Command { queue, waits, what: What::Transfer { kind, bytes, of }, live: &live })
 }

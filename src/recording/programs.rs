@@ -6,11 +6,9 @@
 use super::kept::Folder;
 use crate::os::fork_safe::ForkSafe;
 use crate::os::maps::HashSet;
-use crate::os::threads;
-use crate::os::undisturbed::undisturbed;
 use crate::recording::{self, Recording};
 use crate::settings::config;
-use clscope_trace::directory::{PROGRAMS, program_file, translation};
+use clscope_trace::directory::{PROGRAMS, program_file};
 use clscope_trace::{defs, hash};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -86,70 +84,6 @@ fn stored(name: String, bytes: &[u8]) -> Result<(), String> {
             None => Err("other threads kept programs at the same time".to_owned()),
         }
     })
-}
-
-/// How long an answer is waited for, in pauses of 10 ms: a compiler takes a second.
-const PAUSES: u32 = 3000;
-const PAUSE_US: u32 = 10_000;
-/// Most bytes of an answer.
-const LONGEST: u64 = 64 << 20;
-
-/// The SPIR-V of a source, which `clscope record` translates: this process starts no other.
-///
-/// # Errors
-/// Why there is none.
-pub fn translated(options: &str, source: &[u8]) -> Result<Vec<u8>, String> {
-    let nobody = || {
-        "nobody translates its source to SPIR-V for clCreateProgramWithIL: use `clscope record --mix`"
-            .to_owned()
-    };
-    let recording = recording::current().ok_or_else(nobody)?;
-    let system = |error: io::Error| format!("the request to translate its source failed: {error}");
-    let folder =
-        undisturbed(|| Folder::inside(&recording.files.folder, PROGRAMS)).map_err(system)?;
-    let answer = || {
-        let ready =
-            undisturbed(|| folder.read(translation::READY, LONGEST)).map_err(|_| nobody())?;
-        if !ready.is_empty() {
-            let why = String::from_utf8_lossy(&ready).into_owned();
-            return Err(format!(
-                "its source is not translated to SPIR-V for clCreateProgramWithIL: {why}"
-            ));
-        }
-        let turn = KEPT.with(|kept| {
-            kept.turns += 1;
-            kept.turns
-        });
-        let key = format!("{}-{}", recording.files.stem, turn.ok_or_else(nobody)?);
-        let line: String = options.chars().filter(|c| !c.is_control()).collect();
-        let request = [line.as_bytes(), b"\n", source].concat();
-        undisturbed(|| {
-            let temporary = translation::temporary(&key);
-            let file = folder.create(&temporary)?;
-            file.write_all_at(&request, 0)?;
-            folder.rename(&temporary, &translation::wanted(&key))
-        })
-        .map_err(system)?;
-        for _ in 0..PAUSES {
-            for form in [translation::SPIRV, translation::REFUSED] {
-                let name = translation::answer(&key, form);
-                let Ok(bytes) = undisturbed(|| folder.read(&name, LONGEST)) else { continue };
-                folder.remove(&name);
-                return match form {
-                    translation::SPIRV => Ok(bytes),
-                    _ => Err(format!(
-                        "its source could not be translated to SPIR-V for clCreateProgramWithIL: {}",
-                        String::from_utf8_lossy(&bytes)
-                    )),
-                };
-            }
-            threads::pause(PAUSE_US);
-        }
-        Err("the translation of its source to SPIR-V was not ready after 30 s".to_owned())
-    };
-    let out = answer();
-    folder.close();
-    out
 }
 
 /// Writes a file that appears whole. Another process may have written the same bytes before.

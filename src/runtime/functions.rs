@@ -40,15 +40,9 @@ macro_rules! own_calls {
 }
 
 const TIMING: When = When::Settings(&["CLSCOPE_DEVICE_TIMING=callback"]);
-const BESIDE: When =
-    When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX", "CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE"]);
-const MIX: When = When::Settings(&["CLSCOPE_MIX"]);
 const CAPTURE: When = When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE"]);
 const REPLACE: When = When::Settings(&["CLSCOPE_REPLACE"]);
-const CODE: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE"]);
 const SOURCE: When = When::Settings(&["CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
-const BUILDS: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
-const REPEATED: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX"]);
 const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
@@ -58,20 +52,18 @@ own_calls! {
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
     clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
-    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX, with CLSCOPE_CAPTURE for every form of it, with CLSCOPE_REPLACE for its context and the names of kernels.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX, CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL asks for options, with CLSCOPE_MIX, CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS for the log of the recorder's own.";
+    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_CAPTURE asks for every form of it, with CLSCOPE_REPLACE for its context and the names of kernels.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL asks for options, with CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS for the log of the recorder's own.";
     clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clWaitForEvents REPEATED => "After each command that is repeated or counted.";
     clSetCommandQueueProperty When::Always => "Switches profiling for commands that are not timed, on queues whose profiling is the recorder's alone, where the platform is known to do so command by command (NVIDIA's).";
     clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
-    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY, CLSCOPE_MIX, CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
+    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
     clCreateCommandQueueWithProperties When::Always => "As clCreateCommandQueue, for queues made by this function.";
     clReleaseCommandQueue When::Always => "Gives back a queue that the recorder made.";
-    clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling; with CLSCOPE_REPLAY and CLSCOPE_MIX on the application's, to learn when what was enqueued before has ended.";
-    clFinish REPEATED => "Waits for a queue of the recorder's own.";
+    clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling.";
     clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers, and with CLSCOPE_COUNTERS Intel's queue with counters.";
     clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
@@ -79,35 +71,32 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clGetMemObjectInfo When::Always => "Asks for the flags of an object that is mapped, for the type of an image that is, and whether an object is released for good while it is mapped; beside the application for size and flags of what a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
-    clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE for copies of a launch's memory, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
-    clReleaseMemObject BESIDE => "Gives them back.";
-    clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE copies out of each buffer that a launch reaches into the recorder's own, on the application's queue, before the launch and behind it.";
-    clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions. With CLSCOPE_CAPTURE and CLSCOPE_SAMPLE reads such copies, on a queue of the recorder's own.";
-    clGetImageInfo BESIDE => "Asks for the size of an image that a kernel may write; with CLSCOPE_CAPTURE for format and size of all that it reaches.";
+    clGetMemObjectInfo When::Always => "Asks for the flags of an object that is mapped, for the type of an image that is, and whether an object is released for good while it is mapped; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE for size and flags of all memory that a launch reaches, and for what sub-buffers and images are parts of.";
+    clCreateBuffer CAPTURE => "Makes room for copies of a launch's memory, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
+    clReleaseMemObject CAPTURE => "Gives it back.";
+    clEnqueueCopyBuffer CAPTURE => "Copies out of each buffer that a launch reaches into the recorder's own, on the application's queue, before the launch and behind it.";
+    clEnqueueReadBuffer CAPTURE => "Reads such copies, on a queue of the recorder's own.";
+    clGetImageInfo CAPTURE => "Asks for format and size of an image that a launch reaches.";
     clGetSamplerInfo CAPTURE => "Asks for the modes of a sampler among its arguments.";
-    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_REPLACE"]) => "Asks for names and types of its arguments; compares those of a kernel that is to run in its place.";
+    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE", "CLSCOPE_REPLACE"]) => "Asks for names and types of its arguments; compares those of a kernel that is to run in its place.";
     clEnqueueFillBuffer CAPTURE => "Writes the room for copies once, so that it really exists.";
-    clEnqueueCopyImageToBuffer BESIDE => "Saves an image that a kernel may write, and what two repeated launches left in it; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE copies texels out of each that a launch reaches, as clEnqueueCopyBuffer.";
-    clEnqueueCopyBufferToImage REPEATED => "Restores such an image.";
-    clSVMAlloc BESIDE => "Makes room for a copy of shared virtual memory that a kernel may write; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE as clCreateBuffer.";
-    clSVMFree BESIDE => "Gives it back.";
-    clEnqueueSVMMemcpy BESIDE => "Saves, restores and compares such memory; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE copies out of all that a launch reaches, as clEnqueueCopyBuffer, and reads such copies.";
+    clEnqueueCopyImageToBuffer CAPTURE => "Copies texels out of each image that a launch reaches, as clEnqueueCopyBuffer.";
+    clSVMAlloc CAPTURE => "As clCreateBuffer, for shared virtual memory.";
+    clSVMFree CAPTURE => "Gives it back.";
+    clEnqueueSVMMemcpy CAPTURE => "Copies out of shared virtual memory that a launch reaches, as clEnqueueCopyBuffer, and reads such copies.";
     clEnqueueSVMMemFill CAPTURE => "As clEnqueueFillBuffer.";
-    clEnqueueWriteBuffer MIX => "Sets counters of instructions to 0.";
     clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels are to run; one of the application's source, to learn the types of arguments or whether it builds with appended options.";
-    clCreateProgramWithBinary CODE => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log. A program of a file's binary.";
-    clCreateProgramWithIL CODE => "Such a copy of a program's SPIR-V. A program of a file's SPIR-V.";
-    clBuildProgram BUILDS => "Builds such a copy or program; where the application compiles one of source, with clCompileProgram.";
-    clReleaseProgram BUILDS => "Gives it back, at the latest before the application gives back its program or context.";
-    clCreateKernel CODE => "A kernel of such a copy or program.";
-    clReleaseKernel CODE => "Gives it back.";
-    clSetKernelArg CODE => "Gives it the arguments of the application's kernel.";
-    clSetKernelArgSVMPointer CODE => "As clSetKernelArg.";
-    clSetKernelExecInfo CODE => "As clSetKernelArg.";
+    clCreateProgramWithBinary REPLACE => "A program of a file's binary.";
+    clCreateProgramWithIL REPLACE => "A program of a file's SPIR-V.";
+    clBuildProgram SOURCE => "Builds such a program; where the application compiles one of source, with clCompileProgram.";
+    clReleaseProgram SOURCE => "Gives it back, at the latest before the application gives back its program.";
+    clCreateKernel REPLACE => "A kernel of such a program.";
+    clReleaseKernel REPLACE => "Gives it back.";
+    clSetKernelArg REPLACE => "Gives it the arguments of the application's kernel.";
+    clSetKernelArgSVMPointer REPLACE => "As clSetKernelArg.";
+    clSetKernelExecInfo REPLACE => "As clSetKernelArg.";
     clCloneKernel REPLACE => "Clones it where the application clones its own.";
-    clEnqueueNDRangeKernel MIX => "Launches it, on a queue of the recorder's.";
-    clFlush When::Always => "Starts a command whose end is then asked for: with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT, CLSCOPE_REPLAY and CLSCOPE_MIX the application's, else one on a queue of the recorder's own.";
+    clFlush When::Always => "Starts a command whose end is then asked for: with CLSCOPE_DEVICE_TIMING=sync and CLSCOPE_SNAPSHOT the application's, else one on a queue of the recorder's own.";
 }
 
 #[cfg(test)]

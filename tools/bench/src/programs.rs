@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 16)]
     batch: u64,
     /// Ways of recording, comma-separated: plain, event, callback, sync, off, sample, snapshot,
-    /// check, capture, call-sites, counters, layer, preload, bounded, changed, all, replay, mix
+    /// check, capture, call-sites, counters, layer, preload, bounded, changed, all, replay
     /// [default: all but the last two]
     #[arg(long, value_name = "WAYS", value_delimiter = ',')]
     ways: Vec<String>,

@@ -1,24 +1,15 @@
-//! Translates OpenCL C of the application's programs to SPIR-V for `record --mix`, with the
-//! system's `clang` and `llvm-spirv`, in this process's children: the application's own process
-//! starts none. The recorder leaves a request in the trace's folder of programs and waits for its
-//! answer; this thread looks there. Owns which options reach the compiler; refuses all others.
+//! Translates OpenCL C to SPIR-V, so that what it executes can be counted, with the system's `clang`
+//! and `llvm-spirv`, in children of this process. Owns which options reach the compiler; refuses
+//! all others.
 
-use crate::error::{Attempt, CaptureError};
 use clscope_io::input;
-use clscope_io::output::{Access, create_dir, create_new};
-use clscope_trace::directory::{PROGRAMS, translation};
+use clscope_io::output::{Access, create_dir};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// How often requests are looked for.
-const PAUSE: Duration = Duration::from_millis(10);
-/// Most bytes of a source.
+/// Most bytes of what a tool writes.
 const MOST: u64 = 64 << 20;
 
 /// The programs that translate.
@@ -28,11 +19,21 @@ struct Tools {
     llvm_spirv: PathBuf,
 }
 
-/// The thread that translates.
-pub struct Compiler {
-    folder: PathBuf,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+/// Translates a source with its options to SPIR-V. Files that the tools need are made in a folder of
+/// the system's for temporary ones, and taken away.
+///
+/// # Errors
+/// Why it is not translated, as a sentence's end.
+pub fn translate(source: &[u8], options: &str, path: &OsStr) -> Result<Vec<u8>, String> {
+    let tools = find(path)?;
+    let folder = std::env::temp_dir().join(format!("clscope-translated-{}", std::process::id()));
+    let shown = folder.display().to_string();
+    create_dir(&folder, Access::Private)
+        .map_err(|error| format!("cannot make {shown}: {error}"))?;
+    let out = translated(options, source, &folder, &tools);
+    // Empty: each file was taken away.
+    let _ = std::fs::remove_dir(&folder);
+    out
 }
 
 /// A program of `PATH`, as it is called or with the number of a version: a pair of equal versions
@@ -51,87 +52,6 @@ fn find(path: &OsStr) -> Result<Tools, &'static str> {
         (Some(clang), Some(llvm_spirv)) => Ok(Tools { clang, llvm_spirv }),
         (None, _) => Err("clang is not installed"),
         (_, None) => Err("llvm-spirv is not installed, or of another version than clang"),
-    }
-}
-
-impl Compiler {
-    /// Begins to look for requests in a trace directory. Where nothing can translate, the recorder
-    /// finds the reason.
-    ///
-    /// # Errors
-    /// If the folder of programs cannot be made or written to.
-    pub fn start(trace: &Path, access: Access, path: Option<&OsStr>) -> Result<Self, CaptureError> {
-        let folder = trace.join(PROGRAMS);
-        match create_dir(&folder, access) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(error).attempt(|| format!("cannot make {}", folder.display()));
-            }
-            _ => {}
-        }
-        let mut out = Self { folder, stop: Arc::new(AtomicBool::new(false)), thread: None };
-        let tools = find(path.unwrap_or_default());
-        let why = tools.as_ref().err().map_or("", |why| why);
-        let temporary = out.folder.join(translation::temporary("0"));
-        create_new(&temporary, access)
-            .and_then(|mut file| file.write_all(why.as_bytes()))
-            .and_then(|()| std::fs::rename(&temporary, out.folder.join(translation::READY)))
-            .attempt(|| format!("cannot write into {}", out.folder.display()))?;
-        if let Ok(tools) = tools {
-            let (folder, stop) = (out.folder.clone(), Arc::clone(&out.stop));
-            let thread = std::thread::Builder::new().name("clscope-compiler".to_owned());
-            let thread = thread.spawn(move || {
-                while !stop.load(Ordering::Acquire) {
-                    serve(&folder, &tools, access);
-                    std::thread::sleep(PAUSE);
-                }
-            });
-            out.thread = Some(thread.attempt(|| "cannot start a thread".to_owned())?);
-        }
-        Ok(out)
-    }
-}
-
-/// Ends the thread, and takes away what it left.
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        for name in names(&self.folder) {
-            if translation::is_one(&name) {
-                let _ = std::fs::remove_file(self.folder.join(name));
-            }
-        }
-        // Empty where nothing was kept.
-        let _ = std::fs::remove_dir(&self.folder);
-    }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
-/// Answers all requests.
-fn serve(folder: &Path, tools: &Tools, access: Access) {
-    for name in names(folder) {
-        let Some(key) = translation::request(&name) else { continue };
-        let path = folder.join(&name);
-        let request = input::read_inside(&path, MOST);
-        let _ = std::fs::remove_file(&path);
-        let answer =
-            request.map_err(|e| e.to_string()).and_then(|r| translated(&r, folder, key, tools));
-        let (form, bytes) = match &answer {
-            Ok(bytes) => (translation::SPIRV, bytes.as_slice()),
-            Err(why) => (translation::REFUSED, why.as_bytes()),
-        };
-        // It appears whole: the recorder waits for its name.
-        let temporary = folder.join(translation::temporary(key));
-        let written = create_new(&temporary, access).and_then(|mut file| file.write_all(bytes));
-        if written.is_ok() {
-            let _ = std::fs::rename(&temporary, folder.join(translation::answer(key, form)));
-        }
     }
 }
 
@@ -163,15 +83,15 @@ fn passed(options: &str) -> Vec<String> {
     out
 }
 
-/// A request is the options, a line end, and the source.
-fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result<Vec<u8>, String> {
-    let end = request.iter().position(|b| *b == b'\n').ok_or("the request has no source")?;
-    let options = String::from_utf8_lossy(request.get(..end).unwrap_or_default()).into_owned();
-    let source = request.get(end + 1..).unwrap_or_default();
-    let text = folder.join(translation::temporary(&format!("{key}t")));
-    let bitcode = folder.join(translation::temporary(&format!("{key}b")));
-    let module = folder.join(translation::temporary(&format!("{key}m")));
-    let options = passed(&options);
+/// Translates a source; `folder` is for files of the tools.
+fn translated(
+    options: &str,
+    source: &[u8],
+    folder: &Path,
+    tools: &Tools,
+) -> Result<Vec<u8>, String> {
+    let [text, bitcode, module] = ["text", "bitcode", "module"].map(|name| folder.join(name));
+    let options = passed(options);
     let standard = options.iter().any(|one| one.starts_with("-cl-std="));
     let mut clang = Command::new(&tools.clang);
     clang.args(["-S", "-x", "cl", "-target", "spir64", "-emit-llvm", "-O2", "-w"]);
@@ -294,10 +214,13 @@ mod tests {
             return;
         };
         let folder = tempfile::tempdir().unwrap();
-        let of = |request: &str| translated(request.as_bytes(), folder.path(), "k", &tools);
-        let module = of(PATTERN).unwrap();
+        let of = |options: &str, source: &str| {
+            translated(options, source.as_bytes(), folder.path(), &tools)
+        };
+        let (options, source) = PATTERN.split_once('\n').unwrap();
+        let module = of(options, source).unwrap();
         assert_eq!(module.get(..4), Some(&0x0723_0203u32.to_le_bytes()[..]));
-        let wrong = of("\nkernel void k(").unwrap_err();
+        let wrong = of("", "kernel void k(").unwrap_err();
         assert!(wrong.contains("error"), "{wrong}");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),

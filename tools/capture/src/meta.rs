@@ -6,6 +6,7 @@
 use crate::error::{Attempt, CaptureError};
 use clscope_io::output::{Access, create_new};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -89,7 +90,12 @@ pub struct Meta {
     /// Ways in which the recorder was brought in.
     pub injection: Vec<&'static str>,
     /// Settings of the recorder, as set for it.
-    pub settings: std::collections::BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
+    /// Variables by which OpenCL's loaders, runtimes and devices are chosen
+    /// ([`OF_OPENCL`](crate::environment::OF_OPENCL)), as far as they were set: what is measured later
+    /// of captured launches is measured under the same.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// The machine.
     pub host: Host,
     /// Before the application was started.
@@ -202,6 +208,7 @@ mod tests {
             directory: String::new(),
             injection: Vec::new(),
             settings: std::collections::BTreeMap::new(),
+            environment: BTreeMap::new(),
             host: Host::this(),
             start: Moment::now(),
             end: None,

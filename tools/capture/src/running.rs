@@ -42,16 +42,42 @@ pub fn recorders(directory: &Path) -> Vec<u32> {
         std::fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|all| all.split(|byte| *byte == 0).any(|variable| variable == wanted))
     };
-    let mut found: Vec<u32> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| *pid != own)
-        .filter(started_for)
-        .collect();
+    let mut found: Vec<u32> = processes().filter(|pid| *pid != own).filter(started_for).collect();
     found.sort_unstable();
     found
+}
+
+/// Processes that are recorded into other traces than this one and share its devices, as far as this
+/// user may see them: those that have a GPU open, and other ranks of a job.
+pub fn sharing(directory: &Path) -> Vec<u32> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = [settings::TRACE.as_bytes(), b"="].concat();
+    let own = [&name, directory.as_os_str().as_bytes()].concat();
+    let is_rank = |variable: &[u8]| {
+        let name = variable.split(|byte| *byte == b'=').next().unwrap_or_default();
+        settings::RANKS.iter().any(|rank| rank.as_bytes() == name)
+    };
+    let has_gpu = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.any(|target| {
+            ["/dev/nvidia", "/dev/dri/", "/dev/kfd"]
+                .iter()
+                .any(|device| target.as_os_str().as_bytes().starts_with(device.as_bytes()))
+        })
+    };
+    let shares = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let variables = || environment.split(|byte| *byte == 0);
+        variables().any(|variable| variable.starts_with(&name) && variable != own)
+            && (variables().any(is_rank) || has_gpu(pid))
+    };
+    processes().filter(shares).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -75,6 +101,25 @@ mod tests {
             child.wait().unwrap();
         }
         assert!(recorders(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn other_ranks_share_a_host_and_other_recordings_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |trace: &str, rank: Option<&str>| {
+            let mut command = Command::new("cat");
+            command.env(settings::TRACE, folder.path().join(trace)).stdin(Stdio::piped());
+            rank.map(|rank| command.env("PMIX_RANK", rank));
+            command.spawn().unwrap()
+        };
+        let mut all = [start("own", Some("0")), start("b", Some("1")), start("c", None)];
+        let found = sharing(&folder.path().join("own"));
+        let is_found = |child: &std::process::Child| found.contains(&child.id());
+        assert_eq!([0, 1, 2].map(|at: usize| is_found(&all[at])), [false, true, false]);
+        for child in &mut all {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod pages;
 mod parameters;
 mod programs;
 mod record;
+mod replay;
 mod report;
 mod roofline;
 mod sensord;
@@ -107,6 +108,8 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Run a captured launch alone (`record --capture`): results, time, joules, other versions
     Kernel(Box<kernel::Args>),
+    /// Measure the captured launches of a trace, each in a process of its own: joules, time, mix
+    Replay(Box<replay::Args>),
     /// Report what works on this machine, what does not, and how to fix it
     Doctor(doctor::Args),
     /// Measure what recording costs on this machine
@@ -133,6 +136,9 @@ enum Command {
     /// Runs a captured launch in a process of its own; `kernel` asks
     #[command(name = kernel::worker::SUBCOMMAND, hide = true)]
     KernelWorker(Box<kernel::Args>),
+    /// Measures a captured launch in a process of its own; `replay` asks
+    #[command(name = clscope_launch::worker::REPLAY, hide = true)]
+    ReplayWorker,
     /// Measures the recorder in a process of its own; `overhead` asks
     #[command(name = clscope_doctor::overhead::SUBCOMMAND, hide = true)]
     SelfTest {
@@ -165,7 +171,11 @@ fn run() -> ExitCode {
     let outlives = |command: &Command| {
         matches!(
             command,
-            Command::Record(_) | Command::Stat(_) | Command::Check(_) | Command::Sql(_)
+            Command::Record(_)
+                | Command::Stat(_)
+                | Command::Check(_)
+                | Command::Replay(_)
+                | Command::Sql(_)
         )
     };
     if !outlives(&cli.command) {
@@ -193,6 +203,8 @@ fn run() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::KernelWorker(args) => kernel::worker::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::ReplayWorker => replay::worker::run(),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
         Command::Sensord(args) => sensord::run(&args),

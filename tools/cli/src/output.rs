@@ -9,6 +9,8 @@ use clscope_io::text::{Form, Screen, line};
 use std::fmt::Display;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use clscope_io::text::count;
 
@@ -75,6 +77,35 @@ fn stdout(form: Form) -> Screen<BufWriter<StdoutLock<'static>>> {
 /// code must still come through.
 pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {}", line(&text.to_string()));
+}
+
+/// Between two lines of progress where nobody looks on.
+const PACE: Duration = Duration::from_secs(10);
+
+/// When a line of progress was last shown.
+static SHOWN: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// A line on stderr about something that takes its time: on a terminal the next takes its place, and
+/// nothing takes it away; elsewhere one is written now and then.
+pub fn progress(text: Option<&dyn Display>) {
+    use std::io::IsTerminal;
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    match text {
+        Some(text) if is_terminal => {
+            *shown = Some(Instant::now());
+            let text = text.to_string();
+            let _ = write!(std::io::stderr(), "\r\u{1b}[Kclscope: {}", line(&text));
+        }
+        Some(text) if shown.is_none_or(|at| at.elapsed() >= PACE) => {
+            *shown = Some(Instant::now());
+            say(text);
+        }
+        None if is_terminal && shown.take().is_some() => {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[K");
+        }
+        Some(_) | None => {}
+    }
 }
 
 /// Moves on to a line of our own where an application that shares stderr may have ended in the

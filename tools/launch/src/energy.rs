@@ -8,6 +8,7 @@ use clscope_clock::monotonic_raw;
 use clscope_microbench::power::{Power, Sensors, Window};
 use clscope_microbench::stats::Estimate;
 use clscope_profile::interval::Interval;
+use clscope_profile::measured;
 use std::path::Path;
 
 /// The first window; each further one is at least twice as long.
@@ -99,6 +100,152 @@ pub fn watch(
             _ => return Ok(Watched { sensor: power.source().ok().map(str::to_owned), drawn }),
         }
     }
+}
+
+/// Windows of a launch between windows without work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turns {
+    /// The sensor in words; none where there is none.
+    pub sensor: Option<String>,
+    /// The windows, in order; or why there are none.
+    pub windows: Result<Vec<measured::Window>, String>,
+    /// Performance counters in the last window.
+    pub counters: Vec<measured::Counter>,
+}
+
+/// Turns that are wanted of a launch: what they differ by tells how well it is known.
+const TURNS: u64 = 3;
+/// The shortest window: a sensor's response to what was before, and some of its readings.
+const SHORTEST_NS: u64 = 500_000_000;
+/// The longest window: more turns tell more than longer ones.
+const LONG_NS: u64 = 3_000_000_000;
+
+/// How long the windows of a launch are and how many there are of them, in a time: nanoseconds of a
+/// window, and turns. A window without work is half as long.
+fn turns_within(budget_ns: u64, restores: bool) -> (u64, u64) {
+    // Half-windows of a turn: without work before, the launch, restoring; one without work behind.
+    let halves = if restores { 5 } else { 3 };
+    let length = |turns: u64| 2 * budget_ns / (halves * turns + 1);
+    let turns = (1..=TURNS).rev().find(|turns| length(*turns) >= SHORTEST_NS).unwrap_or(1);
+    let mut turns = turns;
+    while turns >= TURNS && length(turns) > LONG_NS {
+        turns += 1;
+    }
+    (length(turns).clamp(SHORTEST_NS, LONG_NS), turns)
+}
+
+/// The least time that a launch is metered for, in nanoseconds.
+#[must_use]
+pub fn least_ns(restores: bool) -> u64 {
+    SHORTEST_NS * ((if restores { 5 } else { 3 }) * TURNS + 1) / 2
+}
+
+/// Meters a launch for about a time, in turns with windows without work and, where memories are
+/// restored before each launch, with windows of restoring alone. An interruption leaves the turns
+/// that were whole.
+///
+/// # Errors
+/// What the runtime returned.
+pub fn turns(
+    stage: &Stage<'_>,
+    subject: &Subject<'_>,
+    (time_ns, budget_ns): (f64, u64),
+    (root, counters): (Option<&Path>, bool),
+    stop: &dyn Fn() -> bool,
+) -> Result<Turns, StageError> {
+    let facts = stage.session.facts().clone();
+    let without =
+        |why: &str| Ok(Turns { sensor: None, windows: Err(why.to_owned()), counters: Vec::new() });
+    let sensors = match Sensors::below(root, counters) {
+        Ok(sensors) => sensors,
+        Err(error) => {
+            return without(&format!("the sampling thread could not be started: {error}"));
+        }
+    };
+    if !sensors.may_meter(facts.kind) {
+        let power = sensors.finish(&facts);
+        return without(missing(&power));
+    }
+    let restores = !subject.restored.is_empty();
+    let (length, turns) = turns_within(budget_ns, restores);
+    let mut idle = vec![quiet(length / 2, stop)];
+    let mut ran = Vec::new();
+    for _ in 0..turns {
+        let busy = steady(stage, subject, time_ns, length, true, stop)?;
+        let aside = match restores {
+            true => Some(steady(stage, subject, time_ns, length, false, stop)?),
+            false => None,
+        };
+        let behind = quiet(length / 2, stop);
+        if stop() {
+            break;
+        }
+        ran.push((busy, aside));
+        idle.push(behind);
+    }
+    let power = sensors.finish(&facts);
+    let Ok(sensor) = power.source().map(str::to_owned) else { return without(missing(&power)) };
+    let mut windows = Vec::new();
+    for ((busy, aside), around) in ran.iter().zip(idle.windows(2)) {
+        windows.extend(window(&power, *busy, *aside, around));
+    }
+    let counters = ran.last().map_or_else(Vec::new, |(busy, _)| power.counters(*busy));
+    let counters = counters.into_iter().map(|(name, unit, mean)| measured::Counter {
+        name,
+        unit: unit.to_owned(),
+        mean: interval(mean),
+    });
+    let few = "the sensor gave too few readings in the windows";
+    Ok(Turns {
+        sensor: Some(sensor),
+        windows: if windows.is_empty() { Err(few.to_owned()) } else { Ok(windows) },
+        counters: counters.collect(),
+    })
+}
+
+/// What a sensor says of a turn; `around`: the windows without work before and behind.
+fn window(
+    power: &Power,
+    busy: Window,
+    restoring: Option<Window>,
+    around: &[Window],
+) -> Option<measured::Window> {
+    let seconds = busy.length_ns() as f64 * 1e-9;
+    let idle: Vec<Estimate> = around.iter().filter_map(|of| power.watts(*of)).collect();
+    let of = |count: usize| 1.0 / count as f64;
+    let (mean, half) = idle.iter().fold((0.0, 0.0_f64), |(mean, half), one| {
+        (mean + one.value * of(idle.len()), half.hypot(one.half() * of(idle.len())))
+    });
+    let restoring = match restoring {
+        None => None,
+        Some(window) => Some(measured::Restoring {
+            watts: interval(power.watts(window)?),
+            seconds: window.launches_per_ns().map(|rate| 1e-9 / rate)?,
+        }),
+    };
+    let is_known = busy.launches > 0 && !idle.is_empty();
+    Some(measured::Window {
+        seconds,
+        launches: busy.launches as u64,
+        watts: interval(power.watts(busy).filter(|_| is_known)?),
+        idle_watts: interval(Estimate::symmetric(mean, half)),
+        restoring,
+    })
+}
+
+/// The part of what a launch adds to the power at rest, with its restoring, that restoring takes.
+#[must_use]
+pub fn restoring_share(windows: &[measured::Window]) -> Option<f64> {
+    let added = |watts: Interval, of: &measured::Window| watts.value - of.idle_watts.value;
+    let parts = windows.iter().filter_map(|of| {
+        let restoring = of.restoring.as_ref()?;
+        let aside = added(restoring.watts, of) * restoring.seconds * of.launches as f64;
+        Some((aside, added(of.watts, of) * of.seconds))
+    });
+    let (aside, all) = parts.fold((0.0, 0.0), |(a, b), (aside, all)| (a + aside, b + all));
+    let is_restored = windows.iter().any(|of| of.restoring.is_some());
+    // Where nothing was added, none of it is the launch's.
+    is_restored.then(|| if all > 0.0 { aside / all } else { 1.0 })
 }
 
 /// The window that follows one of `length`, by the half-widths of what it gave, relative to the
@@ -263,6 +410,44 @@ mod tests {
             assert!(took <= longest(2), "{share}: {took}");
         }
         assert_eq!(longest(1), 69_750_000_000);
+    }
+
+    #[test]
+    fn turns_fill_their_time_and_keep_windows_that_sensors_can_follow() {
+        for restores in [false, true] {
+            let halves = if restores { 5 } else { 3 };
+            let takes = |(length, turns): (u64, u64)| length / 2 * (halves * turns + 1);
+            for budget in [1u64, 1_000_000_000, 5_000_000_000, 20_000_000_000, 120_000_000_000] {
+                let of = turns_within(budget, restores);
+                assert!((SHORTEST_NS..=LONG_NS).contains(&of.0) && of.1 >= 1, "{budget}: {of:?}");
+                if budget >= least_ns(restores) {
+                    assert!(of.1 >= TURNS, "{budget}: {of:?}");
+                    assert!(takes(of) <= budget, "{budget}: {of:?}");
+                    assert!(takes(of) * 10 >= budget * 8, "{budget}: {of:?}");
+                } else {
+                    assert!(takes(of) <= budget.max(takes((SHORTEST_NS, 1))), "{budget}: {of:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_part_of_restoring_is_that_of_what_was_added_to_rest() {
+        let of = |watts: f64, restoring: Option<(f64, f64)>| measured::Window {
+            seconds: 1.0,
+            launches: 100,
+            watts: Interval::around(watts, 1.0),
+            idle_watts: Interval::around(80.0, 1.0),
+            restoring: restoring.map(|(watts, seconds)| measured::Restoring {
+                watts: Interval::around(watts, 1.0),
+                seconds,
+            }),
+        };
+        assert_eq!(restoring_share(&[of(200.0, None)]), None);
+        // 40 W above rest for half of the time, of 120 W for all of it.
+        let share = restoring_share(&[of(200.0, Some((120.0, 0.005))); 2]).unwrap();
+        assert!((share - 1.0 / 6.0).abs() < 1e-12, "{share}");
+        assert_eq!(restoring_share(&[of(80.0, Some((81.0, 0.005)))]), Some(1.0));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | [`application`], [`imitate`] | how launches like it ran in the application; repeated as they stood |
 //! | [`there`] | the application's own launch beside those that were run alone |
 //! | [`mix`](mod@mix) | what a launch executes, counted |
+//! | [`replay`](mod@replay) | captured launches of a trace, each measured in a process of its own |
 //! | [`tune`] | the search for a work-group size |
 //! | [`mod@export`] | a capture as a program that stands alone |
 //! | [`progress`] | which version is doing what, for whoever watches the process |
@@ -35,6 +36,7 @@ pub mod mix;
 mod order;
 pub mod progress;
 pub mod read;
+pub mod replay;
 pub mod run;
 pub mod stage;
 pub mod supervise;

@@ -1,23 +1,34 @@
 //! What a launch executes, by class of instruction: it is run once from a copy of its program that
-//! counts its basic blocks, as `clscope record --mix` does beside an application. Refuses to
-//! translate sources: programs in SPIR-V are counted, and those of runtimes that hand out PTX.
+//! counts its basic blocks. Programs in SPIR-V are counted, those of runtimes that hand out PTX, and
+//! sources where `clang` and `llvm-spirv` translate them. Refuses to count other programs than the
+//! one that was captured.
 
-use crate::stage::{Built, Form, Stage};
+use crate::progress::Who;
+use crate::stage::{Built, Stage};
+use clscope_capture::compiler;
 use clscope_mix::{Counted, ptx, spirv};
 use clscope_opencl::{Argument, Range};
 use clscope_profile::mixes::{KernelMix, Loop};
+use std::ffi::OsStr;
 
 /// What the copy is called in messages.
 const NAME: &str = "a copy of the program that counts";
 
-/// Counts a launch of a version, from the captured contents, which are put back.
+/// Counts a launch of a version, from the captured contents, which are put back. `path`: folders in
+/// which compilers are looked for; `accesses`: whether those of warps to memory are counted, too, which
+/// is known of PTX alone.
 ///
 /// # Errors
 /// Why it cannot be counted, as a sentence's end.
-pub fn count(stage: &Stage<'_>, built: &Built) -> Result<KernelMix, String> {
+pub fn count(
+    stage: &Stage<'_>,
+    built: &Built,
+    path: &OsStr,
+    accesses: bool,
+) -> Result<KernelMix, String> {
     let said = |error: &dyn std::error::Error| error.to_string();
     stage.tell(&built.who);
-    let (language, counted) = copy(stage, built)?;
+    let Copied { language, code, counted } = copy(stage, built, path, accesses)?;
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
@@ -50,33 +61,69 @@ pub fn count(stage: &Stage<'_>, built: &Built) -> Result<KernelMix, String> {
     let mut read = vec![0; bytes];
     session.read(&counters, 0, &mut read).map_err(|e| said(&e))?;
     restore().map_err(|e| said(&e))?;
-    summed(stage, built, language, &counted, &read)
+    summed(stage, built, (language, &code), &counted, &read)
+}
+
+/// A copy of a program that counts.
+struct Copied {
+    language: &'static str,
+    /// Hash of the program, which blocks are of.
+    code: String,
+    counted: Counted,
 }
 
 /// The copy, and the language that is counted.
-fn copy(stage: &Stage<'_>, built: &Built) -> Result<(&'static str, Counted), String> {
+fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Result<Copied, String> {
     let said = |error: clscope_mix::Error| error.to_string();
-    if built.form == Form::Il {
-        let files = &stage.capture.launch.program.files;
-        let file = files.iter().find(|file| file.language == "spirv");
-        let file = file.ok_or("the capture has no program in SPIR-V")?;
-        let module = stage.capture.program(file).map_err(|error| error.to_string())?;
-        return Ok(("spv", spirv::counted(&module).map_err(said)?));
+    let of_module = |module: Vec<u8>| {
+        let (language, code) = ("spv", clscope_trace::hash(&module));
+        Ok(Copied { language, code, counted: spirv::counted(&module).map_err(said)? })
+    };
+    let program = &stage.capture.launch.program;
+    let text = |language: &str| {
+        let file = program.own_files().find(|file| file.language == language);
+        file.map(|file| stage.capture.program(file).map_err(|error| error.to_string())).transpose()
+    };
+    // Of a binary that is PTX blocks are those that run; sources are translated by another compiler.
+    if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
+        let (language, code) = ("ptx", clscope_trace::hash(&binary));
+        let counted = ptx::counted(&binary, accesses).map_err(said)?;
+        return Ok(Copied { language, code, counted });
     }
-    match built.program().binary() {
-        Some(binary) if ptx::is_ptx(&binary) => {
-            Ok(("ptx", ptx::counted(&binary, false).map_err(said)?))
-        }
-        _ => Err("the runtime hands out no PTX, and the program was not built from SPIR-V; \
-                  `clscope record --mix` counts it in the application"
-            .to_owned()),
+    if stage.limits.languages.is_empty() {
+        return Err(
+            "the device takes no SPIR-V (clCreateProgramWithIL), and its runtime hands out no PTX"
+                .into(),
+        );
     }
+    // Another version than the captured one has its source alone.
+    if built.who == Who::Captured
+        && let Some(module) = text("spirv")?
+    {
+        return of_module(module);
+    }
+    let source = match &built.source {
+        Some(source) => Some(source.clone().into_bytes()),
+        None => text("opencl-c")?,
+    };
+    let source = source.ok_or(
+        "the runtime hands out no PTX, and the capture has neither SPIR-V nor a source of the program",
+    )?;
+    if program.headers().next().is_some() {
+        return Err(
+            "the runtime hands out no PTX, and a source with headers is not translated".into()
+        );
+    }
+    let module = compiler::translate(&source, &built.options, path).map_err(|why| {
+        format!("the runtime hands out no PTX, and its source was not translated to SPIR-V: {why}")
+    })?;
+    of_module(module)
 }
 
 fn summed(
     stage: &Stage<'_>,
     built: &Built,
-    language: &str,
+    (language, code): (&str, &str),
     counted: &Counted,
     read: &[u8],
 ) -> Result<KernelMix, String> {
@@ -92,7 +139,12 @@ fn summed(
     if entered != items {
         return Err(format!("{entered} work-items were counted of {items}"));
     }
-    let mix = program.mix(&counts);
+    let mut mix = program.mix(&counts);
+    for (class, transactions) in &counts.transactions {
+        if let Some(tally) = mix.classes.get_mut(class) {
+            tally.transactions = Some(*transactions);
+        }
+    }
     let all = mix.total();
     let warps = |at: usize| counts.warps.as_ref().and_then(|warps| warps.get(at).copied());
     let blocks = counts.threads.iter().enumerate().filter(|(_, threads)| **threads > 0);
@@ -113,7 +165,7 @@ fn summed(
         spread: Some((all.threads, all.threads)),
         entered,
         language: language.to_owned(),
-        code: clscope_trace::hash(&counted.code),
+        code: code.to_owned(),
         blocks: blocks.collect(),
         loops: program.loops.iter().filter_map(|at| head(*at)).collect(),
         unknown: program.unknown.iter().cloned().collect(),

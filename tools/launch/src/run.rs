@@ -21,6 +21,7 @@ use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
 use clscope_profile::mixes::document::Kernel;
 use clscope_profile::opencl_c;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
@@ -37,6 +38,8 @@ pub struct Wanted {
     pub changed: Option<Recipe>,
     /// Whether what a launch executes is counted.
     pub mix: bool,
+    /// Folders in which compilers are looked for, as `PATH` holds them.
+    pub compilers: OsString,
     /// Whether work-group sizes are searched.
     pub tune: bool,
     /// ULPs that are tolerated.
@@ -61,6 +64,7 @@ impl Default for Wanted {
             base: Recipe::default(),
             changed: None,
             mix: false,
+            compilers: OsString::new(),
             tune: false,
             tolerance: TOLERANCE,
             types: Vec::new(),
@@ -170,7 +174,7 @@ pub(crate) fn computed(
 
 /// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types
 /// of arguments (`-cl-kernel-arg-info`), this is all that tells.
-fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
+pub(crate) fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
     let launch = &capture.launch;
     let own = launch.program.own_files().find(|file| file.language == "opencl-c");
     let is_known = |a: &Argument| a.type_name.as_deref().and_then(Element::of_type).is_some();
@@ -186,7 +190,7 @@ fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
 /// Types of the memories' elements: what the user says, else what captured arguments, the kernel,
 /// the captured source (`pointed`) and image formats say; bytes where arguments of one memory have
 /// several types.
-fn elements(
+pub(crate) fn elements(
     launch: &Launch,
     built: &Built,
     pointed: &[Option<String>],
@@ -261,7 +265,7 @@ fn untyped(launch: &Launch, results: &Results, out: &mut Vec<String>) {
 
 /// Memories to restore before each launch of a version that is timed: none where a run from its own
 /// results gives them once more, and takes the same time as one from restored contents.
-fn restored(
+pub(crate) fn restored(
     stage: &mut Stage<'_>,
     built: &Built,
     of: &Computed,
@@ -317,8 +321,8 @@ fn version(built: &Built, results: Results) -> Version {
 }
 
 /// Counts what a launch of a version executes.
-fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built) {
-    match mix::count(stage, built) {
+fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built, path: &OsStr) {
+    match mix::count(stage, built, path, false) {
         Ok(of) => version.mix = Some(Kernel::of_mix(&of)),
         Err(why) => version.mix_missing = Some(why),
     }
@@ -501,9 +505,9 @@ pub fn run(
     }
     if wanted.mix {
         stage.enter(Step::Counting);
-        put_mix(&mut document.base, &stage, &base);
+        put_mix(&mut document.base, &stage, &base, &wanted.compilers);
         if let (Some(of), Some(built)) = (&mut document.changed, &changed) {
-            put_mix(&mut of.version, &stage, built);
+            put_mix(&mut of.version, &stage, built, &wanted.compilers);
         }
     }
     if wanted.tune {

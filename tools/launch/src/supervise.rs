@@ -5,12 +5,13 @@
 use crate::progress::{At, Ended, Step, Who};
 use crate::worker::{Job, LINE, Said};
 use clscope_capture::system::{self, Held, signal_name};
+use clscope_profile::measured::Measured;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ struct Heard {
     other_is_last: bool,
     /// It had written everything, and wanted this exit code.
     done: Option<u8>,
+    /// What it measured.
+    measured: Option<Box<Measured>>,
 }
 
 impl Heard {
@@ -43,6 +46,7 @@ impl Heard {
         match said {
             Said::Done(code) => self.done = Some(code),
             Said::GoesOn => {}
+            Said::Measured(of) => self.measured = Some(of),
             Said::At(at) => {
                 self.other_is_last = at.who != Who::Captured;
                 let last = if self.other_is_last { &mut self.other } else { &mut self.captured };
@@ -84,7 +88,7 @@ impl Pace {
         match said {
             Said::At(at) => self.launches = at.step != Step::Building,
             Said::GoesOn => {}
-            Said::Done(_) => self.launches = false,
+            Said::Measured(_) | Said::Done(_) => self.launches = false,
         }
     }
 
@@ -98,8 +102,39 @@ impl Pace {
 enum Waited {
     /// By itself; whether the user had asked for it.
     Ended(ExitStatus, bool),
-    /// By the time limit.
-    TooLong,
+    /// By a time limit: whether it was that of all.
+    TooLong(bool),
+}
+
+/// How long a process may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For a launch: from one sign of life to the next while launches run.
+    pub launch: Duration,
+    /// For all of it.
+    pub whole: Option<Duration>,
+}
+
+impl Limits {
+    /// What passed, in words.
+    fn told(&self, is_whole: bool) -> String {
+        match self.whole.filter(|_| is_whole) {
+            Some(whole) => format!("the limit of {} s for its process", whole.as_secs()),
+            None => format!("the limit of {} s for a launch (--limit)", self.launch.as_secs()),
+        }
+    }
+}
+
+/// What became of a process that was to measure a launch.
+#[derive(Debug)]
+pub struct Ran {
+    /// What it measured.
+    pub measured: Option<Box<Measured>>,
+    /// What ended it before it was done: `signal 11 (SIGSEGV) while it ran for its results`; none
+    /// where it was done, or was asked to end.
+    pub ended: Option<String>,
+    /// The user asked for an end.
+    pub interrupted: bool,
 }
 
 /// How a process ended.
@@ -167,8 +202,10 @@ pub fn run(
 ) -> Result<Outcome, SuperviseError> {
     let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).map_err(SuperviseError::Watch)?;
     let mut job = Job::default();
+    let limits = Limits { launch: Duration::from_secs(limit.into()), whole: None };
     loop {
-        let (heard, how) = match once(&held, start(), &job, limit, tell)? {
+        let ran = once(&held, start(), &job, limits, tell)?;
+        let (heard, how) = match ran.end {
             End::Done(code) => return Ok(Outcome::Done(code)),
             End::Interrupted => return Ok(Outcome::Interrupted),
             End::Unread => return Ok(Outcome::Unread),
@@ -187,14 +224,47 @@ pub fn run(
     }
 }
 
+/// Has a launch measured in a process of its own, whose output goes nowhere. `held`: signals that
+/// ask for an end.
+///
+/// # Errors
+/// If there can be none.
+pub fn measure(
+    held: &Held,
+    mut command: Command,
+    job: &Job,
+    limits: Limits,
+) -> Result<Ran, SuperviseError> {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let Once { end, measured, interrupted } = once(held, command, job, limits, &|_| ())?;
+    let ended = match end {
+        End::Died(heard, how) => {
+            let step = heard.captured.map_or_else(
+                || "before it built a program".to_owned(),
+                |at| format!("while {}", at.step),
+            );
+            Some(format!("{how} {step}"))
+        }
+        End::Done(_) | End::Interrupted | End::Unread => None,
+    };
+    Ok(Ran { measured, ended, interrupted })
+}
+
+/// What became of one process.
+struct Once {
+    end: End,
+    measured: Option<Box<Measured>>,
+    interrupted: bool,
+}
+
 /// Starts one process and waits for its end.
 fn once(
     held: &Held,
     mut command: Command,
     job: &Job,
-    limit: u32,
+    limits: Limits,
     tell: &dyn Fn(&News<'_>),
-) -> Result<End, SuperviseError> {
+) -> Result<Once, SuperviseError> {
     let starting = SuperviseError::Start;
     let (ours, theirs) = UnixStream::pair().map_err(starting)?;
     let mut line = serde_json::to_vec(job).map_err(|error| starting(error.into()))?;
@@ -211,19 +281,20 @@ fn once(
     let pace = Arc::new(Mutex::new(Pace::new()));
     let heard = Arc::clone(&pace);
     let listener = std::thread::spawn(move || listen(from, &heard));
-    let limit_time = Duration::from_secs(limit.into());
-    let waited = wait(held, &mut child, &pace, limit_time, tell).map_err(SuperviseError::Watch)?;
+    let waited = wait(held, &mut child, &pace, limits, tell).map_err(SuperviseError::Watch)?;
     // What it said is read to the end; whoever has inherited its end says nothing more.
     let _ = ours.shutdown(Shutdown::Read);
-    let heard = listener.join().unwrap_or_default();
+    let mut heard = listener.join().unwrap_or_default();
+    let measured = heard.measured.take();
     let (status, interrupted) = match waited {
         Waited::Ended(status, interrupted) => (status, interrupted),
-        Waited::TooLong => {
-            return Ok(End::Died(heard, format!("the limit of {limit} s for a launch (--limit)")));
+        Waited::TooLong(is_whole) => {
+            let end = End::Died(heard, limits.told(is_whole));
+            return Ok(Once { end, measured, interrupted: false });
         }
     };
     // A crash at exit, after the document, is common among drivers and does no harm.
-    Ok(match (heard.done, status.signal()) {
+    let end = match (heard.done, status.signal()) {
         (Some(code), _) => End::Done(code),
         (None, _) if interrupted => {
             tell(&News::Interrupted);
@@ -238,7 +309,8 @@ fn once(
         (None, None) => {
             End::Died(heard, format!("exit code {}", status.code().unwrap_or_default()))
         }
-    })
+    };
+    Ok(Once { end, measured, interrupted })
 }
 
 /// Hears what a process says until it ends; what is none of its words is left aside.
@@ -259,14 +331,15 @@ fn listen(from: UnixStream, pace: &Mutex<Pace>) -> Heard {
 }
 
 /// Waits for the end of a process, passes on what asks for it, and ends it where it does not, or
-/// where a launch takes longer than the limit.
+/// where a launch, or all of it, takes longer than its limit.
 fn wait(
     held: &Held,
     child: &mut Child,
     pace: &Mutex<Pace>,
-    limit: Duration,
+    limits: Limits,
     tell: &dyn Fn(&News<'_>),
 ) -> std::io::Result<Waited> {
+    let begun = Instant::now();
     let mut asked: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -274,7 +347,12 @@ fn wait(
         }
         let left = match asked {
             Some(at) => Some(LAST_LAUNCH.saturating_sub(at.elapsed())),
-            None => pace.lock().unwrap_or_else(PoisonError::into_inner).left(limit),
+            None => {
+                let of_launch =
+                    pace.lock().unwrap_or_else(PoisonError::into_inner).left(limits.launch);
+                let whole = limits.whole.map(|whole| whole.saturating_sub(begun.elapsed()));
+                [of_launch, whole].into_iter().flatten().min()
+            }
         };
         if left == Some(Duration::ZERO) {
             if asked.is_some() {
@@ -283,7 +361,7 @@ fn wait(
             end(held, child)?;
             return Ok(match asked {
                 Some(_) => Waited::Ended(ExitStatus::from_raw(libc::SIGKILL), true),
-                None => Waited::TooLong,
+                None => Waited::TooLong(limits.whole.is_some_and(|whole| begun.elapsed() >= whole)),
             });
         }
         // Nothing tells of what was heard meanwhile: it is looked at again now and then.

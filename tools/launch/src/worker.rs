@@ -3,21 +3,30 @@
 //! tells. Refuses to run a launch, and to be without the other.
 
 use crate::progress::{At, Ended};
+use crate::replay;
 use clscope_capture::system;
 use clscope_io::signals::without_signals;
+use clscope_profile::measured::Measured;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-/// Most bytes of a line that one says to the other.
-pub const LINE: u64 = 1 << 16;
+/// The first argument, and the only one, of a process that measures a launch of a
+/// [`replay`](mod@crate::replay).
+pub const REPLAY: &str = "__replay";
+
+/// Most bytes of a line that one says to the other: what a launch executed, block by block, is the
+/// longest.
+pub const LINE: u64 = 16 << 20;
 
 /// What the process is to do, beside its arguments: a line.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Job {
     /// Versions that ended earlier processes.
     pub ended: Vec<Ended>,
+    /// A launch to be measured ([`replay`](mod@crate::replay)).
+    pub replay: Option<replay::Job>,
 }
 
 /// What it says meanwhile: a line each.
@@ -28,6 +37,8 @@ pub enum Said {
     At(At),
     /// A launch has ended, and another one is to come.
     GoesOn,
+    /// What it has measured.
+    Measured(Box<Measured>),
     /// It has written all that it writes, and ends with this code.
     Done(u8),
 }

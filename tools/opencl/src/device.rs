@@ -103,6 +103,15 @@ pub struct Limits {
 }
 
 impl Device {
+    /// Its UUID in hexadecimal, where an extension gives it.
+    #[must_use]
+    pub fn uuid(&self) -> Option<String> {
+        let query = Query { api: &self.api, id: self.id };
+        let has = self.facts.extensions.split_whitespace().any(|e| e == "cl_khr_device_uuid");
+        let bytes = has.then(|| query.bytes(cl::CL_DEVICE_UUID_KHR).ok()).flatten()?;
+        Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// What a launch may ask of it.
     #[must_use]
     pub fn limits(&self) -> Limits {

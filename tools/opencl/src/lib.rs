@@ -9,6 +9,7 @@ mod kernels;
 mod memory;
 mod objects;
 mod programs;
+pub mod search;
 mod session;
 pub mod signatures;
 pub mod survey;
@@ -25,6 +26,9 @@ pub use svm::Svm;
 use api::Api;
 use std::sync::Arc;
 
+/// Names by which applications ask for a loader.
+const NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
+
 /// The OpenCL library of this process.
 #[derive(Clone)]
 pub struct OpenCl(Arc<Api>);
@@ -35,8 +39,7 @@ impl OpenCl {
     /// # Errors
     /// [`ClError::NoLibrary`] if nothing can be opened or entry points are missing.
     pub fn open(path: Option<&str>) -> Result<OpenCl, ClError> {
-        let names: Vec<&str> =
-            path.map_or_else(|| vec!["libOpenCL.so.1", "libOpenCL.so"], |p| vec![p]);
+        let names: Vec<&str> = path.map_or_else(|| NAMES.to_vec(), |p| vec![p]);
         let mut why = String::new();
         for name in &names {
             match Api::open(name) {

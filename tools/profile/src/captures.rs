@@ -149,6 +149,10 @@ impl Collector {
                 self.met.push((name.clone(), capture.launch));
             }
             let (process, kernel) = (label.to_owned(), shown(capture.kernel));
+            // It gave its place to another launch, or was measured and deleted.
+            if capture.refused.is_empty() && capture.folder.is_empty() {
+                continue;
+            }
             if capture.refused.is_empty() {
                 self.out.captured.push(Captured {
                     process,

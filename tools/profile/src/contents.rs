@@ -2,18 +2,14 @@
 //! recorder warned of. Refuses to analyse: see [`crate::report`].
 #![forbid(unsafe_code)]
 
-use crate::added::Added;
 use crate::captures::{self, Captures, Collector, Launches};
 use crate::map;
 use clscope_io::input::open_inside;
-use clscope_trace::defs::{Anchor, Def, Defs, Replay};
+use clscope_trace::defs::{Def, Defs};
 use clscope_trace::directory::{self, Role};
-use clscope_trace::record::CommandKind;
-use clscope_trace::settings::REPLAY;
 use clscope_trace::stream::{Blocks, Rings};
-use clscope_trace::values;
 use clscope_trace::{FileHeader, FileKind, Record};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// More bytes than this are not counted: a second of reading after each run would be felt.
@@ -36,12 +32,6 @@ pub struct Contents {
     pub dropped: u64,
     /// Launches that were captured, or why not.
     pub captures: Captures,
-    /// What `--replay` repeated, or why not.
-    pub repeated: Repeated,
-    /// Launches whose instructions were counted.
-    pub counted: u64,
-    /// Why others were not, and how many.
-    pub uncounted: BTreeMap<String, u64>,
     /// Bytes of all files.
     pub bytes: u64,
     /// The recorder's warnings: text by code, and how often the code came.
@@ -50,156 +40,6 @@ pub struct Contents {
     pub unreadable: Vec<String>,
     /// Processes that end without having said so, and their pid namespace.
     pub unended: Vec<(u32, u64)>,
-}
-
-/// What the recorder repeated.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Repeated {
-    /// Kernels by name, and kinds of transfers.
-    pub names: BTreeSet<String>,
-    /// Batches of them, without those that restore buffers only.
-    pub batches: usize,
-    /// What was refused, and why.
-    pub refused: BTreeSet<(String, String)>,
-    /// Kernels and kinds of transfers that ran and are neither, and why; empty where the trace is
-    /// too large to count at once.
-    pub rest: BTreeMap<String, Unrepeated>,
-    /// Ticks that one takes, of all that were tried or repeated.
-    pub alone: BTreeMap<String, u64>,
-    /// What the application was held for repetitions, in ns, and the length of the run with it: of
-    /// the process of which that is the most. `None` where the clock's rate is not known.
-    pub added: Option<(u64, u64)>,
-    /// How much was to be repeated, as the trace tells.
-    pub wanted: Option<String>,
-}
-
-/// Why commands were not repeated that nothing forbids to repeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unrepeated {
-    /// They came once.
-    Once,
-    /// Transfers of that kind are not.
-    Kind,
-    /// They are too small a part of the time.
-    Small,
-    /// Their turn did not come within the added time, which was used up.
-    NoTurn,
-    /// They came so often, and had no turn at any of these, although time was left.
-    Few(u64),
-    /// Transfers, where each kernel is repeated at its first sight.
-    AtSight,
-}
-
-impl Unrepeated {
-    /// Place among the reasons that are told.
-    #[must_use]
-    pub const fn rank(self) -> u8 {
-        match self {
-            Self::Few(_) => 0,
-            Self::NoTurn => 1,
-            Self::AtSight => 2,
-            Self::Small => 3,
-            Self::Once => 4,
-            Self::Kind => 5,
-        }
-    }
-}
-
-/// Kinds of transfers that the recorder repeats.
-const KINDS: [CommandKind; 4] = [
-    CommandKind::ReadBuffer,
-    CommandKind::WriteBuffer,
-    CommandKind::CopyBuffer,
-    CommandKind::FillBuffer,
-];
-
-/// Commands of one name that ran.
-struct Ran {
-    name: String,
-    count: u64,
-    /// Of a transfer.
-    kind: Option<CommandKind>,
-}
-
-/// Begin and end of all that ran for a repetition, the rest before it included, in ticks.
-fn held(replay: &Replay) -> Option<(u64, u64)> {
-    let ran = || replay.batches.iter().chain(&replay.trials);
-    let quiet = Some(replay.quiet).filter(|quiet| *quiet > 0);
-    let begin = ran().map(|b| b.begin).chain(quiet).min()?;
-    Some((begin, ran().map(|b| b.end).max()?.max(begin)))
-}
-
-impl Repeated {
-    /// What a process was held for, given the first and the last reading of its clocks.
-    fn add_held(&mut self, replays: &[Replay], anchors: Option<(Anchor, Anchor)>) {
-        let Some((first, last)) = anchors.filter(|(a, b)| b.ticks > a.ticks && b.raw > a.raw)
-        else {
-            return;
-        };
-        let length = (last.raw - first.raw) as f64;
-        let rate = length / (last.ticks - first.ticks) as f64;
-        let ticks = replays.iter().filter_map(held).map(|(begin, end)| end - begin);
-        let added = (rate * ticks.fold(0, u64::saturating_add) as f64) as u64;
-        if self.added.is_none_or(|(most, _)| most < added) {
-            self.added = Some((added, length as u64));
-        }
-    }
-
-    /// Added time, and what might have been; `None` where that is not known.
-    #[must_use]
-    pub fn added(&self) -> Option<Added> {
-        let (wanted, (added, run)) = (self.wanted()?, self.added?);
-        Added::of(wanted, added as f64 * 1e-9, run.saturating_sub(added) as f64 * 1e-9)
-    }
-
-    fn wanted(&self) -> Option<values::Replay> {
-        self.wanted.as_ref()?.parse().ok()
-    }
-
-    fn add(&mut self, replay: &Replay, name: String) {
-        for ran in replay.batches.iter().chain(&replay.trials).filter(|b| !b.restores_only) {
-            let each = ran.end.saturating_sub(ran.begin) / ran.count.max(1);
-            self.alone.entry(name.clone()).and_modify(|a| *a = each.min(*a)).or_insert(each);
-        }
-        let batches = replay.batches.iter().filter(|b| !b.restores_only).count();
-        if !replay.refused.is_empty() {
-            self.refused.insert((name, replay.refused.clone()));
-        } else if batches > 0 {
-            self.names.insert(name);
-            self.batches += batches;
-        }
-    }
-
-    /// What ran and is not told of yet.
-    fn add_rest(&mut self, ran: impl Iterator<Item = Ran>) {
-        let mut all: BTreeMap<String, (u64, Option<CommandKind>)> = BTreeMap::new();
-        for of in ran {
-            let known = all.entry(of.name).or_insert((0, of.kind));
-            known.0 = known.0.saturating_add(of.count);
-        }
-        let time = |name: &String, (count, kind): (u64, Option<CommandKind>)| {
-            let weight = if kind.is_some() { values::Replay::TRANSFER } else { 1.0 };
-            Some(weight * count as f64 * *self.alone.get(name)? as f64)
-        };
-        let whole: f64 = all.iter().filter_map(|(name, of)| time(name, *of)).sum();
-        let is_told = |name: &String| {
-            self.names.contains(name) || self.refused.iter().any(|(refused, _)| refused == name)
-        };
-        let is_at_sight = matches!(self.wanted(), Some(values::Replay::Batches { .. }));
-        let is_left = self.added().is_some_and(|added| !added.is_used_up());
-        let why = |name: &String, of: (u64, Option<CommandKind>)| match of {
-            (_, Some(_)) if is_at_sight => Unrepeated::AtSight,
-            (_, Some(kind)) if !KINDS.contains(&kind) => Unrepeated::Kind,
-            (1, _) => Unrepeated::Once,
-            _ if time(name, of).is_some_and(|own| own < values::Replay::LEAST_SHARE * whole) => {
-                Unrepeated::Small
-            }
-            (count, _) if is_left => Unrepeated::Few(count),
-            _ => Unrepeated::NoTurn,
-        };
-        let rest = all.iter().filter(|(name, _)| !is_told(name));
-        self.rest = rest.map(|(name, of)| (name.clone(), why(name, *of))).collect();
-    }
 }
 
 /// Looks into a trace directory.
@@ -239,7 +79,6 @@ pub fn contents(directory: &Path) -> Contents {
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
     // A part of a recording has fewer launches than the application made.
     let mut launches = Launches::new();
-    let (mut kernels, mut transfers) = (HashMap::new(), HashMap::new());
     let mut whole = small;
     for (name, role) in files.into_iter().filter(|(name, _)| length(name) > 0) {
         let (kind, process) = match role {
@@ -273,8 +112,7 @@ pub fn contents(directory: &Path) -> Contents {
         let mut counts = BTreeMap::new();
         match kind {
             FileKind::Defs => {
-                let named = found.add_defs(bytes, &header, &process, &mut captures);
-                kernels.extend(named.into_iter().map(|(id, name)| ((process.clone(), id), name)));
+                found.add_defs(bytes, &header, &process, &mut captures);
             }
             FileKind::Ring => {
                 for ring in Rings::new(bytes) {
@@ -285,9 +123,6 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in ring.block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
-                            if let Some(kind) = transfer(&record) {
-                                *transfers.entry(kind).or_default() += 1;
-                            }
                         }
                     }
                 }
@@ -298,9 +133,6 @@ pub fn contents(directory: &Path) -> Contents {
                         for (_, record) in block.records() {
                             found.add_record(&record);
                             whole &= count_launch(&mut counts, &record);
-                            if let Some(kind) = transfer(&record) {
-                                *transfers.entry(kind).or_default() += 1;
-                            }
                         }
                     }
                 }
@@ -310,15 +142,6 @@ pub fn contents(directory: &Path) -> Contents {
             *launches.entry((process.clone(), kernel)).or_default() += n;
         }
     }
-    let ran = launches.iter().filter_map(|(key, count)| {
-        Some(Ran { name: kernels.get(key).cloned()?, count: *count, kind: None })
-    });
-    let moved = transfers.into_iter().map(|(kind, count)| Ran {
-        name: kind.name().to_owned(),
-        count,
-        kind: Some(kind),
-    });
-    found.repeated.add_rest(ran.chain(moved));
     whole &= found.dropped == 0 && found.unreadable.is_empty();
     found.captures = captures.finish(whole.then_some(&launches));
     found
@@ -335,14 +158,6 @@ fn count_launch(counts: &mut BTreeMap<u32, u64>, record: &Record<'_>) -> bool {
     !matches!(record, Record::Paused(_))
 }
 
-/// The kind of a transfer that ran.
-fn transfer(record: &Record<'_>) -> Option<CommandKind> {
-    match record {
-        Record::Command(c) if c.result == 0 && c.kind.direction().is_some() => Some(c.kind),
-        _ => None,
-    }
-}
-
 /// Bytes of all files in a directory.
 fn size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -350,29 +165,22 @@ fn size(directory: &Path) -> u64 {
 }
 
 impl Contents {
-    /// Kernels of the process by id.
+    /// Takes up what a process defines.
     fn add_defs(
         &mut self,
         bytes: &[u8],
         header: &FileHeader,
         process: &str,
         captures: &mut Collector,
-    ) -> BTreeMap<u32, String> {
+    ) {
         self.processes += 1;
         let mut ended = false;
         let (mut kernels, mut captured, mut settings) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (mut replays, mut anchors) = (Vec::new(), None);
         for def in Defs::new(bytes) {
             match def {
                 Def::Process(p) => settings = p.settings,
                 Def::Kernel(k) => drop(kernels.insert(k.id, k.name)),
                 Def::Capture(c) => captured.push(c),
-                Def::Replay(r) => replays.push(r),
-                Def::Anchor(at) => {
-                    anchors = Some((anchors.map_or(at.clone(), |(first, _)| first), at));
-                }
-                Def::Mix(m) if m.refused.is_empty() => self.counted += 1,
-                Def::Mix(m) => *self.uncounted.entry(m.refused).or_default() += 1,
                 Def::Exit(_) => ended = true,
                 Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
                 _ => {}
@@ -381,18 +189,9 @@ impl Contents {
         let shown = |id: u32| kernels.get(&id).cloned().unwrap_or_else(|| format!("kernel {id}"));
         let named = kernels.iter().map(|(id, name)| (*id, name.clone()));
         captures.process(process, &settings, named, &captured, shown);
-        for replay in &replays {
-            let transfer = || CommandKind::from_u8(replay.command).name().to_owned();
-            let name = if replay.kernel == 0 { transfer() } else { shown(replay.kernel) };
-            self.repeated.add(replay, name);
-        }
-        self.repeated.add_held(&replays, anchors);
-        let of = |s: &String| s.strip_prefix(REPLAY)?.strip_prefix('=').map(str::to_owned);
-        self.repeated.wanted = self.repeated.wanted.take().or_else(|| settings.iter().find_map(of));
         if !ended {
             self.unended.push((header.pid, header.pid_ns));
         }
-        kernels
     }
 
     fn add_record(&mut self, record: &Record<'_>) {
@@ -432,94 +231,6 @@ mod tests {
         let found = contents(folder.path());
         assert_eq!((found.processes, found.without_trace), (0, 1));
         assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
-    }
-
-    #[test]
-    fn why_commands_were_not_repeated_is_told_of_each() {
-        let batch = |end: u64, count| clscope_trace::defs::ReplayBatch {
-            begin: 0,
-            end,
-            count,
-            ..Default::default()
-        };
-        let mut of = Repeated::default();
-        let tried = |end, count| Replay { trials: vec![batch(end, count)], ..Replay::default() };
-        let repeated = Replay { batches: vec![batch(10_000, 10)], ..Replay::default() };
-        of.add(&repeated, "main".into());
-        of.add(&tried(900, 1), "late".into());
-        of.add(&tried(1_000, 1), "late".into());
-        of.add(&tried(10, 1), "tiny".into());
-        let refused = Replay { refused: "it reads a pipe".into(), ..Replay::default() };
-        of.add(&refused, "pipe".into());
-        let kernel = |name: &str, count| Ran { name: name.into(), count, kind: None };
-        let moved =
-            |kind: CommandKind, count| Ran { name: kind.name().into(), count, kind: Some(kind) };
-        let ran = [
-            kernel("main", 300),
-            kernel("late", 200),
-            kernel("late", 1),
-            kernel("tiny", 100),
-            kernel("once", 1),
-            kernel("pipe", 7),
-            moved(CommandKind::ReadBuffer, 9),
-            moved(CommandKind::WriteImage, 9),
-        ];
-        of.add_rest(ran.into_iter());
-        let why: Vec<(&str, Unrepeated)> = of.rest.iter().map(|(n, w)| (&**n, *w)).collect();
-        use Unrepeated::{Kind, NoTurn, Once, Small};
-        let read = (CommandKind::ReadBuffer.name(), NoTurn);
-        let mut expected = [
-            read,
-            (CommandKind::WriteImage.name(), Kind),
-            ("late", NoTurn),
-            ("once", Once),
-            ("tiny", Small),
-        ];
-        expected.sort();
-        assert_eq!(why, expected);
-    }
-
-    #[test]
-    fn few_launches_are_no_want_of_added_time() {
-        let of = |wanted: &str, held: u64| {
-            // Ticks of half a nanosecond.
-            let anchor = |s: u64| Anchor {
-                ticks: s * 2_000_000_000,
-                raw: s * 1_000_000_000,
-                monotonic: 0,
-                realtime: 0,
-                width: 0,
-            };
-            let batch = clscope_trace::defs::ReplayBatch {
-                begin: 1_000,
-                end: 1_000 + held * 2_000_000_000,
-                count: 10,
-                restores_only: false,
-            };
-            let replay = Replay { batches: vec![batch], ..Replay::default() };
-            let mut of = Repeated { wanted: Some(wanted.to_owned()), ..Repeated::default() };
-            of.add(&replay, "main".into());
-            of.add_held(&[replay], Some((anchor(1), anchor(31))));
-            let ran = |name: &str, count, kind| Ran { name: name.into(), count, kind };
-            let read = CommandKind::ReadBuffer;
-            let all = [
-                ran("main", 300, None),
-                ran("late", 3, None),
-                ran("once", 1, None),
-                ran(read.name(), 9, Some(read)),
-            ];
-            of.add_rest(all.into_iter());
-            let added = of.added().map(|added| (added.seconds, added.of));
-            let why = |name: &str| of.rest.get(name).copied();
-            (added, why("late"), why("once"), why(read.name()))
-        };
-        use Unrepeated::{AtSight, Few, NoTurn, Once};
-        let left = (Some((2.0, 20.0)), Some(Few(3)), Some(Once), Some(Few(9)));
-        assert_eq!(of("auto", 2), left);
-        let none_left = (Some((19.0, 20.0)), Some(NoTurn), Some(Once), Some(NoTurn));
-        assert_eq!(of("auto", 19), none_left);
-        let (added, _, _, read) = of("8:300", 5);
-        assert_eq!((added, read), (None, Some(AtSight)));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`programs`] | texts and binaries of programs that a trace keeps |
 //! | [`opencl_c`] | what sources show without a compiler: tokens, kernels, types of parameters |
 //! | [`changes`] | what a run changed of its application on request |
+//! | [`measured`] | what was measured of captured launches after the run |
 //! | [`mixes`] | what kernels executed, by class of instruction, and what they take of a device |
 //! | [`sites`] | names of the places that commands were enqueued from |
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
@@ -19,7 +20,6 @@
 //! | [`names`] | what outputs call kernels: names of C++ and SYCL, demangled |
 //! | [`interval`] | a figure with its 95 % interval |
 
-pub mod added;
 pub mod calibration;
 pub mod captures;
 pub mod changes;
@@ -30,6 +30,7 @@ pub mod error;
 pub mod interval;
 pub mod live_ring;
 mod map;
+pub mod measured;
 pub mod merge;
 pub mod mixes;
 pub mod names;

@@ -5,6 +5,7 @@
 
 use crate::counters::result::Counters;
 use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};
+use crate::energy::borrowed::Elsewhere;
 use crate::energy::readings::Readings;
 use crate::energy::result::Energy;
 use crate::energy::{self, attribute};
@@ -241,16 +242,13 @@ impl<'p> View<'p> {
             return Ok(energy);
         }
         let readings = self.readings()?;
-        let mut lenders = Vec::new();
-        for path in &self.options.energy.with {
-            lenders.extend(energy::borrowed::lenders(path, &self.options)?);
-        }
+        let elsewhere = Elsewhere::of(self.files, &self.trace, self.devices(), &self.options)?;
         Ok(self.energy.get_or_init(|| {
             let recorded = energy::recorded_formula(self.files);
             let options = &self.options.energy;
             let devices = self.devices();
             let mut energy =
-                attribute::energy_of(&self.trace, devices, readings, recorded, &lenders, options);
+                attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, options);
             energy::advise(self.files, &mut energy);
             energy
         }))

@@ -6,6 +6,7 @@ use crate::calibration;
 use crate::error::OpenError;
 use crate::live_ring;
 use crate::map::{self, Bytes};
+use crate::measured::{self, MEASURED, Measured};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::{Issue, IssueKind};
@@ -39,8 +40,11 @@ pub struct Directory {
     pub meta: Option<serde_json::Value>,
     processes: Vec<ProcessMaps>,
     sensors: Vec<(String, Bytes)>,
-    /// Files of no process that are there and could not be read: role, name and why.
-    unread: Vec<(Role, String, String)>,
+    /// What was measured of its captured launches, oldest first.
+    measured: Vec<Measured>,
+    /// Files of no process that are there and could not be read, and parts of them: role, name and
+    /// why.
+    unread: Vec<(Option<Role>, String, String)>,
 }
 
 /// Traces opened for reading; keeps the files mapped.
@@ -91,14 +95,24 @@ impl TraceFiles {
             let directory = file.rsplit_once('/').map_or(&**file, |(directory, _)| directory);
             trace.issues.push(Issue { subject: directory.to_owned(), kind });
         }
-        for directory in &self.directories {
-            let calibrations = directory.calibrations();
+        for of_trace in &self.directories {
+            let calibrations = of_trace.calibrations();
             for process in trace
                 .processes
                 .iter_mut()
-                .filter(|p| directory.processes.iter().any(|own| own.label == p.label))
+                .filter(|p| of_trace.processes.iter().any(|own| own.label == p.label))
             {
                 calibration::apply(&calibrations, &mut process.definitions);
+                let stem = process.label.rsplit_once('/').map_or("", |(_, stem)| stem).to_owned();
+                // What was captured and gave its place to another launch, or was deleted when it had
+                // been measured, is there no more.
+                let folders = of_trace.path.join(directory::CAPTURES);
+                for capture in &mut process.definitions.captures {
+                    if !folders.join(&capture.folder).is_dir() {
+                        capture.folder.clear();
+                    }
+                }
+                measured::apply(&of_trace.measured, &stem, &mut process.definitions);
             }
         }
         trace
@@ -115,7 +129,7 @@ impl TraceFiles {
     /// Sensor files that could not be read: name and why.
     pub fn unread_sensors(&self) -> impl Iterator<Item = (&str, &str)> {
         let files = self.directories.iter().flat_map(|d| &d.unread);
-        let sensors = files.filter(|(role, ..)| *role == Role::Sensors);
+        let sensors = files.filter(|(role, ..)| *role == Some(Role::Sensors));
         sensors.map(|(_, name, why)| (name.as_str(), why.as_str()))
     }
 
@@ -132,6 +146,19 @@ impl TraceFiles {
 }
 
 impl Directory {
+    /// What was measured of captured launches after the run, oldest first.
+    #[must_use]
+    pub fn measured(&self) -> &[Measured] {
+        &self.measured
+    }
+
+    /// The label that a process of this directory has in the trace, by its stem.
+    #[must_use]
+    pub fn label(&self, stem: &str) -> Option<&str> {
+        let labels = self.processes.iter().map(|process| process.label.as_str());
+        labels.into_iter().find(|label| label.rsplit_once('/').is_some_and(|(_, of)| of == stem))
+    }
+
     /// What `clscope record` wrote down of each recording in it: of itself, or of all traces that it
     /// was merged from.
     pub fn recordings(&self) -> Vec<&serde_json::Value> {
@@ -178,6 +205,7 @@ impl Directory {
             meta: None,
             processes: Vec::new(),
             sensors: Vec::new(),
+            measured: Vec::new(),
             unread: Vec::new(),
         };
         let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
@@ -203,7 +231,7 @@ impl Directory {
                 let text = input::read_inside(&file, META).map_err(|e| e.to_string());
                 match text.and_then(|t| serde_json::from_slice(&t).map_err(|e| e.to_string())) {
                     Ok(meta) => out.meta = Some(meta),
-                    Err(why) => out.unread.push((role, label, why)),
+                    Err(why) => out.unread.push((Some(role), label, why)),
                 }
                 continue;
             }
@@ -216,7 +244,7 @@ impl Directory {
             let Some(stem) = role.stem() else {
                 match bytes {
                     Ok(bytes) => out.sensors.push((label, bytes)),
-                    Err(why) => out.unread.push((role, label, why.to_string())),
+                    Err(why) => out.unread.push((Some(role), label, why.to_string())),
                 }
                 continue;
             };
@@ -232,6 +260,13 @@ impl Directory {
             }
         }
         out.processes = processes.into_values().collect();
+        let (rows, wrong) = match measured::read(&path) {
+            Ok(found) => found,
+            Err(why) => (Vec::new(), vec![why.to_string()]),
+        };
+        let label = format!("{shown}/{MEASURED}");
+        out.unread.extend(wrong.into_iter().map(|why| (None, label.clone(), why)));
+        out.measured = rows;
         Ok(out)
     }
 }

@@ -35,6 +35,12 @@ fn report() -> Value {
 }
 
 #[test]
+fn the_committed_schema_of_measurements_is_that_of_the_types() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("measured.schema.json");
+    schema::committed_type::<clscope_profile::measured::Measured>(&path, "clscope-measured/1");
+}
+
+#[test]
 fn the_committed_schema_is_that_of_the_types() {
     schema::committed_type::<Report>(&committed(), SCHEMA);
 }

@@ -14,7 +14,7 @@ use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
 use clscope_profile::names::Form;
 use clscope_profile::profile::{Options, Profile};
-use clscope_trace::settings;
+use clscope_trace::{settings, values};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -120,14 +120,9 @@ pub(super) fn conclude(
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         plan.tell(no_command(contents.dropped));
     }
-    if let Some(wanted) = plan.replay.filter(|_| contents.commands > 0) {
-        summary::repeated(&contents.repeated, wanted).iter().for_each(|text| plan.tell(text));
-    }
-    if plan.mix && contents.commands > 0 {
-        summary::uncounted(contents).iter().for_each(|text| plan.tell(text));
-    }
     // Of a process that goes on the trace itself tells, when it has ended.
-    if !contents.captures.captured.is_empty()
+    if (plan.captures || plan.keep_captures || plan.replay == Some(values::Measuring::Later))
+        && !contents.captures.captured.is_empty()
         && running::still_running(trace, &contents.unended).is_empty()
         && let Err(why) = application::write_all(trace)
     {
@@ -135,7 +130,11 @@ pub(super) fn conclude(
             "how launches like the captured ones ran is not beside them: {why}"
         ));
     }
-    let (captures, next) = summary::captures(&contents.captures, trace);
+    // What was captured to be measured is no one's concern when it has been.
+    let (captures, next) = match plan.captures || plan.keep_captures {
+        true => summary::captures(&contents.captures, trace),
+        false => (Vec::new(), None),
+    };
     captures.iter().for_each(|text| plan.tell(text));
     let mut next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
     if plan.mix && contents.commands > 0 {

@@ -12,6 +12,7 @@
 mod alone;
 mod conclude;
 mod error;
+mod measure;
 pub mod plan;
 pub mod summary;
 
@@ -19,7 +20,6 @@ pub use alone::Alone;
 pub use error::RecordError;
 pub use plan::{Plan, Voice};
 
-use clscope_capture::compiler::Compiler;
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
 use clscope_capture::drainer::Drainer;
 use clscope_capture::error::CaptureError;
@@ -127,7 +127,6 @@ struct Ready {
     sampler: Option<sampler::Running>,
     counters: Option<counter_sampler::Running>,
     prepared: Option<prepare::Prepared>,
-    compiler: Option<Compiler>,
     drainer: Option<Drainer>,
     /// `--snapshot` finds no sensor that it can read; that was said.
     is_blind: bool,
@@ -145,7 +144,7 @@ impl Drop for Ready {
         if let Some(counters) = self.counters.take() {
             counters.finish();
         }
-        drop((self.prepared.take(), self.compiler.take(), self.drainer.take()));
+        drop((self.prepared.take(), self.drainer.take()));
         for file in [sampler::FILE, counter_sampler::FILE] {
             let _ = std::fs::remove_file(self.trace.join(file));
         }
@@ -200,6 +199,10 @@ impl Ready {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned()))
                 .collect(),
+            environment: environment::OF_OPENCL
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), text(name)?)))
+                .collect(),
             host: Host::this(),
             start: Moment::now(),
             end: None,
@@ -212,11 +215,6 @@ impl Ready {
             calibration: calibration_entries(plan),
             obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
         };
-        if let Some(amount) = plan.replay {
-            plan.tell(format!(
-                "--replay adds {amount}: launches and transfers are repeated, buffers restored"
-            ));
-        }
         // Also the proof, before anything runs, that the directory takes files.
         let meta_file = MetaFile::create(&trace, &meta)?;
         set.extend(settings);
@@ -228,7 +226,6 @@ impl Ready {
             sampler: None,
             counters: None,
             prepared: None,
-            compiler: None,
             drainer: None,
             is_blind: false,
             is_unread: false,
@@ -276,10 +273,6 @@ impl Ready {
         }
         if let Some(counters) = &self.counters {
             counters.wait_open();
-        }
-        if plan.settings.contains_key(settings::MIX) {
-            let path = (plan.here.variable)("PATH");
-            self.compiler = Some(Compiler::start(trace, plan.access, path.as_deref())?);
         }
         // Without it the application's processes write their trace themselves.
         match Drainer::start(trace, plan.access, say) {
@@ -359,7 +352,7 @@ impl Started {
         if let Some(counters) = ready.counters.take() {
             counters.finish();
         }
-        drop((ready.prepared.take(), ready.compiler.take(), ready.drainer.take()));
+        drop((ready.prepared.take(), ready.drainer.take()));
         ready.meta.end = Some(Moment::now());
         ready.meta.exit = Some(match end {
             End::Code(code) => Exit::Code(code),
@@ -370,6 +363,9 @@ impl Started {
         }
         if ready.is_blind {
             contents.warnings.remove(settings::NO_SNAPSHOT);
+        }
+        if contents.commands > 0 {
+            measure::measure(plan, trace, &held, &ready.meta.still_running, wall);
         }
         conclude(plan, trace, &contents, program, end);
         if !reads_energy && !ready.is_unread && !plan.snapshot && contents.commands > 0 {

@@ -20,6 +20,9 @@ use std::time::Duration;
 pub struct Voice {
     /// Takes a message.
     pub say: Tell,
+    /// Shows how far something is that takes its time, in place of what it showed before; nothing:
+    /// it is over.
+    pub progress: fn(Option<&dyn Display>),
     /// Moves on to a line of its own, where the application may have ended in the middle of one.
     pub own_line: fn(),
     /// Say only what fails.
@@ -54,10 +57,16 @@ pub struct Plan<'a> {
     pub snapshot: bool,
     /// How GPU power is computed.
     pub gpu_power: Option<Choice>,
-    /// What repetitions add to the application's time.
-    pub replay: Option<values::Replay>,
-    /// Instructions of kernels are to be counted.
+    /// How long captured launches are measured for when the application has ended, for their joules.
+    pub replay: Option<values::Measuring>,
+    /// Instructions of captured launches are to be counted.
     pub mix: bool,
+    /// Accesses of their warps to memory, too.
+    pub mix_accesses: bool,
+    /// Launches that were captured to be measured are kept.
+    pub keep_captures: bool,
+    /// Launches were asked to be captured by name.
+    pub captures: bool,
     /// Sensors are read so long before and after.
     pub idle_window: Duration,
     /// Recording stops after this.
@@ -98,7 +107,7 @@ impl Plan<'_> {
             true => "--sensors off",
             false => "no sensor of energy or power could be read; `clscope doctor` says why",
         };
-        let replay = self.replay.map(|_| ("--replay", "no joules of what it repeated"));
+        let replay = self.replay.map(|_| ("--replay", "no joules of what it captured"));
         let formula = self.gpu_power.map(|_| ("--gpu-power", "nothing it applies to"));
         [replay, formula]
             .into_iter()

@@ -28,6 +28,10 @@ pub fn is_program_file(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, language)| program_file(hash, language).is_some())
 }
 
+/// File of a trace directory with what was measured of captured launches when the application had
+/// ended, one line of JSON each: `clscope replay` writes it.
+pub const MEASURED: &str = "measured.jsonl";
+
 /// Folder of a trace directory that keeps captured launches, each in a folder of its own.
 pub const CAPTURES: &str = "captures";
 /// File of a captured launch that describes it.
@@ -70,50 +74,6 @@ pub fn is_capture_folder(name: &str) -> bool {
             && digits(launch)
             && digits(turn)
     })
-}
-
-/// Names by which the recorder asks `clscope record` to translate a source to SPIR-V, and is
-/// answered. They are hidden files in [`PROGRAMS`], and gone when the recording has ended. A
-/// request holds options, a line end and the source.
-pub mod translation {
-    /// There is somebody to ask; what it holds is why nothing can be translated, if anything.
-    pub const READY: &str = ".translator";
-    /// Form of an answer that is a module.
-    pub const SPIRV: &str = "spv";
-    /// Form of an answer that is a reason.
-    pub const REFUSED: &str = "no";
-
-    /// Name of the request with a key.
-    #[must_use]
-    pub fn wanted(key: &str) -> String {
-        format!(".want-{key}")
-    }
-
-    /// Name of its answer.
-    #[must_use]
-    pub fn answer(key: &str, form: &str) -> String {
-        format!(".have-{key}.{form}")
-    }
-
-    /// Name of a file that is not whole yet.
-    #[must_use]
-    pub fn temporary(key: &str) -> String {
-        format!(".part-{key}")
-    }
-
-    /// The key of a request, if a name is that of one.
-    #[must_use]
-    pub fn request(name: &str) -> Option<&str> {
-        let key = name.strip_prefix(".want-")?;
-        let plain = |b: u8| b.is_ascii_digit() || b == b'-';
-        (!key.is_empty() && key.len() < 64 && key.bytes().all(plain)).then_some(key)
-    }
-
-    /// Whether a name is one of these.
-    #[must_use]
-    pub fn is_one(name: &str) -> bool {
-        name == READY || [".want-", ".have-", ".part-"].iter().any(|head| name.starts_with(head))
-    }
 }
 
 /// What role a file of a trace has by its name.
@@ -254,16 +214,6 @@ mod tests {
         for other in ["", "a", ".1", "a.", "a.b", "a.1-", "a.1.part", "../a.1", "a/b.1", "a.-2"] {
             assert!(!is_capture_folder(other), "{other}");
         }
-    }
-
-    #[test]
-    fn requests_have_plain_keys() {
-        use super::translation::{answer, is_one, request, temporary, wanted};
-        assert_eq!(request(&wanted("12-0-3")), Some("12-0-3"));
-        for other in ["want-1", ".want-", ".want-../x", ".want-a"] {
-            assert_eq!(request(other), None, "{other}");
-        }
-        assert!(is_one(&answer("1", "spv")) && is_one(&temporary("1")) && !is_one("1.spv"));
     }
 
     #[test]

@@ -32,8 +32,6 @@ pub const KERNELS: &str = "CLSCOPE_KERNELS";
 pub const GROUPS: &str = "CLSCOPE_GROUPS";
 /// Budget of sampled timing.
 pub const BUDGET: &str = "CLSCOPE_BUDGET";
-/// Launches repeated for slow sensors.
-pub const REPLAY: &str = "CLSCOPE_REPLAY";
 /// Sensors read around each command.
 pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
 /// Markers of the recorder's own.
@@ -52,10 +50,6 @@ pub const ARGUMENTS: &str = "CLSCOPE_ARGUMENTS";
 pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
 /// Whether texts and binaries of programs are kept.
 pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
-/// Launches whose instructions are counted.
-pub const MIX: &str = "CLSCOPE_MIX";
-/// Whether accesses of warps to memory are counted, too.
-pub const MIX_ACCESSES: &str = "CLSCOPE_MIX_ACCESSES";
 /// Launches whose program, arguments and memory are kept.
 pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
 /// Launches that are drawn by chance to be kept whole.
@@ -166,12 +160,6 @@ pub const SETTINGS: &[Setting] = &[
         help: "Samples the sensors that the process may read (RAPL, hwmon), in a thread of its own; off where clscope record does so",
     },
     Setting {
-        name: REPLAY,
-        values: "auto | SECONDSs | PERCENT% | BATCHES[:MILLISECONDS]",
-        default: "nothing is repeated",
-        help: "Repeats launches and transfers, buffers saved and restored, at random moments of the run, within an added time: auto (the larger of 20 s and 25 % of the run), 30s, 10%; or the first launch of each kernel and geometry, in so many batches (6 or more) of 300 ms or as told",
-    },
-    Setting {
         name: CLOCK_MARKERS,
         values: "1 | 0",
         default: "1",
@@ -218,18 +206,6 @@ pub const SETTINGS: &[Setting] = &[
         values: "1 | 0",
         default: "1",
         help: "0 leaves sources and binaries of programs out of the trace; else they are kept in its folder programs, once for equal bytes, up to 16 MiB of each process",
-    },
-    Setting {
-        name: MIX,
-        values: "first | every:N",
-        default: "nothing is counted",
-        help: "Counts the instructions of the first launch of each kernel, geometry and local sizes, or of every Nth: a copy of the program that counts its basic blocks runs beside the application's launch, buffers saved and restored",
-    },
-    Setting {
-        name: MIX_ACCESSES,
-        values: "1 | 0",
-        default: "0",
-        help: "1 counts with CLSCOPE_MIX also how accesses of warps lie in memory (PTX on NVIDIA's devices from sm_70 on, local memory from sm_80 on): pieces of 32 bytes of global memory, passes through the banks of local memory. The copy that counts takes 1 to 90 times as long as the kernel",
     },
     Setting {
         name: CAPTURE,

@@ -6,6 +6,7 @@
 use crate::pattern;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A value that cannot be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,22 +20,9 @@ pub enum BadValue {
     /// Of a method of device timing.
     #[error("expected auto, event, sample, callback, sync or off")]
     DeviceTiming,
-    /// Of batches.
-    #[error(
-        "expected the time to add (auto, 30s or 10%), or a number of batches, with their length in milliseconds if wanted (8 or 8:1000)"
-    )]
-    Replay,
-    /// Of too few batches.
-    #[error(
-        "expected {LEAST_BATCHES} batches or more: with fewer the median has no interval of 95 %"
-    )]
-    FewBatches,
     /// Of a source of counters.
     #[error("expected perf, oa, oa:UUID, intel-queue or intel-queue:NUMBER")]
     Counters,
-    /// Of launches that are counted.
-    #[error("expected first, or every:N with a number of launches: every:100")]
-    Mix,
     /// Of launches that are captured.
     #[error(
         "expected kernel names, each with the numbers of launches, from 1, if wanted: gemm, conv*:3 or gemm:1,5; a colon in a name is written as ?"
@@ -49,6 +37,12 @@ pub enum BadValue {
     /// Of a work-group size.
     #[error("expected KERNEL=SIZES, with one to three sizes of 1 or more: sobel=64x1")]
     LocalSize,
+    /// Of when and how long launches are measured.
+    #[error("expected a length of time to measure for (auto, 30s or 5m), later, or plan")]
+    Measuring,
+    /// Of a length of time.
+    #[error("expected a length of time above 0: 90s, 5m or 2h")]
+    Duration,
     /// Of a number of frames.
     #[error("expected a number of frames up to {MOST_FRAMES}")]
     Frames,
@@ -106,122 +100,6 @@ impl FromStr for DeviceTiming {
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         Self::ALL.into_iter().find(|m| m.name() == text).ok_or(BadValue::DeviceTiming)
-    }
-}
-
-/// Fewest batches of a replay: the median of fewer has no interval of 95 %.
-pub const LEAST_BATCHES: u32 = 6;
-
-/// How much launches and transfers are repeated for sensors and counters.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Replay {
-    /// As much as fits into an added time, the larger of the two: `auto`, `30s`, `10%`.
-    Within {
-        /// Seconds.
-        seconds: f64,
-        /// Share of the run without the repetitions.
-        share: f64,
-    },
-    /// So much for each kernel and geometry, at its first launch: `8`, or `8:1000` for batches of a
-    /// second.
-    Batches {
-        /// Batches of launches.
-        batches: u32,
-        /// Least length of a batch.
-        milliseconds: u64,
-    },
-}
-
-impl Replay {
-    /// What is added where no amount is given: 20 s, or a quarter of the run where that is more.
-    pub const AUTO: Self = Self::Within { seconds: 20.0, share: 0.25 };
-    /// Share of the device's time below which commands of a kind are left alone.
-    pub const LEAST_SHARE: f64 = 0.005;
-    /// What a second of transfers counts beside one of kernels: it adds to a device's power about
-    /// this part of what a second of kernels does (6 W and 300 W on an H200).
-    pub const TRANSFER: f64 = 0.05;
-
-    /// Seconds of added time that give more commands a turn than this does; `None` where that is as
-    /// much as anyone waits for.
-    #[must_use]
-    pub fn more(self) -> Option<f64> {
-        let had = if let Self::Within { seconds, .. } = self { seconds } else { 0.0 };
-        let more = (3.0 * had).clamp(60.0, 600.0);
-        (had < more).then_some(more)
-    }
-}
-
-/// What it adds to a run.
-impl fmt::Display for Replay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Within { seconds, share } if seconds > 0.0 && share > 0.0 => write!(
-                out,
-                "up to {seconds} s, or {} % of the run where that is more",
-                share * 100.0
-            ),
-            Self::Within { seconds, share: 0.0 } => write!(out, "up to {seconds} s"),
-            Self::Within { share, .. } => write!(out, "up to {} % of the run", share * 100.0),
-            Self::Batches { batches, milliseconds } => write!(
-                out,
-                "{batches} batches of {milliseconds} ms for each kernel and geometry, {} s each, and as many where buffers are restored (a time in all is written as `{batches}s`)",
-                // Rounded to what is told.
-                (f64::from(batches) * milliseconds as f64 / 100.0).round() / 10.0
-            ),
-        }
-    }
-}
-
-impl FromStr for Replay {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let text = text.trim();
-        if text == "auto" {
-            return Ok(Self::AUTO);
-        }
-        let positive = |amount: &str| match amount.trim().parse::<f64>() {
-            Ok(amount) if amount.is_finite() && amount > 0.0 => Ok(amount),
-            _ => Err(BadValue::Replay),
-        };
-        if let Some(seconds) = text.strip_suffix('s') {
-            return Ok(Self::Within { seconds: positive(seconds)?, share: 0.0 });
-        }
-        if let Some(percent) = text.strip_suffix('%') {
-            return Ok(Self::Within { seconds: 0.0, share: positive(percent)? / 100.0 });
-        }
-        let (batches, milliseconds) = text.split_once(':').unwrap_or((text, "300"));
-        match (batches.trim().parse(), milliseconds.trim().parse()) {
-            (Ok(batches @ LEAST_BATCHES..), Ok(milliseconds @ 1..)) => {
-                Ok(Self::Batches { batches, milliseconds })
-            }
-            (Ok(_), Ok(1u64..)) => Err(BadValue::FewBatches),
-            _ => Err(BadValue::Replay),
-        }
-    }
-}
-
-/// Launches whose instructions are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mix {
-    /// The first of each kernel, geometry and local sizes.
-    First,
-    /// The first, and each so many launches later.
-    Every(u64),
-}
-
-impl FromStr for Mix {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        match text.trim().split_once(':') {
-            None if text.trim() == "first" => Ok(Self::First),
-            Some(("every", n)) => match n.trim().parse() {
-                Ok(n @ 1..) => Ok(Self::Every(n)),
-                _ => Err(BadValue::Mix),
-            },
-            _ => Err(BadValue::Mix),
-        }
     }
 }
 
@@ -389,6 +267,54 @@ pub fn size(text: &str) -> Result<u64, BadValue> {
     bytes.filter(|n| *n > 0).ok_or(BadValue::Size)
 }
 
+/// When captured launches are measured, and for how long (`record --replay`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measuring {
+    /// When the application has ended, for a time that follows the run's.
+    Auto,
+    /// When it has ended, for so long.
+    Within(Duration),
+    /// When the user asks for it.
+    Later,
+    /// Never: what could be captured is told.
+    Plan,
+}
+
+impl FromStr for Measuring {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "later" => Self::Later,
+            "plan" => Self::Plan,
+            time => Self::Within(duration(time).map_err(|_| BadValue::Measuring)?),
+        })
+    }
+}
+
+/// A length of time with its unit: `1.5s`, `90s`, `5m`, `2h`. A number alone means nothing: it might
+/// be meant as one or as the other.
+///
+/// # Errors
+/// No length, 0, or more than a year.
+pub fn duration(text: &str) -> Result<Duration, BadValue> {
+    const LONGEST: f64 = 366.0 * 86_400.0;
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let scale = match text.get(digits.len()..).unwrap_or_default().trim() {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(BadValue::Duration),
+    };
+    let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let number = digits.parse::<f64>().ok().filter(|_| plain).map(|number| number * scale);
+    let seconds = number.filter(|s| *s > 0.0 && *s <= LONGEST).ok_or(BadValue::Duration)?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| BadValue::Duration)
+}
+
 /// A percentage, with or without its sign, as a share of 1.
 ///
 /// # Errors
@@ -484,28 +410,43 @@ mod tests {
     }
 
     #[test]
-    fn replays() {
-        assert_eq!("8".parse(), Ok(Replay::Batches { batches: 8, milliseconds: 300 }));
-        assert_eq!("6:1000".parse(), Ok(Replay::Batches { batches: 6, milliseconds: 1000 }));
-        assert_eq!("auto".parse(), Ok(Replay::AUTO));
-        assert_eq!("30s".parse(), Ok(Replay::Within { seconds: 30.0, share: 0.0 }));
-        let more = |text: &str| text.parse::<Replay>().unwrap().more();
-        assert_eq!((more("auto"), more("60s"), more("600s")), (Some(60.0), Some(180.0), None));
-        assert_eq!("10%".parse(), Ok(Replay::Within { seconds: 0.0, share: 0.1 }));
-        let told = Replay::Batches { batches: 60, milliseconds: 300 }.to_string();
-        assert!(told.contains("18 s each") && told.contains("`60s`"), "{told}");
-        assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
-        for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1", "s", "-1s", "0%", "nans"] {
-            assert_eq!(bad.parse::<Replay>(), Err(BadValue::Replay), "{bad}");
+    fn lengths_of_time_have_a_unit() {
+        for (text, milliseconds) in
+            [("90s", 90_000), ("5m", 300_000), ("2 h", 7_200_000), ("1.5s", 1500), ("40ms", 40)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for bad in [
+            "",
+            "5",
+            "s",
+            "0s",
+            "-1s",
+            "1e3s",
+            "nans",
+            "infs",
+            "5 %",
+            "1d",
+            "9999999999h",
+            "1.2.3s",
+        ] {
+            assert_eq!(duration(bad), Err(BadValue::Duration), "{bad}");
         }
     }
 
     #[test]
-    fn mixes() {
-        assert_eq!("first".parse(), Ok(Mix::First));
-        assert_eq!("every:100".parse(), Ok(Mix::Every(100)));
-        for bad in ["", "every", "every:0", "every:-1", "every:x", "last", "first:1"] {
-            assert_eq!(bad.parse::<Mix>(), Err(BadValue::Mix), "{bad}");
+    fn times_to_measure_for() {
+        use Measuring::{Auto, Later, Plan, Within};
+        for (text, is) in [
+            ("auto", Auto),
+            ("later", Later),
+            ("plan", Plan),
+            ("30s", Within(Duration::from_secs(30))),
+        ] {
+            assert_eq!(text.parse(), Ok(is));
+        }
+        for bad in ["", "5", "6:300", "8", "10%", "0s", "soon", "Auto"] {
+            assert_eq!(bad.parse::<Measuring>(), Err(BadValue::Measuring), "{bad}");
         }
     }
 

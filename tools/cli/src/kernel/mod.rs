@@ -73,8 +73,8 @@ pub struct Args {
     /// Read the device's performance counters meanwhile (NVIDIA: GPM)
     #[arg(long, conflicts_with = "no_energy")]
     counters: bool,
-    /// Count what a launch executes, by class of instruction: of programs in SPIR-V, and on
-    /// NVIDIA's runtime
+    /// Count what a launch executes, by class of instruction: on NVIDIA's runtime, of programs in
+    /// SPIR-V, and of sources where clang and llvm-spirv are installed
     #[arg(long)]
     mix: bool,
     /// Search the fastest work-group size of the captured version
@@ -262,6 +262,7 @@ impl Args {
             base: Recipe { form, ..Recipe::default() },
             changed,
             mix: self.mix,
+            compilers: std::env::var_os("PATH").unwrap_or_default(),
             tune: self.tune.is_some(),
             tolerance: self.tolerance,
             types: self.types.clone(),

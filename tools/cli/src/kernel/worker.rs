@@ -12,7 +12,7 @@ use clscope_launch::run::{RunError, Watch};
 use clscope_launch::stage::StageError;
 use clscope_launch::worker::{Link, Said};
 use clscope_launch::{Capture, device_for, run as run_capture};
-use clscope_microbench::cl::{ClError, OpenCl, list as devices};
+use clscope_microbench::cl::{ClError, Device, OpenCl, choose, search};
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -41,9 +41,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
     let capture = Capture::open(&args.capture)?;
     let wanted = args.wanted(&capture, ended)?;
-    let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all =
-        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let others = search::libraries(&|name| std::env::var_os(name));
+    let of = &capture.launch;
+    let is_wanted = |all: &[Device]| match &args.device {
+        Some(wanted) => choose(all, Some(wanted)).is_ok(),
+        None => all.iter().any(|device| {
+            device.facts.name == of.device.name && device.facts.platform == of.platform.name
+        }),
+    };
+    let all = OpenCl::devices(args.opencl.as_deref(), &others, &is_wanted)
+        .context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     let device = device_for(&all, &capture.launch, args.device.as_deref())?;
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     let say_so = |text: &str| say(text);

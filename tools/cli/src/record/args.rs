@@ -4,7 +4,7 @@
 
 use super::change;
 use crate::args::{CounterArgs, SensorArgs, choices};
-use crate::output::{own_line, say};
+use crate::output::{own_line, progress, say};
 use anyhow::Result;
 use clscope_capture::environment;
 use clscope_capture::ranks::Ranks;
@@ -104,13 +104,16 @@ pub struct Args {
     /// start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Joules and counters of every kernel and transfer direction, also where the application
-    /// always runs them in the same proportions: repeat launches and transfers, at random moments
-    /// of the run, buffers restored, in batches that sensors can follow. AMOUNT is the time that
-    /// may be added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each
-    /// kernel and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
-    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
-    replay: Option<String>,
+    /// Joules of every kernel, also where APP always runs them in the same proportions: capture
+    /// some launches of each, and measure them when APP has ended, each in a process of its own.
+    /// AMOUNT is how long for: auto (the larger of 20 s and 5 % of the run, at most 180 s) or 30s;
+    /// later leaves it to `clscope replay`; plan only tells what could be captured
+    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay, conflicts_with = "no_programs")]
+    replay: Option<values::Measuring>,
+    /// Keep what --replay and --mix captured: it holds APP's data. By default it is deleted when it
+    /// has been measured
+    #[arg(long)]
+    keep_captures: bool,
     /// Record with each enqueue where in the application it was called from: FRAMES return
     /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
     /// 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then
@@ -127,11 +130,10 @@ pub struct Args {
     /// Leave sources and binaries of APP's programs out of the trace
     #[arg(long)]
     no_programs: bool,
-    /// Count the instructions of kernels, for `clscope mix`: of the first launch of each kernel,
-    /// geometry and local sizes, or of every Nth (every:N). A copy of the program that counts runs
-    /// beside APP's launch, buffers restored; what APP launches stays as it is
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
-    mix: Option<String>,
+    /// Count the instructions of kernels, for `clscope mix`: capture some launches of each, and run
+    /// them once more when APP has ended, from a copy of the program that counts
+    #[arg(long, conflicts_with = "no_programs")]
+    mix: bool,
     /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory
     /// that each touches, passes through the banks of local memory. NVIDIA's devices only; the copy
     /// that counts takes 1 to 90 times as long as the kernel
@@ -224,17 +226,9 @@ fn parse_percent(text: &str) -> Result<String, values::BadValue> {
     values::percent(text).map(|_| text.to_owned())
 }
 
-/// The time to add, or batches; handed on as written once it is known to be right.
-fn parse_replay(text: &str) -> Result<String, String> {
-    match text.parse::<values::Replay>() {
-        Ok(_) => Ok(text.to_owned()),
-        Err(why) => Err(format!("{why}; put -- before the application")),
-    }
-}
-
-/// Launches to count; handed on as written once they are known to be right.
-fn parse_mix(text: &str) -> Result<String, values::BadValue> {
-    text.parse::<values::Mix>().map(|_| text.to_owned())
+/// When and how long to measure.
+fn parse_replay(text: &str) -> Result<values::Measuring, String> {
+    text.parse().map_err(|why| format!("{why}; put -- before the application"))
 }
 
 /// Launches to capture; handed on as written once they are known to be right.
@@ -295,9 +289,9 @@ impl Args {
         self.ranks.is_some()
     }
 
-    /// What `--replay` adds to the application's time.
-    pub fn replay(&self) -> Option<values::Replay> {
-        self.replay.as_deref().and_then(|amount| amount.parse().ok())
+    /// When captured launches are measured for their joules.
+    pub fn replay(&self) -> Option<values::Measuring> {
+        self.replay
     }
 
     /// APP and its arguments, as far as they may be told.
@@ -328,8 +322,12 @@ impl Args {
         if !self.capture.is_empty() {
             set.insert(settings::CAPTURE, self.capture.join(",").into());
         }
+        if self.replay == Some(values::Measuring::Plan) {
+            set.insert(settings::SAMPLE, "plan".into());
+        } else if self.replay.is_some() || self.mix {
+            set.insert(settings::SAMPLE, "4".into());
+        }
         set.extend(self.capture_limit.iter().map(|size| (settings::CAPTURE_LIMIT, size.into())));
-        set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());
         if self.shared {
@@ -340,10 +338,6 @@ impl Args {
         }
         if self.no_programs {
             set.insert(settings::PROGRAMS, "0".into());
-        }
-        set.extend(self.mix.iter().map(|which| (settings::MIX, which.into())));
-        if self.mix_accesses {
-            set.insert(settings::MIX_ACCESSES, "1".into());
         }
         self.change.settings(&mut set);
         if self.every_call {
@@ -390,12 +384,15 @@ impl Args {
             snapshot: self.snapshot,
             gpu_power: self.gpu_power,
             replay: self.replay(),
-            mix: self.mix.is_some(),
+            mix: self.mix,
+            mix_accesses: self.mix_accesses,
+            keep_captures: self.keep_captures,
+            captures: !self.capture.is_empty(),
             idle_window: self.idle_window,
             duration: self.duration,
             wait: self.wait,
             verbose: self.verbose,
-            voice: Voice { say: |text| say(text), own_line, quiet: self.quiet },
+            voice: Voice { say: |text| say(text), progress, own_line, quiet: self.quiet },
             here,
         }
     }

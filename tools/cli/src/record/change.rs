@@ -17,7 +17,7 @@ pub struct Args {
     /// name in FILE: OpenCL C, SPIR-V or a binary of the device, told by its content. It is built
     /// with APP's options and given APP's arguments; where its arguments differ or it does not
     /// build, APP's own runs. The trace and every report say so first. Repeat for several
-    #[arg(long, value_name = "KERNEL=FILE", value_parser = replacement, conflicts_with_all = ["mix", "capture"])]
+    #[arg(long, value_name = "KERNEL=FILE", value_parser = replacement, conflicts_with_all = ["mix", "replay", "capture"])]
     replace: Vec<String>,
     /// Append OPTIONS to those of programs that APP builds or compiles from source; APP is told its
     /// own. Where a program does not build so, it is built as APP asked
@@ -25,7 +25,7 @@ pub struct Args {
     append_options: Option<String>,
     /// Work-group size of launches of the kernel KERNEL (a name, or a pattern): sobel=64x1. A
     /// launch that cannot have it keeps APP's; the trace says why. Repeat for several
-    #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with_all = ["mix", "capture"])]
+    #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with_all = ["mix", "replay", "capture"])]
     local: Vec<String>,
 }
 

@@ -91,11 +91,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // One that lends nothing is told of now, and not when all runs are over.
         lenders(trace, &options())?;
     }
-    if let Some(amount) = args.record.replay() {
-        say(format_args!(
-            "--replay adds {amount} to each run, and the wall time and the energy of all have it"
-        ));
-    }
     let mut temporary = None;
     let base: PathBuf = match args.record.output() {
         Some(name) => without_extension(name),

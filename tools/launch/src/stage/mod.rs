@@ -154,6 +154,8 @@ pub struct Built {
     pub who: Who,
     /// What its program has of atomics, in words, as far as that is known.
     pub atomics: Option<String>,
+    /// The source of a version that is not the captured one.
+    pub source: Option<String>,
     program: Program,
 }
 
@@ -439,7 +441,8 @@ impl<'c> Stage<'c> {
         };
         self.ends_in_time(&range)?;
         self.has_local_memory(&kernel)?;
-        Ok(Built { name, form, options, range, kernel, who, atomics, program })
+        let source = recipe.source.as_ref().map(|(_, text)| text.clone());
+        Ok(Built { name, form, options, range, kernel, who, atomics, source, program })
     }
 
     fn captured_program(

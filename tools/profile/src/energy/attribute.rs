@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::activity::{By, PhysicalDevice};
-use super::borrowed::{self, Lender};
+use super::borrowed::{self, Elsewhere, Lender};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::replayed::NORMAL;
@@ -70,7 +70,8 @@ const DRIFT: usize = 3;
 
 /// Why repetitions of other traces are of no use to a run without joules.
 fn lent_in_vain(lenders: &[Lender]) -> Option<String> {
-    let mut names: Vec<String> = lenders.iter().map(|l| l.path.display().to_string()).collect();
+    let others = lenders.iter().filter(|lender| !lender.is_own);
+    let mut names: Vec<String> = others.map(|l| l.path.display().to_string()).collect();
     names.dedup();
     (!names.is_empty()).then(|| {
         format!(
@@ -86,7 +87,7 @@ pub fn energy_of(
     devices: &[PhysicalDevice],
     readings: &Readings,
     recorded: RecordedFormula,
-    lenders: &[Lender],
+    elsewhere: &Elsewhere,
     options: &Options,
 ) -> Energy {
     let mut out = Energy {
@@ -97,7 +98,7 @@ pub fn energy_of(
     };
     if readings.sensors.iter().all(|s| s.points.is_empty()) {
         out.absent = Some(recorded::absent(readings));
-        out.notes.extend(lent_in_vain(lenders));
+        out.notes.extend(lent_in_vain(&elsewhere.lenders));
         return out;
     }
     let choice = options.gpu_power.or(recorded.choice).unwrap_or_default();
@@ -115,7 +116,7 @@ pub fn energy_of(
                 let rest = unrecorded::without(&power.series, &times);
                 let told = rest.is_some().then(|| times.iter().map(Unrecorded::told));
                 power.series = rest.unwrap_or(power.series);
-                let mut found = measure(trace, device, &power, readings, lenders, options);
+                let mut found = measure(trace, device, &power, readings, elsewhere, options);
                 found.notes.extend(told.into_iter().flatten());
                 out.devices.push(found);
             }
@@ -137,9 +138,13 @@ pub fn energy_of(
         });
     }
     if out.absent.is_some() {
-        out.notes.extend(lent_in_vain(lenders));
+        out.notes.extend(lent_in_vain(&elsewhere.lenders));
     }
-    for lender in lenders.iter().filter(|l| !devices.iter().any(|d| d.name == l.device)) {
+    for lender in elsewhere
+        .lenders
+        .iter()
+        .filter(|l| !l.is_own && !devices.iter().any(|d| d.name == l.device))
+    {
         out.notes.push(format!(
             "{} repeats what ran on {}, where nothing of this run did",
             lender.path.display(),
@@ -370,7 +375,7 @@ fn measure(
     device: &PhysicalDevice,
     power: &Power,
     readings: &Readings,
-    lenders: &[Lender],
+    elsewhere: &Elsewhere,
     options: &Options,
 ) -> DeviceEnergy {
     let origin = trace.origin().0;
@@ -442,8 +447,8 @@ fn measure(
             let floor = super::evidence::floor(&result);
             let mut found = super::replayed::repetitions_on(device, power);
             let own = !device.replays.is_empty();
-            let from = borrowed::borrow(&mut found, device, lenders, floor.0);
-            out.notes.extend(borrowed::unused(device, lenders, &from));
+            let from = borrowed::borrow(&mut found, device, &elsewhere.lenders, floor.0);
+            out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
             out.replays = super::replayed::rows(&found, floor);
             if !found.is_empty()
                 || device.classes.iter().any(|c| c.repetition)
@@ -451,7 +456,8 @@ fn measure(
             {
                 let others = super::evidence::Circumstances { from: &from, tried, window };
                 super::evidence::apply(&mut out, device, &result, &found, others);
-                super::evidence::not_repeated(&mut out, device, &found, own);
+                let why = &elsewhere.unmeasured;
+                super::evidence::not_repeated(&mut out, device, &found, (own, why));
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
@@ -477,8 +483,8 @@ fn measure(
             }
             // A floor is not known, and part of their figures.
             let mut found = super::replayed::repetitions_on(device, power);
-            let from = borrowed::borrow(&mut found, device, lenders, 0.0);
-            out.notes.extend(borrowed::unused(device, lenders, &from));
+            let from = borrowed::borrow(&mut found, device, &elsewhere.lenders, 0.0);
+            out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
             out.replays = super::replayed::rows(&found, (0.0, 0.0));
             if device.spans.is_empty() && device.unplaced > 0 {
                 // No reading can mend that.
@@ -664,7 +670,14 @@ mod tests {
     fn launches_that_were_only_tried_are_no_part_of_the_applications_energy() {
         let (device, power) = tried();
         let trace = Trace::open(Vec::new());
-        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let out = measure(
+            &trace,
+            &device,
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         assert_eq!(out.failed, None);
         assert_eq!(out.classes.len(), 1, "{:?}", out.classes);
         let class = &out.classes[0];
@@ -699,7 +712,14 @@ mod tests {
         let series = Series::Instant((0..300).map(|i| (at(i * 10), watts(i))).collect());
         let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
         let trace = Trace::open(Vec::new());
-        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let out = measure(
+            &trace,
+            &device,
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         assert!(out.few_readings && out.classes.is_empty(), "{:?}", out.failed);
         assert!((out.measured_joules.unwrap() - 299.0).abs() < 2.0, "{:?}", out.measured_joules);
         assert!((out.mean_watts.unwrap() - 100.0).abs() < 0.1);
@@ -733,7 +753,14 @@ mod tests {
         let series = Series::Instant(points.collect());
         let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
         let trace = Trace::open(Vec::new());
-        let out = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let out = measure(
+            &trace,
+            &device,
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         let floor = out.floors[0].watts.unwrap();
         assert!(floor.low < 123.0 && floor.high > 123.0 && floor.value < 124.0, "{floor:?}");
         assert!(out.floors[1].watts.is_some_and(|w| (w.value - 128.0).abs() < 0.5));
@@ -751,8 +778,14 @@ mod tests {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let told = |device: &PhysicalDevice| {
-            let out =
-                measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
+            let out = measure(
+                &trace,
+                device,
+                &power,
+                &Readings::default(),
+                &Elsewhere::default(),
+                &Options::default(),
+            );
             let class = &out.classes[0];
             let length = class.joules_per_launch.unwrap().value / class.watts.unwrap().value;
             (length, out.notes.into_iter().find(|n| n.contains("one after another")))
@@ -787,7 +820,14 @@ mod tests {
         let (mut device, power) = repeated_in_the_run();
         let trace = Trace::open(Vec::new());
         let of = |device: &PhysicalDevice| {
-            measure(&trace, device, &power, &Readings::default(), &[], &Options::default())
+            measure(
+                &trace,
+                device,
+                &power,
+                &Readings::default(),
+                &Elsewhere::default(),
+                &Options::default(),
+            )
         };
         let shares = |class: &result::Class| {
             [class.joules, class.dynamic_joules, class.idle_joules]
@@ -812,7 +852,7 @@ mod tests {
         let trace = Trace::open(Vec::new());
         let of = |energy_window: Option<(f64, f64)>| {
             let options = Options { energy_window, ..Options::default() };
-            measure(&trace, &device, &power, &Readings::default(), &[], &options)
+            measure(&trace, &device, &power, &Readings::default(), &Elsewhere::default(), &options)
         };
         assert_eq!(of(None).batches_told(), "16 batches");
         // Those that begin at 7.0, 7.6 and 8.2 s.
@@ -849,7 +889,14 @@ mod tests {
                 ..Readings::default()
             };
             let trace = Trace::open(Vec::new());
-            let out = measure(&trace, &device, &power, &readings, &[], &Options::default());
+            let out = measure(
+                &trace,
+                &device,
+                &power,
+                &readings,
+                &Elsewhere::default(),
+                &Options::default(),
+            );
             assert_eq!(out.failed, None);
             out.notes.into_iter().find(|note| note.starts_with("power changed"))
         };
@@ -865,7 +912,7 @@ mod tests {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let of = |device: &PhysicalDevice, options: &Options| {
-            measure(&trace, device, &power, &Readings::default(), &[], options)
+            measure(&trace, device, &power, &Readings::default(), &Elsewhere::default(), options)
         };
         let iterations = Options { iteration_kernel: Some("k".into()), ..Options::default() };
         let out = of(&device, &iterations);
@@ -883,8 +930,14 @@ mod tests {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let figures = |device: &PhysicalDevice| {
-            let out =
-                measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
+            let out = measure(
+                &trace,
+                device,
+                &power,
+                &Readings::default(),
+                &Elsewhere::default(),
+                &Options::default(),
+            );
             assert_eq!(out.failed, None);
             let class = &out.classes[0];
             let of_class = [class.joules, class.joules_per_launch, class.watts].map(Option::unwrap);
@@ -909,7 +962,14 @@ mod tests {
         let trace = Trace::open(Vec::new());
         let mut of = |limit: Option<f64>| {
             power.limit = limit;
-            measure(&trace, &device, &power, &Readings::default(), &[], &Options::default())
+            measure(
+                &trace,
+                &device,
+                &power,
+                &Readings::default(),
+                &Elsewhere::default(),
+                &Options::default(),
+            )
         };
         let free = of(None);
         let joules = free.classes[0].joules.unwrap().value;
@@ -974,7 +1034,14 @@ mod tests {
     fn without_a_limit_figures_far_above_what_the_sensor_saw_are_not_known() {
         let (device, power) = repeated();
         let trace = Trace::open(Vec::new());
-        let free = measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let free = measure(
+            &trace,
+            &device,
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         let watts = free.classes[0].watts.expect("200 W");
         for (seen, known) in [(None, true), (Some(201.0), true), (Some(60.0), false)] {
             let mut out = free.clone();
@@ -991,8 +1058,14 @@ mod tests {
     fn what_is_not_known_at_all_has_no_figure_anywhere() {
         let (device, power) = repeated();
         let trace = Trace::open(Vec::new());
-        let mut out =
-            measure(&trace, &device, &power, &Readings::default(), &[], &Options::default());
+        let mut out = measure(
+            &trace,
+            &device,
+            &power,
+            &Readings::default(),
+            &Elsewhere::default(),
+            &Options::default(),
+        );
         assert!(out.classes[0].joules.is_some() && out.classes[0].method.is_some());
         out.classes[0].identifiability = "not-at-all";
         rows::absent(&mut out);
@@ -1035,7 +1108,14 @@ mod tests {
         device.replays[0].batches = vec![(batch.0, batch.1, 100, false)];
         let trace = Trace::open(Vec::new());
         let measured = |device: &PhysicalDevice| {
-            measure(&trace, device, &power, &Readings::default(), &[], &Options::default())
+            measure(
+                &trace,
+                device,
+                &power,
+                &Readings::default(),
+                &Elsewhere::default(),
+                &Options::default(),
+            )
         };
         let with = measured(&device);
         device.replays.clear();

@@ -1,26 +1,68 @@
-//! Owns repetitions of other runs (`report --with`): an application that was recorded with
-//! `--replay` once lends them to its later runs on the same device. Refuses to lend across devices,
-//! and to lend a floor: a launch is lent by what it adds to the floor of its own run.
+//! Owns repetitions that were no part of the run: of captured launches, measured when it had ended
+//! (`clscope replay`), and of other runs (`report --with`). Refuses to lend across devices, and to
+//! lend a floor: a launch is lent by what it adds to the power at rest beside it.
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::attribute::Options;
 use super::replayed::{self, Found};
 use super::result::DeviceEnergy;
+use super::shapes::Shape;
 use super::{power, recorded_formula};
 use crate::error::ReadingsError;
 use crate::profile::{self, Profile};
+use crate::trace_files::TraceFiles;
+use clscope_analysis::Trace;
+use clscope_analysis::energy::evidence::{Repetition, Restoring};
+use clscope_analysis::time::ProcessIndex;
+use clscope_trace::defs;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What one run knows of one device.
+/// What is known of one device apart from the run.
 pub struct Lender {
     /// The trace.
     pub path: PathBuf,
     /// The device's name.
     pub device: String,
-    found: Vec<Found>,
-    /// Its floor in watts, with its standard error; 0 where it is not known.
-    floor: (f64, f64),
+    /// It is the run's own trace: captured launches, measured afterwards.
+    pub is_own: bool,
+    found: Vec<Lent>,
+}
+
+/// What is known apart from a run.
+#[derive(Default)]
+pub struct Elsewhere {
+    /// What was repeated, the run's own captured launches first.
+    pub lenders: Vec<Lender>,
+    /// Why captured launches of the run have no joules, by the names of their kernels.
+    pub unmeasured: BTreeMap<String, String>,
+}
+
+impl Elsewhere {
+    /// Of these traces, and of those that the caller named beside them.
+    ///
+    /// # Errors
+    /// If one of the latter is no trace, or nothing was repeated in it.
+    pub fn of(
+        files: &TraceFiles,
+        trace: &Trace<'_>,
+        devices: &[PhysicalDevice],
+        of: &profile::Options,
+    ) -> Result<Self, ReadingsError> {
+        let mut lenders = measured(files, trace, devices);
+        for path in &of.energy.with {
+            lenders.extend(self::lenders(path, of)?);
+        }
+        Ok(Self { lenders, unmeasured: unmeasured(files, trace) })
+    }
+}
+
+/// Repetitions of one shape.
+struct Lent {
+    found: Found,
+    /// What the device drew at rest beside each, in watts; 0 where that is not known.
+    floors: Vec<f64>,
 }
 
 /// Everything that a trace can lend, attributed as the borrower's is.
@@ -51,13 +93,19 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else {
             continue;
         };
-        let mut found = replayed::repetitions_on(device, &power);
-        found.retain(|f| !f.repetitions.is_empty());
         let floor = known.devices.iter().find(|d| d.members == device.members).map(floor);
+        let floor = floor.unwrap_or_default();
+        let lent = |found: Found| Lent { floors: vec![floor; found.repetitions.len()], found };
+        let found = replayed::repetitions_on(device, &power).into_iter();
+        let found: Vec<Lent> = found.filter(|f| !f.repetitions.is_empty()).map(lent).collect();
         if !found.is_empty() {
-            let (device, floor) = (device.label.clone(), floor.unwrap_or_default());
-            out.push(Lender { path: path.to_owned(), device, found, floor });
+            let device = device.label.clone();
+            out.push(Lender { path: path.to_owned(), device, is_own: false, found });
         }
+    }
+    for mut own in measured(profile.files(), view.trace(), devices) {
+        (own.path, own.is_own) = (path.to_owned(), false);
+        out.push(own);
     }
     match out.is_empty() {
         true => Err(ReadingsError::NothingRepeated { path: path.to_owned() }),
@@ -65,14 +113,101 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
     }
 }
 
-fn floor(of: &DeviceEnergy) -> (f64, f64) {
-    let watts = of.floors.first().and_then(|f| f.watts);
-    watts.map_or((0.0, 0.0), |w| (w.value, (w.high - w.low) / 4.0))
+fn floor(of: &DeviceEnergy) -> f64 {
+    of.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.value)
+}
+
+/// Captured launches of these traces that were measured when the application had ended, on the
+/// device that it used.
+fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<Lender> {
+    let mut out: Vec<Lender> = Vec::new();
+    for directory in &files.directories {
+        for row in directory.measured().iter().filter(|row| row.has_joules()) {
+            let launch = &row.launch;
+            let Some(label) = directory.label(&launch.process) else { continue };
+            let Some(index) = (0u32..).zip(&trace.processes).find(|(_, p)| p.label == label) else {
+                continue;
+            };
+            let member = (ProcessIndex(index.0), launch.device);
+            let Some(device) = devices.iter().find(|d| d.members.contains(&member)) else {
+                continue;
+            };
+            let name = index.1.definitions.kernel_name(launch.kernel).into_owned();
+            let shape = Shape { name, sizes: launch.global.clone() };
+            let is_here = |l: &Lender| l.device == device.label && l.path == directory.path;
+            let at = out.iter().position(is_here).unwrap_or_else(|| {
+                let (path, device) = (directory.path.clone(), device.label.clone());
+                out.push(Lender { path, device, is_own: true, found: Vec::new() });
+                out.len() - 1
+            });
+            let found = &mut out[at].found;
+            let of = found.iter().position(|lent| lent.found.shape == shape).unwrap_or_else(|| {
+                found.push(Lent { found: Found::of_shape(shape), floors: Vec::new() });
+                found.len() - 1
+            });
+            let Lent { found, floors } = &mut found[of];
+            // Each launch that was captured stands for as many of the run's.
+            let weight = 1.0 / row.windows.len() as f64;
+            let stamped = row.time.map(|time| time.median_ns.value * 1e-9);
+            for window in &row.windows {
+                found.add(Repetition {
+                    watts: window.watts.value,
+                    seconds: window.seconds,
+                    launches: window.launches as f64,
+                    stamped,
+                    restoring: window
+                        .restoring
+                        .map(|r| Restoring { watts: r.watts.value, seconds: r.seconds }),
+                    weight,
+                });
+                floors.push(window.idle_watts.value);
+            }
+        }
+    }
+    out
+}
+
+/// Why captured launches have no joules, by the names of their kernels: what was refused, what
+/// failed, and what was not measured.
+fn unmeasured(files: &TraceFiles, trace: &Trace<'_>) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    for directory in &files.directories {
+        let of_directory = trace.processes.iter().filter(|p| {
+            let stem = p.label.rsplit_once('/').map_or("", |(_, stem)| stem);
+            directory.label(stem) == Some(p.label.as_str())
+        });
+        for process in of_directory {
+            let d = &process.definitions;
+            let is_there = |of: &&defs::Capture| !of.folder.is_empty() || !of.refused.is_empty();
+            for capture in d.captures.iter().filter(is_there) {
+                let name = d.kernel_name(capture.kernel).into_owned();
+                let why = match capture.refused.as_str() {
+                    "" => "its captured launches were not measured; `clscope replay` measures them"
+                        .to_owned(),
+                    why => format!("not captured: {why}"),
+                };
+                out.entry(name).or_insert(why);
+            }
+            let stem = process.label.rsplit_once('/').map_or("", |(_, stem)| stem);
+            let rows = directory.measured().iter().filter(|row| row.launch.process == stem);
+            for row in rows.filter(|row| !row.has_joules()) {
+                let why = match (&row.failed, &row.energy_missing, row.on.is_same) {
+                    (Some(why), ..) | (None, Some(why), _) => why.clone(),
+                    (None, None, false) => {
+                        format!("it was measured on another device, {}", row.on.name)
+                    }
+                    (None, None, true) => continue,
+                };
+                out.insert(d.kernel_name(row.launch.kernel).into_owned(), why);
+            }
+        }
+    }
+    out
 }
 
 /// Whether it is the same device, or one whose own run had no other of the name.
 fn is_lender(lender: &Lender, device: &PhysicalDevice) -> bool {
-    lender.device == device.label || lender.device == device.name
+    lender.device == device.label || (!lender.is_own && lender.device == device.name)
 }
 
 /// Adds to a device's own repetitions those of launches that were not repeated in its own run.
@@ -86,8 +221,7 @@ pub fn borrow<'l>(
 ) -> Vec<&'l Path> {
     let mut used = Vec::new();
     for lender in lenders.iter().filter(|l| is_lender(l, device)) {
-        let moved = if lender.floor.0 > 0.0 && floor > 0.0 { floor - lender.floor.0 } else { 0.0 };
-        for lent in &lender.found {
+        for Lent { found: lent, floors } in &lender.found {
             let runs = device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
             let known = |f: &Found| f.shape == lent.shape && !f.repetitions.is_empty();
             if !runs || found.iter().any(known) {
@@ -95,7 +229,8 @@ pub fn borrow<'l>(
             }
             let mut lent = lent.clone();
             lent.borrowed = true;
-            for repetition in &mut lent.repetitions {
+            for (repetition, own) in lent.repetitions.iter_mut().zip(floors) {
+                let moved = if *own > 0.0 && floor > 0.0 { floor - own } else { 0.0 };
                 repetition.watts += moved;
                 if let Some(restoring) = &mut repetition.restoring {
                     restoring.watts += moved;
@@ -113,10 +248,10 @@ pub fn borrow<'l>(
 
 /// Notes on the lenders of a device of which nothing was used.
 pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Vec<String> {
-    let idle = lenders.iter().filter(|l| is_lender(l, device));
+    let idle = lenders.iter().filter(|l| !l.is_own && is_lender(l, device));
     let idle = idle.filter(|l| !used.contains(&l.path.as_path()));
     let note = |lender: &Lender| {
-        let runs = |found: &Found| device.shapes.keys().any(|(_, shape)| *shape == found.shape);
+        let runs = |lent: &Lent| device.shapes.keys().any(|(_, shape)| *shape == lent.found.shape);
         let why = match lender.found.iter().any(runs) {
             true => "this run repeated the same itself, or another trace of --with did",
             false => {
@@ -153,8 +288,11 @@ mod tests {
         let lender = |name: &str| Lender {
             path: "lent".into(),
             device: "gpu".into(),
-            found: vec![Found::of_repetitions(shape(name), vec![repetition])],
-            floor: (80.0, 1.0),
+            is_own: false,
+            found: vec![Lent {
+                found: Found::of_repetitions(shape(name), vec![repetition]),
+                floors: vec![80.0],
+            }],
         };
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.shapes.insert((ClassId(0), shape("k")), Tally::default());

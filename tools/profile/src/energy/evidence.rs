@@ -10,13 +10,12 @@ use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed
 use super::shapes::Tally;
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
-use crate::added::Added;
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Reconciled, Shape, reconcile};
 use clscope_analysis::energy::{
     Attribution, ClassEnergy, ClassId, GroupEnergy, HostNs, Identifiability,
 };
-use clscope_io::text::count;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
@@ -624,20 +623,7 @@ struct Left {
 /// Why a class was not repeated: here, and in a trace that was to lend repetitions.
 pub(super) const NO_TURN: &str = "its turn did not come within the added time";
 pub(super) const ONCE: &str = "it came once, and only what comes again is repeated";
-pub(super) const AT_SIGHT: &str =
-    "transfers are not repeated at first sight (`--replay=BATCHES`): `--replay` repeats them";
-pub(super) const NO_MOMENT: &str = "no launch of it came at a moment at which it could be repeated";
 pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
-
-/// Why what came so often had no turn, although added time was left.
-pub(super) fn too_few(launches: f64, is_transfer: bool, left: Added) -> String {
-    format!(
-        "{} {}, too seldom for a turn: {} were added, and more would not have been used; a run that is longer or launches it more often helps",
-        if is_transfer { "came" } else { "launched" },
-        count(launches.round() as u64, "time", "times"),
-        left.told(),
-    )
-}
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running
 /// it added, as far as that is known.
@@ -649,13 +635,21 @@ pub(super) fn matters(class: &Class, all: &[Class]) -> bool {
         || dynamic(class).is_some_and(|own| own > 0.0 && own >= MATTERS * added)
 }
 
-/// Classes that matter, are not well known and had no turn get a row that says so. `own`: this run
-/// repeated something itself.
-pub fn not_repeated(out: &mut DeviceEnergy, device: &PhysicalDevice, found: &[Found], own: bool) {
+/// Classes that matter, are not well known and were not repeated get a row that says so. `own`:
+/// this run repeated something itself; `unmeasured`: why captured launches of kernels were not.
+pub fn not_repeated(
+    out: &mut DeviceEnergy,
+    device: &PhysicalDevice,
+    found: &[Found],
+    (own, unmeasured): (bool, &BTreeMap<String, String>),
+) {
     for (class, of) in out.classes.iter().zip(0..) {
         let shapes = device.shapes.iter().filter(|((class, _), _)| class.0 == of);
         let tried = shapes.clone().any(|((_, shape), _)| found.iter().any(|f| f.shape == *shape));
+        let names = shapes.clone().map(|((_, shape), _)| shape.name.as_str());
+        let known = names.into_iter().find_map(|name| unmeasured.get(name).map(String::as_str));
         let why = match own {
+            _ if known.is_some() => known.unwrap_or_default(),
             true if shapes.map(|(_, tally)| tally.launches).max() == Some(1) => ONCE,
             true => NO_TURN,
             false => NOT_LENT,

@@ -22,14 +22,12 @@ mod trials;
 mod united;
 mod unrecorded;
 
-use crate::added::Added;
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
 use clscope_analysis::Trace;
 use clscope_io::text::count;
 use clscope_sensors::gpu_power::Choice;
 use clscope_sensors::replay::{self, Pacing};
-use clscope_trace::values::Replay;
 
 /// The readings of opened traces: their own, or those of the file that the caller named.
 ///
@@ -84,61 +82,17 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Ends each device's part with what tells apart what the run alone does not.
+/// Ends each device's part with what separates what the run alone does not.
 pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
-    let recordings = || files.directories.iter().flat_map(Directory::recordings);
-    let command = recordings().find_map(|meta| {
+    let mut recordings = files.directories.iter().flat_map(Directory::recordings);
+    let command = recordings.find_map(|meta| {
         let words = meta.get("command")?.as_array()?;
         Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
     });
-    let setting = |meta: &serde_json::Value| {
-        meta.get("settings")?.get("CLSCOPE_REPLAY")?.as_str()?.parse().ok()
-    };
-    let recorded: Option<Replay> = recordings().find_map(setting);
     for device in &mut energy.devices {
-        let added = recorded.and_then(|recorded| added(device, recorded));
-        let few = true_causes(device, recorded, added.filter(|added| !added.is_used_up()));
-        device.next = next(device, command.as_deref(), recorded, few);
+        device.next = next(device, command.as_deref());
         device.notes.extend(without_joules(device));
     }
-}
-
-/// What was added to a device's run, where the trace was given a time.
-fn added(device: &result::DeviceEnergy, recorded: Replay) -> Option<Added> {
-    let held = device.held_seconds;
-    Added::of(recorded, held, (device.seconds - held).max(0.0))
-}
-
-/// Says of what had no turn why: not for want of added time where some of it, `left`, was not used,
-/// and transfers have none where kernels are repeated at their first sight. Gives how many came too
-/// seldom.
-fn true_causes(
-    device: &mut result::DeviceEnergy,
-    recorded: Option<Replay>,
-    left: Option<Added>,
-) -> usize {
-    let mut few = 0;
-    let (classes, replays) = (&device.classes, &mut device.replays);
-    for replay in replays {
-        let Some(why) = replay.failed.as_deref() else { continue };
-        let is_late = why == evidence::NO_TURN;
-        if !is_late && why != evidence::ONCE {
-            continue;
-        }
-        let class = classes.iter().find(|c| c.name == replay.name);
-        let is_transfer = class.is_some_and(|c| c.kind == "transfer");
-        let cause = match (recorded, left, class) {
-            (Some(Replay::Batches { .. }), ..) if is_transfer => evidence::AT_SIGHT.to_owned(),
-            (Some(Replay::Batches { .. }), ..) => evidence::NO_MOMENT.to_owned(),
-            (_, Some(left), Some(class)) if is_late => {
-                few += 1;
-                evidence::too_few(class.launches, is_transfer, left)
-            }
-            _ => continue,
-        };
-        replay.failed = Some(cause);
-    }
-    few
 }
 
 /// Beside repetitions: how much has no joules of its own, which the rows name without a reason.
@@ -159,8 +113,7 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
         n => (format!("{n} kernels and transfers"), " together"),
     };
     Some(format!(
-        "{what} without joules of {} own ran for {} of the device's busy time{share}: too small a part of it for a turn, \
-         or it came once, or is of a kind that is not repeated",
+        "{what} without joules of {} own ran for {} of the device's busy time{share}: none of them was measured by itself",
         if of_none.len() == 1 { "its" } else { "their" },
         percent(of_none.iter().sum())
     ))
@@ -169,67 +122,40 @@ fn without_joules(device: &result::DeviceEnergy) -> Option<String> {
 /// Seconds from which on a run without joules is not short, but does little on its device.
 const LONG: f64 = 2.0;
 
-/// What tells apart what the run alone does not, and its price. After repetitions: what gives those
-/// without a turn one. `few`: how many of those came too seldom.
-fn next(
-    device: &result::DeviceEnergy,
-    command: Option<&str>,
-    recorded: Option<Replay>,
-    few: usize,
-) -> Option<String> {
+/// What separates what the run alone does not, and its price.
+fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> {
     let command = command.unwrap_or("APP");
-    let price =
-        "it repeats them and takes up to 20 s longer, or a quarter of the run where that is more";
+    let price = "it captures some launches of each and measures them when the application has ended, for 20 s or 5 % of the run";
     if device.few_readings && device.replays.is_empty() {
         if device.seconds >= LONG {
             return Some(format!(
-                "clscope record --replay -- {command} tells its kernels and transfers, of which this run's readings saw too little: {price}"
+                "clscope record --replay -- {command} measures its kernels, of which this run's readings saw too little: {price}"
             ));
         }
         return Some(format!(
             "clscope stat -r 10 -- {command} runs it ten times: their readings together know more than one short run's"
         ));
     }
-    let failed =
-        |why: &str| device.replays.iter().filter(|r| r.failed.as_deref() == Some(why)).count();
-    let (late, absent) = (failed(evidence::NO_TURN), failed(evidence::NOT_LENT));
-    if few > 0 {
-        return Some(format!(
-            "more added time would not give the {few} that came too seldom a turn: let it run longer, \
-             or record it again with --replay and give that trace to `report --with`"
-        ));
-    }
-    if late > 0 {
-        // More than this run was given.
-        if let Some(seconds) =
-            recorded.unwrap_or(Replay::Within { seconds: 0.0, share: 0.0 }).more()
-        {
-            return Some(format!(
-                "clscope record --replay={seconds:.0}s -- {command} repeats for up to {seconds:.0} s, so that the {late} without a turn may get theirs; \
-                 `report --with` that trace uses both"
-            ));
-        }
-    }
+    let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(evidence::NOT_LENT);
+    let absent = device.replays.iter().filter(is_absent).count();
     if absent > 0 {
         return Some(format!(
-            "clscope record --replay -- {command} repeats the {absent} that no trace of --with does"
+            "clscope record --replay -- {command} measures the {absent} that no trace of --with does"
         ));
     }
-    let unknown = unknown(device);
     if !device.replays.is_empty() {
         return None;
     }
+    let unknown = unknown(device) as u64;
     if unknown > 0 {
         return Some(format!(
-            "clscope record --replay -- {command} tells {} that the run does not: {price}",
-            match unknown {
-                1 => "1 kernel or transfer".to_owned(),
-                many => format!("{many} kernels and transfers"),
-            }
+            "clscope record --replay -- {command} measures {} that the run does not separate: {price}",
+            count(unknown, "kernel", "kernels")
         ));
     }
-    let is_weak =
-        |c: &&result::Class| c.identifiability != "well" && evidence::matters(c, &device.classes);
+    let is_weak = |c: &&result::Class| {
+        c.kind == "kernel" && c.identifiability != "well" && evidence::matters(c, &device.classes)
+    };
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
         format!(
@@ -239,25 +165,23 @@ fn next(
     })
 }
 
-/// Kernels and kinds of transfers without joules of their own that the recorder would repeat: those
-/// that come again and take enough of the time. 0 where they do not matter, neither one of them nor
-/// all together.
+/// Share of the device's time below which a kernel is not worth a measurement of its own.
+const LEAST_SHARE: f64 = 0.005;
+
+/// Kernels without joules of their own that take enough of the time to be measured. 0 where they do
+/// not matter, neither one of them nor all together.
 fn unknown(device: &result::DeviceEnergy) -> usize {
-    let weight = |c: &result::Class| {
-        c.busy_seconds * if c.kind == "transfer" { Replay::TRANSFER } else { 1.0 }
+    let whole: f64 = device.classes.iter().map(|c| c.busy_seconds).sum();
+    let is_open = |c: &&result::Class| {
+        c.kind == "kernel" && c.joules_per_launch.is_none() && c.busy_seconds > 0.0
     };
-    let whole: f64 = device.classes.iter().map(weight).sum();
-    let is_open =
-        |c: &&result::Class| c.joules_per_launch.is_none() && c.launches > 1.0 && weight(c) > 0.0;
     let open = || device.classes.iter().filter(is_open);
-    let matters = |c: &result::Class| {
-        evidence::matters(c, &device.classes) || weight(c) >= evidence::MATTERS * whole
-    };
-    let together: f64 = open().map(weight).sum();
+    let matters = |c: &result::Class| evidence::matters(c, &device.classes);
+    let together: f64 = open().map(|c| c.busy_seconds).sum();
     if !open().any(matters) && together < evidence::MATTERS * whole {
         return 0;
     }
-    open().filter(|c| weight(c) >= Replay::LEAST_SHARE * whole || matters(c)).count()
+    open().filter(|c| c.busy_seconds >= LEAST_SHARE * whole || matters(c)).count()
 }
 
 /// A share for people.
@@ -283,70 +207,8 @@ mod tests {
         }
     }
 
-    /// A device of which a kernel had no turn in a run of 30 s, of which repetitions took `held`.
-    fn late(held: f64) -> result::DeviceEnergy {
-        let replay = result::Replayed {
-            name: "late".into(),
-            joules_per_launch: None,
-            watts: None,
-            batches: 0,
-            launches: 0,
-            saved_bytes: 0,
-            restored_joules: None,
-            failed: Some(evidence::NO_TURN.into()),
-        };
-        result::DeviceEnergy {
-            classes: vec![class("late", "kernel", 3.0, 1.0)],
-            replays: vec![replay],
-            held_seconds: held,
-            seconds: 30.0,
-            ..Default::default()
-        }
-    }
-
-    /// What is said of it and what follows, where so much time was to be added.
-    fn advice(had: f64, held: f64) -> (String, Option<String>) {
-        let mut device = late(held);
-        let recorded = Replay::Within { seconds: had, share: 0.0 };
-        let left = added(&device, recorded).filter(|added| !added.is_used_up());
-        let few = true_causes(&mut device, Some(recorded), left);
-        let why = device.replays[0].failed.clone().unwrap();
-        (why, next(&device, Some("app"), Some(recorded), few))
-    }
-
     #[test]
-    fn more_time_is_proposed_where_it_was_used_up_and_else_the_true_cause_is_told() {
-        let proposed = |had, held| advice(had, held).1.unwrap();
-        assert!(proposed(20.0, 19.0).contains("--replay=60s -- app"));
-        assert!(proposed(60.0, 59.0).contains("--replay=180s -- app"));
-        assert_eq!(advice(20.0, 19.0).0, evidence::NO_TURN);
-        let (why, next) = advice(20.0, 2.06);
-        assert!(why.starts_with("launched 3 times"), "{why}");
-        assert!(why.contains("2.1 of up to 20 s were added"), "{why}");
-        let next = next.unwrap();
-        assert!(next.contains("1 that came too seldom") && !next.contains("--replay="), "{next}");
-        assert_eq!(advice(600.0, 599.0).1, None);
-    }
-
-    #[test]
-    fn transfers_at_first_sight_are_told_as_such() {
-        let recorded = Some(Replay::Batches { batches: 8, milliseconds: 300 });
-        for (why, kind, told) in [
-            (evidence::NO_TURN, "transfer", evidence::AT_SIGHT),
-            (evidence::ONCE, "transfer", evidence::AT_SIGHT),
-            (evidence::NO_TURN, "kernel", evidence::NO_MOMENT),
-        ] {
-            let mut device = late(2.0);
-            device.classes[0].kind = kind;
-            device.replays[0].failed = Some(why.to_owned());
-            assert_eq!(true_causes(&mut device, recorded, None), 0);
-            assert_eq!(device.replays[0].failed.as_deref(), Some(told));
-        }
-    }
-
-    #[test]
-    fn all_that_repetitions_would_tell_are_counted() {
-        // Transfers take most of the time, and say little beside kernels.
+    fn all_that_measuring_would_tell_are_counted() {
         let mut device = result::DeviceEnergy {
             classes: vec![
                 class("host to device", "transfer", 1078.0, 0.285),
@@ -355,22 +217,27 @@ mod tests {
             ],
             ..Default::default()
         };
+        let said = |device: &result::DeviceEnergy| next(device, Some("app"));
+        assert_eq!(said(&device), None, "transfers are not captured, and the kernel is small");
         device.classes.extend(["a", "b", "c", "d", "e"].map(|n| class(n, "kernel", 1e3, 4.6e-3)));
-        let said = |device: &result::DeviceEnergy| next(device, Some("app"), None, 0).unwrap();
-        assert!(said(&device).contains("tells 7 kernels and transfers"), "{}", said(&device));
-        device.classes.truncate(1);
-        assert!(said(&device).contains("tells 1 kernel or transfer that"), "{}", said(&device));
+        let told = said(&device).unwrap();
+        assert!(told.contains("measures 6 kernels that the run"), "{told}");
+        device.classes.truncate(4);
+        device.classes.drain(..3);
+        let told = said(&device).unwrap();
+        assert!(told.contains("measures 1 kernel that"), "{told}");
         let figure = crate::interval::Interval::estimated(1.0, 0.7, 1.3);
         device.classes[0].joules_per_launch = Some(figure);
         device.classes[0].identifiability = "weak";
-        assert!(said(&device).contains("makes 1 weak figure better known"), "{}", said(&device));
+        let told = said(&device).unwrap();
+        assert!(told.contains("makes 1 weak figure better known"), "{told}");
     }
 
     #[test]
     fn what_too_few_readings_saw_is_repeated_or_run_again() {
         let of = |seconds: f64| {
             let device = result::DeviceEnergy { few_readings: true, seconds, ..Default::default() };
-            next(&device, Some("app"), None, 0).unwrap()
+            next(&device, Some("app")).unwrap()
         };
         assert!(of(0.7).starts_with("clscope stat -r 10 -- app"), "{}", of(0.7));
         assert!(of(4.5).starts_with("clscope record --replay -- app"), "{}", of(4.5));
@@ -387,10 +254,10 @@ mod tests {
         let small = ["a", "b", "c", "d"].map(|n| class(n, "kernel", 60.0, 0.015));
         let of = |busy: f64| {
             let classes = small.iter().cloned().chain([known(busy)]).collect();
-            next(&result::DeviceEnergy { classes, ..Default::default() }, Some("app"), None, 0)
+            next(&result::DeviceEnergy { classes, ..Default::default() }, Some("app"))
         };
         let told = of(0.94).expect("6 % are not known");
-        assert!(told.contains("tells 4 kernels and transfers"), "{told}");
+        assert!(told.contains("measures 4 kernels that"), "{told}");
         assert_eq!(of(9.94), None, "0.6 % are");
     }
 }

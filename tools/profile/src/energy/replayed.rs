@@ -35,6 +35,21 @@ pub struct Found {
     failed: Option<String>,
 }
 
+impl Found {
+    /// Of a shape of which nothing is known yet.
+    pub(super) fn of_shape(shape: Shape) -> Self {
+        let name = shape.name.clone();
+        let (launches, saved, failed) = (0, 0, None);
+        Self { shape, name, repetitions: Vec::new(), borrowed: false, launches, saved, failed }
+    }
+
+    /// Adds what ran over and over.
+    pub(super) fn add(&mut self, of: Repetition) {
+        self.launches = self.launches.saturating_add(of.launches as u64);
+        self.repetitions.push(of);
+    }
+}
+
 #[cfg(test)]
 impl Found {
     pub fn of_repetitions(shape: Shape, repetitions: Vec<Repetition>) -> Self {

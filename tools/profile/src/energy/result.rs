@@ -133,9 +133,6 @@ pub struct DeviceEnergy {
     /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size,
     /// or direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
-    /// Most seconds for which a process was held for them.
-    #[serde(skip)]
-    pub held_seconds: f64,
     /// What repeating took, and whether the run agrees; null where nothing was repeated.
     pub repetitions: Option<Repetitions>,
     /// What to do where only sums are known; null where all is known or nothing more can be done.
@@ -347,7 +344,8 @@ pub struct Repetitions {
     /// Their energy, floor and the rests before them included: measured, and no part of the
     /// application's.
     pub joules: f64,
-    /// Trace that they were taken from (`--with`); null where it is the run's own.
+    /// Traces in which they are kept: this one, where its captured launches were measured afterwards,
+    /// or those of `--with`; null where the run itself holds them.
     pub from: Option<String>,
     /// Batches that began in the part of the run that the figures are of (`--energy-window`), of
     /// which time and energy here are; rows rest on the batches of the whole run. Null for that.

@@ -35,7 +35,6 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         classes: Vec::new(),
         launches: Vec::new(),
         replays: Vec::new(),
-        held_seconds: device.held.values().copied().fold(0.0, f64::max),
         repetitions: None,
         next: None,
         groups: Vec::new(),

@@ -26,7 +26,7 @@ const fn way(name: &'static str, options: &'static [&'static str]) -> Way {
 }
 
 /// Every way of recording. The last two change launches by their nature, and are asked for by name.
-pub const WAYS: [Way; 18] = [
+pub const WAYS: [Way; 17] = [
     way("plain", &[]),
     way("event", &["--device-timing", "event"]),
     way("callback", &["--device-timing", "callback"]),
@@ -43,12 +43,11 @@ pub const WAYS: [Way; 18] = [
     way("bounded", &["--max-size", "2M", "--device-timing", "callback"]),
     way("changed", &["--local", "add=8", "--kernels", "a*"]),
     way("all", &["--check", "--capture", "*:1", "--snapshot", "--device-timing", "callback"]),
-    way("replay", &["--replay=2"]),
-    way("mix", &["--mix"]),
+    way("replay", &["--replay=later"]),
 ];
 
 /// How many of [`WAYS`] are tried unless others are named.
-pub const USUAL: usize = 16;
+pub const USUAL: usize = 17;
 
 /// What `record` rightly says of a machine whose processor has no counters.
 const ABOUT_MACHINE: &str = "clscope: warning: no perf events";

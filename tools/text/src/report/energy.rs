@@ -244,7 +244,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     if let Some(r) = &d.repetitions {
         if let Some(from) = &r.from {
             let batches: usize = d.replays.iter().map(|r| r.batches).sum();
-            let _ = writeln!(out, "  repeated in another run: {batches} batches, from {from}");
+            let _ = writeln!(out, "  measured alone: {batches} windows, from {from}");
         }
         if r.seconds > 0.0 {
             let _ = writeln!(
@@ -264,7 +264,7 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     refused.sort_unstable();
     refused.dedup();
     for (name, why) in refused {
-        let _ = writeln!(out, "  not repeated: {name}: {why}");
+        let _ = writeln!(out, "  not measured alone: {name}: {why}");
     }
 }
 

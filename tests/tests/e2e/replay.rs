@@ -1,0 +1,310 @@
+//! Captured launches, measured when the application has ended (`clscope replay`): each gives what it
+//! gave in the application, has the joules that it draws, and costs nothing but its own figure where
+//! it crashes or does not end. What was measured stays, whatever ends the command.
+
+use super::energy::{LATE, Tree, energy_of, number};
+use clscope_testing::Stream;
+use clscope_tests::{Runtime, Stage, While, artifacts};
+use clscope_trace::hash;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Watts at rest, and what each second of a processor adds to them in joules.
+const IDLE: f64 = 5.0;
+const BUSY: f64 = 20.0;
+
+/// Records an application with its captures, in the trace `t`.
+fn record(stage: &Stage, options: &[&str], app: &str, arguments: &[&str]) {
+    let trace = stage.trace("t").display().to_string();
+    let app = artifacts().fixture(app).display().to_string();
+    let words = ["record", "-q", "-o", &trace, "--capture", "*", "--device-timing", "event"];
+    let ran = stage.clscope(words).args(options).args(["--", &app]).args(arguments).run();
+    ran.success();
+}
+
+/// What was measured, by the names of the kernels.
+fn measured(stage: &Stage) -> Vec<Value> {
+    let text = std::fs::read_to_string(stage.trace("t").join("measured.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of<'r>(rows: &'r [Value], kernel: &str) -> &'r Value {
+    let mut found = rows.iter().filter(|row| row["launch"]["name"] == kernel);
+    found.next().unwrap_or_else(|| panic!("{kernel}: {rows:#?}"))
+}
+
+/// Nanoseconds that the processes have run which measure launches for the command with an id.
+fn ran(of: u32) -> BTreeMap<u32, u64> {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let numbers = |path: &Path| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+    };
+    let proc = Path::new("/proc");
+    let children = numbers(&proc.join(format!("{of}/task")))
+        .filter_map(|thread| read(&proc.join(format!("{of}/task/{thread}/children"))));
+    let children: Vec<u32> = children
+        .flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<u32>>())
+        .collect();
+    let time = |process: u32| {
+        let threads = proc.join(format!("{process}/task"));
+        let of_thread = |thread: u32| {
+            let text = read(&threads.join(format!("{thread}/schedstat")))?;
+            text.split(' ').next()?.parse::<u64>().ok()
+        };
+        numbers(&threads).filter_map(of_thread).sum()
+    };
+    children.into_iter().map(|child| (child, time(child))).collect()
+}
+
+/// Measures the captures of the trace while the counter of the tree follows what the processor does
+/// for them.
+fn follow(stage: &Stage, tree: &Tree, options: &[&str]) -> String {
+    let root = tree.root.display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    let words = ["replay", &trace, "--sysfs-root", &root];
+    let mut running = stage.clscope(words.iter().chain(options)).begin();
+    let (goes_on, from, id) = (AtomicBool::new(false), Instant::now(), running.id());
+    std::thread::scope(|scope| {
+        let counting = While::new(&goes_on);
+        scope.spawn(|| {
+            let mut all: BTreeMap<u32, u64> = BTreeMap::new();
+            while goes_on.load(Ordering::Relaxed) {
+                for (process, time) in ran(id) {
+                    let known = all.entry(process).or_default();
+                    // A thread that has ended tells no more.
+                    *known = time.max(*known);
+                }
+                let busy = all.values().sum::<u64>() as f64 * 1e-9;
+                tree.draw(IDLE * from.elapsed().as_secs_f64() + BUSY * busy);
+                std::thread::park_timeout(Duration::from_micros(500));
+            }
+        });
+        let said = running.lines(Stream::Err).join("\n");
+        let status = running.end();
+        drop(counting);
+        assert!(status.success(), "{said}");
+        said
+    })
+}
+
+/// Two kernels that do the same, one on what it finds, so that it is put back before each launch.
+#[test]
+fn captured_launches_have_the_joules_that_they_draw() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+        let root = tree.root.display().to_string();
+        let options = ["--sensors", "rapl", "--sysfs-root", &root];
+        tree.rises(|| record(&stage, &options, "accumulate", &["40", "assign"]));
+        let said = follow(&stage, &tree, &["--for", "30s"]);
+        assert!(said.contains("measured 3 captured launches: joules of "), "{said}");
+        let rows = measured(&stage);
+        assert_eq!(rows.len(), 3, "{rows:#?}");
+        let joules = |name: &str| {
+            let row = of(&rows, name);
+            assert_eq!((&row["results"], &row["failed"]), (&"same".into(), &Value::Null));
+            assert_eq!(row["on"]["is_same"], true, "{row:#}");
+            assert!(row["sensor"].as_str().unwrap().starts_with("RAPL PKG"), "{row:#}");
+            let windows = row["windows"].as_array().unwrap();
+            assert!(windows.len() >= 3, "{row:#}");
+            let of_window = |w: &Value| {
+                let idle = number(&w["idle_watts"]["value"]);
+                // The sampler's thread takes a part of a processor.
+                assert!((IDLE * 0.9..IDLE + BUSY * 0.5).contains(&idle), "{row:#}");
+                let aside = &w["restoring"];
+                let restoring = match aside.is_null() {
+                    true => 0.0,
+                    false => (number(&aside["watts"]["value"]) - idle) * number(&aside["seconds"]),
+                };
+                let each = number(&w["seconds"]) / number(&w["launches"]);
+                (number(&w["watts"]["value"]) - idle) * each - restoring
+            };
+            windows.iter().map(of_window).sum::<f64>() / windows.len() as f64
+        };
+        let (accumulate, assign) = (joules("accumulate"), joules("assign"));
+        assert!(of(&rows, "accumulate")["windows"][0]["restoring"].is_object());
+        assert!(of(&rows, "assign")["windows"][0]["restoring"].is_null());
+        let ratio = accumulate / assign;
+        assert!((0.7..1.4).contains(&ratio), "{accumulate} J, {assign} J");
+        // A launch of some milliseconds of a processor's time.
+        assert!(assign > 0.0 && assign < BUSY * 0.1, "{assign} J");
+        // The report has them: a row each, and the run's own readings beside.
+        let device = energy_of(&stage, &[]);
+        let replays = device["replays"].as_array().unwrap();
+        let row = replays.iter().find(|r| r["name"] == "assign").unwrap();
+        assert_eq!((&row["failed"], row["batches"].as_u64() >= Some(3)), (&Value::Null, true));
+        assert!(number(&row["joules_per_launch"]["value"]) >= assign, "{row:#} {assign}");
+        // Once more: more of the same.
+        follow(&stage, &tree, &["--for", "8s", "--kernel", "assign", "-q"]);
+        assert_eq!(measured(&stage).len(), 4);
+        let again = energy_of(&stage, &[]);
+        let more = again["replays"].as_array().unwrap().iter().find(|r| r["name"] == "assign");
+        assert!(more.unwrap()["batches"].as_u64() > row["batches"].as_u64(), "{again:#}");
+    }
+}
+
+/// Puts another source into the place of a captured program.
+fn replace(stage: &Stage, capture: &str, source: &str) {
+    let folder = stage.trace("t").join("captures").join(capture);
+    let path = folder.join("launch.json");
+    let mut launch: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    std::fs::write(folder.join("other.cl"), source).unwrap();
+    launch["program"]["files"] = json!([{
+        "file": "other.cl", "language": "opencl-c", "bytes": source.len(),
+        "hash": hash(source.as_bytes()),
+    }]);
+    std::fs::write(path, launch.to_string()).unwrap();
+}
+
+/// Writes to addresses that no process has.
+const WILD: &str = "kernel void accumulate(global float *data, int rounds)
+    { *(global float *)(16 + 4 * get_global_id(0)) = rounds; data[0] = 1; }";
+/// Waits for what never comes.
+const HANG: &str = "kernel void assign(global volatile float *data, int rounds)
+    { while (data[0] != -1e30f) ; }";
+/// Speaks.
+const LOUD: &str = "kernel void paint(write_only image2d_t out) {
+    int2 at = (int2)(get_global_id(0), get_global_id(1)); printf(\"spoken\\n\");
+    write_imagef(out, at, 0.5f); }";
+
+#[test]
+fn a_launch_that_crashes_or_hangs_costs_its_own_figure() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        record(&stage, &["--sensors", "off"], "accumulate", &["3", "assign"]);
+        replace(&stage, "accumulate.1", WILD);
+        replace(&stage, "assign.1", HANG);
+        replace(&stage, "paint.1", LOUD);
+        let ran = stage.clscope(["replay", "t", "--for", "5s"]).run().success();
+        assert_eq!(ran.stdout, "", "what kernels print goes nowhere");
+        assert!(!ran.stderr.contains("spoken"), "{}", ran.stderr);
+        let rows = measured(&stage);
+        assert_eq!(rows.len(), 3, "{rows:#?}");
+        let failed = |name: &str| of(&rows, name)["failed"].as_str().unwrap().to_owned();
+        assert!(failed("accumulate").starts_with("its process was ended by "));
+        let hang = failed("assign");
+        assert!(hang.contains("the limit of 10 s for a launch"), "{hang}");
+        assert!(hang.contains("while it ran for its results"), "{hang}");
+        let paint = of(&rows, "paint");
+        assert_eq!((&paint["failed"], &paint["results"]), (&Value::Null, &"same".into()));
+        assert!(number(&paint["time"]["median_ns"]["value"]) > 0.0, "{paint:#}");
+        for part in
+            ["not measured: accumulate: its process was ended", "not measured: assign: its process"]
+        {
+            assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+        }
+        // Reports go on.
+        stage.clscope(["report", "t"]).run().success();
+    }
+}
+
+#[test]
+fn an_end_keeps_what_was_measured_and_leaves_no_process() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+    let root = tree.root.display().to_string();
+    record(&stage, &["--sensors", "off"], "accumulate", &["3", "assign"]);
+    let trace = stage.trace("t");
+    let kept = || std::fs::metadata(trace.join("measured.jsonl")).map_or(0, |m| m.len());
+    for (signal, code) in [(libc::SIGINT, Some(130)), (libc::SIGKILL, None)] {
+        let before = kept();
+        let words = ["replay", "t", "--for", "30s", "--sysfs-root", &root];
+        let (said, status) = tree.rises(|| {
+            let mut running = stage.clscope(words).begin();
+            while kept() == before {
+                std::thread::yield_now();
+            }
+            running.signal(signal);
+            let said = running.lines(Stream::Err).join("\n");
+            (said, running.end())
+        });
+        assert_eq!(status.code(), code, "{said}");
+        assert!(kept() > before);
+        assert_eq!(said.contains("; interrupted"), signal == libc::SIGINT, "{said}");
+    }
+    assert!(measured(&stage).len() >= 2);
+    let own = |line: &[u8]| String::from_utf8_lossy(line).contains("__replay");
+    let trace = trace.display().to_string();
+    let is_left = || {
+        let all = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut lines = all.filter_map(|entry| {
+            let folder = std::fs::read_link(entry.path().join("cwd")).ok()?;
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            (own(&line) && trace.starts_with(&*folder.to_string_lossy())).then_some(line)
+        });
+        lines.next().is_some()
+    };
+    // Those of a command that was killed end by themselves.
+    while is_left() {
+        std::thread::yield_now();
+    }
+    // Nobody starts one by hand.
+    let by_hand = stage.clscope(["__replay"]).run();
+    assert_eq!(by_hand.status.code(), Some(1), "{}", by_hand.stderr);
+    assert!(by_hand.stderr.contains("is started by"), "{}", by_hand.stderr);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_to_type() {
+    let stage = Stage::new(Runtime::Pocl);
+    let refused = |words: &[&str], part: &str| {
+        let ran = stage.clscope(["replay"].iter().chain(words)).run();
+        assert!(!ran.status.success(), "{words:?}");
+        assert!(ran.stderr.contains(part), "{words:?} lacks {part}: {}", ran.stderr);
+    };
+    refused(&["nothing"], "nothing");
+    for amount in ["5", "6:300", "0s", "10%"] {
+        refused(&["t", "--for", amount], "expected a length of time above 0: 90s, 5m or 2h");
+    }
+    let app = artifacts().fixture("accumulate").display().to_string();
+    let plain = ["record", "-q", "-o", "plain", "--sensors", "off", "--", &app];
+    stage.clscope(plain).run().success();
+    refused(&["plain"], "clscope record --capture '*' -- APP");
+    record(&stage, &["--sensors", "off"], "accumulate", &["3"]);
+    refused(&["t", "--kernel", "none"], "there are accumulate, paint");
+    let quiet = stage.clscope(["replay", "t", "-q", "--kernel", "paint"]).run().success();
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    // SAFETY: this call cannot fail and takes no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        clscope_tests::skip("traces of other users: only root can make one", false);
+        return;
+    }
+    let capture = stage.trace("t").join("captures/paint.1");
+    std::os::unix::fs::chown(&capture, Some(12345), None).unwrap();
+    refused(&["t", "--kernel", "paint"], "--trust");
+    stage.clscope(["replay", "t", "--trust", "-q", "--kernel", "paint"]).run().success();
+}
+
+/// Loaders differ in which variables they read: the driver is found by any of them.
+#[test]
+fn a_runtime_is_found_where_only_a_variable_names_its_driver() {
+    for runtime in Runtime::real() {
+        let icd = match &runtime {
+            Runtime::Intel(icd) => icd.clone(),
+            _ => "/etc/OpenCL/vendors/pocl.icd".into(),
+        };
+        let driver = std::fs::read_to_string(icd).unwrap().trim().to_owned();
+        let stage = Stage::new(runtime);
+        record(&stage, &["--sensors", "off"], "accumulate", &["3"]);
+        let empty = stage.join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        let run = |words: &[&str], variable: &str| {
+            let run = stage.clscope(words).env("OCL_ICD_VENDORS", &empty);
+            let run = run.env("OPENCL_VENDOR_PATH", &empty).env(variable, &driver).run();
+            run.success()
+        };
+        for variable in ["OCL_ICD_FILENAMES", "OCL_ICD_VENDORS"] {
+            let words = ["kernel", "t.clscope/captures/accumulate.1", "--no-energy"];
+            let said = run(&words, variable).stdout;
+            assert!(said.contains("the same as captured"), "{variable}: {said}");
+            run(&["replay", "t", "--kernel", "accumulate"], variable);
+            let rows = measured(&stage);
+            let last = rows.last().unwrap();
+            assert_eq!((&last["failed"], &last["on"]["is_same"]), (&Value::Null, &true.into()));
+        }
+    }
+}

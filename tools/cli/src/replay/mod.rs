@@ -1,0 +1,136 @@
+//! `clscope replay`: captured launches of a trace, measured when the application has ended. Owns the
+//! options, what is said meanwhile, and the exit code: 1 where nothing was measured. Refuses to run
+//! or to judge anything: `clscope-launch` does, in processes of its own.
+#![forbid(unsafe_code)]
+
+pub mod worker;
+
+use crate::output::{progress, say};
+use anyhow::{Context, Result};
+use clscope_capture::directory::shown_path;
+use clscope_capture::environment::OF_OPENCL;
+use clscope_capture::system::Held;
+use clscope_launch::replay::course::News;
+use clscope_launch::replay::{self, Options, Plan};
+use clscope_profile::trace_files::{self, TraceFiles};
+use clscope_trace::values;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Options of `clscope replay`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope record --capture '*' -- ./app   captures the first launch of each kernel
+  clscope replay                          measures those of the newest trace, for a minute
+  clscope replay run1 --for 5m            longer: narrower intervals
+  clscope replay run1 --kernel 'gemm*'    of some kernels
+  clscope replay run1 --mix               counts what they execute, too: clscope mix run1
+  clscope report run1                     joules of kernels, with what was measured
+
+Each launch runs in a process of its own, from what the application's memory held before it. What it
+measured goes into the trace (measured.jsonl). Ctrl-C keeps what was measured. Exit code: 1 where
+nothing was measured.")]
+pub struct Args {
+    /// Trace directory [default: the newest of the working directory]
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Time for all launches together: 90s, 5m or 2h
+    #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    budget: Duration,
+    /// Only kernels of this name; * and ? are wildcards
+    #[arg(long, value_name = "KERNEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    kernel: Option<String>,
+    /// Count what launches execute, by class of instruction, for `clscope mix`
+    #[arg(long)]
+    mix: bool,
+    /// Read the device's performance counters meanwhile (NVIDIA: GPM)
+    #[arg(long)]
+    counters: bool,
+    /// Measure on another device: a part of its name, or its number in `clscope bench
+    /// --list-devices`. Its joules are kept, and are no joules of this trace
+    #[arg(short, long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Run what another user's trace holds
+    #[arg(long)]
+    trust: bool,
+    /// Print no messages, unless something fails
+    #[arg(short, long)]
+    quiet: bool,
+    /// Read sensors below this folder instead of /sys
+    #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with = "counters")]
+    sysfs_root: Option<PathBuf>,
+    /// The OpenCL library to open
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    opencl: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the trace cannot be read or written, or has no captured launch.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let trace = match &args.trace {
+        Some(trace) => clscope_trace::directory::as_recorded(trace.clone()),
+        None => trace_files::newest(Path::new("."))?,
+    };
+    let plan = Plan::of(&trace, args.kernel.as_deref(), args.trust)?;
+    let options = Options {
+        budget: args.budget,
+        device: args.device.clone(),
+        energy: true,
+        mix: args.mix,
+        accesses: false,
+        compilers: std::env::var_os("PATH").unwrap_or_default(),
+        counters: args.counters,
+        sysfs_root: args.sysfs_root.clone(),
+        opencl: args.opencl.clone(),
+    };
+    let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let own = crate::own_path()?;
+    let quiet = args.quiet;
+    let news = |news: &News<'_>| match news {
+        News::Begins { .. } if quiet => {}
+        News::Begins { .. } => progress(Some(news)),
+        News::Ended(_) => {}
+    };
+    // What the application ran under, unless the user says otherwise now.
+    let environment = environment(&trace, args.trust);
+    let start = || {
+        let mut command = replay::command(&own);
+        let absent = environment.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+        command.envs(absent.map(|(name, value)| (name, value)));
+        command
+    };
+    let replayed = replay::run(&trace, plan, &options, &held, (&start, &news));
+    progress(None);
+    let replayed = replayed?;
+    if !quiet {
+        replayed.lines().iter().for_each(say);
+        say(format_args!("next: clscope report {}", shown_path(&trace)));
+    }
+    if let Some(error) = &replayed.full {
+        say(format_args!("not all of it is kept: {}", clscope_io::text::chain(error)));
+    }
+    Ok(match (replayed.interrupted, replayed.is_empty() || replayed.full.is_some()) {
+        (true, _) => ExitCode::from(130),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// The variables that choose OpenCL's devices, as they were when the trace was recorded. Those that
+/// choose what is loaded are not believed of a trace, unless it is trusted.
+fn environment(trace: &Path, trust: bool) -> Vec<(String, String)> {
+    let Ok(files) = TraceFiles::open(&[trace.to_owned()]) else { return Vec::new() };
+    let recordings = files.directories.iter().flat_map(|of| of.recordings());
+    let kept = recordings.filter_map(|meta| meta.get("environment")?.as_object());
+    let all = kept.flat_map(|all| all.iter()).filter_map(|(name, value)| {
+        // A trace may come from anywhere, and say anything.
+        let loads = ["LD_LIBRARY_PATH", "OPENCL_VENDOR_PATH"].contains(&name.as_str())
+            || name.starts_with("OCL_ICD_");
+        let is_known = OF_OPENCL.contains(&name.as_str()) && (trust || !loads);
+        is_known.then(|| Some((name.clone(), value.as_str()?.to_owned()))).flatten()
+    });
+    all.collect()
+}

@@ -1,0 +1,380 @@
+//! All captured launches of a plan, measured within a time: which of them, in what order, how long
+//! each, and what became of it. Owns that a launch that crashes or hangs costs its own figure alone,
+//! and that whatever ends this process leaves what was measured. Refuses to print: progress and
+//! notes go to whoever asked.
+
+use super::job::{self, Job};
+use super::kept::{Kept, KeptError};
+use super::plan::{Left, Plan, Planned};
+use crate::energy;
+use crate::supervise::{self, Limits, SuperviseError};
+use crate::worker;
+use clscope_capture::system::Held;
+use clscope_profile::measured::{Measured, Which};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What starting a process, building a program and timing a launch take, before that is known.
+const AROUND: Duration = Duration::from_millis(500);
+/// Time for a launch that has ended within the run: a hang is one that takes so much longer.
+const LAUNCH: Duration = Duration::from_secs(10);
+/// A launch that took so long in the application may take so many times as long.
+const SLOWER: u64 = 20;
+/// Time for all that a process does beside its windows, as building.
+const BESIDE: Duration = Duration::from_secs(120);
+
+/// What is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Time for all launches together.
+    pub budget: Duration,
+    /// Whether joules are measured.
+    pub energy: bool,
+    /// Another device than the application's.
+    pub device: Option<String>,
+    /// Whether what launches execute is counted.
+    pub mix: bool,
+    /// Whether accesses of warps to memory are counted, too.
+    pub accesses: bool,
+    /// Folders in which compilers are looked for, as `PATH` holds them.
+    pub compilers: OsString,
+    /// Whether performance counters are read.
+    pub counters: bool,
+    /// Where sensors are looked for instead of the system's sysfs.
+    pub sysfs_root: Option<PathBuf>,
+    /// The OpenCL library to open.
+    pub opencl: Option<String>,
+}
+
+/// What is going on.
+#[derive(Debug)]
+pub enum News<'n> {
+    /// A launch begins to be measured.
+    Begins {
+        /// Which.
+        launch: &'n Planned,
+        /// Its number, from 1.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// Time that is left for all.
+        left: Duration,
+    },
+    /// What became of it.
+    Ended(&'n Measured),
+}
+
+impl std::fmt::Display for News<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Begins { launch, number, of, left } => {
+                let seconds = left.as_secs();
+                write!(f, "measuring {number} of {of}: {}, {seconds} s left", launch.shown)
+            }
+            Self::Ended(row) => match &row.failed {
+                None => write!(f, "measured {}", row.launch.name),
+                Some(why) => write!(f, "not measured: {}: {why}", row.launch.name),
+            },
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// Lines that were added to the trace.
+    pub rows: Vec<Measured>,
+    /// What was not measured, and why.
+    pub left: Vec<Left>,
+    /// The user ended it.
+    pub interrupted: bool,
+    /// Why no more lines could be added.
+    pub full: Option<KeptError>,
+}
+
+/// Why nothing is measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be added to.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    /// No process can be had.
+    #[error(transparent)]
+    Supervise(#[from] SuperviseError),
+}
+
+/// Measures the launches of a plan, and adds what was measured to the trace. `start` makes the
+/// command of a process, which takes its [`Job`] by [`worker::Link`]; `held`: signals that ask for
+/// an end.
+///
+/// # Errors
+/// If the trace cannot be added to, or no process be had. What was measured before stays.
+pub fn run(
+    trace: &Path,
+    plan: Plan,
+    options: &Options,
+    held: &Held,
+    (start, tell): (&dyn Fn() -> Command, &dyn Fn(&News<'_>)),
+) -> Result<Replayed, ReplayError> {
+    let mut kept = Kept::open(trace)?;
+    let begun = Instant::now();
+    let left_of = |begun: Instant| options.budget.saturating_sub(begun.elapsed());
+    let (mut chosen, late) = chosen(plan.launches, options.budget);
+    let mut out = Replayed { left: plan.left, ..Replayed::default() };
+    shuffle(&mut chosen, seed());
+    // Others follow where those take less time than they may.
+    let (count, all) = (chosen.len(), chosen.len() + late.len());
+    // What was used beside windows, in all, of how many; whether there is a sensor.
+    let (mut around, mut metered) = (Duration::ZERO, options.energy);
+    for (done, launch) in chosen.iter().chain(&late).enumerate() {
+        let left = left_of(begun);
+        let each = match u32::try_from(done) {
+            Ok(done @ 1..) => around / done,
+            _ => AROUND,
+        };
+        let ahead = u32::try_from(count.saturating_sub(done)).unwrap_or(1).max(1);
+        let share = (left / ahead).saturating_sub(each);
+        let least = Duration::from_nanos(energy::least_ns(false));
+        // What was slower than expected has used the time of others. The first is measured in any
+        // case.
+        if done > 0 && (left.is_zero() || (metered && left < least / 2)) {
+            // A kind of which one is measured lacks nothing that has to be said.
+            if !all_of(&out.rows).any(|which| which.is_alike(&launch.which)) {
+                out.left.push(no_time(launch, options.budget));
+            }
+            continue;
+        }
+        tell(&News::Begins { launch, number: done + 1, of: all, left });
+        let job = Job {
+            folder: launch.folder.clone(),
+            which: launch.which.clone(),
+            device: launch.device.clone(),
+            elsewhere: options.device.clone(),
+            budget_ns: options.energy.then(|| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX)),
+            mix: options.mix,
+            accesses: options.accesses,
+            compilers: options.compilers.clone(),
+            counters: options.counters,
+            sysfs_root: options.sysfs_root.clone(),
+            opencl: options.opencl.clone(),
+        };
+        let limits = Limits {
+            launch: LAUNCH + Duration::from_nanos(launch.duration_ns.unwrap_or(0)) * SLOWER as u32,
+            whole: Some(2 * share + BESIDE),
+        };
+        let job = worker::Job { replay: Some(job), ..worker::Job::default() };
+        let started = Instant::now();
+        let ran = supervise::measure(held, start(), &job, limits)?;
+        let row = match (ran.measured, ran.ended) {
+            (Some(row), _) => *row,
+            (None, Some(how)) => job::failed(
+                &launch.which,
+                &launch.device,
+                format!("its process was ended by {how}"),
+            ),
+            (None, None) => {
+                out.interrupted = true;
+                break;
+            }
+        };
+        let windows: f64 = row.windows.iter().map(|window| window.seconds).sum();
+        // Half a window of rest before each, and restoring.
+        let restored = row.windows.iter().any(|window| window.restoring.is_some());
+        let in_windows = Duration::from_secs_f64(windows * if restored { 2.5 } else { 1.5 });
+        around += started.elapsed().saturating_sub(in_windows);
+        metered &= row.sensor.is_some() || row.failed.is_some();
+        tell(&News::Ended(&row));
+        let added = kept.add(&row);
+        if let Some(why) = &row.failed {
+            out.left.push(Left { kernel: launch.shown.clone(), why: why.clone() });
+        }
+        out.rows.push(row);
+        if let Err(error) = added {
+            out.rows.pop();
+            out.full = Some(error);
+            break;
+        }
+        if ran.interrupted {
+            out.interrupted = true;
+            break;
+        }
+    }
+    out.left.sort();
+    out.left.dedup();
+    Ok(out)
+}
+
+/// The command of a process that measures a launch, of this program. It loads neither the recorder
+/// nor a layer.
+#[must_use]
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg(worker::REPLAY);
+    for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Most kernels that are named for one reason.
+const NAMED: usize = 4;
+
+impl Replayed {
+    /// Whether nothing was measured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.failed.is_some())
+    }
+
+    /// What was measured and what was not, a line each, for people.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let good = || self.rows.iter().filter(|row| row.failed.is_none());
+        let metered = good().filter(|row| !row.windows.is_empty()).count();
+        let counted = good().filter(|row| row.mix.is_some()).count();
+        let total = good().count();
+        let launches = if total == 1 { "launch" } else { "launches" };
+        let mut line = format!("measured {total} captured {launches}: joules of {metered}");
+        if counted > 0 || self.rows.iter().any(|row| row.mix_missing.is_some()) {
+            line += &format!(", instructions of {counted}");
+        }
+        if self.interrupted {
+            line += "; interrupted";
+        }
+        let mut out = vec![line];
+        let name = |row: &Measured| clscope_names::short(&row.launch.name);
+        let left = self.left.iter().map(|left| ("not measured", &*left.why, left.kernel.clone()));
+        let joules = good().filter_map(|row| {
+            let why = row.energy_missing.as_deref().filter(|why| *why != job::NOT_ASKED)?;
+            Some(("no joules", why, name(row)))
+        });
+        let counts =
+            good().filter_map(|row| Some(("not counted", row.mix_missing.as_deref()?, name(row))));
+        let differing = good()
+            .filter(|row| row.results.as_deref() == Some("differs"))
+            .map(|row| ("results differ", "`clscope kernel` shows where", name(row)));
+        let mut reasons: Vec<((&str, &str), Vec<String>)> = Vec::new();
+        for (what, why, name) in left.chain(joules).chain(counts).chain(differing) {
+            match reasons.iter_mut().find(|(known, _)| *known == (what, why)) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => reasons.push(((what, why), vec![name])),
+            }
+        }
+        for ((what, why), names) in reasons {
+            let mut list = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if names.len() > NAMED {
+                list += &format!(" and {} more", names.len() - NAMED);
+            }
+            out.push(format!("{what}: {list}: {why}"));
+        }
+        out
+    }
+}
+
+fn all_of(rows: &[Measured]) -> impl Iterator<Item = &Which> {
+    rows.iter().filter(|row| row.failed.is_none()).map(|row| &row.launch)
+}
+
+fn no_time(launch: &Planned, budget: Duration) -> Left {
+    let sizes: Vec<String> = launch.which.global.iter().map(u64::to_string).collect();
+    let (sizes, seconds) = (sizes.join("x"), budget.as_secs_f64());
+    let why = format!(
+        "no time was left for launches of {sizes} work-items within {seconds:.0} s; --for takes more"
+    );
+    Left { kernel: launch.shown.clone(), why }
+}
+
+/// The launches that a time has room for, and the others: of each kind one before a second of any,
+/// kinds first that took most of the run.
+fn chosen(launches: Vec<Planned>, budget: Duration) -> (Vec<Planned>, Vec<Planned>) {
+    let each = Duration::from_nanos(energy::least_ns(false)) + AROUND;
+    let room = (budget.as_secs_f64() / each.as_secs_f64()).floor().max(1.0) as usize;
+    // How many of its kind stand before each.
+    let mut before: Vec<(usize, Planned)> = Vec::with_capacity(launches.len());
+    for launch in launches {
+        let count = before.iter().filter(|(_, other)| other.is_alike(&launch)).count();
+        before.push((count, launch));
+    }
+    before.sort_by_key(|(count, _)| *count);
+    let mut chosen: Vec<Planned> = before.into_iter().map(|(_, launch)| launch).collect();
+    let late = chosen.split_off(room.min(chosen.len()));
+    (chosen, late)
+}
+
+/// Puts things into a random order: what drifts while they are measured hits all kinds alike.
+fn shuffle<T>(of: &mut [T], seed: u64) {
+    let mut state = seed | 1;
+    for last in (1..of.len()).rev() {
+        // xorshift*: an order needs no more.
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let random = state.wrapping_mul(2_685_821_657_736_338_717) >> 33;
+        of.swap(last, (random % (last as u64 + 1)) as usize);
+    }
+}
+
+fn seed() -> u64 {
+    clscope_clock::monotonic_raw().0 ^ u64::from(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::job::Asked;
+
+    fn launch(name: &str, number: u64, seconds: f64) -> Planned {
+        Planned {
+            folder: PathBuf::from(format!("{name}.{number}")),
+            which: Which {
+                name: name.to_owned(),
+                kernel: u32::from(name.as_bytes()[0]),
+                number,
+                global: vec![64],
+                ..Which::default()
+            },
+            shown: name.to_owned(),
+            device: Asked::default(),
+            seconds: Some(seconds),
+            duration_ns: None,
+        }
+    }
+
+    #[test]
+    fn short_times_are_for_one_of_each_kind_and_those_that_took_most() {
+        let all = || {
+            let mut out: Vec<Planned> = (1..=4).map(|n| launch("a", n, 9.0)).collect();
+            out.extend((1..=4).map(|n| launch("b", n, 3.0)));
+            out.push(launch("c", 1, 0.1));
+            out
+        };
+        let names = |of: &[Planned]| {
+            of.iter().map(|l| format!("{}{}", l.shown, l.which.number)).collect::<Vec<_>>()
+        };
+        let (least, late) = chosen(all(), Duration::from_secs(1));
+        assert_eq!(names(&least), ["a1"]);
+        assert_eq!(names(&late), ["b1", "c1", "a2", "b2", "a3", "b3", "a4", "b4"]);
+        let (four, late) = chosen(all(), Duration::from_secs(13));
+        assert_eq!((names(&four).join(" "), late.len()), ("a1 b1 c1 a2".to_owned(), 5));
+        assert_eq!(chosen(all(), Duration::from_secs(600)).0.len(), 9);
+    }
+
+    #[test]
+    fn orders_hold_all_and_differ() {
+        let order = |seed| {
+            let mut all: Vec<u32> = (0..20).collect();
+            shuffle(&mut all, seed);
+            all
+        };
+        let orders: std::collections::BTreeSet<Vec<u32>> = (0..50).map(order).collect();
+        assert!(orders.len() >= 25, "{}", orders.len());
+        for mut one in orders {
+            one.sort_unstable();
+            assert_eq!(one, (0..20).collect::<Vec<_>>());
+        }
+        shuffle(&mut [0u8; 0], 1);
+    }
+}

@@ -1,0 +1,320 @@
+//! One captured launch, measured inside of the process that is made for it: results against those
+//! of the application, time, what it executes, joules in turns with rest. Owns which device and
+//! which form of the program that is. Refuses to write anything: what was measured is returned.
+
+use crate::capture::{Given, Launch, MemoryKind};
+use crate::document::{Expected, Verdict, judge};
+use crate::element::bytes_of_hex;
+use crate::energy;
+use crate::measure::{self, Effort, Subject};
+use crate::mix;
+use crate::progress::{Step, Who};
+use crate::read::Capture;
+use crate::run::{self, RunError, Watch};
+use crate::stage::{Built, Form, Recipe, Stage, StageError};
+use clscope_opencl::{ChoiceError, Device, choose};
+use clscope_profile::measured::{self, Measured, On, SCHEMA, Which};
+use clscope_profile::mixes::KernelMix;
+use clscope_trace::ids::{normal_pci, normal_uuid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Why there are no joules of what is only counted.
+pub const NOT_ASKED: &str = "no joules were asked for";
+/// Launches that are timed.
+const EFFORT: Effort = Effort { launches: 30, longest_ns: 1_000_000_000 };
+/// Part of what a launch adds to rest that restoring may take before its joules are only those of
+/// restoring.
+const MOST_RESTORING: f64 = 0.5;
+
+/// The device that the application used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// CL_PLATFORM_NAME.
+    pub platform: String,
+    /// CL_DRIVER_VERSION.
+    pub driver: String,
+    /// Its PCI address.
+    pub pci: Option<String>,
+    /// Its UUID.
+    pub uuid: Option<String>,
+}
+
+/// What a process is to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Folder of the capture.
+    pub folder: PathBuf,
+    /// Which launch it is.
+    pub which: Which,
+    /// The device that the application used.
+    pub device: Asked,
+    /// Another device to use: a part of its name or its number.
+    pub elsewhere: Option<String>,
+    /// Time for joules, nanoseconds; none: no joules are measured.
+    pub budget_ns: Option<u64>,
+    /// Whether what the launch executes is counted.
+    pub mix: bool,
+    /// Whether accesses of warps to memory are counted, too (PTX alone).
+    pub accesses: bool,
+    /// Folders in which compilers are looked for, as `PATH` holds them.
+    pub compilers: OsString,
+    /// Whether performance counters are read.
+    pub counters: bool,
+    /// Where sensors are looked for instead of the system's sysfs.
+    pub sysfs_root: Option<PathBuf>,
+    /// The OpenCL library to open.
+    pub opencl: Option<String>,
+}
+
+/// Why a launch is not measured.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The device is not here.
+    #[error("{0} is not here: --device NAME measures on another one")]
+    NoDevice(String),
+    /// More than one device may be it.
+    #[error(
+        "{count} devices are called {name}, and nothing tells which of them ran it: --device NUMBER names one"
+    )]
+    Several {
+        /// How many.
+        count: usize,
+        /// The name.
+        name: String,
+    },
+    /// No device is what was asked for.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    /// It cannot run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl From<StageError> for JobError {
+    fn from(error: StageError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+/// The device of a job among those that are here, and whether the application used that one, with
+/// the same driver.
+///
+/// # Errors
+/// If it is not here, or cannot be told from others.
+pub fn device<'d>(all: &'d [Device], job: &Job) -> Result<(&'d Device, bool), JobError> {
+    let asked = &job.device;
+    let is_alike = |device: &&Device| {
+        device.facts.name == asked.name && device.facts.platform == asked.platform
+    };
+    let is_same = |device: &Device| device.facts.driver == asked.driver;
+    let normal = |of: &Option<String>, to: fn(&str) -> Option<String>| of.as_deref().and_then(to);
+    let (pci, uuid) = (normal(&asked.pci, normal_pci), normal(&asked.uuid, normal_uuid));
+    // One of an address is it, whichever other device has its name.
+    let is_it = |device: &&Device| {
+        let own_uuid = device.uuid().as_deref().and_then(normal_uuid);
+        let own_pci = device.facts.pci.as_deref().and_then(normal_pci);
+        match (&uuid, own_uuid, &pci, own_pci) {
+            (Some(a), Some(b), ..) => *a == b,
+            (_, _, Some(a), Some(b)) => *a == b,
+            _ => true,
+        }
+    };
+    if let Some(wanted) = &job.elsewhere {
+        let found = choose(all, Some(wanted))?;
+        return Ok((found, is_alike(&found) && is_same(found) && is_it(&found)));
+    }
+    let found: Vec<&Device> = all.iter().filter(is_alike).filter(is_it).collect();
+    match found.as_slice() {
+        [] => Err(JobError::NoDevice(format!("{} ({})", asked.name, asked.platform))),
+        [one] => Ok((*one, is_same(one))),
+        all => Err(JobError::Several { count: all.len(), name: asked.name.clone() }),
+    }
+}
+
+/// What is known of a launch before it is measured.
+#[must_use]
+pub fn unmeasured(which: &Which) -> Measured {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Measured {
+        schema: SCHEMA,
+        clscope: env!("CARGO_PKG_VERSION").to_owned(),
+        at_ns: now.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)),
+        launch: which.clone(),
+        ..Measured::default()
+    }
+}
+
+/// A line that says why a launch was not measured.
+#[must_use]
+pub fn failed(which: &Which, device: &Asked, why: String) -> Measured {
+    let on = On {
+        name: device.name.clone(),
+        platform: device.platform.clone(),
+        driver: device.driver.clone(),
+        pci: device.pci.clone(),
+        is_same: true,
+    };
+    Measured { on, failed: Some(why), ..unmeasured(which) }
+}
+
+/// Measures a launch on one of the devices that are here.
+///
+/// # Errors
+/// [`JobError`]: nothing was measured.
+pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, JobError> {
+    let (device, is_same) = device(all, job)?;
+    let capture = Capture::open(&job.folder).map_err(RunError::from)?;
+    let mut out = unmeasured(&job.which);
+    out.on = On {
+        name: device.facts.name.clone(),
+        platform: device.facts.platform.clone(),
+        driver: device.facts.driver.clone(),
+        pci: device.facts.pci.clone(),
+        is_same,
+    };
+    let mut stage = Stage::new(device, &capture, watch.progress)?;
+    let (built, note) = built(&stage, is_same)?;
+    out.notes.extend(note);
+    out.form = Some(built.form.name().to_owned());
+    let computed = run::computed(&stage, &built, &built.range)?;
+    out.results = results(&stage, &built, &computed)?;
+    if let Some(behind) = computed.overruns.first() {
+        out.notes.push(format!("it writes behind memory {}", behind.index));
+    }
+    let restored = run::restored(&mut stage, &built, &computed, watch.stop)?;
+    drop(computed);
+    if job.mix {
+        stage.enter(Step::Counting);
+        match mix::count(&stage, &built, &job.compilers, job.accesses) {
+            Ok(of) => out.mix = Some(executed(&of, &capture.launch)),
+            Err(why) => out.mix_missing = Some(why),
+        }
+    }
+    let subject = Subject { built: &built, range: &built.range, restored: &restored };
+    stage.enter(Step::Timing);
+    let samples = measure::in_turns(&stage, std::slice::from_ref(&subject), EFFORT, watch.stop)?;
+    let samples = samples.into_iter().next().unwrap_or_default();
+    let time = run::time_of(&samples, !restored.is_empty());
+    out.time = time.map(|of| measured::Time {
+        median_ns: of.median_ns,
+        launches: of.launches,
+        restored: of.restored,
+    });
+    if (watch.stop)() {
+        return Err(RunError::Interrupted.into());
+    }
+    let Some(budget_ns) = job.budget_ns else {
+        out.energy_missing = Some(NOT_ASKED.to_owned());
+        return Ok(out);
+    };
+    stage.enter(Step::Metering);
+    let typical = out.time.map_or(0.0, |time| time.median_ns.value);
+    let sensors = (job.sysfs_root.as_deref(), job.counters);
+    let turns = energy::turns(&stage, &subject, (typical, budget_ns), sensors, watch.stop)?;
+    out.sensor = turns.sensor;
+    out.counters = turns.counters;
+    match turns.windows {
+        Err(why) => out.energy_missing = Some(why),
+        Ok(windows) => match energy::restoring_share(&windows) {
+            Some(share) if share >= MOST_RESTORING => {
+                out.energy_missing = Some(format!(
+                    "not measurable by itself: putting back what it writes takes {:.0} % of what it adds to power at rest",
+                    100.0 * share.min(1.0)
+                ));
+            }
+            _ => out.windows = windows,
+        },
+    }
+    Ok(out)
+}
+
+/// The program that ran in the application: its binary on the same device with the same driver, else
+/// what it was built from.
+fn built(stage: &Stage<'_>, is_same: bool) -> Result<(Built, Option<String>), StageError> {
+    let with = |form| stage.build(Who::Captured, &Recipe { form, ..Recipe::default() });
+    let has_binary = stage.capture.launch.program.own_files().any(|file| file.language == "binary");
+    if !is_same || !has_binary {
+        return Ok((with(None)?, None));
+    }
+    match with(Some(Form::Binary)) {
+        Ok(built) => Ok((built, None)),
+        Err(why) => {
+            let note = format!("the application's binary is not taken here: {why}");
+            Ok((with(None)?, Some(note)))
+        }
+    }
+}
+
+/// How results stand to those of the application; none where the capture does not hold them.
+fn results(
+    stage: &Stage<'_>,
+    built: &Built,
+    computed: &run::Computed,
+) -> Result<Option<String>, JobError> {
+    let launch = &stage.capture.launch;
+    let kinds = run::elements(launch, built, &run::pointed(stage.capture)?, &[])?;
+    let after = stage.after().map_err(RunError::from)?;
+    let with = Expected { name: "capture", contents: &after, is_repeatable: true };
+    let runs = (&computed.first[..], &computed.again[..]);
+    let judged = judge(launch, &kinds, with, runs, run::TOLERANCE);
+    Ok(match judged.verdict {
+        Verdict::NotChecked => None,
+        Verdict::Same => Some("same".to_owned()),
+        Verdict::Within => Some("within-tolerance".to_owned()),
+        Verdict::Varies => Some("varies".to_owned()),
+        Verdict::Differs => Some("differs".to_owned()),
+    })
+}
+
+/// What was counted, as the trace keeps it.
+fn executed(of: &KernelMix, launch: &Launch) -> measured::Executed {
+    let class = |(class, tally): (&clscope_mix::Class, &clscope_mix::Tally)| measured::Class {
+        class: class.name().to_owned(),
+        threads: tally.threads,
+        warps: tally.warps,
+        flop: tally.flop,
+        bytes: tally.bytes,
+        predicated: tally.predicated,
+        transactions: tally.transactions,
+    };
+    let block = |(block, (threads, warps)): (&u32, &(u64, Option<u64>))| measured::Block {
+        block: *block,
+        threads: *threads,
+        warps: *warps,
+    };
+    measured::Executed {
+        language: of.language.clone(),
+        code: of.code.clone(),
+        entered: of.entered,
+        classes: of.mix.classes.iter().map(class).collect(),
+        blocks: of.blocks.iter().map(block).collect(),
+        loops: of.loops.iter().map(|of| of.block).collect(),
+        unknown: of.unknown.iter().cloned().collect(),
+        arguments: launch.arguments.iter().map(|of| argument(launch, of)).collect(),
+    }
+}
+
+/// What an argument is.
+fn argument(launch: &Launch, of: &crate::capture::Argument) -> measured::Argument {
+    let (kind, size, value) = match &of.given {
+        Given::Value { bytes, value } => {
+            let bytes_of = bytes_of_hex(value).unwrap_or_default();
+            let mut word = [0u8; 8];
+            let fits = word.get_mut(..bytes_of.len()).map(|to| to.copy_from_slice(&bytes_of));
+            ("value", Some(*bytes), fits.map(|()| u64::from_le_bytes(word)))
+        }
+        Given::Local { bytes } => ("local", Some(*bytes), None),
+        Given::Memory { memory, size, .. } => {
+            let is_image = launch.memory(*memory).is_some_and(|of| of.kind == MemoryKind::Image);
+            (if is_image { "image" } else { "buffer" }, Some(*size), None)
+        }
+        Given::Null { .. } => ("buffer", Some(0), None),
+        Given::Sampler { .. } => ("sampler", None, None),
+        Given::Svm { .. } => ("shared", None, None),
+    };
+    measured::Argument { index: of.index, kind: kind.to_owned(), size, value }
+}

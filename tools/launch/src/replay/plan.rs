@@ -1,0 +1,270 @@
+//! Which captured launches of a trace there are to measure. Owns whose they are: kernel, device,
+//! and how much of the run's time launches like them took; and the kernels of which there is no
+//! capture, with the reason. Refuses to open what another user left, unless it is trusted.
+
+use super::job::Asked;
+use crate::read::{Capture, CaptureError};
+use clscope_analysis::input::Definitions;
+use clscope_analysis::time::ProcessIndex;
+use clscope_io::output;
+use clscope_profile::energy::activity::PhysicalDevice;
+use clscope_profile::error::OpenError;
+use clscope_profile::measured::Which;
+use clscope_profile::profile::{Options, Profile};
+use clscope_trace::defs;
+use clscope_trace::directory::{CAPTURE_FILE, CAPTURES, as_recorded};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A captured launch that can be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it is.
+    pub which: Which,
+    /// The kernel by the name that reports show.
+    pub shown: String,
+    /// The device that the application used.
+    pub device: Asked,
+    /// Seconds of the run in which the device ran launches of the kernel at this size; none where
+    /// none of them has a time.
+    pub seconds: Option<f64>,
+    /// Time of the application's own launch, nanoseconds.
+    pub duration_ns: Option<u64>,
+}
+
+impl Planned {
+    /// Whether it is a launch of the same kernel at the same size on the same device.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        self.which.is_alike(&other.which)
+    }
+}
+
+/// What is not measured.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Left {
+    /// The kernel, by the name that reports show.
+    pub kernel: String,
+    /// Why: a clause.
+    pub why: String,
+}
+
+/// What there is to measure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// Launches, those first whose kind took most of the run.
+    pub launches: Vec<Planned>,
+    /// Kernels that ran and of which nothing can be measured.
+    pub left: Vec<Left>,
+}
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// It is no trace.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It is another user's.
+    #[error(
+        "{path} is of the user with id {owner}, and what is captured in it would run as you: look at it, then add --trust"
+    )]
+    Foreign {
+        /// What.
+        path: String,
+        /// Whose.
+        owner: u32,
+    },
+    /// It cannot be looked at.
+    #[error("cannot look at {path}")]
+    Look {
+        /// What.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no capture.
+    #[error(
+        "{path} has no captured launch{why}; `clscope record --capture '*' -- APP` captures the first of each kernel"
+    )]
+    Nothing {
+        /// The trace.
+        path: String,
+        /// Why, behind a colon; empty where nothing is known.
+        why: String,
+    },
+    /// No capture is of the kernel.
+    #[error("no captured launch of {path} is of a kernel {wanted}: there are {there}")]
+    NoKernel {
+        /// The trace.
+        path: String,
+        /// What was asked for.
+        wanted: String,
+        /// Names that there are.
+        there: String,
+    },
+}
+
+/// Whose something is.
+fn trusted(path: &Path) -> Result<(), PlanError> {
+    let shown = || path.display().to_string();
+    let found = std::fs::symlink_metadata(path)
+        .map_err(|source| PlanError::Look { path: shown(), source })?;
+    match (found.uid(), output::user()) {
+        (owner, user) if owner == user => Ok(()),
+        (owner, _) => Err(PlanError::Foreign { path: shown(), owner }),
+    }
+}
+
+impl Plan {
+    /// What there is to measure in a trace, of kernels whose names match `kernel`, where one is
+    /// given.
+    ///
+    /// # Errors
+    /// [`PlanError`]; `trust` lets captures of other users be used.
+    pub fn of(trace: &Path, kernel: Option<&str>, trust: bool) -> Result<Self, PlanError> {
+        let trace = as_recorded(trace.to_owned());
+        if !trust {
+            trusted(&trace)?;
+        }
+        let profile = Profile::open(std::slice::from_ref(&trace))?;
+        let view = profile.view(Options::default());
+        let mut out = Self::default();
+        let mut refused: BTreeMap<String, String> = BTreeMap::new();
+        for (index, process) in (0u32..).map(ProcessIndex).zip(&view.trace().processes) {
+            let d = &process.definitions;
+            let stem = process.label.rsplit_once('/').map_or("", |(_, stem)| stem);
+            for capture in &d.captures {
+                let shown = d.kernel_name(capture.kernel).into_owned();
+                if !capture.refused.is_empty() {
+                    refused.entry(shown).or_insert_with(|| capture.refused.clone());
+                    continue;
+                }
+                let folder = trace.join(CAPTURES).join(&capture.folder);
+                // What was drawn and gave its place to another launch is there no more.
+                if !clscope_trace::directory::is_capture_folder(&capture.folder) || !folder.is_dir()
+                {
+                    continue;
+                }
+                if !trust {
+                    trusted(&folder)?;
+                    trusted(&folder.join(CAPTURE_FILE))?;
+                }
+                let at = (index, stem, d);
+                match planned(&folder, at, capture, view.devices()) {
+                    Ok(launch) => out.launches.push(launch),
+                    Err(why) => drop(refused.insert(shown, why)),
+                }
+            }
+        }
+        let path = || trace.display().to_string();
+        if out.launches.is_empty() {
+            let why = refused.into_iter().next();
+            let why = why.map_or_else(String::new, |(name, why)| format!(": of {name}, {why}"));
+            return Err(PlanError::Nothing { path: path(), why });
+        }
+        if let Some(wanted) = kernel {
+            let mut there: Vec<String> = out.launches.iter().map(|l| l.shown.clone()).collect();
+            let is_meant =
+                |l: &Planned| clscope_names::means(wanted, &l.which.name) || l.shown == wanted;
+            out.launches.retain(is_meant);
+            if out.launches.is_empty() {
+                there.sort();
+                there.dedup();
+                let (wanted, there) = (wanted.to_owned(), there.join(", "));
+                return Err(PlanError::NoKernel { path: path(), wanted, there });
+            }
+        } else {
+            out.left = left(view.devices(), &out.launches, &refused);
+        }
+        out.launches.sort_by(|a, b| {
+            let seconds = |of: &Planned| of.seconds.unwrap_or(0.0);
+            seconds(b).total_cmp(&seconds(a)).then_with(|| a.folder.cmp(&b.folder))
+        });
+        Ok(out)
+    }
+}
+
+/// A capture that can be measured; else why it cannot be, as a clause.
+fn planned(
+    folder: &Path,
+    (process, stem, d): (ProcessIndex, &str, &Definitions),
+    capture: &defs::Capture,
+    devices: &[PhysicalDevice],
+) -> Result<Planned, String> {
+    let opened = Capture::open(folder).map_err(|error| match error {
+        CaptureError::Part { .. } => "its capture is not whole".to_owned(),
+        other => other.to_string(),
+    })?;
+    let launch = &opened.launch;
+    let device = d.clock_device(capture.queue).ok_or("its device is not known")?;
+    if d.queues.get(&capture.queue).is_some_and(|queue| queue.device != device) {
+        return Err("it ran on a part of a device (a sub-device), which is not made again".into());
+    }
+    let about = d.devices.get(&device);
+    let numbers = |of: &Option<Vec<u64>>| of.clone().unwrap_or_default();
+    let shown = d.kernel_name(capture.kernel).into_owned();
+    let here = devices.iter().find(|of| of.members.contains(&(process, device)));
+    let like = here.into_iter().flat_map(|of| &of.shapes);
+    let like = like.filter(|((_, shape), _)| shape.name == shown && shape.sizes == launch.global);
+    let seconds = like
+        .filter(|(_, tally)| tally.timed > 0)
+        .map(|(_, tally)| tally.seconds / tally.timed as f64 * tally.launches as f64)
+        .reduce(|a, b| a + b);
+    Ok(Planned {
+        folder: folder.to_owned(),
+        which: Which {
+            process: stem.to_owned(),
+            kernel: capture.kernel,
+            device,
+            capture: capture.folder.clone(),
+            name: launch.kernel.clone(),
+            number: launch.launch,
+            offset: numbers(&launch.offset),
+            global: launch.global.clone(),
+            local: numbers(&launch.local),
+        },
+        shown,
+        device: Asked {
+            name: launch.device.name.clone(),
+            platform: launch.platform.name.clone(),
+            driver: launch.device.driver.clone(),
+            pci: about.and_then(|of| of.pci.clone()),
+            uuid: about.and_then(|of| of.uuid.clone()),
+        },
+        seconds,
+        duration_ns: launch.duration_ns,
+    })
+}
+
+/// Kernels that ran and have no capture, with the reason.
+fn left(
+    devices: &[PhysicalDevice],
+    launches: &[Planned],
+    refused: &BTreeMap<String, String>,
+) -> Vec<Left> {
+    let kernels = devices.iter().flat_map(|device| {
+        let kernel = |class: u32| device.classes.get(class as usize).is_some_and(|c| c.kernel);
+        device.shapes.keys().filter(move |(class, _)| kernel(class.0)).map(|(_, shape)| shape)
+    });
+    let is_captured = |name: &str, sizes: &[u64]| {
+        launches.iter().any(|l| l.shown == name && l.which.global == sizes)
+    };
+    let mut out: Vec<Left> = kernels
+        .filter(|shape| !is_captured(&shape.name, &shape.sizes))
+        .map(|shape| {
+            let sizes: Vec<String> = shape.sizes.iter().map(u64::to_string).collect();
+            let why = refused.get(&shape.name).map_or_else(
+                || format!("no launch of {} work-items was captured", sizes.join("x")),
+                |why| format!("not captured: {why}"),
+            );
+            Left { kernel: shape.name.clone(), why }
+        })
+        .collect();
+    out.sort();
+    out.dedup();
+    out
+}
