@@ -5,9 +5,8 @@
 
 use super::held::Mark;
 use super::lock::Mutex;
-use super::robust;
 use super::undisturbed::uncancelled;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long a thread waits for another one: a recorded fact is not worth more.
@@ -19,66 +18,6 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// In a forked child: locks are made anew from here on.
 pub fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Whether a thread of this process is in the middle of something. A child begins with nobody in
-/// it, whoever of its parent's was at the fork.
-pub struct Flag {
-    /// The generation that it was taken in, counted from one, and the thread's number below it; 0
-    /// while it is free.
-    taken: AtomicU64,
-}
-
-/// The flag, as long as the calling thread has it.
-pub struct Taken {
-    flag: &'static Flag,
-    _mark: Mark,
-}
-
-impl Flag {
-    /// Free.
-    pub const fn new() -> Self {
-        Self { taken: AtomicU64::new(0) }
-    }
-
-    fn present() -> u32 {
-        GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(1)
-    }
-
-    fn mine() -> u64 {
-        u64::from(Self::present()) << 32 | u64::from(robust::number())
-    }
-
-    /// Whether a thread has it.
-    pub fn is_taken(&self) -> bool {
-        (self.taken.load(Ordering::Acquire) >> 32) as u32 == Self::present()
-    }
-
-    /// Takes it, unless a thread has it.
-    pub fn take(&'static self) -> Option<Taken> {
-        // SAFETY: frees what this thread has; the flag is a static's.
-        let mark = unsafe {
-            Mark::new((&raw const *self).cast(), std::ptr::null(), |flag, _| {
-                (*flag.cast::<Self>()).free();
-            })
-        };
-        let found = self.taken.load(Ordering::Acquire);
-        let free = (found >> 32) as u32 != Self::present();
-        let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-        (free && self.taken.compare_exchange(found, Self::mine(), acquire, relaxed).is_ok())
-            .then_some(Taken { flag: self, _mark: mark })
-    }
-
-    /// Gives it back where the calling thread has it.
-    fn free(&self) {
-        let _ = self.taken.compare_exchange(Self::mine(), 0, Ordering::Release, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.flag.free();
-    }
 }
 
 /// The value as one process has it; never freed.
@@ -170,30 +109,6 @@ mod tests {
 
     /// Tests that count generations up: one changes what another is in the middle of.
     static FORKING: Mutex<()> = Mutex::new(());
-
-    #[test]
-    fn a_child_finds_a_flag_free_that_another_thread_had() {
-        static FLAG: Flag = Flag::new();
-        let _forking = FORKING.lock();
-        let parents = FLAG.take();
-        assert!(parents.is_some() && FLAG.is_taken() && FLAG.take().is_none());
-        in_child();
-        assert!(!FLAG.is_taken());
-        let own = FLAG.take();
-        assert!(own.is_some());
-        // What its parent had is nobody's here.
-        drop(parents);
-        in_child();
-        drop(own);
-        assert!(FLAG.take().is_some());
-        assert!(FLAG.take().is_some(), "given back");
-        // As a handler's jump does.
-        std::mem::forget(FLAG.take());
-        std::thread::scope(|scope| drop(scope.spawn(held::give_up)));
-        assert!(FLAG.is_taken(), "another thread's");
-        held::give_up();
-        assert!(!FLAG.is_taken());
-    }
 
     #[test]
     fn what_a_handler_left_taken_is_made_anew_by_its_own_thread() {
