@@ -110,7 +110,7 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
         }
     };
     let start = || replay::command(plan.here.program);
-    let replayed = replay::run(trace, launches, &options, held, (&start, &news));
+    let replayed = replay::run(trace, launches, &options, held, &start, &news);
     (plan.voice.progress)(None);
     match replayed {
         Err(error) => {

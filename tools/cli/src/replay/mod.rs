@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         command.envs(absent.map(|(name, value)| (name, value)));
         command
     };
-    let replayed = replay::run(&trace, plan, &options, &held, (&start, &news));
+    let replayed = replay::run(&trace, plan, &options, &held, &start, &news);
     progress(None);
     let replayed = replayed?;
     if !quiet {

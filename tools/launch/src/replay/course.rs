@@ -116,7 +116,8 @@ pub fn run(
     plan: Plan,
     options: &Options,
     held: &Held,
-    (start, tell): (&dyn Fn() -> Command, &dyn Fn(&News<'_>)),
+    start: &dyn Fn() -> Command,
+    tell: &dyn Fn(&News<'_>),
 ) -> Result<Replayed, ReplayError> {
     let mut kept = Kept::open(trace)?;
     let begun = Instant::now();

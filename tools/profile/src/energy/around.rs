@@ -433,9 +433,12 @@ mod tests {
         compiling(&launches, idle)
     }
 
+    /// Milliseconds of rest and of a launch, and its watts; milliseconds and watts of compiling.
+    type Compiled = ((i64, i64, f64), (i64, f64));
+
     /// The same, where the host compiles before a launch begins, between its readings: milliseconds
     /// and watts of that.
-    fn compiling(launches: &[((i64, i64, f64), (i64, f64))], idle: f64) -> (PhysicalDevice, Power) {
+    fn compiling(launches: &[Compiled], idle: f64) -> (PhysicalDevice, Power) {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         for name in ["a", "b"] {
             device.classes.push(Class { name: name.into(), kernel: true, repetition: false });
