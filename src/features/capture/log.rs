@@ -7,14 +7,12 @@ use super::super::beside::Sizes;
 use super::memories::{merge, set};
 use super::sample::Draw;
 use crate::recording::{self, captures};
+use clscope_trace::directory::SAMPLES;
 use serde_json::{Value, json};
-
-/// What the log's file is called behind the name of the process's files.
-const NAME: &str = "samples.jsonl";
 
 fn write(line: &Value) {
     let Some(recording) = recording::current() else { return };
-    let name = format!("{}.{NAME}", recording.files.stem);
+    let name = format!("{}{SAMPLES}", recording.files.stem);
     let mut text = line.to_string();
     text.push('\n');
     // A log that cannot be written leaves the captures themselves.

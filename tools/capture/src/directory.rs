@@ -6,10 +6,10 @@ use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_trace::directory::{
-    CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, PART, PROGRAMS, is_capture_folder,
-    is_program_file, with_ending,
+    CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, MEASURED, PART, PROGRAMS, SAMPLES,
+    is_capture_folder, is_program_file, with_ending,
 };
-use clscope_trace::file::attendance;
+use clscope_trace::file::{attendance, control};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -155,6 +155,8 @@ fn is_ours(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     name == "meta.json"
         || name == attendance::FILE
+        || name == MEASURED
+        || name == control::FILE
         || name.starts_with(".meta.json.")
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
@@ -194,6 +196,10 @@ fn captures(outer: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CaptureError> 
     for folder in listed(outer)? {
         // A process that was killed leaves one that is not whole.
         let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if name.ends_with(SAMPLES) {
+            files.push(folder);
+            continue;
+        }
         if !(is_capture_folder(name) || name.ends_with(PART)) {
             return Err(foreign(&folder));
         }
@@ -356,6 +362,7 @@ mod tests {
         std::fs::write(made.join("1-0.defs"), "x").unwrap();
         // Of a `record` that was killed.
         std::fs::write(made.join(attendance::FILE), "x").unwrap();
+        std::fs::write(made.join(MEASURED), "x").unwrap();
         assert!(format!("{:#}", create(false).unwrap_err()).contains("--force"));
         create(true).unwrap();
         assert!(std::fs::read_dir(&made).unwrap().next().is_none());

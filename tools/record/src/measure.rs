@@ -12,7 +12,7 @@ use clscope_io::output::{self, Access};
 use clscope_io::text::chain;
 use clscope_launch::replay::course::News;
 use clscope_launch::replay::{self, Options, Plan as Launches, PlanError};
-use clscope_trace::directory::CAPTURES;
+use clscope_trace::directory::{CAPTURES, SAMPLES};
 use clscope_trace::values::Measuring;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -26,8 +26,6 @@ const LEAST: Duration = Duration::from_secs(20);
 const PART: f64 = 0.05;
 const MOST: Duration = Duration::from_secs(180);
 
-/// Ending of the recorder's log of what was drawn, in the folder of captures.
-const SAMPLES: &str = ".samples.jsonl";
 /// Most bytes of it.
 const MOST_LOG: u64 = 64 << 20;
 

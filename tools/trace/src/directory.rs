@@ -32,6 +32,9 @@ pub fn is_program_file(name: &str) -> bool {
 /// ended, one line of JSON each: `clscope replay` writes it.
 pub const MEASURED: &str = "measured.jsonl";
 
+/// Ending of a process's log of the launches that were drawn, in the folder of captures.
+pub const SAMPLES: &str = ".samples.jsonl";
+
 /// Folder of a trace directory that keeps captured launches, each in a folder of its own.
 pub const CAPTURES: &str = "captures";
 /// File of a captured launch that describes it.
