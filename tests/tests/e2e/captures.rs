@@ -373,7 +373,7 @@ fn the_command_says_what_was_captured_and_what_was_not() {
     assert!(lines[2].contains(unknown), "{}", lines[2]);
     assert!(with.stderr.contains(", clscope kernel "), "{}", with.stderr);
 
-    let report = stage.clscope(["report", "t"]).run().success().stdout;
+    let report = stage.clscope(["report", "--all", "t"]).run().success().stdout;
     assert!(report.contains("captured  2 launches are kept whole"), "{report}");
     assert!(report.contains("no kernel has the name mixt"), "{report}");
     let json = stage.clscope(["report", "t", "--format", "json"]).run().success().stdout;

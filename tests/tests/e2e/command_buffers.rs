@@ -71,7 +71,7 @@ fn the_time_of_a_command_buffer_is_busy_time() {
     // Three of 4 ms, two of 1 ms; commands of the fake last at least as long as their script says.
     let total = whole["time_ns"]["total"].as_u64().unwrap();
     assert!(total >= 14_000_000, "{whole}");
-    let text = stage.clscope(["report", "t.clscope"]).run().success().stdout;
+    let text = stage.clscope(["report", "--all", "t.clscope"]).run().success().stdout;
     assert!(text.contains("Kernels in command buffers"), "{text}");
     assert!(!text.contains("does not time what is inside"), "{text}");
 }
@@ -101,7 +101,7 @@ fn no_option_reaches_into_a_command_buffer() {
             );
             let report = report(&stage);
             assert_eq!(report["command_buffers"]["enqueues"], 5, "{options:?} {:?}", stage.runtime);
-            let text = stage.clscope(["report", "t.clscope"]).run().success().stdout;
+            let text = stage.clscope(["report", "--all", "t.clscope"]).run().success().stdout;
             assert!(text.contains("do not reach them"), "{options:?}: {text}");
         }
         // The enqueue that came too early, and nothing of objects.

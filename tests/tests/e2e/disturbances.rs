@@ -131,7 +131,7 @@ fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
                 let lost = if how == "inside" { 20 * 6 } else { 20 };
                 assert_eq!(process.dropped, lost, "{mode:?} {how}");
                 let trace = stage.trace("t").display().to_string();
-                let told = stage.clscope(["report", &trace]).run().success().stderr;
+                let told = stage.clscope(["report", "--all", &trace]).run().success().stderr;
                 let reason = if how == "inside" { "signal handler" } else { "siglongjmp" };
                 assert!(told.contains(reason), "{mode:?} {how}: {told}");
             }
@@ -163,7 +163,7 @@ fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
                 assert!((made..=made + jumps).contains(&count), "{mode:?} {line}: {count} {made}");
                 assert!(process.dropped <= jumps as u64, "{mode:?} {line}: {}", process.dropped);
                 let trace = stage.trace("t").display().to_string();
-                let told = stage.clscope(["report", &trace]).run().success().stderr;
+                let told = stage.clscope(["report", "--all", &trace]).run().success().stderr;
                 assert!(!told.contains("missing"), "{mode:?} {line}: {told}");
             }
         }

@@ -106,7 +106,7 @@ fn commands_in_flight_at_the_end_are_recorded_as_unfinished() {
             }
             if sudden(how) {
                 assert_eq!(open, 200, "{how}: nobody could ask for their times");
-                let report = stage.clscope(["report", "t.clscope"]).run().success();
+                let report = stage.clscope(["report", "--all", "t.clscope"]).run().success();
                 assert!(
                     (report.stdout + &report.stderr).contains("200 commands"),
                     "{how}: the report says how many have no times"
@@ -125,7 +125,7 @@ fn the_call_that_a_process_died_in_is_named() {
                 let stage = Stage::new(runtime.clone());
                 let (_, recorded) = stage.record(mode, line);
                 assert_eq!(recorded.only().in_calls, ["clWaitForEvents"], "{mode:?} {line}");
-                let report = stage.clscope(["report", "t.clscope"]).run().success();
+                let report = stage.clscope(["report", "--all", "t.clscope"]).run().success();
                 assert!(
                     (report.stdout + &report.stderr).contains("clWaitForEvents"),
                     "{line}: the report names it"

@@ -319,7 +319,7 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     // Preloaded alone there is no sampler, and the report says so.
     stage.app(Mode::Preload, "p", "two_powers 50").run().success();
     let trace = stage.trace("p").display().to_string();
-    let text = stage.clscope(["report", &trace]).run().success().stdout;
+    let text = stage.clscope(["report", "--all", &trace]).run().success().stdout;
     assert!(text.contains("Energy: absent: no sensors were read"), "{text}");
 }
 

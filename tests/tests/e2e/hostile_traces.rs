@@ -19,8 +19,9 @@ fn files(stage: &Stage, ending: &str) -> Vec<PathBuf> {
 }
 
 /// Every reading command but those that need more than a trace.
-const READING: [&[&str]; 18] = [
+const READING: [&[&str]; 19] = [
     &["report", "t.clscope"],
+    &["report", "--all", "t.clscope"],
     &["dump", "t.clscope"],
     &["export", "chrome", "t.clscope", "-o", "t.json"],
     &["report", "--format", "html", "t.clscope"],
@@ -179,6 +180,6 @@ fn paths_that_are_no_trace_are_said_to_be_none() {
 #[test]
 fn the_newest_trace_of_the_directory_is_taken() {
     let stage = recorded();
-    let finished = stage.clscope(["report"]).run().success();
+    let finished = stage.clscope(["report", "--all"]).run().success();
     assert!(finished.stdout.contains("t.clscope"), "{}", finished.stdout);
 }

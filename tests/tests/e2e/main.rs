@@ -7,6 +7,7 @@ mod bench;
 mod call_sites;
 mod captured_kinds;
 mod captures;
+mod causes;
 mod check;
 mod ci;
 mod command_buffers;

@@ -103,8 +103,10 @@ fn two_hosts_are_aligned_by_their_wall_clocks() {
             move_to_another_host(&stage.trace(moved), shift);
             let both = Recorded::read(&[&stage.trace("first"), &stage.trace("second")]);
             assert_in_order(&both);
-            let report =
-                stage.clscope(["report", "first.clscope", "second.clscope"]).run().success();
+            let report = stage
+                .clscope(["report", "--all", "first.clscope", "second.clscope"])
+                .run()
+                .success();
             assert!(
                 (report.stdout + &report.stderr).contains("elsewhere"),
                 "the report names the host"

@@ -102,7 +102,7 @@ fn arguments_are_left_out_of_every_file_where_asked() {
             stage.app(way, "without", &line).env("CLSCOPE_ARGUMENTS", "0").run().success();
         }
         assert_eq!(holds(&stage.trace("without")), 0, "{way:?}");
-        let report = stage.clscope(["report", "without.clscope"]).run().success();
+        let report = stage.clscope(["report", "--all", "without.clscope"]).run().success();
         assert!(report.stdout.contains("linked"), "{way:?}: {}", report.stdout);
     }
 }

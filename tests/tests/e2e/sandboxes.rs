@@ -200,7 +200,7 @@ fn a_child_that_is_forked_in_a_sandbox_makes_its_calls() {
     assert_eq!(app.end().code(), Some(0));
     let recorded = Recorded::read(&[&stage.trace("t")]);
     assert_eq!(recorded.only().count("clSetKernelArg"), 7 + 1000);
-    let text = stage.clscope(["report", "t.clscope"]).run().success().stderr;
+    let text = stage.clscope(["report", "--all", "t.clscope"]).run().success().stderr;
     assert!(text.contains("1 forked child made OpenCL calls in a sandbox"), "{text}");
 }
 

@@ -62,7 +62,7 @@ fn the_recorders_own_threads_are_not_counted_among_the_applications() {
             let told = stage.clscope(["report", "--format", "json", &shown]).run().success().stdout;
             let report: serde_json::Value = serde_json::from_str(&told).unwrap();
             assert_eq!(report["processes"][0]["threads"], 1, "{mode:?} {runtime:?}");
-            let text = stage.clscope(["report", &shown]).run().success().stdout;
+            let text = stage.clscope(["report", "--all", &shown]).run().success().stdout;
             assert!(text.contains(" 1 thread,"), "{mode:?}: {text}");
         }
     }

@@ -467,7 +467,7 @@ fn a_report_of_a_running_application_says_that_it_runs() {
         assert!(app.end().success());
         let ended = report(&stage, "t.clscope");
         assert!(told(&ended).is_none() && ended["processes"][0]["ended"] == true, "{ended}");
-        let text = stage.clscope(["report", "t.clscope"]).run().success();
+        let text = stage.clscope(["report", "--all", "t.clscope"]).run().success();
         assert!(!text.stdout.contains("still run"), "{}", text.stdout);
     }
 }

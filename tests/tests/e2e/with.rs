@@ -49,7 +49,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     std::fs::write(stage.join("readings"), flat(begin, to, 10.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
     let report = |more: &[&str]| {
-        let all = ["report", &plain, "--readings", &readings];
+        let all = ["report", "--all", &plain, "--readings", &readings];
         stage.clscope(all.iter().chain(more)).run().success().stdout
     };
     let report_json = |more: &[&str]| -> Value {
@@ -103,15 +103,16 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     let told: Value = serde_json::from_str(&stage.clscope(words).run().success().stdout).unwrap();
     let device = &told["energy"]["devices"][0];
     assert!(!device["failed"].is_null(), "{device}");
-    let words = ["report", &short, "--readings", &readings, "--with", &lent];
+    let words = ["report", "--all", &short, "--readings", &readings, "--with", &lent];
     let text = stage.clscope(words).run().success().stdout;
     assert!(text.contains("single launches") && text.contains("accumulate"), "{text}");
     assert!(device["replays"][0]["joules_per_launch"]["value"].as_f64() > Some(0.0), "{device}");
     // What cannot be lent is an error that says what to do.
     assert!(record(&other, &[]) == bare);
     for (with, said) in [(other.as_str(), "record --replay"), ("absent", "absent")] {
-        let refused =
-            stage.clscope(["report", &plain, "--readings", &readings, "--with", with]).run();
+        let refused = stage
+            .clscope(["report", "--all", &plain, "--readings", &readings, "--with", with])
+            .run();
         assert!(refused.seen().0 != Some(0) && refused.stderr.contains(said), "{}", refused.stderr);
     }
 }

@@ -57,6 +57,10 @@ pub struct Definitions {
     pub contexts: HashMap<u32, Context>,
     /// Queues by id.
     pub queues: HashMap<u32, Queue>,
+    /// Numbers of queues among those of their device, from 1, by the queue's id.
+    pub queue_numbers: HashMap<u32, u32>,
+    /// Queues of each device so far.
+    queues_of: HashMap<u32, u32>,
     /// Programs by id.
     pub programs: HashMap<u32, Program>,
     /// Options of the newest build of each program, by the program's id.
@@ -122,7 +126,7 @@ impl Definitions {
             Def::Platform(d) => drop(self.platforms.insert(d.id, d)),
             Def::Device(d) => drop(self.devices.insert(d.id, d)),
             Def::Context(d) => drop(self.contexts.insert(d.id, d)),
-            Def::Queue(d) => drop(self.queues.insert(d.id, d)),
+            Def::Queue(d) => self.add_queue(d),
             Def::Program(d) => drop(self.programs.insert(d.id, d)),
             Def::Build(d) => drop(self.build_options.insert(d.program, d.options)),
             Def::Kernel(d) => drop(self.kernels.insert(d.id, d)),
@@ -161,6 +165,28 @@ impl Definitions {
     pub fn function_name(&self, id: u16) -> std::borrow::Cow<'_, str> {
         self.function(id)
             .map_or_else(|| format!("function {id}").into(), |f| f.name.as_str().into())
+    }
+
+    fn add_queue(&mut self, queue: Queue) {
+        if !self.queues.contains_key(&queue.id) {
+            let number = self.queues_of.entry(queue.device).or_default();
+            *number += 1;
+            self.queue_numbers.insert(queue.id, *number);
+        }
+        self.queues.insert(queue.id, queue);
+    }
+
+    /// What outputs call a queue: its number among those of its device, with the device where the
+    /// process has queues of several.
+    #[must_use]
+    pub fn queue_name(&self, id: u32) -> String {
+        match (self.queue_numbers.get(&id), self.queues.get(&id)) {
+            (Some(number), Some(queue)) if self.queues_of.len() > 1 => {
+                format!("queue {number} on {}", self.device_name(queue.device))
+            }
+            (Some(number), _) => format!("queue {number}"),
+            (None, _) => "unknown queue".to_owned(),
+        }
     }
 
     /// The device of a queue; sub-devices lead to the device whose clock they share. `None` if it

@@ -22,6 +22,7 @@ mod overhead;
 mod pages;
 mod parameters;
 mod programs;
+mod progress;
 mod record;
 mod replay;
 mod report;

@@ -58,10 +58,15 @@ pub fn show_json(document: &impl serde::Serialize) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Columns of the terminal that standard output is; without one, as many as there are.
+/// Columns of the terminal that standard output is.
+pub fn terminal_columns() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(usize::from(width.0))
+}
+
+/// Columns that tables have: the terminal's; without one, as many as there are.
 pub fn terminal_width() -> usize {
-    terminal_size::terminal_size_of(std::io::stdout())
-        .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
+    terminal_columns().map_or(usize::MAX, |width| width.max(80))
 }
 
 /// Standard output for a file that is piped on: JSON, or bytes as they are.

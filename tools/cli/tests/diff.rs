@@ -155,7 +155,7 @@ fn names_of_megabytes_are_shortened_and_stay_apart() {
         &["diff", "base", "new", "--format", "markdown"],
         &["diff", "base", "new", "--format", "html"],
         &["diff", "base", "new", "--format", "junit"],
-        &["report", "base"],
+        &["report", "--all", "base"],
         &["report", "base", "--format", "csv"],
         &["report", "base", "--format", "html"],
         &["export", "folded", "base"],

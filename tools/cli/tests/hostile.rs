@@ -171,6 +171,7 @@ fn harmless(what: &str, bytes: &[u8]) {
 /// Every command that reads a trace.
 const READERS: &[&[&str]] = &[
     &["report", "t.clscope"],
+    &["report", "--all", "t.clscope"],
     &["report", "t.clscope", "--format", "html", "-o", "r.html"],
     &["dump", "t.clscope"],
     &["export", "chrome", "t.clscope", "-o", "t.json"],
@@ -234,7 +235,7 @@ fn names_reach_no_terminal_as_anything_but_text() {
         assert!(matches!(out.status.code(), Some(0 | 1)), "{arguments:?}: {}", out.status);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let report = clscope(dir.path(), &["report", "t.clscope"]);
+    let report = clscope(dir.path(), &["report", "--all", "t.clscope"]);
     let text = String::from_utf8(report.stdout).unwrap();
     assert!(
         text.contains("\\u{1b}[2J\\u{9b}31m\\u{7f}\\u{202e}"),
@@ -354,7 +355,7 @@ fn what_is_no_file_is_named_where_it_alone_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let path = trace(dir.path(), "t.clscope");
     let report = || {
-        let out = clscope(dir.path(), &["report", "t.clscope"]);
+        let out = clscope(dir.path(), &["report", "--all", "t.clscope"]);
         assert_eq!(out.status.code(), Some(0));
         [out.stdout, out.stderr].map(|text| String::from_utf8(text).unwrap())
     };
@@ -378,7 +379,7 @@ fn years_between_readings_take_no_time() {
     let times = [0, 50_000_000, 100_000_000, ten_years, ten_years + 50_000_000];
     fs::write(path.join("sensors.clt"), readings(HostModel::default(), &times)).unwrap();
     for formula in ["auto", "pkg-pp0-dram"] {
-        let out = clscope(dir.path(), &["report", "t.clscope", "--gpu-power", formula]);
+        let out = clscope(dir.path(), &["report", "--all", "t.clscope", "--gpu-power", formula]);
         assert!(out.status.success(), "{formula}: {}", String::from_utf8_lossy(&out.stderr));
     }
 }

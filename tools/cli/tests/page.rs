@@ -184,7 +184,7 @@ fn busy_time_of_a_sample_is_an_estimate_and_gaps_are_not_known() {
     assert!(idle.contains("<code>record --device-timing event</code>"), "{idle}");
     // What the host waited for is known in part, and each part says of how many launches it is.
     let waits = between(&text, "<section id=\"waits\">", "</section>");
-    assert!(waits.contains("what was not sampled") && waits.contains("were not sampled ran"));
+    assert!(waits.contains("commands not timed") && waits.contains("were not sampled ran"));
     let findings = between(&text, "<section id=\"findings\">", "</section>");
     assert!(findings.contains("part of the commands was timed, 78 of 401 launches"), "{findings}");
     assert!(findings.contains("why devices were idle is not known"), "{findings}");
@@ -268,14 +268,14 @@ fn the_busy_share_is_the_same_everywhere() {
     assert!(shown.contains(&format!("data-v=\"{share}\"")), "{shown}");
     let rounded = format!("{:.1}", 100.0 * share);
     assert!(shown.contains(&format!(">{rounded} %<")), "{shown}");
-    let text = stage.clscope().args(["report", "t.clscope"]).ended();
+    let text = stage.clscope().args(["report", "--all", "t.clscope"]).ended();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains(&format!("us, {rounded}% of the ")), "{text}");
 }
 
-/// What stands out is said with its figure, what helps, and a link to a section that is there.
+/// Why, what to do, and notes with figure, what helps, and a link to a section that is there.
 #[test]
-fn findings_name_figure_remedy_and_section() {
+fn the_page_begins_with_the_answer() {
     let stage = Stage::new();
     let host = HostModel::default();
     let mut process = ProcessBuilder::standard(host, 4000, 1);
@@ -300,26 +300,27 @@ fn findings_name_figure_remedy_and_section() {
     process.exit(8_000_000, 0);
     save(&process, &stage.join("t.clscope"));
     let text = page(&stage, &[]);
-    let findings = between(&text, "<section id=\"findings\">", "</section>");
-    let findings = findings.replace("&nbsp;", " ");
-    for (part, remedy, section) in [
-        ("The host was blocked on devices for 2.00 ms", "enqueue ahead", "waits"),
-        (
-            "clEnqueueNDRangeKernel: 3.00 ms of host time in 200 calls",
-            "fewer and larger",
-            "functions",
-        ),
-        ("A call takes 15.0 µs on average, a launch 5.00 µs", "fewer and larger", "functions"),
-        ("Devices were idle for", "What helps", "idle"),
-        ("Transfers took 798 µs", "pinned memory", "transfers"),
-        ("(200 launches, median 5.0", "join kernels", "kernels"),
-        ("1 API call failed: clFinish with CL_OUT_OF_RESOURCES (1)", "clscope check", "functions"),
-    ] {
-        let one = findings.lines().find(|line| line.contains(part));
-        let one = one.unwrap_or_else(|| panic!("no {part} in {findings}"));
-        assert!(one.contains(remedy) && one.contains(&format!("href=\"#{section}\"")), "{one}");
-        assert!(text.contains(&format!("<section id=\"{section}\">")), "{section}");
+    // The page begins with the answer of the JSON: the same causes and advice, in its order.
+    let json = ended(stage.clscope().args(["report", "t.clscope", "--format", "json"]));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let why = between(&text, "<section id=\"why\">", "</section>").replace("&nbsp;", " ");
+    let place = |of: &str| why.find(of).unwrap_or_else(|| panic!("no {of} in {why}"));
+    let mut last = 0;
+    for cause in json["answer"]["why"].as_array().unwrap().iter().take(3) {
+        let at = place(cause["text"].as_str().unwrap());
+        assert!(at > last && why.contains(&format!("data-v=\"{}\"", cause["share"])), "{why}");
+        last = at;
     }
+    for advice in json["answer"]["advice"].as_array().unwrap() {
+        assert!(place(advice["text"].as_str().unwrap()) > last, "{why}");
+    }
+    assert!(why.contains("fewer and larger launches"), "{why}");
+    assert!(place("<h2>Why it takes") < last);
+    let findings = between(&text, "<section id=\"findings\">", "</section>");
+    let one = findings.lines().find(|line| line.contains("1 API call failed"));
+    let one = one.unwrap_or_else(|| panic!("no failure in {findings}"));
+    assert!(one.contains("CL_OUT_OF_RESOURCES (1)") && one.contains("clscope check"), "{one}");
+    assert!(one.contains("href=\"#functions\""), "{one}");
     assert!(!findings.contains('`'), "code is shown as code");
 }
 

@@ -69,7 +69,22 @@ fn checked(out: &Output) -> serde_json::Value {
 fn without_a_name_the_only_trace_is_reported_on_stdout_alone() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path(), "app.clscope", &[7]);
-    let out = clscope(dir.path(), &["report"]);
+    let first = clscope(dir.path(), &["report"]);
+    assert!(first.status.success());
+    assert_eq!(text(&first.stderr), "");
+    let said = text(&first.stdout);
+    for wanted in
+        ["WHY IT TAKES", "KERNELS", "matmul", "COPIES", "clFinish", "clscope report --all"]
+    {
+        assert!(said.contains(wanted), "{wanted} in\n{said}");
+    }
+    assert!(said.lines().count() <= 40 && said.lines().all(|line| line.len() <= 80), "{said}");
+    // Who chooses rows or columns gets the tables; the first screen is the same in a file.
+    let chosen = clscope(dir.path(), &["report", "--sort", "name"]);
+    assert!(text(&chosen.stdout).starts_with("clscope report of"), "{}", text(&chosen.stdout));
+    assert!(clscope(dir.path(), &["report", "-o", "first.txt"]).status.success());
+    assert_eq!(fs::read(dir.path().join("first.txt")).unwrap(), first.stdout);
+    let out = clscope(dir.path(), &["report", "--all"]);
     assert!(out.status.success());
     assert_eq!(text(&out.stderr), "");
     let said = text(&out.stdout);
@@ -186,7 +201,7 @@ fn what_was_asked_for_and_is_not_there_is_said() {
         (&["--counters", "gpu-busy"], "no hardware counters"),
         (&["--by", "call-site"], "record --call-sites"),
     ] {
-        let out = clscope(dir.path(), &[&["report", "app"], arguments].concat());
+        let out = clscope(dir.path(), &[&["report", "--all", "app"], arguments].concat());
         assert!(
             out.status.success() && text(&out.stderr).contains(wanted),
             "{arguments:?}: {}",

@@ -250,7 +250,10 @@ impl Layout {
         let in_order = known.is_none_or(|q| !q.is_out_of_order());
         let device = definitions.device_name(device);
         let order = if in_order { "" } else { ", out of order" };
-        let name = format!("queue {queue}{order} on {device}");
+        let name = match definitions.queue_numbers.get(&queue) {
+            Some(number) => format!("queue {number}{order} on {device}"),
+            None => format!("unknown queue{order} on {device}"),
+        };
         QueueTracks {
             pid: self.group(process),
             order: QUEUES.saturating_add(queue.saturating_mul(1000)),

@@ -17,9 +17,11 @@
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
 //! | [`counters`] | hardware counters per kernel |
 //! | [`report`] | the report as a value |
+//! | [`answer`] | why a run takes its time, and what to do |
 //! | [`names`] | what outputs call kernels: names of C++ and SYCL, demangled |
 //! | [`interval`] | a figure with its 95 % interval |
 
+pub mod answer;
 pub mod calibration;
 pub mod captures;
 pub mod changes;

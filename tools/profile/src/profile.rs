@@ -292,6 +292,7 @@ impl<'p> View<'p> {
         let mut report = self.times();
         report.energy = Some(self.energy()?.clone());
         report.counters = self.counters()?.cloned();
+        report.answer_anew(&self.trace, self.stats());
         Ok(report)
     }
 }

@@ -73,6 +73,16 @@ class Run:
             rows.append(row)
         return rows
 
+    def why(self) -> Rows:
+        """What the wall time went to, the largest cause first: ``share`` adds up to 1."""
+        keys = ("kind", "text", "name", "more", "share", "time_ns", "estimated")
+        return Rows([{key: cause[key] for key in keys} for cause in self.report["answer"]["why"]])
+
+    def advice(self) -> Rows:
+        """What to do, with the part of the wall time that it saves at most (``gain``, or ``None``)."""
+        keys = ("against", "text", "name", "gain", "command")
+        return Rows([{key: of[key] for key in keys} for of in self.report["answer"]["advice"]])
+
     def kernels(self) -> Rows:
         """Kernels by device: launches, times in nanoseconds, joules where they are known for the kernel alone.
 

@@ -83,6 +83,8 @@ class Recorded(unittest.TestCase):
         self.assertEqual(len(run.energy()), 0)
         self.assertIn(4096 * 4, [row["bytes"] for row in run.transfers()])
         self.assertIn("clEnqueueNDRangeKernel", [row["name"] for row in run.functions()])
+        self.assertAlmostEqual(sum(row["share"] for row in run.why()), 1.0)
+        self.assertTrue(all(row["text"] for row in run.advice()))
 
     def test_tables_hold_the_same(self):
         try:

@@ -58,7 +58,7 @@ pub use report::{
     IterationEnergy, Method,
 };
 pub use response::Response;
-pub use sampled::{Launch, Placed, place, place_overlapping};
+pub use sampled::{Launch, Placed, place, place_each, place_overlapping};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
 pub use solve::{guarded_inverse, nonnegative};

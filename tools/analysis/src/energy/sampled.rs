@@ -191,18 +191,27 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
 /// Launches after the last timed one follow each other.
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
+    let mut spans = Vec::with_capacity(launches.len());
+    let unplaced = place_each(launches, |span| spans.push(span));
+    Placed { spans, unplaced }
+}
+
+/// As [`place`], with each span given away when it is known: those of very many launches need no
+/// room at once. Gives how many were left out.
+pub fn place_each(launches: &[Launch], mut placed: impl FnMut(Span)) -> u64 {
+    let placed: &mut dyn FnMut(Span) = &mut placed;
+    let mut unplaced = 0;
     let lengths = Lengths::of_timed(launches);
     let between = usually_between(launches);
-    let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     let mut free_from = None;
     for launch in launches {
         match launch.timed {
             Some((start, end)) => {
                 let until = Some((start, between));
-                fill(&stretch, &lengths, free_from, until, &mut placed);
+                fill(&stretch, &lengths, free_from, until, placed);
                 stretch.clear();
-                placed.spans.push(Span {
+                placed(Span {
                     class: launch.class,
                     device: launch.device,
                     start,
@@ -212,11 +221,11 @@ pub fn place(launches: &[Launch]) -> Placed {
                 free_from = Some(end);
             }
             None if lengths.get(launch).is_some() => stretch.push(*launch),
-            None => placed.unplaced += 1,
+            None => unplaced += 1,
         }
     }
-    fill(&stretch, &lengths, free_from, None, &mut placed);
-    placed
+    fill(&stretch, &lengths, free_from, None, placed);
+    unplaced
 }
 
 /// What usually lies between two launches of a queue that had work, nanoseconds, by timed ones that
@@ -234,7 +243,7 @@ fn fill(
     lengths: &Lengths,
     from: Option<HostNs>,
     until: Option<(HostNs, Option<f64>)>,
-    placed: &mut Placed,
+    placed: &mut dyn FnMut(Span),
 ) {
     let Some(first) = stretch.first() else { return };
     // Offsets from here are small enough for f64 to be exact to the nanosecond.
@@ -271,7 +280,7 @@ fn fill(
             Some(room) => (start.min(room), (start + length).min(room)),
             None => (start, start + length),
         };
-        placed.spans.push(Span {
+        placed(Span {
             class: launch.class,
             device: launch.device,
             start: HostNs(origin.saturating_add(start.round() as i64)),

@@ -5,21 +5,27 @@
 //! neither busy nor idle: the application was held.
 
 use super::beside::Repeated;
+use super::host_path::HostPath;
 use super::sketch::Distribution;
+use super::sums::WaitedFor;
+use crate::input::Definitions;
 use crate::time::{HostNs, Span};
 use std::collections::BTreeMap;
 
 /// Stretches kept open.
 const OPEN: usize = 1024;
+/// Gaps that are kept by themselves: the longest.
+const LONGEST: usize = 8;
 
 /// What the host did before it enqueued a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
     /// When the enqueue call began.
     pub enqueue: HostNs,
-    /// The function in which the enqueuing thread spent most of the time since its last enqueue;
-    /// `None` if it was outside OpenCL for longer.
-    pub function: Option<u16>,
+    /// What the enqueuing thread did since its last enqueue.
+    pub host: HostPath,
+    /// What the command is, where that is known.
+    pub what: Option<WaitedFor>,
     /// What the command waited for last, and until when.
     pub held: Option<(Held, HostNs)>,
     /// Whether it is the first launch of its kernel on the device.
@@ -29,8 +35,18 @@ pub struct Lead {
 impl Lead {
     /// Of a command that waited for nothing.
     #[must_use]
-    pub fn at(enqueue: HostNs, function: Option<u16>) -> Self {
-        Self { enqueue, function, held: None, is_first: false }
+    pub fn at(enqueue: HostNs, host: HostPath) -> Self {
+        Self { enqueue, host, what: None, held: None, is_first: false }
+    }
+
+    /// What the time is that the command was enqueued and held back by nothing; `after`: whether the
+    /// device had run dry before.
+    pub(super) fn launch(&self, after: bool) -> IdleCause {
+        match (self.is_first, after) {
+            (true, _) => IdleCause::FirstLaunch,
+            (false, true) => IdleCause::Launch,
+            (false, false) => IdleCause::Queued,
+        }
     }
 }
 
@@ -48,6 +64,8 @@ pub enum Held {
 pub enum IdleCause {
     /// The host was in this function before it enqueued the next command.
     HostCall(u16),
+    /// It was in calls that were too short to be followed one by one.
+    OtherCalls,
     /// The host was outside OpenCL before it enqueued the next command.
     Application,
     /// The next command was enqueued and waited for this.
@@ -62,10 +80,47 @@ pub enum IdleCause {
     Queued,
 }
 
+impl IdleCause {
+    /// As outputs call it.
+    #[must_use]
+    pub fn in_words(self, definitions: &Definitions) -> String {
+        let text = match self {
+            Self::HostCall(function) => {
+                return format!("host in {}", definitions.function_name(function));
+            }
+            Self::OtherCalls => "host in many short OpenCL calls",
+            Self::Application => "host outside OpenCL",
+            Self::Held(Held::UserEvent) => "waited for a user event",
+            Self::Held(Held::OtherQueue) => "waited for another queue",
+            Self::FirstLaunch => "first launch of a kernel: compiled or loaded",
+            Self::Launch => "launching: the enqueue call, or the runtime has not begun the command",
+            Self::Queued => "enqueued and not begun: not flushed, or held by the runtime",
+        };
+        text.to_owned()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     end: HostNs,
     lead: Lead,
+    /// What ended last.
+    last: Option<WaitedFor>,
+}
+
+/// Time between two commands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gap {
+    /// From the end of the command before to the begin of the next.
+    pub span: Span,
+    /// Nanoseconds of it without repetitions.
+    pub ns: u64,
+    /// What most of it went to.
+    pub cause: IdleCause,
+    /// The command before.
+    pub before: Option<WaitedFor>,
+    /// The next one.
+    pub after: Option<WaitedFor>,
 }
 
 /// The union of spans of a queue or a device.
@@ -73,13 +128,18 @@ struct Stretch {
 pub struct Busy {
     open: BTreeMap<HostNs, Stretch>,
     closed_end: Option<HostNs>,
-    first: Option<HostNs>,
+    closed_last: Option<WaitedFor>,
+    first: Option<(HostNs, Lead)>,
     busy: u64,
     repeated: Repeated,
     /// Lengths of the gaps between stretches, without what the recorder repeated in them.
     pub gaps: Distribution,
     /// Idle nanoseconds by cause.
     pub causes: BTreeMap<IdleCause, u64>,
+    /// How many gaps had a part by each cause.
+    pub times: BTreeMap<IdleCause, u64>,
+    /// The longest gaps, the longest first.
+    pub longest: Vec<Gap>,
     /// Spans that came too late to be added.
     pub late: u64,
 }
@@ -97,7 +157,8 @@ impl Busy {
             self.late += 1;
             return;
         }
-        let (mut begin, mut stretch) = (span.begin, Stretch { end: span.end, lead });
+        let last = lead.what;
+        let (mut begin, mut stretch) = (span.begin, Stretch { end: span.end, lead, last });
         // Joined with the stretch that reaches it, and with those it reaches. Touching spans leave
         // no gap.
         if let Some((b, s)) = self.open.range_mut(..=begin).next_back()
@@ -106,11 +167,13 @@ impl Busy {
             if s.end >= stretch.end {
                 return;
             }
-            (begin, stretch) = (*b, Stretch { end: stretch.end, lead: s.lead });
+            (begin, stretch) = (*b, Stretch { lead: s.lead, ..stretch });
         }
         while let Some((&b, &s)) = self.open.range(begin..=stretch.end).next() {
             self.open.remove(&b);
-            stretch.end = stretch.end.max(s.end);
+            if s.end > stretch.end {
+                (stretch.end, stretch.last) = (s.end, s.last);
+            }
             if b == begin && b != span.begin {
                 stretch.lead = s.lead;
             }
@@ -131,28 +194,47 @@ impl Busy {
             };
             let gap = idle(begin);
             self.gaps.add(gap);
-            let mut blame = |cause, ns| {
+            let mut given = BTreeMap::new();
+            let mut give = |cause, ns| {
                 if ns > 0 {
-                    *self.causes.entry(cause).or_default() += ns;
+                    *given.entry(cause).or_default() += ns;
                 }
             };
             let lead = &stretch.lead;
-            let host = idle(lead.enqueue.min(begin));
-            blame(lead.function.map_or(IdleCause::Application, IdleCause::HostCall), host);
+            let until = lead.enqueue.min(begin);
+            let host = idle(until);
+            lead.host.divide(Span { begin: end, end: until }, host, &mut give);
             let held = lead.held.map_or(host, |(_, until)| idle(until.min(begin)).max(host));
             if let Some((by, _)) = lead.held {
-                blame(IdleCause::Held(by), held - host);
+                give(IdleCause::Held(by), held - host);
             }
-            let launch = match (lead.is_first, host > 0) {
-                (true, _) => IdleCause::FirstLaunch,
-                (false, true) => IdleCause::Launch,
-                (false, false) => IdleCause::Queued,
-            };
-            blame(launch, gap - held);
+            give(lead.launch(host > 0), gap - held);
+            self.add_gap(Span { begin: end, end: begin }, gap, &given, stretch.lead.what);
         }
-        self.first.get_or_insert(begin);
+        self.first.get_or_insert((begin, stretch.lead));
         self.busy += Span { begin, end: stretch.end }.duration();
         self.closed_end = Some(stretch.end);
+        self.closed_last = stretch.last;
+    }
+
+    fn add_gap(
+        &mut self,
+        span: Span,
+        ns: u64,
+        given: &BTreeMap<IdleCause, u64>,
+        after: Option<WaitedFor>,
+    ) {
+        for (cause, ns) in given {
+            *self.causes.entry(*cause).or_default() += ns;
+            *self.times.entry(*cause).or_default() += 1;
+        }
+        let Some((cause, _)) = given.iter().max_by_key(|(_, ns)| **ns) else { return };
+        if self.longest.len() < LONGEST || self.longest.last().is_some_and(|least| least.ns < ns) {
+            let at = self.longest.partition_point(|longer| longer.ns >= ns);
+            let gap = Gap { span, ns, cause: *cause, before: self.closed_last, after };
+            self.longest.insert(at, gap);
+            self.longest.truncate(LONGEST);
+        }
     }
 
     /// Closes all stretches: nothing more comes.
@@ -175,10 +257,16 @@ impl Busy {
         u64::try_from(self.gaps.total()).unwrap_or(u64::MAX)
     }
 
+    /// What the host did before the first span's command, after [`finish`](Self::finish).
+    #[must_use]
+    pub fn first_lead(&self) -> Option<Lead> {
+        Some(self.first?.1)
+    }
+
     /// From the first span's begin to the last one's end, after [`finish`](Self::finish).
     #[must_use]
     pub fn extent(&self) -> Option<Span> {
-        Some(Span { begin: self.first?, end: self.closed_end? })
+        Some(Span { begin: self.first?.0, end: self.closed_end? })
     }
 }
 
@@ -188,7 +276,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn lead(at: i64) -> Lead {
-        Lead::at(HostNs(at), Some(3))
+        let mut host = HostPath::default();
+        host.was_in(HostNs(i64::MIN), 3, u64::MAX, 0);
+        Lead::at(HostNs(at), host)
     }
 
     proptest! {
@@ -229,7 +319,7 @@ mod tests {
         let at = |b, e| Span { begin: HostNs(b), end: HostNs(e) };
         busy.add(at(0, 100), lead(-10));
         busy.add(at(150, 200), lead(130)); // 30 in the host's call, 20 launching
-        busy.add(at(260, 300), Lead::at(HostNs(250), None)); // 50 outside OpenCL, 10 launching
+        busy.add(at(260, 300), Lead::at(HostNs(250), HostPath::default())); // 50 outside OpenCL, 10 launching
         busy.add(at(340, 350), lead(190)); // enqueued long before
         busy.finish();
         let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();

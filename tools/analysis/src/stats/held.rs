@@ -5,6 +5,8 @@
 //! [`super::busy`]'s.
 
 use super::busy::{Held, Lead};
+use super::host_path::HostPath;
+use super::sums::WaitedFor;
 use crate::event::{Call, Command, Kept};
 use crate::ids::IdMap;
 use crate::input::Definitions;
@@ -43,6 +45,8 @@ pub struct Holds<'a> {
     ends: IdMap<HostNs>,
     ended: VecDeque<u64>,
     launched: Launched<'a>,
+    /// Queue, kernel and geometry of launches that were looked up there.
+    looked_up: IdMap<(), u128>,
 }
 
 impl<'a> Holds<'a> {
@@ -58,6 +62,7 @@ impl<'a> Holds<'a> {
             ends: IdMap::default(),
             ended: VecDeque::new(),
             launched: Launched::new(),
+            looked_up: IdMap::default(),
         }
     }
 
@@ -105,7 +110,11 @@ impl<'a> Holds<'a> {
         user_events.retain(|id| self.user_events.get(id).is_some_and(Option::is_none));
         user_events.sort_unstable();
         user_events.dedup();
-        if record.kind.is_kernel() {
+        lead.what = Some(WaitedFor::of(call.process, record));
+        let place = u128::from(record.queue) << 64
+            | u128::from(record.object) << 32
+            | u128::from(record.geometry);
+        if record.kind.is_kernel() && self.looked_up.insert(place, ()).is_none() {
             let kernel = d.kernels.get(&record.object);
             let local = d.geometries.get(&record.geometry).and_then(|g| g.local);
             let device = queue.map_or(0, |q| q.device);
@@ -120,7 +129,7 @@ impl<'a> Holds<'a> {
     /// where that is known.
     pub fn ended(&mut self, command: &Command<'_>, ran: Option<(HostNs, HostNs)>) -> Lead {
         let id = command.enqueued.record.id;
-        let unknown = || Lead::at(command.call.begin, None);
+        let unknown = || Lead::at(command.call.begin, HostPath::default());
         let Some(of) = self.in_flight.remove(&id) else { return unknown() };
         let Some((begin, end)) = ran else { return of.lead };
         self.ends.insert(id, end);

@@ -14,14 +14,17 @@ pub mod estimate;
 #[cfg(test)]
 mod frames;
 mod held;
+mod host_path;
 pub mod pace;
 mod plain;
 mod query;
+pub mod sizes;
 pub mod sketch;
 mod sums;
 mod unproven;
 mod usual;
 mod waits;
+pub mod wall;
 pub mod windows;
 
 use crate::Trace;
@@ -33,20 +36,24 @@ use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use beside::{Beside, Repeated};
-use busy::{Busy, Lead};
+use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
 use command_buffers::{CommandBuffers, InCommandBuffers};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
 use held::Holds;
+pub use host_path::HostPath;
 use plain::PlainSums;
-pub use query::Times;
+pub use query::{SharedDevice, Times};
+use sizes::Sizes;
 use sketch::Distribution;
 use std::collections::BTreeMap;
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
 use unproven::Unproven;
 use waits::Waits;
+pub use wall::WallParts;
+use wall::{Union, Wall};
 use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
@@ -92,6 +99,27 @@ pub struct Stats {
     pub repeated: Vec<Repeated>,
     /// Kernels that ran in command buffers.
     pub in_command_buffers: InCommandBuffers,
+    /// Sizes of launches by process and kernel id.
+    pub sizes: BTreeMap<(ProcessIndex, u32), Sizes>,
+    /// Per process.
+    walls: Vec<Wall>,
+    /// What each device ran for all processes together, by host and name; empty of one process.
+    together: BTreeMap<(usize, String), Union>,
+}
+
+/// Whether calls of a function are followed one by one although they neither enqueue nor wait: each
+/// may take long, and nobody calls them very often.
+fn may_be_long(function: &clscope_trace::defs::Function) -> bool {
+    const LONG: [&str; 7] = [
+        "clGetPlatformIDs",
+        "clIcdGetPlatformIDsKHR",
+        "clGetDeviceIDs",
+        "clGetProgramInfo",
+        "clReleaseContext",
+        "clReleaseProgram",
+        "clReleaseMemObject",
+    ];
+    ["build", "object"].contains(&function.group.as_str()) || LONG.contains(&function.name.as_str())
 }
 
 /// Adds what a call took, or each call of a run.
@@ -105,8 +133,11 @@ fn add_durations(time: &mut Distribution, call: &Call<'_>) {
 /// What a thread did since its last enqueue.
 #[derive(Debug, Clone, Copy, Default)]
 struct ThreadState {
-    since: Option<HostNs>,
-    in_calls: u64,
+    path: HostPath,
+    /// The end of the newest call that was followed by itself.
+    last: Option<HostNs>,
+    /// Time of the calls since then, and the longest of them.
+    calls: u64,
     longest: Option<(u16, u64)>,
     /// The end of the last call, where that asked whether a command is complete.
     polled: Option<HostNs>,
@@ -114,12 +145,36 @@ struct ThreadState {
 
 impl ThreadState {
     /// Adds calls that took so long in all.
-    fn add(&mut self, longest: (u16, u64), ns: u64) {
+    fn pass(&mut self, longest: (u16, u64), ns: u64) {
         // Hostile durations: a sum that cannot be true is still no reason to stop.
-        self.in_calls = self.in_calls.saturating_add(ns);
+        self.calls = self.calls.saturating_add(ns);
         if self.longest.is_none_or(|(_, most)| longest.1 > most) {
             self.longest = Some(longest);
         }
+        self.polled = None;
+    }
+
+    /// Nothing but those calls until then.
+    fn until(&mut self, at: HostNs) {
+        let begin = self.last.unwrap_or(HostNs(at.0.saturating_sub_unsigned(self.calls)));
+        let ns = at.since(begin);
+        if ns > 0 {
+            self.path.was_between(begin, ns, self.longest.take(), self.calls);
+        }
+        (self.calls, self.longest, self.last) = (0, None, Some(at));
+    }
+
+    /// A call, of whose span so much was between calls.
+    fn call(&mut self, span: Span, function: u16, between: u64) {
+        let begin = self.last.map_or(span.begin, |last| last.max(span.begin).min(span.end));
+        let span = Span { begin, end: span.end };
+        self.path.was_in(span.begin, function, span.duration(), between);
+        self.last = Some(span.end);
+    }
+
+    /// What the thread did since its last command; begins anew.
+    fn take_path(&mut self) -> HostPath {
+        std::mem::take(&mut self.path)
     }
 }
 
@@ -146,6 +201,8 @@ struct Pass<'a> {
     /// Per process, what the recorder ran itself.
     beside: Vec<Beside>,
     command_buffers: CommandBuffers,
+    /// Device of a process -> what it is to all processes; empty of one process.
+    together: IdMap<(usize, String)>,
 }
 
 impl Pass<'_> {
@@ -201,6 +258,7 @@ impl Stats {
             missing: vec![Missing::default(); trace.processes.len()],
             repeated: Repeated::of_all(trace),
             waits: vec![Waits::default(); trace.processes.len()],
+            walls: Repeated::of_all(trace).iter().map(Wall::beside).collect(),
             spans: vec![None; trace.processes.len()],
             ..Self::default()
         };
@@ -227,6 +285,13 @@ impl Stats {
                 waiting[usize::from(function.id)] = function.group == "wait";
             }
             pass.waiting.push(waiting);
+            if trace.processes.len() > 1 {
+                let process = ProcessIndex(index as u32);
+                for device in d.devices.values().filter(|device| device.parent.is_none()) {
+                    let of = query::across_processes(trace, process, device.id);
+                    pass.together.insert(key(process, device.id), of);
+                }
+            }
             pass.sampling.push(sampling);
             pass.beside.push(if sampling { Beside::of(d) } else { Beside::default() });
         }
@@ -241,6 +306,8 @@ impl Stats {
                 .functions()
                 .filter(|f| command_buffers::RECORDING.contains(&f.name.as_str()));
             recording.for_each(|f| of[usize::from(f.id)] = true);
+            let long = process.definitions.functions().filter(|f| may_be_long(f));
+            long.for_each(|f| of[usize::from(f.id)] = true);
         }
         let (plain, tally) = plain::sums_and(trace, &marked, threads, || {
             let mut events = trace.marked(alignment, &marked);
@@ -249,8 +316,7 @@ impl Stats {
                 if let Some(passed) = events.take_passed() {
                     let thread = thread_key(passed.process, passed.thread);
                     let state = pass.threads.entry(thread).or_default();
-                    state.add(passed.longest, passed.ns);
-                    state.polled = None;
+                    state.pass(passed.longest, passed.ns);
                 }
                 out.add(event, &mut pass);
                 if let Event::Call(call) = event {
@@ -274,6 +340,7 @@ impl Stats {
         {
             busy.finish();
         }
+        out.walls.iter_mut().for_each(Wall::finish);
         out
     }
 
@@ -385,25 +452,25 @@ impl Stats {
             };
             waits.waited(call.function, queue, call.span);
         }
-        if call.command().is_some() {
-            let outside = thread
-                .since
-                .map_or(0, |since| call.span.begin.since(since))
-                .saturating_sub(thread.in_calls);
-            let function = thread.longest.filter(|(_, ns)| *ns >= outside).map(|(f, _)| f);
-            pass.holds[process].enqueued(call, Lead::at(call.span.begin, function));
-            // A blocking enqueue waits itself: what follows it was held up by it.
-            let longest = blocking.then_some((call.function, duration));
-            *thread = ThreadState {
-                since: Some(call.span.begin),
-                in_calls: duration,
-                longest,
-                polled: None,
-            };
-        } else {
-            thread.add((call.function, duration), duration);
-            pass.holds[process].called(call);
+        if polled.is_none() || !polls {
+            thread.until(call.span.begin);
         }
+        let between = call.span.duration().saturating_sub(duration);
+        let wall = &mut self.walls[process];
+        if call.command().is_some() {
+            let lead = Lead::at(call.span.begin, thread.take_path());
+            pass.holds[process].enqueued(call, lead);
+            wall.enqueued(call.span, call.function);
+        } else {
+            pass.holds[process].called(call);
+            wall.called(call.span, call.function);
+        }
+        let begin = if polls { polled.unwrap_or(call.span.begin) } else { call.span.begin };
+        thread.call(
+            Span { begin, end: call.span.end },
+            call.function,
+            if polls { 0 } else { between },
+        );
     }
 
     fn add_to_windows(call: &Call<'_>, pass: &mut Pass<'_>) {
@@ -503,6 +570,10 @@ impl Stats {
         }
         let left_out =
             matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
+        if record.kind.is_kernel() {
+            let sizes = self.sizes.entry((process, record.object)).or_default();
+            sizes.add(record.geometry, duration);
+        }
         let sums = if record.kind.is_kernel() {
             let variant = pass.variant.map_or(0, |of| of(record));
             self.kernels.entry((process, record.object, queue, variant)).or_default()
@@ -518,10 +589,7 @@ impl Stats {
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
-        let what = match record.kind.is_kernel() {
-            true => WaitedFor::Kernel(process, record.object),
-            false => WaitedFor::Command(record.kind),
-        };
+        let what = WaitedFor::of(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
         let busy = || Busy::beside(&self.repeated[process.0 as usize]);
@@ -543,10 +611,24 @@ impl Stats {
         if let Some(placed) = &times.placed {
             let span = placed.span();
             sums.notice.add(times.observed.since(span.end));
+            if let Some((Held::OtherQueue, until)) = lead.held {
+                let from = sums.last_end.map_or(lead.enqueue, |end| end.max(lead.enqueue));
+                sums.held_by_queues_ns += until.min(span.begin).since(from);
+            }
+            sums.last_end = sums.last_end.max(Some(span.end));
             sums.busy.add(span, lead);
             let device = self.devices.entry((process, clock_device)).or_insert_with(new_device);
             device.busy.add(span, lead);
             device.bounds.add(placed.bound_ns);
+            if let Some(of) = pass.together.get(&key(process, clock_device)) {
+                match self.together.get_mut(of) {
+                    Some(union) => union.add(span),
+                    None => self.together.entry(of.clone()).or_default().add(span),
+                }
+            }
+            let kind = record.kind;
+            let is_transfer = kind.direction().is_some();
+            self.walls[process.0 as usize].ran(span, lead, kind.is_kernel(), is_transfer);
             self.extend(process, span);
         }
     }

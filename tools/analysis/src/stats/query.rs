@@ -1,10 +1,11 @@
 //! What the sums say: by kernel, by direction and kind, by function, by wait, of queues and
 //! devices, and what is wrong.
 
-use super::busy::{Held, IdleCause};
 use super::estimate::Estimate;
 use super::waits::Population;
-use super::{Bias, BusyUnknown, CallSums, CommandSums, NamedWait, SPAN_BIAS, Stats, WaitedFor};
+use super::{
+    Bias, BusyUnknown, CallSums, CommandSums, NamedWait, SPAN_BIAS, Stats, WaitedFor, WallParts,
+};
 use crate::Trace;
 use crate::align::Alignment;
 use crate::issue::{Issue, IssueKind};
@@ -33,6 +34,35 @@ impl Stats {
     #[must_use]
     pub fn extent(&self) -> Option<Span> {
         self.spans.iter().flatten().copied().reduce(Span::hull)
+    }
+
+    /// How the recorded time of a process is divided; `None` where nothing of it was recorded.
+    #[must_use]
+    pub fn wall(&self, process: ProcessIndex) -> Option<WallParts> {
+        let recorded = self.spans.get(process.0 as usize).copied().flatten()?;
+        Some(self.walls.get(process.0 as usize)?.parts(recorded))
+    }
+
+    /// Devices that several processes used: how many, and for how long all of them waited for each
+    /// other there, in nanoseconds that the commands of one lay in the commands of others.
+    #[must_use]
+    pub fn shared_devices(&self, trace: &Trace<'_>) -> Vec<SharedDevice> {
+        let mut sums: BTreeMap<(usize, String), (Vec<ProcessIndex>, u64)> = BTreeMap::new();
+        for ((process, device), of) in self.devices.iter().filter(|(_, d)| d.busy.busy() > 0) {
+            let key = across_processes(trace, *process, *device);
+            if self.together.contains_key(&key) {
+                let (processes, ns) = sums.entry(key).or_default();
+                processes.push(*process);
+                *ns += of.busy.busy();
+            }
+        }
+        let each = sums.into_iter().filter_map(|(key, (mut processes, ns))| {
+            processes.dedup();
+            let together_ns = self.together.get(&key)?.ns();
+            let overlap_ns = ns.saturating_sub(together_ns);
+            (processes.len() > 1).then_some(SharedDevice { processes, overlap_ns, together_ns })
+        });
+        each.collect()
     }
 
     /// Kernels by name and device name, over all processes.
@@ -92,6 +122,12 @@ impl Stats {
         let from = (process, CommandKind::Other, 0, 0);
         let own = self.commands.range(from..).take_while(move |((of, ..), _)| *of == process);
         own.map(|((_, kind, queue, size), sums)| ((*kind, *size), *queue, sums))
+    }
+
+    /// The functions that a process called, by id.
+    pub fn functions_of(&self, process: ProcessIndex) -> impl Iterator<Item = (u16, &CallSums)> {
+        let own = self.functions.get(process.0 as usize).into_iter().flatten();
+        (0u16..).zip(own).filter(|(_, sums)| sums.time.count() > 0)
     }
 
     /// Host nanoseconds that a process's threads were in calls that wait for devices.
@@ -219,23 +255,7 @@ impl Stats {
         // Between the timed launches of a sample others ran, which are no idleness.
         for ((process, _), device) in self.devices.iter().filter(|(_, d)| d.left_out == 0) {
             for (cause, ns) in &device.busy.causes {
-                let name = match cause {
-                    IdleCause::HostCall(f) => {
-                        format!("host in {}", trace.process(*process).definitions.function_name(*f))
-                    }
-                    IdleCause::Application => "host outside OpenCL".to_owned(),
-                    IdleCause::Held(Held::UserEvent) => {
-                        "next command waited for a user event".to_owned()
-                    }
-                    IdleCause::Held(Held::OtherQueue) => {
-                        "next command waited for another queue".to_owned()
-                    }
-                    IdleCause::FirstLaunch => {
-                        "first launch of a kernel (compiling or loading it)".to_owned()
-                    }
-                    IdleCause::Launch => "launch of the next command".to_owned(),
-                    IdleCause::Queued => "next command enqueued but not started".to_owned(),
-                };
+                let name = cause.in_words(&trace.process(*process).definitions);
                 *out.entry(name).or_default() += ns;
             }
         }
@@ -270,6 +290,30 @@ impl Stats {
             (false, ..) => "no command has a time; the reasons are listed with the counts",
         }
     }
+}
+
+/// A device that several processes used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedDevice {
+    /// Those that ran commands there.
+    pub processes: Vec<ProcessIndex>,
+    /// The time of their commands less `together_ns`: time in which more than one ran.
+    pub overlap_ns: u64,
+    /// When a command of any of them ran.
+    pub together_ns: u64,
+}
+
+/// What a device of a process is to all processes: its host and name. A host's processors are one
+/// device, whatever runtime names them.
+pub(super) fn across_processes(
+    trace: &Trace<'_>,
+    process: ProcessIndex,
+    device: u32,
+) -> (usize, String) {
+    let host = trace.timeline.host_of.get(process.0 as usize).copied().unwrap_or_default();
+    let d = &trace.process(process).definitions;
+    let is_cpu = d.devices.get(&device).is_some_and(|device| device.is_cpu());
+    (host, if is_cpu { String::new() } else { d.device_name(device).into_owned() })
 }
 
 /// The estimated time of the commands of whose class some were timed, and how many are left beside

@@ -34,7 +34,7 @@ pub(super) fn bin(value: u64) -> usize {
 pub(super) fn middle(bin: usize) -> f64 {
     let exponent = (bin >> BITS).saturating_sub(1) as u32;
     let lead = (bin - ((exponent as usize) << BITS)) as f64;
-    let width = f64::from(exponent).exp2();
+    let width = (1u64 << exponent) as f64;
     lead * width + (width - 1.0) / 2.0
 }
 
@@ -109,6 +109,13 @@ impl Distribution {
     /// Bins that hold values, and how many.
     pub(super) fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.bins.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (self.first + i, *n))
+    }
+
+    /// How many values are above a bound, and about what they sum up to.
+    #[must_use]
+    pub fn above(&self, bound: f64) -> (u64, f64) {
+        let over = self.bins().filter(|(bin, _)| middle(*bin) > bound);
+        over.fold((0, 0.0), |(n, sum), (bin, more)| (n + more, sum + more as f64 * middle(bin)))
     }
 
     /// Number of values.

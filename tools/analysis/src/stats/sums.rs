@@ -5,8 +5,8 @@ use super::busy::Busy;
 use super::estimate::Estimate;
 use super::sketch::Distribution;
 use super::waits::Ran;
-use crate::time::ProcessIndex;
-use clscope_trace::record::CommandKind;
+use crate::time::{HostNs, ProcessIndex};
+use clscope_trace::record::{Command, CommandKind};
 use std::collections::BTreeMap;
 
 /// Sums over calls of one function.
@@ -36,6 +36,10 @@ pub struct QueueSums {
     /// Launches that sampled timing left out: busy, idle and gaps are then not known, only
     /// estimated.
     pub left_out: u64,
+    /// When its newest command ended.
+    pub(super) last_end: Option<HostNs>,
+    /// Nanoseconds in which it had nothing to run but a command that waited for another queue.
+    pub held_by_queues_ns: u64,
 }
 
 /// A device of a process.
@@ -80,6 +84,17 @@ pub enum WaitedFor {
     Kernel(ProcessIndex, u32),
     /// A command of another kind.
     Command(CommandKind),
+}
+
+impl WaitedFor {
+    /// Of a command.
+    #[must_use]
+    pub fn of(process: ProcessIndex, command: &Command<'_>) -> Self {
+        match command.kind.is_kernel() {
+            true => Self::Kernel(process, command.object),
+            false => Self::Command(command.kind),
+        }
+    }
 }
 
 /// A function that waited for devices, with the names of what ran meanwhile.

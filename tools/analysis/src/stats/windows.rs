@@ -251,9 +251,31 @@ pub struct Windows {
     around: IdMap<Around>,
     before: Option<u64>,
     /// Durations of the launches of each class and geometry, and what is typical of them so far.
-    kinds: IdMap<(Sampled, i64), u128>,
+    kinds: IdMap<Kind, u128>,
     /// The order of commands is not certain.
     unordered: bool,
+}
+
+/// The launches of one class and geometry.
+#[derive(Debug, Clone, Default)]
+struct Kind {
+    times: Sampled,
+    /// What one typically takes, in nanoseconds.
+    typical: i64,
+    /// How many have to be timed until that is worked out anew.
+    next: u64,
+}
+
+impl Kind {
+    fn add(&mut self, ns: u64, p: f64) {
+        self.times.add(ns, p);
+        // It takes a pass over all bins, and few more launches change it little.
+        let timed = self.times.timed();
+        if timed >= self.next {
+            self.typical = self.times.typical().map_or(0, |t| t.0 as i64);
+            self.next = timed + timed / 64 + 1;
+        }
+    }
 }
 
 impl Windows {
@@ -373,7 +395,7 @@ impl Windows {
         let from = self.from(call);
         // What was never timed is done at once: then the queue counts as empty sooner.
         let typical =
-            launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.1);
+            launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.typical);
         self.before = None;
         let open = self.open.get_or_insert_with(|| Open::new(from));
         open.enqueued(call.end, typical);
@@ -401,10 +423,9 @@ impl Windows {
                 self.around.entry(launch.class).or_default().before.add(gap);
             }
             let kind = self.kinds.entry(key(launch)).or_default();
-            kind.0.add(timed.duration, p);
-            kind.1 = kind.0.typical().map_or(0, |t| t.0 as i64);
+            kind.add(timed.duration, p);
             let mut own = self.open.clone().unwrap_or_else(|| Open::new(from));
-            own.enqueued(call.end, kind.1);
+            own.enqueued(call.end, kind.typical);
             own.window.count(launch, 1.0);
             self.pending = Some((launch, timed.duration as f64, (1.0 - p) / p, own));
         }
@@ -483,9 +504,9 @@ impl Windows {
             .iter()
             .filter_map(|(class, s)| Some((*class, s.typical()?.0.max(1.0))))
             .collect();
-        let own = self.kinds.iter().filter(|(_, s)| s.0.timed() >= ENOUGH);
+        let own = self.kinds.iter().filter(|(_, s)| s.times.timed() >= ENOUGH);
         let own: IdMap<f64, u128> =
-            own.filter_map(|(key, s)| Some((*key, s.0.typical()?.0.max(1.0)))).collect();
+            own.filter_map(|(key, s)| Some((*key, s.times.typical()?.0.max(1.0)))).collect();
         let typical = |class, geometry| {
             let launch = Launch { class, geometry };
             own.get(&key(launch)).or_else(|| of_classes.get(&class)).copied()

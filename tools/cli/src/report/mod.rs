@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use crate::args::{By, EnergyArgs, NameArgs, choices};
-use crate::output::terminal_width;
+use crate::output::{terminal_columns, terminal_width};
 use crate::parameters::ParameterArgs;
+use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
@@ -15,7 +16,7 @@ use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_profile::report::{Report, correct};
-use clscope_text::report::{self, Shown};
+use clscope_text::report::{self, Shown, first};
 use clscope_trace::settings::RANKS;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,7 +25,8 @@ use std::rc::Rc;
 /// Options of `clscope report`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
-  clscope report                          the newest trace of this directory
+  clscope report                          why the newest trace of this directory takes its time
+  clscope report --all                    all its tables
   clscope report run1 --limit 0           every kernel and every function of run1.clscope
   clscope report a.clscope b.clscope      several traces on one timeline
   clscope report --format json | jq '.kernels[0]'
@@ -39,6 +41,9 @@ pub struct Args {
     /// Tables or a page for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// All tables instead of the first screen; options that choose rows or columns imply it
+    #[arg(long)]
+    pub all: bool,
     /// File to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -181,6 +186,18 @@ choices! {
     }
 }
 
+/// Whether the first screen is wanted: who chooses rows or columns wants the tables.
+fn is_first(args: &Args) -> bool {
+    let chosen = args.all
+        || args.correct_bias
+        || !args.section.is_empty()
+        || !args.counters.is_empty()
+        || args.limit.is_some()
+        || args.name.is_some()
+        || (args.by, args.sort) != (Rows::Kernel, Sort::Total);
+    args.format == Format::Table && !chosen
+}
+
 fn shown(args: &Args, names: &Rc<Names>) -> Shown {
     let sections = match (args.section.is_empty(), args.format) {
         (false, _) => args.section.iter().map(|of| (*of).into()).collect(),
@@ -206,7 +223,9 @@ fn shown(args: &Args, names: &Rc<Names>) -> Shown {
 /// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
+    let progress = Progress::start("opens the trace");
     let profile = Profile::open(&args.traces)?;
+    progress.stage("reads records");
     let view = profile.view(Options {
         by: args.by.of_kernels().into(),
         energy: args.energy.options(),
@@ -224,6 +243,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
     report::sort(&mut report, args.sort.into());
+    progress.stage("attributes energy");
     let mut energy = view.energy()?.clone();
     crate::explain::split_sums(&view, &args.parameters, args.format == Format::Html, &mut energy)?;
     report.energy = Some(energy);
@@ -241,6 +261,8 @@ pub fn run(args: &Args) -> Result<()> {
         report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
     }
     report.counters = view.counters()?.cloned();
+    report.answer_anew(view.trace(), view.stats());
+    drop(progress);
     let sites = view.sites();
     let shown = shown(args, view.names());
     let kernels: Vec<&str> = report.kernels.iter().map(|k| k.name.as_str()).collect();
@@ -273,6 +295,14 @@ pub fn run(args: &Args) -> Result<()> {
             report::narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)
         }
+        Format::Table if is_first(args) => {
+            // A trace that was named is named in the commands that are proposed.
+            let trace = args.traces.first().filter(|_| args.traces.len() == 1);
+            let trace = trace.map(|path| path.display().to_string());
+            let columns = terminal_columns().filter(|_| args.output.is_none());
+            let width = columns.unwrap_or(first::COLUMNS);
+            Ok(out.write_all(first::render(&report, trace.as_deref(), width).as_bytes())?)
+        }
         format => print(&mut report, &shown, format, out),
     };
     to_output(args, write).context("could not write the report")?;
@@ -296,8 +326,28 @@ pub fn run(args: &Args) -> Result<()> {
             "warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that",
         );
     }
-    warn(&report.issues);
+    match is_first(args) {
+        true => warn_few(&report.issues),
+        false => warn(&report.issues),
+    }
     Ok(())
+}
+
+/// Findings that the first screen has room for, and characters of each.
+const FEW: (usize, usize) = (3, 100);
+
+/// Reports the worst of what is wrong in a line each, the rest by number.
+fn warn_few(issues: &[Finding]) {
+    let said = gathered(issues);
+    for (issue, _) in said.iter().take(FEW.0) {
+        let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
+        let text = format!("{}: {}{remedy}", issue.severity, issue.text);
+        crate::output::say(clscope_io::shorten::middle(&text, FEW.1 - "clscope: ".len()));
+    }
+    if said.len() > FEW.0 {
+        let more = crate::output::count(said.len() as u64 - FEW.0 as u64, "note", "notes");
+        crate::output::say(format_args!("{more} more: clscope report --all"));
+    }
 }
 
 /// Hands `write` the file that was named, or stdout.
@@ -353,8 +403,8 @@ pub fn warn_opened(view: &View<'_>) {
     warn(&found);
 }
 
-/// Reports on stderr what is wrong, worst first; what many processes share is reported once.
-pub fn warn(issues: &[Finding]) {
+/// What is wrong, worst first, with how many more say the same.
+fn gathered(issues: &[Finding]) -> Vec<(&Finding, usize)> {
     let mut said: Vec<(&Finding, usize)> = Vec::new();
     for issue in issues {
         match said.iter_mut().find(|(s, _)| (s.text == issue.text) && s.code == issue.code) {
@@ -364,6 +414,12 @@ pub fn warn(issues: &[Finding]) {
     }
     let rank = |severity: &str| ["error", "warning", "note"].iter().position(|s| *s == severity);
     said.sort_by_key(|(issue, _)| rank(issue.severity));
+    said
+}
+
+/// Reports on stderr what is wrong, worst first; what many processes share is reported once.
+pub fn warn(issues: &[Finding]) {
+    let said = gathered(issues);
     for (issue, more) in said.iter().take(20) {
         let others = if *more > 0 { format!(" (and {more} more)") } else { String::new() };
         let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));

@@ -7,7 +7,7 @@
 //! and the JSON is left out where there is no room for it; the page says so each time.
 #![forbid(unsafe_code)]
 
-mod advice;
+mod answer;
 mod charts;
 mod details;
 mod executed;
@@ -38,7 +38,7 @@ pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
 const SCRIPT_HASH: &str = "ZqCJYT2AbczJyB6gkSvlpdFpvD429zSe7nHM60ozTPU=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
-pub const STYLE_HASH: &str = "caZjBQNJBs5CZSmW2xwo8tgaqXT/QY6cZ6NqtCL+ctE=";
+pub const STYLE_HASH: &str = "pqT/4QQq8wm1LUwBO701Re5MfpINF6OWMWFaVu3+AS4=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;
@@ -148,9 +148,9 @@ fn write_to(
         .raw("</style>\n</head>\n<body>\n");
     head(&mut page, report, options);
     changes(&mut page, report);
+    answer::answer(&mut page, &report.answer);
     figures(&mut page, report);
-    let habits = advice::Habits::gather(view.trace(), view.stats());
-    findings::findings(&mut page, report, &habits);
+    findings::findings(&mut page, report);
     picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     let known = executed::Known::of(view, &options.explained);
     places::places(&mut page, report);
@@ -236,7 +236,7 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
         page.raw(" · on ").name(&hosts.join(", "));
     }
     page.raw(" · clscope ").put(env!("CARGO_PKG_VERSION")).raw("</span><span class=\"tools\"><button id=\"json\" hidden>JSON</button><button id=\"theme\">Light/dark</button></span></header>\n");
-    page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a>");
+    page.raw("<nav><a href=\"#why\">Why</a><a href=\"#findings\">Notes</a><a href=\"#time\">Timeline</a>");
     if report.places.is_some() {
         page.raw("<a href=\"#places\">Ranks and hosts</a>");
     }

@@ -171,9 +171,10 @@ impl Timeline {
                     let key = (true, command.process.0, queue, number);
                     let lane = lanes.entry(key).or_insert_with(|| {
                         let device = definitions.clock_device(queue).unwrap_or(0);
+                        let name = definitions.queue_name(queue);
                         let name = match number {
-                            0 => format!("queue {queue}"),
-                            n => format!("queue {queue} lane {}", n + 1),
+                            0 => name,
+                            n => format!("{name} lane {}", n + 1),
                         };
                         let known = groups.get(&(command.process.0, device)).cloned();
                         let group =
@@ -204,7 +205,8 @@ impl Timeline {
             let (process, thread) = (batch.process.0, batch.queue);
             // Behind the queue's own lanes.
             let lane = lanes.entry((true, process, thread, usize::MAX)).or_insert_with(|| {
-                let name = format!("queue {thread} (repeated)");
+                let definitions = &trace.process(batch.process).definitions;
+                let name = format!("{} (repeated)", definitions.queue_name(thread));
                 let of_device = groups.get(&(process, batch.device)).cloned();
                 let group = of_device.unwrap_or_else(|| {
                     let definitions = &trace.process(batch.process).definitions;

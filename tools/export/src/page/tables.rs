@@ -463,12 +463,12 @@ pub fn rest(page: &mut Html, report: &Report) {
         "Idle#",
         "Median gap#",
         "In queue#",
-        "Submitted#",
-        "Executing#",
-        "Until noticed#",
+        "To start#",
+        "Runs#",
+        "Until seen#",
     ];
     table(page, &columns, report.queues.iter().take(ROWS), |page, q| {
-        page.raw("<td class=\"name\">queue ").put(q.id).raw(" <small>").name(&q.device).raw(", ");
+        page.raw("<td class=\"name\">").name(&q.label(true)).raw(" <small>");
         page.name(&q.process)
             .raw(if q.out_of_order { ", out of order" } else { "" })
             .raw("</small></td>");

@@ -107,7 +107,8 @@ impl<W: Write> Pen<'_, '_, W> {
         }
         let definitions = &self.document.trace.process(command.process).definitions;
         let queue = command.enqueued.record.queue;
-        let track = self.child(command.process, &format!("queue {queue}: no device time"))?;
+        let name = format!("{}: no device time", definitions.queue_name(queue));
+        let track = self.child(command.process, &name)?;
         let name = command_name(&command.enqueued, definitions);
         let site = self.document.by.sites.get(command.process, command.enqueued.record.site);
         self.at(moment, TYPE_INSTANT, track, &name, "no device time", |to| {

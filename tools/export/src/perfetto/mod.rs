@@ -330,7 +330,8 @@ impl<W: Write> Pen<'_, '_, W> {
                 continue;
             }
             self.of_process(batch.process);
-            let name = format!("queue {}: {}", batch.queue, repeated::TITLE);
+            let definitions = &self.document.trace.process(batch.process).definitions;
+            let name = format!("{}: {}", definitions.queue_name(batch.queue), repeated::TITLE);
             let track = self.child(batch.process, &name)?;
             self.at(batch.span.begin, TYPE_BEGIN, track, &batch.name, "repeated", |to| {
                 to.put("repetitions", Argument::Uint(batch.count));

@@ -119,7 +119,7 @@ impl TrackTree {
         let device = definitions.clock_device(queue).unwrap_or(0);
         let gpu = self.device_of.get(&(process, device)).copied().unwrap_or(0);
         let mut track = match self.tracks {
-            Tracks::Queue => format!("queue {queue}"),
+            Tracks::Queue => definitions.queue_name(queue),
             Tracks::Device => "commands".to_owned(),
             Tracks::Kernel => name.to_owned(),
         };

@@ -8,9 +8,10 @@ use crate::sites::Sites;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::turns::{self, Shared};
 use clscope_analysis::energy::{
-    ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, place_overlapping,
+    ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place_each, place_overlapping,
 };
 use clscope_analysis::event::{Command, Event, Outcome};
+use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Span as Stretch, Ticks};
 use clscope_trace::Untimed;
@@ -440,7 +441,7 @@ pub fn class_name(
 }
 
 /// Process, queue, variant, kernel, kind.
-type What = (u32, u32, u32, u32, u8);
+type What = (u32, u32, u32, u32, u32);
 
 /// Takes a trace's events, one after the other, and gives what its devices ran.
 pub struct Collector<'t, 'a, 's> {
@@ -450,12 +451,15 @@ pub struct Collector<'t, 'a, 's> {
     /// Which of `devices` each (process, device id) is.
     of: HashMap<(u32, u32), usize>,
     /// Queues of which some launches were left out by sampling: all their launches, to be placed.
-    sampled: HashMap<(u32, u32), (usize, Vec<Launch>)>,
+    sampled: IdMap<(usize, Vec<Launch>), (u32, u32)>,
     /// What decides the class, so that names are looked up once.
-    names: HashMap<What, Option<(usize, ClassId)>>,
-    /// Process, kernel, geometry, kind and class of size: what the recorder repeats as one.
-    shapes: HashMap<(u32, u32, u32, u8, u32), Shape>,
+    names: IdMap<Option<(usize, ClassId)>, What>,
+    /// What the recorder repeats as one, with its device and class.
+    shapes: IdMap<(usize, ClassId, Shape, Tally), ShapeKey>,
 }
+
+/// Process, kernel, geometry, kind, class of size; device and class.
+type ShapeKey = ((u32, u32, u32, u32, u32), u64);
 
 impl<'t, 'a, 's> Collector<'t, 'a, 's> {
     /// One that has seen nothing.
@@ -467,9 +471,9 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
             by,
             devices,
             of,
-            sampled: HashMap::new(),
-            names: HashMap::new(),
-            shapes: HashMap::new(),
+            sampled: IdMap::default(),
+            names: IdMap::default(),
+            shapes: IdMap::default(),
         }
     }
 
@@ -483,7 +487,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let variant = by.variant().map_or(0, |of| of(record));
         let object = if record.kind.is_kernel() { record.object } else { 0 };
         let class = *names
-            .entry((command.process.0, record.queue, variant, object, record.kind as u8))
+            .entry((command.process.0, record.queue, variant, object, record.kind as u32))
             .or_insert_with(|| {
                 let device = definitions
                     .clock_device(record.queue)
@@ -494,23 +498,27 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let Some((device, class)) = class else { return };
         let shape = known
             .entry((
-                command.process.0,
-                object,
-                record.geometry,
-                record.kind as u8,
-                size_class(record.bytes),
+                (
+                    command.process.0,
+                    object,
+                    record.geometry,
+                    record.kind as u32,
+                    size_class(record.bytes),
+                ),
+                ((device as u64) << 32) | u64::from(class.0),
             ))
             .or_insert_with(|| {
-                shapes::shape(
+                let shape = shapes::shape(
                     trace,
                     command.process,
                     record.kind,
                     object,
                     record.geometry,
                     record.bytes,
-                )
+                );
+                (device, class, shape, Tally::default())
             });
-        let tally = devices[device].shapes.entry((class, shape.clone())).or_default();
+        let tally = &mut shape.3;
         tally.launches += 1;
         let id = record.id;
         tally.extent = Some(tally.extent.map_or((id, id), |(a, b)| (a.min(id), b.max(id))));
@@ -556,15 +564,22 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
     /// All physical devices that ran something, with what they ran, in order of its starts.
     #[must_use]
     pub fn finish(self) -> Vec<PhysicalDevice> {
-        let Self { trace, by, mut devices, of, sampled, .. } = self;
+        let Self { trace, by, mut devices, of, sampled, shapes, .. } = self;
+        for (device, class, shape, tally) in shapes.into_values() {
+            devices[device].shapes.entry((class, shape)).or_default().add(&tally);
+        }
         for ((process, queue), (device, mut launches)) in sampled {
             launches.sort_by_key(|l| l.enqueued);
             let definitions = &trace.process(ProcessIndex(process)).definitions;
             let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
-            let placed = if in_order { place(&launches) } else { place_overlapping(&launches) };
             let of = &mut devices[device];
-            placed.spans.into_iter().for_each(|span| of.push(span, process));
-            of.unplaced += placed.unplaced;
+            if in_order {
+                of.unplaced += place_each(&launches, |span| of.push(span, process));
+            } else {
+                let placed = place_overlapping(&launches);
+                placed.spans.into_iter().for_each(|span| of.push(span, process));
+                of.unplaced += placed.unplaced;
+            }
         }
         let mut replays = Vec::new();
         for (index, process) in trace.processes.iter().enumerate() {

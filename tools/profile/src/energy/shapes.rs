@@ -33,6 +33,19 @@ pub struct Tally {
     pub extent: Option<(u64, u64)>,
 }
 
+impl Tally {
+    /// Adds another.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.launches += other.launches;
+        self.timed += other.timed;
+        self.seconds += other.seconds;
+        self.extent = match (self.extent, other.extent) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
 /// A launch that the recorder repeated. What it repeated is a class of its own: `NAME (repeated)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repeated {

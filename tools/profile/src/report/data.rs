@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-report/4";
+pub const SCHEMA: &str = "clscope-report/5";
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -36,6 +36,8 @@ pub struct Report {
     pub repeated_ns: Option<u64>,
     /// Bound of the relative error of `median`, `p95` and `p99`; other figures are exact.
     pub percentile_error: f64,
+    /// Why the run takes its time, what to do, and the rows that matter.
+    pub answer: crate::answer::Answer,
     /// Hosts; the first is the reference of the timeline.
     pub hosts: Vec<Host>,
     pub processes: Vec<Process>,
@@ -164,6 +166,7 @@ pub struct Device {
     pub id: u32,
     pub name: String,
     pub driver: String,
+    pub compute_units: Option<u32>,
     /// Null where sampling left launches out: what the device did between timed ones is not known.
     pub busy_ns: Option<u64>,
     /// Where launches were left out: the estimated time of all commands of its only queue.
@@ -307,6 +310,8 @@ pub struct Commands {
     pub gigabytes_per_second: Option<f64>,
     /// Of the timed ones.
     pub time_ns: Summary,
+    /// Timed ones that took over 1.5 times the median; null where no command has a time.
+    pub over: Option<Over>,
     /// Where no command has a time, because all of their stamps can be none: what passed on the host
     /// from the begin of each one's enqueue to when it was known complete. None took longer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -319,6 +324,18 @@ pub struct Commands {
     /// Total (estimated or not) less the measured span bias; null where it was not measured, or
     /// where `bias_corrected`.
     pub corrected_total_ns: Option<Interval>,
+}
+
+/// Commands that took far longer than most of their class.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Over {
+    /// How many.
+    pub launches: u64,
+    /// What they took together, within `percentile_error`.
+    pub total_ns: f64,
+    /// What the fastest quarter of the class took at most, each.
+    pub fastest_quarter_ns: f64,
 }
 
 impl Commands {
@@ -342,7 +359,12 @@ impl Commands {
 pub struct Queue {
     pub process: String,
     pub id: u32,
+    /// Its number among the queues of its device in the process, from 1; null of one without a
+    /// definition.
+    pub number: Option<u32>,
     pub device: String,
+    /// What took most of its time: up to two kernels or kinds of command.
+    pub runs: Vec<String>,
     pub out_of_order: bool,
     pub commands: u64,
     /// Launches that sampling left out.
@@ -365,6 +387,18 @@ pub struct Queue {
     pub notice_ns: Summary,
     /// Commands that came too late to count in busy and gaps.
     pub late: u64,
+}
+
+impl Queue {
+    /// What outputs call it: by its number, with its device where there are others, and what takes
+    /// most of its time.
+    #[must_use]
+    pub fn label(&self, with_device: bool) -> String {
+        let number = self.number.map_or_else(|| "unknown queue".into(), |n| format!("queue {n}"));
+        let runs = self.runs.first().map_or_else(String::new, |name| format!(": {name}"));
+        let device = if with_device { format!(" on {}", self.device) } else { String::new() };
+        format!("{number}{device}{runs}")
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -398,7 +432,7 @@ pub struct Wait {
 
 impl Wait {
     /// What ran meanwhile as (name, ns), with the rest after the first `most` as one: `others`, and
-    /// the time in which nothing timed ran; `None` ns for what was not sampled.
+    /// the time in which no timed command ran; `None` ns for what was not sampled.
     pub fn ran(&self, most: usize) -> Vec<(&str, Option<u64>)> {
         let first = self.waited_for.iter().take(most).map(|of| (of.name.as_str(), Some(of.ns)));
         let mut out: Vec<_> = first.collect();
@@ -408,8 +442,8 @@ impl Wait {
         }
         match self.nothing_ns {
             Some(0) => {}
-            Some(ns) => out.push(("nothing timed", Some(ns))),
-            None => out.push(("what was not sampled", None)),
+            Some(ns) => out.push(("no timed command", Some(ns))),
+            None => out.push(("commands not timed", None)),
         }
         out
     }

@@ -4,8 +4,9 @@
 
 use super::data::{
     CommandBuffers, Commands, Device, Estimates, Finding, Function, Host, Idle, InCommandBuffers,
-    Process, Queue, Report, SCHEMA, Sampling, Summary, Totals, Wait, WaitedFor,
+    Over, Process, Queue, Report, SCHEMA, Sampling, Summary, Totals, Wait, WaitedFor,
 };
+use crate::answer::{Answer, OVER};
 use crate::captures::Captures;
 use crate::energy::activity::Grouping;
 use crate::interval::Interval;
@@ -78,6 +79,11 @@ fn estimates(
     }
 }
 
+fn over(time: &Distribution) -> Option<Over> {
+    let (launches, total_ns) = time.above(OVER * time.quantile(0.5)?);
+    Some(Over { launches, total_ns, fastest_quarter_ns: time.quantile(0.25)? })
+}
+
 /// `others` is the total of the other classes of the section; `preempted`: whether the device may
 /// be one that is.
 fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -> Commands {
@@ -93,6 +99,7 @@ fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
+        over: over(&sums.time),
         at_most_ns: sums.bounds().map(Summary::of),
         estimate: sums.estimated().map(|s| estimates(s, sums, share, preempted)),
         span_bias_ns: sums
@@ -131,6 +138,33 @@ struct Sums<'t, 'a> {
     /// preempted.
     sampled: BTreeSet<String>,
     preempted: BTreeSet<String>,
+    /// What took most of each queue's time.
+    runs: BTreeMap<(ProcessIndex, u32), Vec<String>>,
+}
+
+/// What took most of each queue's time: up to two kernels or kinds of command.
+fn runs(trace: &Trace<'_>, stats: &Stats) -> BTreeMap<(ProcessIndex, u32), Vec<String>> {
+    let mut times: BTreeMap<(ProcessIndex, u32), BTreeMap<String, f64>> = BTreeMap::new();
+    let mut add = |queue, name: String, sums: &CommandSums| {
+        let time = times.entry(queue).or_default().entry(name).or_default();
+        *time += sums.total().map_or(0.0, |total| total.value);
+    };
+    for (index, process) in (0u32..).zip(&trace.processes) {
+        let index = ProcessIndex(index);
+        for (kernel, queue, sums) in stats.kernels_of(index) {
+            let name = process.definitions.kernel_name(kernel).into_owned();
+            add((index, queue), name, sums);
+        }
+        for ((kind, _), queue, sums) in stats.commands_of(index) {
+            add((index, queue), kind.name().to_owned(), sums);
+        }
+    }
+    let most = |times: BTreeMap<String, f64>| {
+        let mut all: Vec<(String, f64)> = times.into_iter().collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        all.into_iter().take(2).map(|(name, _)| name).collect()
+    };
+    times.into_iter().map(|(queue, times)| (queue, most(times))).collect()
 }
 
 impl<'t, 'a> Sums<'t, 'a> {
@@ -170,6 +204,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             transfers,
             sampled: named(&mut sampled.clone()),
             preempted: named(&mut sampled.filter(is_cpu)),
+            runs: runs(trace, stats),
         }
     }
 
@@ -280,6 +315,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             id,
             name: d.device_name(id).into_owned(),
             driver: d.devices.get(&id).map(|d| d.driver.clone()).unwrap_or_default(),
+            compute_units: d.devices.get(&id).map(|d| d.compute_units).filter(|n| *n > 0),
             busy_ns: complete.then(|| sums.busy.busy()),
             busy_estimate_ns: estimate,
             busy_without: without,
@@ -317,7 +353,9 @@ impl<'t, 'a> Sums<'t, 'a> {
         Queue {
             process: self.label(process),
             id,
+            number: d.queue_numbers.get(&id).copied(),
             device: queue.map(|q| d.device_name(q.device).into_owned()).unwrap_or_default(),
+            runs: self.runs.get(&(process, id)).cloned().unwrap_or_default(),
             out_of_order: queue.is_some_and(|q| q.is_out_of_order()),
             commands: q.count,
             left_out: q.left_out,
@@ -449,7 +487,8 @@ impl Report {
     ) -> Self {
         let sums = Sums::new(trace, alignment, stats, &by);
         let hosts = trace.timeline.hosts.iter();
-        Self {
+        let mut out = Self {
+            answer: Answer::default(),
             schema: SCHEMA,
             traces: names,
             changes: crate::changes::recorded_changes(trace),
@@ -485,6 +524,8 @@ impl Report {
             counters: None,
             captures: Some(Captures::of(trace)).filter(|captures| !captures.is_empty()),
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
-        }
+        };
+        out.answer_anew(trace, stats);
+        out
     }
 }

@@ -158,7 +158,12 @@ fn heading(report: &Report, width: usize) -> Page {
         let pid = process
             .filter(|_| report.processes.len() > 1)
             .map_or_else(String::new, |p| format!(", pid {}", p.pid));
-        line(&mut out, "device", &format!("{} ({}{pid}): {busy}", device.name, device.driver));
+        let units = match device.compute_units {
+            None => String::new(),
+            Some(n) => format!(", {}", count(u64::from(n), "compute unit", "compute units")),
+        };
+        let about = format!("{}{units}{pid}", device.driver);
+        line(&mut out, "device", &format!("{} ({about}): {busy}", device.name));
         let bound = &device.clock_bound_ns;
         if device.busy_without > 0 {
             let n = count(device.busy_without, "command", "commands");
@@ -585,10 +590,10 @@ fn queues(report: &Report, shown: &Shown, out: &mut Page) {
         "idle",
         "gaps",
         "gap",
-        "queued",
-        "submitted",
+        "to submit",
+        "to start",
         "runs",
-        "noticed",
+        "to seen",
         "queue",
     ]);
     let limit = shown.limit(report.queues.len());
@@ -616,11 +621,7 @@ fn queues(report: &Report, shown: &Shown, out: &mut Page) {
             time_or_dash(q.submit_wait_ns.median),
             time_or_dash(q.execution_ns.median),
             time_or_dash(q.notice_ns.median),
-            if several {
-                format!("{} on {}{order}{pid}", q.id, q.device)
-            } else {
-                format!("{}{order}{pid}", q.id)
-            },
+            format!("{}{order}{pid}", q.label(several)),
         ]);
     }
     out.push_str(&table.render(shown.width));
@@ -644,11 +645,31 @@ fn idle(report: &Report, shown: &Shown, out: &mut Page) {
             table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
         }
         out.push_str(&table.render(shown.width));
+        gaps(report, shown, out);
     }
     for why in &report.idle_absent {
         let _ = writeln!(out, "  {why}");
     }
 }
+
+/// The longest gaps: when, what came before and after, and what most of each went to.
+fn gaps(report: &Report, shown: &Shown, out: &mut Page) {
+    if report.answer.gaps.is_empty() {
+        return;
+    }
+    out.push_str("\nLongest gaps between commands of a process\n");
+    let mut table = Table::new(&["at", "length", "between, and why"]);
+    for gap in &report.answer.gaps {
+        let name =
+            |of: &Option<String>| shorten::middle(of.as_deref().unwrap_or("a command"), GAP_NAME);
+        let between = format!("{} and {}: {}", name(&gap.before), name(&gap.after), gap.cause);
+        table.row(vec![time(gap.at_ns), time(gap.ns), between]);
+    }
+    out.push_str(&table.render(shown.width));
+}
+
+/// Characters of a command's name beside a gap.
+const GAP_NAME: usize = 24;
 
 /// The most entries of what one function waited for.
 const WAITED_FOR: usize = 3;

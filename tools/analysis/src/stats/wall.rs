@@ -1,0 +1,268 @@
+//! Owns how the recorded time of a process is divided: what its devices ran, and where they ran
+//! nothing, why. Every moment counts once: for kernels where any ran, else for transfers, else for
+//! other commands, else for what kept the next command from beginning; before the first command and
+//! after the last one for what the host did. Refuses to name kernels and to judge.
+
+use super::beside::Repeated;
+use super::busy::{Busy, Gap, IdleCause, Lead};
+use crate::time::{HostNs, Span};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Stretches kept open.
+const OPEN: usize = 256;
+/// Calls that are kept by themselves before the first command, and since the newest.
+const CALLS: usize = 1 << 12;
+
+/// The length of the union of spans that come nearly in order.
+#[derive(Debug, Clone, Default)]
+pub struct Union {
+    open: VecDeque<Span>,
+    closed_end: Option<HostNs>,
+    closed_ns: u64,
+}
+
+impl Union {
+    /// Adds a span; what of it lies in a stretch that was closed counts there.
+    pub fn add(&mut self, span: Span) {
+        let begin = self.closed_end.map_or(span.begin, |end| span.begin.max(end));
+        let mut span = Span { begin, end: span.end };
+        if span.duration() == 0 {
+            return;
+        }
+        let at = self.open.iter().rposition(|s| s.begin <= span.begin).map_or(0, |i| i + 1);
+        let from = match at.checked_sub(1) {
+            Some(before) if self.open[before].end >= span.begin => before,
+            _ => at,
+        };
+        let to = self.open.iter().skip(at).position(|s| s.begin > span.end);
+        let to = to.map_or(self.open.len(), |n| at + n);
+        for joined in self.open.drain(from..to) {
+            span = span.hull(joined);
+        }
+        self.open.insert(from, span);
+        if self.open.len() > OPEN
+            && let Some(first) = self.open.pop_front()
+        {
+            self.closed_ns += first.duration();
+            self.closed_end = Some(first.end);
+        }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.closed_ns + self.open.iter().map(Span::duration).sum::<u64>()
+    }
+}
+
+/// What the host did when no command was on its way.
+#[derive(Debug, Clone, Default)]
+struct Log(Vec<(Span, u16)>);
+
+impl Log {
+    fn add(&mut self, span: Span, function: u16) {
+        if self.0.len() < CALLS {
+            self.0.push((span, function));
+        }
+    }
+
+    /// The time in each function within a span, and outside all (`None`). Of calls of several
+    /// threads at once the one that began first counts.
+    fn divide(&self, within: Span, repeated: &Repeated) -> BTreeMap<Option<u16>, u64> {
+        let mut calls = self.0.clone();
+        calls.sort_by_key(|(span, _)| span.begin);
+        let mut out = BTreeMap::new();
+        let all = within.duration().saturating_sub(repeated.within(within));
+        let (mut at, mut left) = (within.begin, all);
+        for (span, function) in calls {
+            let span = Span { begin: span.begin.max(at), end: span.end.min(within.end) };
+            if span.duration() == 0 {
+                continue;
+            }
+            let ns = span.duration().saturating_sub(repeated.within(span)).min(left);
+            *out.entry(Some(function)).or_default() += ns;
+            (at, left) = (span.end, left - ns);
+        }
+        if left > 0 {
+            out.insert(None, left);
+        }
+        out
+    }
+}
+
+/// What is gathered of one process.
+#[derive(Debug, Clone, Default)]
+pub struct Wall {
+    repeated: Repeated,
+    all: Busy,
+    kernels: Union,
+    kernels_and_transfers: Union,
+    before: Log,
+    since: Log,
+    enqueued: bool,
+}
+
+/// The time of a process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WallParts {
+    /// All of it, without repetitions.
+    pub wall_ns: u64,
+    /// When any kernel ran.
+    pub kernels_ns: u64,
+    /// When transfers ran and no kernel.
+    pub transfers_ns: u64,
+    /// When other commands ran and nothing else.
+    pub others_ns: u64,
+    /// From the first begin of a command to the last end, without repetitions.
+    pub extent_ns: u64,
+    /// From the enqueue of the first command to the end of the last, by cause.
+    pub idle: BTreeMap<IdleCause, u64>,
+    /// How many gaps had a part by each cause.
+    pub times: BTreeMap<IdleCause, u64>,
+    /// Before the first command was enqueued: by the function that the host was in, `None` outside all.
+    pub before: BTreeMap<Option<u16>, u64>,
+    /// After the last command, likewise.
+    pub after: BTreeMap<Option<u16>, u64>,
+    /// The longest gaps between commands.
+    pub longest: Vec<Gap>,
+}
+
+impl WallParts {
+    /// When any command ran.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.kernels_ns + self.transfers_ns + self.others_ns
+    }
+}
+
+impl Wall {
+    pub(super) fn beside(repeated: &Repeated) -> Self {
+        Self { repeated: repeated.clone(), all: Busy::beside(repeated), ..Self::default() }
+    }
+
+    /// The host was in a call that enqueued nothing.
+    pub(super) fn called(&mut self, span: Span, function: u16) {
+        if !self.enqueued {
+            self.before.add(span, function);
+        }
+        self.since.add(span, function);
+    }
+
+    /// The host enqueued a command.
+    pub(super) fn enqueued(&mut self, span: Span, function: u16) {
+        if !self.enqueued {
+            self.before.add(span, function);
+        }
+        self.enqueued = true;
+        self.since.0.clear();
+        self.since.add(span, function);
+    }
+
+    /// A command ran.
+    pub(super) fn ran(&mut self, span: Span, lead: Lead, is_kernel: bool, is_transfer: bool) {
+        self.all.add(span, lead);
+        if is_kernel {
+            self.kernels.add(span);
+        }
+        if is_kernel || is_transfer {
+            self.kernels_and_transfers.add(span);
+        }
+    }
+
+    /// No command comes any more.
+    pub(super) fn finish(&mut self) {
+        self.all.finish();
+    }
+
+    /// The time of a process that was recorded for that long.
+    pub(super) fn parts(&self, recorded: Span) -> WallParts {
+        let own = |span: Span| span.duration().saturating_sub(self.repeated.within(span));
+        let wall_ns = own(recorded);
+        let Some(extent) = self.all.extent() else {
+            let before = self.before.divide(recorded, &self.repeated);
+            return WallParts { wall_ns, before, ..WallParts::default() };
+        };
+        let busy = self.all.busy();
+        // What came too late for one union is in none of its parts.
+        let moved = self.kernels_and_transfers.ns().min(busy);
+        let kernels_ns = self.kernels.ns().min(moved);
+        let last = Span { begin: extent.end, end: recorded.end };
+        let (mut idle, mut times) = (self.all.causes.clone(), self.all.times.clone());
+        let lead = self.all.first_lead();
+        // From its enqueue on the first command waits as any other does.
+        let from = |at: HostNs| at.clamp(recorded.begin, extent.begin);
+        let enqueued = lead.map_or(extent.begin, |lead| from(lead.enqueue));
+        let held = lead.and_then(|l| l.held).map(|(by, until)| (by, from(until).max(enqueued)));
+        let begun = held.map_or(enqueued, |(_, until)| until);
+        let mut give = |cause, begin, end| {
+            let ns = own(Span { begin, end });
+            if ns > 0 {
+                *idle.entry(cause).or_default() += ns;
+                *times.entry(cause).or_default() += 1;
+            }
+        };
+        if let Some((by, until)) = held {
+            give(IdleCause::Held(by), enqueued, until);
+        }
+        if let Some(lead) = lead {
+            give(lead.launch(true), begun, extent.begin);
+        }
+        let first = Span { begin: recorded.begin, end: enqueued };
+        WallParts {
+            wall_ns,
+            kernels_ns,
+            transfers_ns: moved - kernels_ns,
+            others_ns: busy - moved,
+            idle,
+            times,
+            extent_ns: own(extent),
+            before: self.before.divide(first, &self.repeated),
+            after: self.since.divide(last, &self.repeated),
+            longest: self.all.longest.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_union_counts_each_moment_once(
+            spans in prop::collection::vec((0i64..3_000, 1i64..200), 0..200),
+        ) {
+            let (mut union, mut truth) = (Union::default(), vec![false; 3_200]);
+            for (begin, length) in spans {
+                union.add(Span { begin: HostNs(begin), end: HostNs(begin + length) });
+                truth[begin as usize..(begin + length) as usize].fill(true);
+            }
+            prop_assert_eq!(union.ns(), truth.iter().filter(|t| **t).count() as u64);
+        }
+
+        #[test]
+        fn a_log_divides_all_of_a_span(
+            calls in prop::collection::vec((0i64..1_000, 0i64..300, 0u16..4), 0..40),
+            bounds in (0i64..1_300, 0i64..1_300),
+        ) {
+            let mut log = Log::default();
+            for (begin, length, function) in calls {
+                log.add(Span { begin: HostNs(begin), end: HostNs(begin + length) }, function);
+            }
+            let (begin, end) = (bounds.0.min(bounds.1), bounds.0.max(bounds.1));
+            let parts = log.divide(Span { begin: HostNs(begin), end: HostNs(end) }, &Repeated::default());
+            prop_assert_eq!(parts.values().sum::<u64>(), (end - begin) as u64);
+        }
+    }
+
+    #[test]
+    fn many_stretches_stay_bounded_and_exact() {
+        let mut union = Union::default();
+        for i in 0..10_000i64 {
+            union.add(Span { begin: HostNs(i * 10), end: HostNs(i * 10 + 4) });
+            assert!(union.open.len() <= OPEN);
+        }
+        assert_eq!(union.ns(), 40_000);
+    }
+}

@@ -1,0 +1,339 @@
+//! Owns what helps against each cause, with what it saves at most and the command that shows more.
+//! Refuses to advise what the application does already, and against causes too small to matter.
+
+use super::causes::{Divided, What};
+use super::data::Advice;
+use super::habits::{Habits, is_copy};
+use crate::report::Report;
+use clscope_analysis::stats::sketch::RELATIVE_ERROR;
+use clscope_io::shorten;
+
+/// Characters of a name that is typed whole.
+const LONG_NAME: usize = 40;
+/// Part of the wall time from which on a cause gets advice.
+const MATTERS: f64 = 0.05;
+/// Pieces of advice.
+const MOST: usize = 4;
+/// Part of a kernel's time that work on it saves, as far as anybody can say beforehand.
+const OF_A_KERNEL: f64 = 0.5;
+/// So many launches of one kernel are many, as in the models.
+const MANY_LAUNCHES: u64 = 100;
+/// A launch shorter than this takes about as long to begin as to run.
+const SHORT_NS: f64 = 20_000.0;
+
+/// What to do, the largest gain first.
+pub fn advise(divided: &Divided, report: &Report, habits: &Habits) -> Vec<Advice> {
+    let causes = divided.shares.iter().filter(|(_, share)| **share >= MATTERS);
+    let advisor = Advisor { divided, report, habits };
+    let mut out: Vec<Advice> =
+        causes.filter_map(|(what, share)| advisor.against(what, *share)).collect();
+    out.extend(short_kernels(report, divided));
+    out.sort_by(|a, b| b.gain.unwrap_or(0.0).total_cmp(&a.gain.unwrap_or(0.0)));
+    // One piece of advice against two causes is one.
+    let mut seen: Vec<(&'static str, String)> = Vec::new();
+    out.retain(|advice| {
+        let new = !seen.iter().any(|(_, text)| *text == advice.text);
+        seen.push((advice.against, advice.text.clone()));
+        new
+    });
+    out.truncate(MOST);
+    out
+}
+
+fn advice(what: &What, text: String, gain: Option<f64>, command: Option<&str>) -> Advice {
+    let command = command.map(str::to_owned);
+    Advice { against: what.kind(), text, name: None, gain, command }
+}
+
+struct Advisor<'r> {
+    divided: &'r Divided,
+    report: &'r Report,
+    habits: &'r Habits,
+}
+
+impl Advisor<'_> {
+    fn against(&self, what: &What, share: f64) -> Option<Advice> {
+        let say = |text: String, gain: Option<f64>, command: Option<&str>| {
+            Some(advice(what, text, gain, command))
+        };
+        let habits = self.habits;
+        match what {
+            What::Kernel(name) => Some(Advice {
+                against: what.kind(),
+                text: format!("make {name} faster: see what bounds it"),
+                name: Some(name.clone()),
+                gain: Some(OF_A_KERNEL * share),
+                command: Some(format!("clscope explain {}", quoted(name))),
+            }),
+            What::Copy(_) => say(self.moving(), Some(share), Some("clscope bench transfer")),
+            What::Command(_) => None,
+            What::TakeTurns(..) => {
+                let smaller = self.smaller_queue();
+                say(
+                    "let the queues overlap: split the work, so that one queue copies or prepares the next part while the other runs this one".to_owned(),
+                    smaller.map(|part| part * share),
+                    Some("clscope view"),
+                )
+            }
+            What::Shared(n) => say(
+                format!("give each of the {n} processes a device of its own, or start fewer of them"),
+                Some(share),
+                Some("clscope view"),
+            ),
+            What::HeldUp(_) => say(
+                "unless they have more to do, leave the processors to the device: fewer threads and processes beside it, or a sub-device (clCreateSubDevices) of fewer units".to_owned(),
+                Some(share),
+                None,
+            ),
+            What::Outside => {
+                let both = share.min(self.divided.busy);
+                let second = match habits.has_threads {
+                    true => "",
+                    false => ", or in a second thread",
+                };
+                match both >= MATTERS {
+                    true => say(
+                        format!("overlap: prepare the next input while the device works{second}"),
+                        Some(both),
+                        Some("clscope view"),
+                    ),
+                    false => say(
+                        "the host's own code is the limit: profile it as any other program (perf, py-spy)".to_owned(),
+                        Some(share),
+                        None,
+                    ),
+                }
+            }
+            What::Call(name) => self.against_call(what, name, share),
+            What::ShortCalls => say(
+                "make objects and set arguments once, and keep them".to_owned(),
+                Some(share),
+                Some("clscope report --section functions"),
+            ),
+            What::UserEvent => say(
+                "call clSetUserEventStatus sooner: commands behind the event wait for it".to_owned(),
+                Some(share),
+                Some("clscope view"),
+            ),
+            What::OtherQueue => say(
+                "start the command that the other queue waits for sooner, or split it".to_owned(),
+                Some(share),
+                Some("clscope view"),
+            ),
+            What::FirstLaunch => say(
+                "keep the runtime's cache of compiled kernels, or launch each kernel once before time counts".to_owned(),
+                Some(share),
+                None,
+            ),
+            What::Launching => say(
+                "fewer and larger launches: join kernels, enlarge the NDRange, enqueue ahead of the device".to_owned(),
+                Some(share),
+                Some("clscope overhead"),
+            ),
+            What::NotBegun if !habits.does("clFlush") => say(
+                "call clFlush after enqueueing: the runtime may hold commands back until then".to_owned(),
+                Some(share),
+                None,
+            ),
+            What::NotBegun => None,
+            What::Before => say(
+                "start OpenCL's work sooner: the program does other things first".to_owned(),
+                None,
+                Some("clscope view"),
+            ),
+            What::After | What::Recording => None,
+            What::Unknown => say(
+                "time all commands, so that they can be told apart".to_owned(),
+                None,
+                Some("clscope record --device-timing event"),
+            ),
+        }
+    }
+
+    fn against_call(&self, what: &What, name: &str, share: f64) -> Option<Advice> {
+        let say = |text: String, gain: Option<f64>, command: Option<&str>| {
+            Some(advice(what, text, gain, command))
+        };
+        let habits = self.habits;
+        match name {
+            "clBuildProgram" | "clCompileProgram" | "clLinkProgram" => {
+                let text = match (habits.does("clCreateProgramWithBinary"), habits.calls(name)) {
+                    (false, _) => {
+                        "compile once: keep binaries (CL_PROGRAM_BINARIES, clCreateProgramWithBinary)"
+                    }
+                    (true, calls) if calls > 4 * habits.processes => "build each program once",
+                    (true, _) => return None,
+                };
+                say(text.to_owned(), Some(share), None)
+            }
+            "clGetEventInfo" => say(
+                "do not poll: wait for the event, or let a callback say that it is complete"
+                    .to_owned(),
+                None,
+                Some("clscope view"),
+            ),
+            "clFinish" | "clWaitForEvents" => say(
+                "enqueue the next commands before you wait, so that the device has work meanwhile"
+                    .to_owned(),
+                Some(share),
+                Some("clscope view"),
+            ),
+            _ if is_copy(name) => say(self.moving(), Some(share), Some("clscope bench transfer")),
+            "clCreateContext" | "clCreateContextFromType" | "clGetPlatformIDs" => {
+                let often = habits.calls(name) > habits.processes;
+                match often {
+                    true => {
+                        say(format!("call {name} once, and keep what it gives"), Some(share), None)
+                    }
+                    false => None,
+                }
+            }
+            _ if habits.calls(name) > 2 * habits.processes => say(
+                format!("call {name} less often: keep what it gives"),
+                Some(share),
+                Some("clscope report --section functions"),
+            ),
+            _ => None,
+        }
+    }
+
+    /// What helps where copies take long.
+    fn moving(&self) -> String {
+        let habits = self.habits;
+        let ways = [
+            (true, "leave data on the device"),
+            (!habits.on_processors, "pinned memory"),
+            (habits.copies_block(), "copies that do not block"),
+            (!habits.has_queues && !habits.on_processors, "a second queue beside kernels"),
+            (habits.on_processors, "map buffers: the device shares the host's memory"),
+        ];
+        let ways: Vec<&str> = ways.iter().filter(|(is, _)| *is).map(|(_, way)| *way).collect();
+        format!("move less: {}", ways.join(", "))
+    }
+
+    /// Part of the busy time that all queues but the busiest had.
+    fn smaller_queue(&self) -> Option<f64> {
+        let busy: Vec<f64> =
+            self.report.queues.iter().filter_map(|q| q.busy_ns).map(|ns| ns as f64).collect();
+        let (all, most) = (busy.iter().sum::<f64>(), busy.iter().copied().reduce(f64::max)?);
+        (all > 0.0).then(|| (all - most) / all)
+    }
+}
+
+/// Kernels whose launches take no longer than launching, where that is not said yet.
+fn short_kernels(report: &Report, divided: &Divided) -> Option<Advice> {
+    let launching = divided.shares.get(&What::Launching).copied().unwrap_or(0.0);
+    let kernel = report.kernels.iter().find(|k| {
+        let median = k.estimate.as_ref().and_then(|e| e.median_ns).map(|m| m.value);
+        let median = median.or(k.time_ns.median);
+        k.count >= MANY_LAUNCHES && median.is_some_and(|ns| ns * (1.0 + RELATIVE_ERROR) < SHORT_NS)
+    })?;
+    let share = divided.shares.get(&What::Kernel(kernel.name.clone())).copied()?;
+    (launching < MATTERS && share >= MATTERS).then(|| Advice {
+        against: "kernel",
+        text: format!(
+            "give each launch of {} more work: it takes about as long to begin",
+            kernel.name
+        ),
+        name: Some(kernel.name.clone()),
+        gain: None,
+        command: Some("clscope overhead".to_owned()),
+    })
+}
+
+/// A name as one word of a shell; a pattern that fits it where it is long.
+fn quoted(name: &str) -> String {
+    let long: String;
+    let name = match shorten::middle(name, LONG_NAME) {
+        short if short == name => name,
+        short => {
+            long = short.replacen("...", "*", 1);
+            &long
+        }
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::activity::{By, Grouping};
+    use crate::sites::Sites;
+    use clscope_analysis::Trace;
+    use clscope_analysis::align::Alignment;
+    use clscope_analysis::stats::Stats;
+    use std::collections::BTreeMap;
+
+    fn calls(names: &[&str]) -> Habits {
+        Habits {
+            functions: names.iter().map(|n| ((*n).to_owned(), 3)).collect(),
+            processes: 1,
+            ..Habits::default()
+        }
+    }
+
+    fn against(what: What, habits: &Habits) -> String {
+        let by = Grouping { by: By::Kernel, sites: &Sites::default() };
+        let (trace, stats) = (Trace::default(), Stats::default());
+        let report = Report::new(Vec::new(), &trace, &Alignment::default(), &stats, by);
+        let shares = BTreeMap::from([(what.clone(), 0.4)]);
+        let divided = Divided { busy: 0.4, shares, ..Divided::default() };
+        let advice = advise(&divided, &report, habits);
+        advice.into_iter().next().map_or_else(String::new, |advice| advice.text)
+    }
+
+    #[test]
+    fn nothing_is_advised_that_the_application_does_already() {
+        let copy = What::Copy("to device");
+        let build = What::Call("clBuildProgram".into());
+        let cases = [
+            (What::NotBegun, calls(&["clFlush"]), "clFlush"),
+            (What::Outside, Habits { has_threads: true, ..calls(&[]) }, "second thread"),
+            (build, calls(&["clCreateProgramWithBinary"]), "binaries"),
+            (copy.clone(), Habits { has_queues: true, ..calls(&[]) }, "second queue"),
+            (copy, calls(&[]), "do not block"),
+        ];
+        for (what, habits, piece) in cases {
+            let less = against(what.clone(), &habits);
+            assert!(!less.contains(piece), "{what:?}: {less}");
+        }
+        let blocks = Habits { blocking: ["clEnqueueReadBuffer".to_owned()].into(), ..calls(&[]) };
+        assert!(against(What::Copy("from device"), &blocks).contains("do not block"));
+        assert!(against(What::NotBegun, &calls(&[])).contains("clFlush"));
+        assert!(against(What::Call("clBuildProgram".into()), &calls(&[])).contains("binaries"));
+        assert!(against(What::Outside, &calls(&[])).contains("second thread"));
+    }
+
+    #[test]
+    fn each_cause_that_has_a_remedy_gets_advice_of_its_own() {
+        let cases = [
+            (What::UserEvent, "clSetUserEventStatus"),
+            (What::OtherQueue, "other queue"),
+            (What::FirstLaunch, "cache of compiled kernels"),
+            (What::Launching, "larger launches"),
+            (What::TakeTurns(vec![], true), "overlap"),
+            (What::Shared(4), "device of its own"),
+            (What::HeldUp("k".into()), "processors"),
+            (What::Call("clFinish".into()), "before you wait"),
+            (What::Kernel("a b".into()), "faster"),
+        ];
+        for (what, part) in cases {
+            let text = against(what.clone(), &calls(&[]));
+            assert!(text.contains(part), "{what:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        let long = quoted(&format!("{}_end", "long_".repeat(100)));
+        assert!(
+            long.starts_with("'long_") && long.ends_with("_end'") && long.contains('*'),
+            "{long}"
+        );
+        assert_eq!((quoted("k<a>").as_str(), quoted("a'b").as_str()), ("'k<a>'", "'a'\\''b'"));
+    }
+}

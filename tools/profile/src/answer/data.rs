@@ -1,0 +1,192 @@
+//! Owns the answer as data: what `answer` in JSON holds, and what the first screen, the page and the
+//! Python module show. Shares are of the run's wall time, in every list; what is not known is null.
+#![forbid(unsafe_code)]
+#![allow(missing_docs)] // fields are named as in the JSON document
+
+use crate::interval::Interval;
+use serde::Serialize;
+
+/// Why the run takes its time, what to do, and the rows that matter.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Answer {
+    /// The run in a line.
+    pub run: Run,
+    /// Causes, the largest first. Their shares add up to 1; empty where nothing was recorded.
+    pub why: Vec<Cause>,
+    /// What to do, the largest gain first.
+    pub advice: Vec<Advice>,
+    pub kernels: Vec<KernelRow>,
+    pub copies: Vec<CopyRow>,
+    pub host: Vec<HostRow>,
+    pub energy: Vec<EnergyRow>,
+    /// The longest gaps between commands.
+    pub gaps: Vec<GapRow>,
+}
+
+/// What was run, and on what.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Run {
+    /// Program and arguments; of several processes those of the first.
+    pub command: String,
+    pub processes: usize,
+    /// The base of all shares: time recorded, without repetitions; of several processes with
+    /// commands the mean.
+    pub wall_ns: f64,
+    /// Devices that ran commands.
+    pub devices: Vec<String>,
+    /// Part of the wall time in which a device ran commands.
+    pub busy: Option<Interval>,
+    /// Mean power of the devices with a sensor.
+    pub watts: Option<f64>,
+}
+
+/// What a part of the wall time went to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cause {
+    /// Stable name: `kernel`, `copy`, `command`, `queues-take-turns`, `shared-device`,
+    /// `held-up-launches`, `host`, `call`, `short-calls`, `user-event`, `other-queue`,
+    /// `first-launch`, `launching`, `not-begun`, `before-first-command`, `after-last-command`,
+    /// `recording`, `unknown`.
+    pub kind: &'static str,
+    /// In words.
+    pub text: String,
+    /// The kernel, function or direction that `text` names.
+    pub name: Option<String>,
+    /// More of it: counts, sizes, what the host did meanwhile.
+    pub more: Option<String>,
+    /// Of the wall time.
+    pub share: f64,
+    #[serde(rename = "time_ns")]
+    pub ns: f64,
+    /// Whether sampled timing stands behind it.
+    pub estimated: bool,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Advice {
+    /// The cause it is against.
+    pub against: &'static str,
+    pub text: String,
+    /// The kernel or function that `text` names.
+    pub name: Option<String>,
+    /// Part of the wall time that it saves at most; null where that is not known.
+    pub gain: Option<f64>,
+    /// The command that shows more.
+    pub command: Option<String>,
+}
+
+/// A kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelRow {
+    pub name: String,
+    /// Null where all ran on one device.
+    pub device: Option<String>,
+    /// Global size, and the local one where the application set it: `1920x1080 by 16x16`.
+    pub size: Option<String>,
+    /// How many sizes it was launched with; at least, where `sizes_are_more`.
+    pub sizes: usize,
+    pub sizes_are_more: bool,
+    /// Whether the row is of the launches of `size` alone: medians of its sizes differ more than
+    /// twofold.
+    pub of_size: bool,
+    pub share: Option<f64>,
+    pub time_ns: Option<Interval>,
+    pub launches: u64,
+    pub median_ns: Option<Interval>,
+    /// Null of fewer than 20 launches.
+    pub p95_ns: Option<Interval>,
+    pub joules_per_launch: Option<Interval>,
+    pub watts: Option<Interval>,
+    /// Launches that take far longer than the others, by number.
+    pub outliers: Option<String>,
+}
+
+/// Copies in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CopyRow {
+    /// `to device`, `from device`, `on device`, `fill` or `copies`.
+    pub direction: &'static str,
+    pub share: Option<f64>,
+    pub time_ns: Option<Interval>,
+    pub count: u64,
+    pub bytes: u64,
+    pub gigabytes_per_second: Option<f64>,
+    pub joules_per_copy: Option<Interval>,
+}
+
+/// Calls of one function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostRow {
+    pub function: String,
+    /// Of the wall time; several threads may add up to more than 1.
+    pub share: f64,
+    pub time_ns: f64,
+    pub calls: u64,
+    pub median_ns: Option<f64>,
+    /// What the host waited for there; null of calls that do not wait.
+    pub waited_for: Option<String>,
+}
+
+/// Energy of a device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EnergyRow {
+    pub device: String,
+    pub joules: f64,
+    pub watts: Option<f64>,
+    /// What it draws when it runs nothing.
+    pub idle_watts: Option<Interval>,
+    /// Part of the joules that it would have drawn at rest.
+    pub idle_share: Option<f64>,
+    /// Part that kernels added to that.
+    pub kernels_share: Option<f64>,
+    /// Part that copies added; where `copies_are_below`, at most.
+    pub copies_share: Option<f64>,
+    pub copies_are_below: bool,
+}
+
+/// A gap between commands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GapRow {
+    /// Since the first record of its process.
+    pub at_ns: f64,
+    #[serde(rename = "time_ns")]
+    pub ns: f64,
+    /// The command before it, and the one after it.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    /// What most of it went to.
+    pub cause: String,
+}
+
+impl Answer {
+    /// The first causes, as many as lines are there, the rest as one line that names the largest of
+    /// them. Shares still add up.
+    #[must_use]
+    pub fn first_causes(&self, most: usize) -> (Vec<&Cause>, Option<(f64, Vec<&Cause>)>) {
+        let much = |cause: &&Cause| cause.share >= MUCH;
+        let first: Vec<&Cause> = self.why.iter().take_while(much).take(most).collect();
+        let rest: Vec<&Cause> = self.why.iter().skip(first.len()).collect();
+        let share = rest.iter().map(|cause| cause.share).sum();
+        // One that is left needs no more room than the line of all others.
+        match rest[..] {
+            [] => (first, None),
+            [one] if first.len() < most || one.share >= MUCH => {
+                (first.into_iter().chain([one]).collect(), None)
+            }
+            _ => (first, Some((share, rest))),
+        }
+    }
+}
+
+/// Part of the wall time from which on a cause has a line of its own.
+const MUCH: f64 = 0.005;

@@ -1,0 +1,334 @@
+//! Owns the rows of the answer: kernels, copies, calls, energy and gaps, each with its share of the
+//! wall time. Refuses to estimate: figures are the report's.
+
+use super::causes::{self, direction, outliers};
+use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, KernelRow, Run};
+use super::percent;
+use crate::energy::result::{Class, DeviceEnergy};
+use crate::interval::Interval;
+use crate::report::Report;
+use crate::report::data::{Commands, Function};
+use clscope_analysis::Trace;
+use clscope_analysis::input::Definitions;
+use clscope_analysis::stats::sketch::Distribution;
+use clscope_analysis::stats::{Stats, WaitedFor};
+use clscope_analysis::time::ProcessIndex;
+use clscope_trace::record::Direction;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Fewer launches have no 95th percentile.
+const FOR_P95: u64 = 20;
+/// Times of the shortest median from which on sizes of a kernel are unlike.
+const UNLIKE: f64 = 2.0;
+/// Gaps that are listed.
+const GAPS: usize = 5;
+
+/// All rows, and the heading.
+pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
+    // Of several processes all of their time together, as of the causes.
+    let walls = causes::processes(trace, stats).into_iter().filter_map(|of| stats.wall(of));
+    let wall: f64 = walls.map(|parts| parts.wall_ns as f64).sum();
+    let share = |ns: f64| (wall > 0.0).then(|| ns / wall);
+    let devices: BTreeSet<&str> =
+        report.devices.iter().filter(|d| d.extent_ns > 0).map(|d| d.name.as_str()).collect();
+    let sizes = sizes(trace, stats);
+    let kernels = report.kernels.iter().flat_map(|of| {
+        let row = kernel(of, report, &sizes, devices.len(), &share);
+        by_size(of, row, &sizes, &share)
+    });
+    Answer {
+        run: run(report, wall, &devices),
+        kernels: kernels.collect(),
+        copies: copies(report, &share),
+        host: host(report, wall),
+        energy: report.energy.iter().flat_map(|e| &e.devices).filter_map(energy).collect(),
+        gaps: gaps(trace, stats),
+        ..Answer::default()
+    }
+}
+
+fn run(report: &Report, wall: f64, devices: &BTreeSet<&str>) -> Run {
+    let first = report.processes.iter().find(|p| !p.arguments.is_empty());
+    let command = first.map_or_else(
+        || report.processes.first().map_or_else(String::new, |p| p.executable.clone()),
+        |p| {
+            let program = p.arguments.first().map(|of| of.rsplit('/').next().unwrap_or(of));
+            let rest = p.arguments.iter().skip(1).map(String::as_str);
+            program.into_iter().chain(rest).collect::<Vec<_>>().join(" ")
+        },
+    );
+    let measured = report.energy.iter().flat_map(|e| &e.devices);
+    let watts = measured.filter_map(|d| d.mean_watts).reduce(|a, b| a + b);
+    let busy = report.devices.iter().filter(|d| d.extent_ns > 0).map(|d| d.busy_share);
+    let busy = busy.reduce(|a, b| {
+        let (a, b) = (a?, b?);
+        // Of several devices the busiest.
+        Some(if a.value >= b.value { a } else { b })
+    });
+    Run {
+        command,
+        processes: report.processes.len(),
+        wall_ns: wall,
+        devices: devices.iter().map(|name| (*name).to_owned()).collect(),
+        busy: busy.flatten(),
+        watts,
+    }
+}
+
+/// Total of a row; `None` where nothing of it is known.
+fn total(of: &Commands) -> Option<Interval> {
+    match &of.estimate {
+        Some(estimate) => estimate.total_ns,
+        None => (of.time_ns.count > 0).then(|| Interval::around(of.time_ns.total as f64, 0.0)),
+    }
+}
+
+/// By name of a kernel: its sizes in words with their launches and times, and whether there are
+/// more.
+type Sizes = BTreeMap<String, (BTreeMap<String, (u64, Distribution)>, bool)>;
+
+fn sizes(trace: &Trace<'_>, stats: &Stats) -> Sizes {
+    let mut out = Sizes::new();
+    for ((process, kernel), sizes) in &stats.sizes {
+        let d = &trace.process(*process).definitions;
+        let (of, more) = out.entry(d.kernel_name(*kernel).into_owned()).or_default();
+        *more |= sizes.is_cut;
+        for size in &sizes.sizes {
+            let (launches, time) = of.entry(size_in_words(d, size.geometry)).or_default();
+            *launches += size.launches;
+            time.merge(&size.time);
+        }
+    }
+    out
+}
+
+/// Global size, and the local one where the application set it.
+fn size_in_words(d: &Definitions, geometry: u32) -> String {
+    let Some(of) = d.geometries.get(&geometry) else { return "size unknown".to_owned() };
+    let used = (of.dimensions as usize).clamp(1, 3);
+    let words =
+        |sizes: &[u64; 3]| sizes[..used].iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    match &of.local {
+        Some(local) => format!("{} by {}", words(&of.global), words(local)),
+        None => words(&of.global),
+    }
+}
+
+fn class<'r>(report: &'r Report, kind: &str, name: &str) -> Option<&'r Class> {
+    let classes = report.energy.iter().flat_map(|e| &e.devices).flat_map(|d| &d.classes);
+    let mut those = classes.filter(|c| c.kind == kind && c.name == name);
+    let first = those.next();
+    // On several devices they differ.
+    first.filter(|_| those.next().is_none())
+}
+
+fn kernel(
+    of: &Commands,
+    report: &Report,
+    sizes: &Sizes,
+    devices: usize,
+    share: &dyn Fn(f64) -> Option<f64>,
+) -> KernelRow {
+    let time = total(of);
+    let (known, more) = sizes.get(&of.name).map_or((0, false), |(of, more)| (of.len(), *more));
+    let each = sizes.get(&of.name).into_iter().flat_map(|(of, _)| of);
+    let most = each.max_by_key(|(_, (launches, _))| *launches);
+    let class = class(report, "kernel", &of.name);
+    let (median, p95) = match &of.estimate {
+        Some(estimate) => (estimate.median_ns, estimate.p95_ns),
+        None => {
+            let exact = |ns: Option<f64>| ns.map(|ns| Interval::around(ns, 0.0));
+            (exact(of.time_ns.median), exact(of.time_ns.p95))
+        }
+    };
+    KernelRow {
+        name: of.name.clone(),
+        device: of.device.clone().filter(|_| devices > 1),
+        size: most.map(|(size, _)| size.clone()),
+        sizes: known,
+        sizes_are_more: more,
+        of_size: false,
+        share: time.and_then(|time| share(time.value)),
+        time_ns: time,
+        launches: of.count,
+        median_ns: median,
+        p95_ns: p95.filter(|_| of.count >= FOR_P95),
+        joules_per_launch: class.and_then(|c| c.joules_per_launch),
+        watts: class.and_then(|c| c.watts),
+        outliers: outliers(of),
+    }
+}
+
+/// The row of a kernel, or one for each of its sizes where those take unlike times. Of sampled
+/// launches, and of several devices, only all together are known.
+fn by_size(
+    of: &Commands,
+    row: KernelRow,
+    sizes: &Sizes,
+    share: &dyn Fn(f64) -> Option<f64>,
+) -> Vec<KernelRow> {
+    let Some((each, false)) = sizes.get(&of.name) else { return vec![row] };
+    let timed = each.values().map(|(_, time)| time.count()).sum::<u64>();
+    let medians: Option<Vec<f64>> = each.values().map(|(_, time)| time.quantile(0.5)).collect();
+    let medians = medians.unwrap_or_default();
+    let most = medians.iter().copied().fold(0.0, f64::max);
+    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    // Rows by size or by place, and kernels of several devices, hold a part of the launches.
+    let is_whole = timed == of.time_ns.count && of.estimate.is_none() && row.device.is_none();
+    if !is_whole || medians.len() < 2 || most <= UNLIKE * least {
+        return vec![row];
+    }
+    let exact = |ns: f64| Interval::around(ns, 0.0);
+    let of_size = |(size, (launches, time)): (&String, &(u64, Distribution))| KernelRow {
+        size: Some(size.clone()),
+        of_size: true,
+        share: share(time.total() as f64),
+        time_ns: Some(exact(time.total() as f64)),
+        launches: *launches,
+        median_ns: time.quantile(0.5).map(exact),
+        p95_ns: time.quantile(0.95).filter(|_| time.count() >= FOR_P95).map(exact),
+        joules_per_launch: None,
+        watts: None,
+        ..row.clone()
+    };
+    let mut rows: Vec<KernelRow> = each.iter().map(of_size).collect();
+    rows.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+    rows
+}
+
+fn copies(report: &Report, share: &dyn Fn(f64) -> Option<f64>) -> Vec<CopyRow> {
+    let all = [
+        Direction::HostToDevice,
+        Direction::DeviceToHost,
+        Direction::DeviceToDevice,
+        Direction::Fill,
+        Direction::Unknown,
+    ];
+    let row = |of: Direction| {
+        let rows: Vec<&Commands> =
+            report.transfers.iter().filter(|t| t.direction == Some(of.name())).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let times: Option<Vec<Interval>> = rows.iter().map(|row| total(row)).collect();
+        let time = times.and_then(|times| {
+            times.into_iter().reduce(|a, b| Interval {
+                value: a.value + b.value,
+                low: a.low + b.low,
+                high: a.high + b.high,
+                estimated: a.estimated || b.estimated,
+            })
+        });
+        let bytes = rows.iter().map(|row| row.bytes).sum();
+        let rate = match rows[..] {
+            [one] => one.gigabytes_per_second,
+            _ => time.filter(|t| t.value > 0.0).map(|t| bytes as f64 / t.value),
+        };
+        let class = class(report, "transfer", of.name());
+        Some(CopyRow {
+            direction: direction(of),
+            share: time.and_then(|time| share(time.value)),
+            time_ns: time,
+            count: rows.iter().map(|row| row.count).sum(),
+            bytes,
+            gigabytes_per_second: rate,
+            joules_per_copy: class.and_then(|c| c.joules_per_launch),
+        })
+    };
+    let mut rows: Vec<CopyRow> = all.into_iter().filter_map(row).collect();
+    rows.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+    rows
+}
+
+fn host(report: &Report, wall: f64) -> Vec<HostRow> {
+    let row = |f: &Function| {
+        let wait = report.waits.iter().find(|wait| wait.function.name == f.name);
+        // Of polling the time from the first call to the last counts.
+        let ns = wait.map_or(f.time_ns.total, |wait| wait.function.time_ns.total) as f64;
+        let waited_for = wait.map(|wait| {
+            let first = wait.waited_for.first().filter(|of| of.share.is_some_and(|s| s > 0.01));
+            match first {
+                Some(of) => {
+                    let share = of.share.filter(|share| *share < 0.95);
+                    let part =
+                        share.map_or_else(String::new, |share| format!(" {}", percent(share)));
+                    format!("waited for {}{part}", of.name)
+                }
+                None if wait.nothing_ns.is_none() => {
+                    "waited for commands without a time".to_owned()
+                }
+                None => "no command ran".to_owned(),
+            }
+        });
+        let polls = f.name == "clGetEventInfo" && wait.is_some();
+        HostRow {
+            function: f.name.clone(),
+            share: if wall > 0.0 { ns / wall } else { 0.0 },
+            time_ns: ns,
+            calls: f.calls,
+            median_ns: f.time_ns.median,
+            waited_for: waited_for.map(|text| if polls { format!("polled: {text}") } else { text }),
+        }
+    };
+    let mut rows: Vec<HostRow> = report.functions.iter().map(row).collect();
+    rows.sort_by(|a, b| b.time_ns.total_cmp(&a.time_ns));
+    rows
+}
+
+fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
+    let joules = of.own_joules().filter(|joules| *joules > 0.0)?;
+    let idle = of.floors.iter().find(|floor| floor.state == 0).and_then(|floor| floor.watts);
+    let repeated = of.repetitions.as_ref().filter(|repeated| repeated.from.is_none());
+    let seconds = of.seconds - repeated.map_or(0.0, |repeated| repeated.seconds);
+    let added = |kind: &str| {
+        let those = of.classes.iter().filter(|class| class.kind == kind);
+        let known = those.clone().filter_map(|class| class.dynamic_joules);
+        let sum = known.map(|joules| joules.value.max(0.0)).reduce(|a, b| a + b);
+        let below = those.filter_map(|class| class.dynamic_joules_below).reduce(|a, b| a + b);
+        (sum, below)
+    };
+    let (kernels, _) = added("kernel");
+    let (copies, below) = added("transfer");
+    let share = |j: f64| (j / joules).clamp(0.0, 1.0);
+    Some(EnergyRow {
+        device: of.device.clone(),
+        joules,
+        watts: of.mean_watts,
+        idle_watts: idle,
+        idle_share: idle.map(|watts| share(watts.value * seconds)),
+        kernels_share: kernels.map(share),
+        copies_share: copies.or(below).map(share),
+        copies_are_below: copies.is_none() && below.is_some(),
+    })
+}
+
+fn gaps(trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
+    let mut out = Vec::new();
+    for index in (0u32..).take(trace.processes.len()).map(ProcessIndex) {
+        // Between timed commands others may have run.
+        let queues = stats.queues.range((index, 0)..=(index, u32::MAX));
+        let sampled = { queues }.any(|(_, queue)| queue.left_out > 0);
+        let begin = stats.spans.get(index.0 as usize).copied().flatten().map(|span| span.begin);
+        let (Some(parts), Some(begin), false) = (stats.wall(index), begin, sampled) else {
+            continue;
+        };
+        let d = &trace.process(index).definitions;
+        out.extend(parts.longest.iter().map(|gap| GapRow {
+            at_ns: gap.span.begin.since(begin) as f64,
+            ns: gap.ns as f64,
+            before: gap.before.map(|of| command(d, of)),
+            after: gap.after.map(|of| command(d, of)),
+            cause: gap.cause.in_words(d),
+        }));
+    }
+    out.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    out.truncate(GAPS);
+    out
+}
+
+fn command(d: &Definitions, of: WaitedFor) -> String {
+    match of {
+        WaitedFor::Kernel(_, kernel) => d.kernel_name(kernel).into_owned(),
+        WaitedFor::Command(kind) => kind.name().to_owned(),
+    }
+}

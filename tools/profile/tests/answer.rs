@@ -1,0 +1,247 @@
+//! The answer's laws, on generated traces: shares add up to 1 and none is negative, whatever was
+//! timed, sampled or late; and what was built into a trace comes out of it.
+
+use clscope_analysis::Trace;
+use clscope_analysis::stats::Stats;
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
+use clscope_profile::answer::Answer;
+use clscope_profile::energy::activity::{By, Grouping};
+use clscope_profile::report::Report;
+use clscope_profile::sites::Sites;
+use clscope_trace::Untimed;
+use clscope_trace::defs::{Argument, ArgumentKind, Function, Geometry};
+use clscope_trace::record::CommandKind;
+use proptest::prelude::*;
+
+/// Id of clBuildProgram in these traces.
+const BUILD: u16 = 40;
+
+fn answer(processes: &[ProcessBytes]) -> Answer {
+    let files = processes.iter().enumerate().map(|(i, p)| p.files(&format!("t.clscope/{i}-0")));
+    let trace = Trace::open(files.collect());
+    let alignment = trace.align();
+    let stats = Stats::of_trace(&trace, &alignment);
+    let by = Grouping { by: By::Kernel, sites: &Sites::default() };
+    Report::new(vec!["t.clscope".into()], &trace, &alignment, &stats, by).answer
+}
+
+fn process(pid: u32, threads: u32) -> ProcessBuilder {
+    let mut p = ProcessBuilder::standard(HostModel::default(), pid, threads);
+    p.define(Function {
+        id: BUILD,
+        name: "clBuildProgram".into(),
+        origin: "1.0".into(),
+        group: "build".into(),
+        arguments: vec![Argument { name: "program".into(), kind: ArgumentKind::Object }],
+        small: vec![],
+        object: Some(0),
+    });
+    p
+}
+
+/// Share of the first cause of a kind.
+fn share(answer: &Answer, kind: &str) -> f64 {
+    answer.why.iter().filter(|cause| cause.kind == kind).map(|cause| cause.share).sum()
+}
+
+fn check(answer: &Answer) -> Result<(), TestCaseError> {
+    let sum: f64 = answer.why.iter().map(|cause| cause.share).sum();
+    prop_assert!(answer.why.is_empty() || (sum - 1.0).abs() < 1e-9, "{sum}: {answer:#?}");
+    for cause in &answer.why {
+        prop_assert!(cause.share > 0.0 && cause.share <= 1.0 + 1e-9, "{cause:?}");
+        prop_assert!(cause.ns.is_finite() && !cause.text.is_empty(), "{cause:?}");
+    }
+    for most in 1..8 {
+        let (first, rest) = answer.first_causes(most);
+        let first: f64 = first.iter().map(|cause| cause.share).sum();
+        let shown = first + rest.map_or(0.0, |(share, _)| share);
+        prop_assert!(answer.why.is_empty() || (shown - 1.0).abs() < 1e-9, "{shown}");
+    }
+    for advice in &answer.advice {
+        prop_assert!(
+            advice.gain.is_none_or(|gain| (0.0..=1.0 + 1e-9).contains(&gain)),
+            "{advice:?}"
+        );
+        prop_assert!(answer.why.iter().any(|cause| cause.kind == advice.against), "{advice:?}");
+    }
+    let times =
+        answer.kernels.iter().filter_map(|k| k.share).chain(answer.host.iter().map(|h| h.share));
+    for share in times {
+        prop_assert!(share.is_finite() && share >= 0.0);
+    }
+    Ok(())
+}
+
+/// A command: gap before its enqueue, what kind, queue, when it begins after that, how long it runs,
+/// how its end is known.
+type Step = (u64, u8, u32, u64, u64, u8);
+
+fn generated(pid: u32, steps: &[Step], waits: &[bool]) -> ProcessBytes {
+    let mut p = process(pid, 2);
+    let host = p.host;
+    let mut at = 10_000u64;
+    let mut late: Vec<(u64, u64, [u64; 4])> = Vec::new();
+    for (i, (gap, kind, queue, delay, length, how)) in steps.iter().enumerate() {
+        let id = i as u64 + 1;
+        at += gap;
+        match kind {
+            0 => drop(p.thread(0).plain(BUILD, at, at + 700, 0, 1)),
+            1 => drop(p.thread(0).plain(function::SET_ARG, at, at + 50, 1 | (8 << 8), 1)),
+            _ => {}
+        }
+        at += 800;
+        let queue = 1 + queue % 2;
+        let before = [id.saturating_sub(1) as u32];
+        let spec = match (kind % 4, how) {
+            (3, _) => CommandSpec::transfer(id, queue, CommandKind::WriteBuffer, 4096),
+            (_, 3) => CommandSpec::sampled(id, queue, 1, 0.5, false),
+            _ => CommandSpec::kernel(id, queue, 1 + (i % 2) as u32),
+        };
+        let spec = match waits.get(i) {
+            Some(true) if id > 1 => CommandSpec { waits: &before, ..spec },
+            _ => spec,
+        };
+        p.thread(0).enqueue(at, at + 500, &spec);
+        let begin = at + 600 + delay;
+        let stamps = [at, at + 300, begin, begin + length].map(|ns| host.raw + ns);
+        match how {
+            0 | 1 => late.push((begin + length + 100, id, stamps)),
+            2 => drop(p.thread(0).untimed(at + 600, id, Untimed::QueueReleased)),
+            _ => {}
+        }
+        at += 600;
+        if i % 3 == 0 {
+            p.thread(0).plain(function::FINISH, at, at + 2_000, 0, queue);
+            at += 2_000;
+        }
+    }
+    late.sort_unstable();
+    for (seen, id, stamps) in late {
+        at = at.max(seen);
+        p.thread(1).timing(seen, id, stamps);
+    }
+    p.exit(at + 5_000, 0);
+    p.build()
+}
+
+proptest! {
+    #[test]
+    fn shares_add_up_and_none_is_negative(
+        processes in prop::collection::vec(
+            (
+                prop::collection::vec((0u64..5_000, 0u8..8, 0u32..2, 0u64..20_000, 0u64..9_000, 0u8..4), 0..40),
+                prop::collection::vec(any::<bool>(), 40),
+            ),
+            1..4,
+        ),
+    ) {
+        let bytes: Vec<ProcessBytes> = (7u32..)
+            .zip(&processes)
+            .map(|(pid, (steps, waits))| generated(pid, steps, waits))
+            .collect();
+        check(&answer(&bytes))?;
+    }
+
+    /// Where all is timed nothing is scaled: the parts are the whole by themselves.
+    #[test]
+    fn parts_of_a_timed_run_are_its_wall_time(
+        steps in prop::collection::vec((0u64..5_000, 0u8..8, 0u32..2, 0u64..20_000, 0u64..9_000, 0u8..2), 1..40),
+    ) {
+        let bytes = [generated(7, &steps, &[])];
+        let trace = Trace::open(vec![bytes[0].files("t.clscope/7-0")]);
+        let alignment = trace.align();
+        let stats = Stats::of_trace(&trace, &alignment);
+        let parts = stats.wall(clscope_analysis::time::ProcessIndex(0)).expect("recorded");
+        let idle: u64 = parts.idle.values().sum();
+        let outside: u64 = parts.before.values().chain(parts.after.values()).sum();
+        prop_assert_eq!(parts.busy_ns() + idle + outside, parts.wall_ns);
+    }
+}
+
+/// 1 ms builds, then rounds: the kernel runs for 600 us and the host waits, then it works for 300 us.
+fn rounds(n: u64, kernel: u64, host_ns: u64) -> ProcessBytes {
+    let mut p = process(7, 1);
+    let host = p.host;
+    p.thread(0).plain(BUILD, 1_000, 1_001_000, 0, 1);
+    let mut at = 1_002_000;
+    for id in 1..=n {
+        let stamps = [at, at + 500, at + 2_000, at + 2_000 + kernel].map(|ns| host.raw + ns);
+        p.thread(0)
+            .enqueue(at, at + 1_000, &CommandSpec::kernel(id, 1, 1))
+            .plain(function::FINISH, at + 1_100, at + 2_500 + kernel, 0, 1)
+            .timing(at + 2_600 + kernel, id, stamps);
+        at += 2_600 + kernel + host_ns;
+    }
+    p.exit(at, 0);
+    p.build()
+}
+
+#[test]
+fn what_was_built_in_comes_out() {
+    let slow = answer(&[rounds(100, 600_000, 300_000)]);
+    assert_eq!(slow.why[0].kind, "kernel", "{:#?}", slow.why);
+    assert!((share(&slow, "kernel") - 0.657).abs() < 0.02, "{:#?}", slow.why);
+    assert!((share(&slow, "host") - 0.325).abs() < 0.02, "{:#?}", slow.why);
+    assert!(slow.why[0].more.as_deref().is_some_and(|more| more.contains("waits in clFinish")));
+    assert!(slow.advice[0].gain.is_some_and(|gain| gain > 0.3));
+
+    let host = answer(&[rounds(100, 100_000, 900_000)]);
+    assert_eq!(host.why[0].kind, "host", "{:#?}", host.why);
+    assert!(share(&host, "call") < 0.02, "a wait that was over is no cause: {:#?}", host.why);
+
+    let compiling = answer(&[rounds(3, 10_000, 10_000)]);
+    assert_eq!(compiling.why[0].name.as_deref(), Some("clBuildProgram"), "{:#?}", compiling.why);
+    assert!(compiling.advice[0].text.contains("compile once"));
+}
+
+#[test]
+fn the_longest_gap_names_what_came_before_and_after() {
+    let of = answer(&[rounds(5, 10_000, 50_000_000)]);
+    let gap = &of.gaps[0];
+    assert_eq!((gap.before.as_deref(), gap.after.as_deref()), (Some("matmul"), Some("matmul")));
+    assert_eq!(gap.cause, "host outside OpenCL");
+    assert!((gap.ns - 50e6).abs() < 1e5, "{gap:?}");
+}
+
+#[test]
+fn sizes_of_launches_are_told_with_their_number() {
+    let mut p = process(7, 1);
+    let host = p.host;
+    p.define(Geometry { id: 2, dimensions: 2, offset: None, global: [64, 32, 1], local: None });
+    for id in 1..=30u64 {
+        let at = id * 10_000;
+        let stamps = [at, at + 500, at + 2_000, at + 5_000].map(|ns| host.raw + ns);
+        let spec = CommandSpec { geometry: 2, ..CommandSpec::kernel(id, 1, 1) };
+        p.thread(0).enqueue(at, at + 1_000, &spec).timing(at + 6_000, id, stamps);
+    }
+    p.exit(400_000, 0);
+    let of = answer(&[p.build()]);
+    let row = &of.kernels[0];
+    assert_eq!((row.size.as_deref(), row.sizes, row.launches), (Some("64x32"), 1, 30));
+    assert!(row.p95_ns.is_some());
+}
+
+#[test]
+fn sizes_that_take_unlike_times_have_rows_of_their_own() {
+    let rows = |slower: u64| {
+        let mut p = process(7, 1);
+        let host = p.host;
+        p.define(Geometry { id: 2, dimensions: 2, offset: None, global: [64, 32, 1], local: None });
+        for id in 1..=30u64 {
+            let (at, ns) = (id * 100_000, if id % 3 == 0 { slower } else { 3_000 });
+            let stamps = [at, at + 500, at + 2_000, at + 2_000 + ns].map(|ns| host.raw + ns);
+            let geometry = if id % 3 == 0 { 2 } else { 1 };
+            let spec = CommandSpec { geometry, ..CommandSpec::kernel(id, 1, 1) };
+            p.thread(0).enqueue(at, at + 1_000, &spec).timing(at + 3_000 + ns, id, stamps);
+        }
+        p.exit(4_000_000, 0);
+        answer(&[p.build()]).kernels
+    };
+    let rows_of = |slower| {
+        let rows = rows(slower).into_iter();
+        rows.map(|row| (row.size.unwrap(), row.launches, row.of_size)).collect::<Vec<_>>()
+    };
+    let unlike = [("64x32".to_owned(), 10, true), ("1024 by 64".to_owned(), 20, true)];
+    assert_eq!(rows_of(30_000), unlike);
+    assert_eq!(rows_of(4_000), [("1024 by 64".to_owned(), 30, false)]);
+}

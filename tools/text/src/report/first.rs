@@ -1,0 +1,547 @@
+//! Owns the first screen of the report: why the run takes its time, what to do, then the rows that
+//! matter, in at most [`LINES`] lines that are no wider than the terminal. Names are shortened in
+//! the middle; columns that have no room are left out in the order of [`DROPPED`]; tables end at
+//! [`SHOWN`] of their time. Every figure is the answer's. Refuses to compute, and to show what only
+//! `report --all` has room for.
+#![forbid(unsafe_code)]
+
+use crate::figure::thousands;
+use clscope_io::shorten;
+use clscope_io::text::{Page, line};
+use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow};
+use clscope_profile::interval::Interval;
+use clscope_profile::report::Report;
+use std::fmt::Write;
+
+/// Lines of the screen.
+pub const LINES: usize = 40;
+/// Columns where there is no terminal.
+pub const COLUMNS: usize = 80;
+/// The fewest that are filled: on a narrower terminal lines wrap.
+const NARROWEST: usize = 40;
+/// Part of the time of a table after which it ends.
+const SHOWN: f64 = 0.99;
+/// Lines of causes and of advice.
+const CAUSES: usize = 7;
+const CAUSE_LINES: usize = 9;
+const ADVICE_LINES: usize = 8;
+/// Rows of tables beside that of kernels.
+const COPIES: usize = 3;
+const CALLS: usize = 4;
+const ENERGIES: usize = 2;
+/// Half-width of an interval from which on a figure shows it.
+const WIDE: f64 = 0.05;
+/// Characters of a name in a table, at least and at most.
+const NAME: (usize, usize) = (10, 32);
+/// Characters of a name in a sentence, where all of it has no room.
+const NAME_IN_TEXT: usize = 32;
+/// What is left out first where columns have no room.
+pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
+
+/// The screen; `trace`: what the user named, for the commands that are proposed.
+#[must_use]
+pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
+    let answer = &report.answer;
+    let width = width.max(NARROWEST);
+    let mut out = Screen { page: Page::default(), lines: 0, width };
+    out.put(&heading(answer, width));
+    for text in report.changes.iter().flat_map(clscope_profile::changes::Changes::lines).take(2) {
+        out.put(&shorten::middle(&format!("changed: {text}"), width));
+    }
+    if let Some(text) = report.running() {
+        out.put(&shorten::middle(&text, width));
+    }
+    why(answer, &mut out);
+    advise(answer, trace, &mut out);
+    if !answer.kernels.is_empty() || !answer.copies.is_empty() || !answer.host.is_empty() {
+        out.put("");
+    }
+    // What the other tables need is theirs; kernels have the rest.
+    let copies = copies(answer);
+    let calls = calls(answer);
+    let footer = footer(report, trace, width);
+    let energies = answer.energy.len().min(ENERGIES) + usize::from(answer.energy.len() > ENERGIES);
+    let rows = |table: &Option<Columns>| table.as_ref().map_or(0, |t| t.rows.len() + 1);
+    let others = rows(&copies) + rows(&calls) + energies + footer.len() + 1;
+    let room = LINES.saturating_sub(out.lines + others + 1);
+    if let Some(kernels) = kernels(answer, room) {
+        kernels.render(&mut out);
+    }
+    for table in [copies, calls].into_iter().flatten() {
+        table.render(&mut out);
+    }
+    for row in answer.energy.iter().take(ENERGIES) {
+        out.put(&shorten::middle(&energy(row, answer.energy.len() > 1), width));
+    }
+    if answer.energy.len() > ENERGIES {
+        out.put(&format!("            and {} more devices", answer.energy.len() - ENERGIES));
+    }
+    out.put("");
+    footer.iter().for_each(|text| out.put(text));
+    out.page.into_string()
+}
+
+/// What is written, with its lines counted.
+struct Screen {
+    page: Page,
+    lines: usize,
+    width: usize,
+}
+
+impl Screen {
+    fn put(&mut self, text: &str) {
+        let _ = writeln!(self.page, "{}", line(text).trim_end());
+        self.lines += 1;
+    }
+}
+
+/// A time with three digits.
+fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        x if x < 999.5 => return format!("{ns:.0} ns"),
+        x if x < 999.5e3 => (ns / 1e3, "us"),
+        x if x < 999.5e6 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    match value {
+        x if x < 9.995 => format!("{value:.2} {unit}"),
+        x if x < 99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+fn joules(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        x if x >= 0.9995 || x == 0.0 => (value, "J"),
+        x if x >= 0.9995e-3 => (value * 1e3, "mJ"),
+        _ => (value * 1e6, "uJ"),
+    };
+    match value.abs() {
+        x if x < 9.995 => format!("{value:.2} {unit}"),
+        x if x < 99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+fn bytes(n: u64) -> String {
+    let mut value = n as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1023.5 {
+            return match value < 9.95 && unit != "B" {
+                true => format!("{value:.1} {unit}"),
+                false => format!("{value:.0} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// A figure with its interval where that is wide; a dash where it is not known.
+fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
+    let Some(of) = of else { return "-".to_owned() };
+    let value = shown(of.value);
+    match of.relative() {
+        Some(wide) if wide > WIDE => format!("{value} +-{:.0}%", 100.0 * wide),
+        None if of.half() > 0.0 => format!("{value} +-?"),
+        _ => value,
+    }
+}
+
+/// The run in a line.
+fn heading(answer: &Answer, width: usize) -> String {
+    let run = &answer.run;
+    let mut facts = time(run.wall_ns);
+    match &run.devices[..] {
+        [] if answer.why.is_empty() => facts = "nothing was recorded".to_owned(),
+        [] => facts += ", no command has a device time",
+        [one] => facts += &format!(" on {}", shorten::middle(one, width / 3)),
+        several => facts += &format!(" on {} devices", several.len()),
+    }
+    if let Some(busy) = &run.busy {
+        let about = if busy.estimated { "~" } else { "" };
+        facts += &format!(", {about}{:.0} % busy", 100.0 * busy.value);
+    }
+    if let Some(watts) = run.watts {
+        facts += &format!(", {watts:.0} W");
+    }
+    let processes = match run.processes {
+        0 | 1 => String::new(),
+        n => format!(" ({n} processes)"),
+    };
+    let left = width.saturating_sub(facts.chars().count() + processes.len() + 2).max(8);
+    let command = if run.command.is_empty() { "a run" } else { run.command.as_str() };
+    let all = format!("{}{processes}: {facts}", shorten::middle(&line(command), left));
+    shorten::middle(&all, width)
+}
+
+/// A sentence with the name in it shortened where all of it has no room.
+fn fit(text: &str, name: Option<&str>, room: usize) -> String {
+    let text = line(text).into_owned();
+    if text.chars().count() <= room {
+        return text;
+    }
+    let shorter = match name.map(|name| line(name).into_owned()) {
+        Some(name) if name.chars().count() > NAME_IN_TEXT => {
+            let rest = text.chars().count() - name.chars().count();
+            let keep = room.saturating_sub(rest).max(NAME_IN_TEXT);
+            text.replacen(&name, &shorten::middle(&name, keep), 1)
+        }
+        _ => text,
+    };
+    shorten::middle(&shorter, room)
+}
+
+fn why(answer: &Answer, out: &mut Screen) {
+    if answer.why.is_empty() {
+        out.put("");
+        out.put("No OpenCL call was recorded: clscope doctor says what to check.");
+        return;
+    }
+    out.put("");
+    out.put(&format!("WHY IT TAKES {}", time(answer.run.wall_ns)));
+    let (first, rest) = answer.first_causes(CAUSES - 1);
+    let mut spare = CAUSE_LINES.saturating_sub(first.len() + usize::from(rest.is_some()));
+    for cause in first {
+        cause_lines(cause, &mut spare, out);
+    }
+    if let Some((share, others)) = rest {
+        let about = if others.iter().any(|of| of.estimated) { "~" } else { "" };
+        let head = format!("  {:>7}  other: ", format!("{about}{}", percent(share)));
+        let each = others.iter().map(|of| format!("{} {}", short(of), percent(of.share)));
+        let room = out.width - head.chars().count();
+        let text = joined(each, room);
+        out.put(&format!("{head}{text}"));
+    }
+}
+
+/// As many as have room, with commas.
+fn joined(each: impl Iterator<Item = String>, room: usize) -> String {
+    let mut text = String::new();
+    for (n, of) in each.enumerate() {
+        let of = line(&of).into_owned();
+        let longer = match n {
+            0 => shorten::middle(&of, room.saturating_sub(5)),
+            _ => format!("{text}, {of}"),
+        };
+        if longer.chars().count() + 5 > room && n > 0 {
+            return text + ", ...";
+        }
+        text = longer;
+    }
+    text
+}
+
+fn cause_lines(cause: &Cause, spare: &mut usize, out: &mut Screen) {
+    let about = if cause.estimated { "~" } else { "" };
+    let head = format!("  {:>7}  ", format!("{about}{}", percent(cause.share)));
+    let room = out.width - head.chars().count();
+    let name = cause.name.as_deref();
+    let Some(more) = &cause.more else {
+        out.put(&format!("{head}{}", fit(&cause.text, name, room)));
+        return;
+    };
+    let whole = format!("{}: {more}", cause.text);
+    if line(&whole).chars().count() <= room || *spare == 0 {
+        out.put(&format!("{head}{}", fit(&whole, name, room)));
+        return;
+    }
+    *spare -= 1;
+    out.put(&format!("{head}{}", fit(&format!("{}:", cause.text), name, room)));
+    let indent = " ".repeat(head.chars().count() + 2);
+    out.put(&format!("{indent}{}", shorten::middle(&line(more), room - 2)));
+}
+
+/// A cause in few words.
+fn short(of: &Cause) -> String {
+    match (of.kind, of.name.as_deref()) {
+        ("kernel" | "call" | "command", Some(name)) => shorten::middle(name, 24),
+        ("kernel" | "call" | "command", None) => of.kind.to_owned(),
+        ("host", _) => "host outside OpenCL".to_owned(),
+        ("short-calls", _) => "short calls".to_owned(),
+        ("copy", _) => of.text.clone(),
+        (kind, _) => kind.replace('-', " "),
+    }
+}
+
+/// A command with the trace that the user named.
+fn with_trace(command: &str, trace: Option<&str>) -> String {
+    let takes = ["clscope explain", "clscope view", "clscope report"];
+    match (trace, takes.iter().find(|start| command.starts_with(**start))) {
+        (Some(trace), Some(start)) => format!("{start} {trace}{}", &command[start.len()..]),
+        _ => command.to_owned(),
+    }
+}
+
+fn advise(answer: &Answer, trace: Option<&str>, out: &mut Screen) {
+    if answer.advice.is_empty() {
+        return;
+    }
+    out.put("WHAT TO DO");
+    let mut left = ADVICE_LINES;
+    for (number, advice) in (1..).zip(&answer.advice) {
+        let lines = advice_lines(number, advice, trace, out.width);
+        if lines.len() > left {
+            break;
+        }
+        left -= lines.len();
+        lines.iter().for_each(|text| out.put(text));
+    }
+}
+
+fn advice_lines(number: usize, of: &Advice, trace: Option<&str>, width: usize) -> Vec<String> {
+    let gain = of.gain.map_or_else(String::new, |gain| format!(": -{:.0} % at most", 100.0 * gain));
+    let gain = if of.gain.is_some_and(|gain| gain < 0.005) { String::new() } else { gain };
+    let room = width - 5;
+    let short = of.name.as_ref().map(|name| shorten::middle(&line(name), NAME_IN_TEXT));
+    let mut text = line(&of.text).into_owned();
+    if let (Some(name), Some(short)) = (&of.name, &short) {
+        text = text.replacen(line(name).as_ref(), short, 1);
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in format!("{text}{gain}").split(' ') {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + word.chars().count() <= room => {
+                *last += " ";
+                *last += word;
+            }
+            _ => lines.push(shorten::middle(word, room)),
+        }
+    }
+    if let Some(command) = &of.command {
+        let command = shorten::middle(&line(&with_trace(command, trace)), room);
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 4 + command.chars().count() <= room => {
+                *last += &format!("    {command}");
+            }
+            _ => lines.push(command),
+        }
+    }
+    let heads = std::iter::once(format!("  {number}  ")).chain(std::iter::repeat("     ".into()));
+    heads.zip(lines).map(|(head, text)| head + &text).collect()
+}
+
+/// A table: names on the left, figures on the right, one text behind them.
+#[derive(Debug, Default)]
+struct Columns {
+    titles: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// Whether the last column is text on the left.
+    has_text: bool,
+    /// Rows that are not shown.
+    more: usize,
+}
+
+impl Columns {
+    fn render(mut self, out: &mut Screen) {
+        let count = |s: &str| s.chars().count();
+        // Columns of which nothing is known.
+        let unknown = |i: usize| self.rows.iter().all(|row| row[i] == "-" || row[i].is_empty());
+        let empty: Vec<usize> = (1..self.titles.len()).filter(|i| unknown(*i)).collect();
+        empty.into_iter().rev().for_each(|i| self.drop_column(i));
+        let names = |table: &Self| -> Vec<String> {
+            table.rows.iter().map(|row| line(&row[0]).into_owned()).collect()
+        };
+        let longest = names(&self).iter().map(|name| count(name)).max().unwrap_or(0);
+        let wanted = longest.clamp(NAME.0, NAME.1);
+        let width = |table: &Self, i: usize| {
+            let cells = table.rows.iter().map(|row| count(&row[i]));
+            cells.chain([count(table.titles[i])]).max().unwrap_or(0)
+        };
+        let figures = |table: &Self| {
+            let last = table.titles.len() - usize::from(table.has_text);
+            (1..last).map(|i| width(table, i) + 2).sum::<usize>()
+        };
+        let text = |table: &Self| if table.has_text { 12 } else { 0 };
+        for title in DROPPED {
+            let is_full = figures(&self) + text(&self) + wanted > out.width;
+            if let Some(at) = self.titles.iter().position(|t| *t == title).filter(|_| is_full) {
+                self.drop_column(at);
+            }
+        }
+        let left = out.width.saturating_sub(figures(&self) + text(&self)).clamp(NAME.0, wanted);
+        let short =
+            shorten::distinct(&names(&self).iter().map(String::as_str).collect::<Vec<_>>(), left);
+        let widths: Vec<usize> = (0..self.titles.len()).map(|i| width(&self, i)).collect();
+        let last = self.titles.len() - 1;
+        let render = |name: &str, cells: &[String]| {
+            let mut text = format!("{name:<left$}");
+            for (i, cell) in cells.iter().enumerate().skip(1) {
+                match i == last && self.has_text {
+                    true => {
+                        let room = out.width.saturating_sub(count(&text) + 2);
+                        text += &format!("  {}", shorten::middle(&line(cell), room));
+                    }
+                    false => text += &format!("  {cell:>width$}", width = widths[i]),
+                }
+            }
+            text
+        };
+        let titles: Vec<String> = self.titles.iter().map(|t| (*t).to_owned()).collect();
+        let mut lines = vec![render(self.titles[0], &titles)];
+        lines.extend(self.rows.iter().zip(&short).map(|(row, name)| render(name, row)));
+        if self.more > 0 {
+            lines.push(format!("and {} more", thousands(self.more as u64)));
+        }
+        lines.iter().for_each(|text| out.put(text));
+    }
+
+    fn drop_column(&mut self, at: usize) {
+        self.has_text &= at + 1 != self.titles.len();
+        self.titles.remove(at);
+        for row in &mut self.rows {
+            row.remove(at);
+        }
+    }
+}
+
+/// How many of some rows, the largest first, hold [`SHOWN`] of their time, and no more than have
+/// room.
+fn shown(times: &[f64], room: usize) -> usize {
+    let all: f64 = times.iter().sum();
+    let mut sum = 0.0;
+    let enough = times.iter().position(|time| {
+        sum += time;
+        sum >= SHOWN * all
+    });
+    let enough = enough.map_or(times.len(), |at| at + 1);
+    match enough.min(room) {
+        // The line of what is left needs room, too.
+        n if n < times.len() && n == room => n.saturating_sub(1),
+        n => n,
+    }
+}
+
+fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
+    let mut rows: Vec<&KernelRow> = answer.kernels.iter().collect();
+    rows.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+    let times: Vec<f64> = rows.iter().map(|row| row.share.unwrap_or(0.0)).collect();
+    let n = shown(&times, room.max(2));
+    let name = |row: &KernelRow| match (&row.device, &row.size) {
+        (Some(device), _) => format!("{} on {device}", row.name),
+        (None, Some(size)) if row.of_size => format!("{} ({size})", row.name),
+        (None, _) => row.name.clone(),
+    };
+    let cells = |row: &&KernelRow| {
+        let share = row.share.map_or_else(|| "-".to_owned(), percent);
+        let size = row.size.as_ref().map_or_else(String::new, |size| match row.sizes {
+            _ if row.of_size => size.clone(),
+            0 | 1 if !row.sizes_are_more => size.clone(),
+            n => format!("{size} and {}{} more", n - 1, if row.sizes_are_more { "+" } else { "" }),
+        });
+        vec![
+            name(row),
+            share,
+            figure(row.time_ns.as_ref(), time),
+            thousands(row.launches),
+            figure(row.median_ns.as_ref(), time),
+            figure(row.p95_ns.as_ref(), time),
+            figure(row.joules_per_launch.as_ref(), joules),
+            figure(row.watts.as_ref(), |watts| format!("{watts:.0}")),
+            size,
+        ]
+    };
+    (!rows.is_empty()).then(|| Columns {
+        titles: vec![
+            "KERNELS", "share", "time", "launches", "median", "p95", "J/launch", "W", "size",
+        ],
+        rows: rows.iter().take(n).map(cells).collect(),
+        has_text: true,
+        more: rows.len() - n,
+    })
+}
+
+fn copies(answer: &Answer) -> Option<Columns> {
+    let rows = answer.copies.iter().take(COPIES).map(|row| {
+        vec![
+            row.direction.to_owned(),
+            row.share.map_or_else(|| "-".to_owned(), percent),
+            figure(row.time_ns.as_ref(), time),
+            thousands(row.count),
+            bytes(row.bytes),
+            row.gigabytes_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
+            figure(row.joules_per_copy.as_ref(), joules),
+        ]
+    });
+    let titles = vec!["COPIES", "share", "time", "count", "bytes", "GB/s", "J/copy"];
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then_some(Columns { titles, rows, ..Columns::default() })
+}
+
+fn calls(answer: &Answer) -> Option<Columns> {
+    let times: Vec<f64> = answer.host.iter().map(|row| row.time_ns).collect();
+    let n = shown(&times, CALLS + 1).min(CALLS);
+    let rows = answer.host.iter().take(n).map(|row| {
+        vec![
+            row.function.clone(),
+            percent(row.share),
+            time(row.time_ns),
+            thousands(row.calls),
+            row.median_ns.filter(|_| row.calls > 2).map_or_else(|| "-".to_owned(), time),
+            row.waited_for.clone().unwrap_or_default(),
+        ]
+    });
+    let titles = vec!["HOST", "share", "time", "calls", "median", ""];
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then_some(Columns { titles, rows, has_text: true, more: 0 })
+}
+
+fn energy(row: &EnergyRow, several: bool) -> String {
+    let device = if several { format!("{}: ", row.device) } else { String::new() };
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(watts) = &row.idle_watts {
+        let share = row.idle_share.map_or_else(String::new, |s| format!("{:.0} % ", 100.0 * s));
+        parts.push(format!("idle {share}({} W)", figure(Some(watts), |w| format!("{w:.0}"))));
+    }
+    if let Some(share) = row.kernels_share {
+        parts.push(format!("kernels above idle {:.0} %", 100.0 * share));
+    }
+    if let Some(share) = row.copies_share {
+        let most = if row.copies_are_below { "at most " } else { "" };
+        parts.push(format!("copies {most}{:.0} %", 100.0 * share));
+    }
+    let all = joules(row.joules);
+    let watts = row.watts.map_or_else(String::new, |watts| format!(", {watts:.0} W"));
+    let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+    format!("ENERGY      {device}{all}{watts}{parts}")
+}
+
+fn footer(report: &Report, trace: Option<&str>, width: usize) -> Vec<String> {
+    let all = with_trace("clscope report --all", trace);
+    let unmeasured = report.energy.as_ref().is_some_and(|energy| energy.devices.is_empty());
+    let mut first = vec![format!("all tables, notes: {all}")];
+    if let Some(sampling) = &report.sampling {
+        let part = 100.0 * sampling.left_out as f64 / sampling.launches.max(1) as f64;
+        first.push(format!("~: {part:.0} % of launches were not timed"));
+    }
+    if unmeasured {
+        first.push("no energy: clscope doctor".to_owned());
+    }
+    let second = [
+        format!("timeline: {}", with_trace("clscope view", trace)),
+        format!("one kernel: {}", with_trace("clscope explain", trace)),
+        "two runs: clscope diff".to_owned(),
+    ];
+    vec![side_by_side(&first, width), side_by_side(&second, width)]
+}
+
+/// As many parts of a line as have room.
+fn side_by_side(parts: &[String], width: usize) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let gap = if text.is_empty() { "" } else { "    " };
+        if text.chars().count() + gap.len() + part.chars().count() <= width {
+            text += gap;
+            text += part;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "first_tests.rs"]
+mod tests;
