@@ -414,13 +414,15 @@ fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
             def.again = state(|s| s.requests.refused(kernel, taken)).unwrap_or(false);
         }
         Asked::Draw(draw) => {
-            let time = seconds(recording::now());
-            log::slot(
-                &draw,
-                json!({ "command": def.command, "missing": def.refused, "seconds": time }),
-            );
-            let loser = state(|s| s.samples.as_mut().and_then(|all| all.missing(&draw)));
-            look::remove(loser.flatten());
+            // What its place holds is of the launches before, which is worth more than nothing.
+            let is_held = state(|s| s.samples.as_ref().is_some_and(|all| all.holds(&draw)));
+            if is_held != Some(true) {
+                let time = seconds(recording::now());
+                log::slot(
+                    &draw,
+                    json!({ "command": def.command, "missing": def.refused, "seconds": time }),
+                );
+            }
         }
         Asked::Nobody => {}
     }
