@@ -331,7 +331,7 @@ fn what_is_no_file_is_said_to_be_none_at_once() {
             );
         }
         for (arguments, code) in [
-            (&["report", "t.clscope"][..], 0),
+            (&["report", "--all", "t.clscope"][..], 0),
             (&["kernel", "t.clscope/captures/k.1"], 1),
             (&["merge", "t.clscope", "-o", "m"], 1),
         ] {

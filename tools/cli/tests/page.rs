@@ -303,7 +303,8 @@ fn the_page_begins_with_the_answer() {
     // The page begins with the answer of the JSON: the same causes and advice, in its order.
     let json = ended(stage.clscope().args(["report", "t.clscope", "--format", "json"]));
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    let why = between(&text, "<section id=\"why\">", "</section>").replace("&nbsp;", " ");
+    let why = between(&text, "<section id=\"why\">", "</section>");
+    let why = why.replace("&nbsp;", " ").replace("&#39;", "'");
     let place = |of: &str| why.find(of).unwrap_or_else(|| panic!("no {of} in {why}"));
     let mut last = 0;
     for cause in json["answer"]["why"].as_array().unwrap().iter().take(3) {
