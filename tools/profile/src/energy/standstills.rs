@@ -22,9 +22,11 @@ const LONG: f64 = 1.0;
 const PERIODS: f64 = 20.0;
 /// A shorter rest is a standstill from so many usual steps on, ...
 const STEPS: f64 = 5.0;
-/// ... if the counter then rises by less than this share of what power before and behind the rest
-/// would have drawn in it. A counter that was read late, or updated late, catches up.
-const CAUGHT_UP: f64 = 1.0 / 3.0;
+/// ... if more than this share of what power before and behind the rest would have drawn in it is
+/// missing, so many steps behind the rest. A counter that was read late, or updated late, catches
+/// up.
+const MISSING: f64 = 2.0 / 3.0;
+const LATE: f64 = 2.0;
 
 impl Standstills {
     /// The plane of a processor's graphics draws nothing for as long as they are switched off.
@@ -100,15 +102,20 @@ impl<'s> Counter<'s> {
         if rest <= STEPS * self.step || next >= self.points.len() || self.begins(next) {
             return false;
         }
-        let around = (STEPS * self.step * 1e9) as i64;
-        let first = self.points.partition_point(|p| p.0.0 < begin.0.saturating_sub(around));
-        let behind = self.points[next].0.0.saturating_add(around);
-        let last = self.points.partition_point(|p| p.0.0 <= behind).saturating_sub(1);
-        let (Some(before), Some(behind)) = (self.watts(first, from), self.watts(next, last)) else {
+        // What is late may come in two steps.
+        let at = |time: i64| self.points.partition_point(|p| p.0.0 <= time).saturating_sub(1);
+        let steps = |count: f64| (count * self.step * 1e9) as i64;
+        let first = self.points.partition_point(|p| p.0.0 < begin.0.saturating_sub(steps(STEPS)));
+        let behind = at(self.points[next].0.0.saturating_add(steps(LATE)));
+        let last = at(self.points[behind].0.0.saturating_add(steps(STEPS)));
+        let (Some(before), Some(after), Some(meanwhile)) =
+            (self.watts(first, from), self.watts(behind, last), self.watts(from, behind))
+        else {
             return false;
         };
-        let drawn = before.min(behind) * self.points[next].0.seconds_since(begin);
-        self.points[next].1 - self.points[to].1 < CAUGHT_UP * drawn
+        let watts = before.min(after);
+        let seconds = self.points[behind].0.seconds_since(begin);
+        (watts - meanwhile) * seconds > MISSING * watts * rest
     }
 }
 
