@@ -399,11 +399,11 @@ impl Power {
             to.put("energy_low_J", Argument::Figure(watts.low * own));
             to.put("energy_high_J", Argument::Figure(watts.high * own));
         } else {
-            to.put("energy_plus_minus_J", Argument::Figure(watts.half() * own));
+            to.put("energy_plus_minus_J", Argument::Figure(watts.longer() * own));
         }
         to.put("power_W", Argument::Figure(watts.value));
         if !ends {
-            to.put("power_plus_minus_W", Argument::Figure(watts.half()));
+            to.put("power_plus_minus_W", Argument::Figure(watts.longer()));
         }
         to.put("energy_delay_Js", Argument::Figure(watts.value * own * seconds));
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {

@@ -56,11 +56,17 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
+    /// The longer of its sides: a half-width around the value that holds all of it.
+    #[must_use]
+    pub fn longer(&self) -> f64 {
+        (self.value - self.low).max(self.high - self.value)
+    }
+
     /// The longer side over the value; `None` where an end is not known or the value is not above
     /// 0.
     #[must_use]
     pub fn relative(&self) -> Option<f64> {
-        let longer = (self.value - self.low).max(self.high - self.value);
+        let longer = self.longer();
         (self.value > 0.0 && longer.is_finite()).then(|| longer / self.value)
     }
 
