@@ -82,10 +82,10 @@ pub enum AttributionError {
 
 /// Half widths, as a share of the value, up to which a class counts as well or at least weakly
 /// known.
-const WELL: f64 = 0.10;
-const WEAK: f64 = 0.50;
+pub(super) const WELL: f64 = 0.10;
+pub(super) const WEAK: f64 = 0.50;
 /// Half width that "needs about N seconds" aims at.
-const AIM: f64 = 0.05;
+pub(super) const AIM: f64 = 0.05;
 /// A class is given its own column while there are at most this many; the smallest beyond are taken
 /// as one sum.
 const MOST_COLUMNS: usize = 64;

@@ -186,7 +186,7 @@ fn boots(trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<String> {
 }
 
 /// The part of a series that reaches into a window.
-fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
+pub(super) fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
     let inside = |t: &HostNs| *t >= from && *t <= to;
     match series {
         Series::Cumulative(p) => {
@@ -208,13 +208,13 @@ fn is_unread(series: &Series) -> bool {
 }
 
 /// The floors of a run, and where the device was in which.
-struct Floors {
-    floors: Vec<Floor>,
-    states: Vec<StateSpan>,
+pub(super) struct Floors {
+    pub floors: Vec<Floor>,
+    pub states: Vec<StateSpan>,
     /// Whether the first was measured another time.
     borrowed: bool,
     /// What the user is told: why the one that was named was not used, or what is not known.
-    told: Option<String>,
+    pub told: Option<String>,
 }
 
 /// By how much a floor may exceed what the sensor read at the least: noise, and a warmer device.
@@ -222,7 +222,7 @@ const ABOVE_LEAST: f64 = 1.1;
 
 /// Floors from idle time. Where the run shows none between or after commands, what kernels add
 /// tells it, or what was measured another time, by which is known better.
-fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
+pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
     let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
     let asked = known.filter(|known| known.asked);
     // No floor lies above what the device drew.
@@ -370,7 +370,7 @@ fn iterations(device: &PhysicalDevice, kernel: Option<&String>) -> Vec<HostNs> {
     device.spans.iter().filter(|s| is(s.class)).map(|s| s.start).collect()
 }
 
-fn measure(
+pub(super) fn measure(
     trace: &Trace<'_>,
     device: &PhysicalDevice,
     power: &Power,
@@ -422,7 +422,16 @@ fn measure(
             known.watts, known.source
         ));
     }
-    out.notes.extend(floors.told);
+    let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
+    let is_alone = window.is_none()
+        && lenders.is_empty()
+        && iterations.is_empty()
+        && device.replays.is_empty()
+        && device.tried.is_empty()
+        && !device.classes.iter().any(|class| class.repetition);
+    let each = is_alone.then(|| super::runs::attribute(&of_run, device, power, runs, known));
+    let (of_runs, told) = each.flatten().unzip();
+    out.notes.extend(told.unwrap_or_else(|| floors.told.into_iter().collect()));
     for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
         let of = other.device.as_deref().unwrap_or_default();
         out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
@@ -436,11 +445,10 @@ fn measure(
         out.containment = containment(device, power, readings);
         return out;
     }
-    match fit::attribute(&problem) {
+    match of_runs.map_or_else(|| fit::attribute(&problem), Ok) {
         Ok(mut result) => {
             let tried = super::trials::taken_off(&mut result, device, window);
             rows::fill(&mut out, device, power, &problem, &result, options);
-            let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
             let runs = within(runs, window);
             let drift = drift(&result, &problem, device, power, &runs);
             rows::drift(&mut out, drift, runs.len());

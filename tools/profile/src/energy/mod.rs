@@ -16,6 +16,7 @@ mod recorded;
 mod replayed;
 pub mod result;
 mod rows;
+mod runs;
 pub mod shapes;
 pub mod standstills;
 mod trials;

@@ -1,0 +1,170 @@
+//! Owns figures of several runs of which each was attributed by itself: sums of joules, and means of
+//! power that are weighted by the time they are of. Refuses what a run by itself leaves open: there
+//! all runs together may say more.
+
+#![forbid(unsafe_code)]
+
+use super::attribution::{AIM, WEAK, WELL};
+use super::report::{
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Method,
+};
+use super::sensor::SeriesFaults;
+use super::units::{Estimate, Joules, Seconds, Watts};
+
+/// Sum of figures whose errors have nothing to do with each other.
+fn sum(parts: impl Iterator<Item = Estimate<Joules>>) -> Estimate<Joules> {
+    let (mut value, mut below, mut above) = (0.0, 0.0f64, 0.0f64);
+    for part in parts {
+        value += part.value.0;
+        below = below.hypot(part.value.0 - part.low.0);
+        above = above.hypot(part.high.0 - part.value.0);
+    }
+    Estimate {
+        value: Joules(value),
+        low: Joules((value - below).max(0.0)),
+        high: Joules(value + above),
+    }
+}
+
+fn mean(joules: Estimate<Joules>, over: Seconds) -> Estimate<Watts> {
+    let watts = |joules: Joules| Watts(joules.0 / over.0);
+    Estimate { value: watts(joules.value), low: watts(joules.low), high: watts(joules.high) }
+}
+
+/// One class in all runs, with its group, which will be the one of this index. `None` where a run in
+/// which it ran does not know it by itself.
+fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy, GroupEnergy)> {
+    let of = |part: &Attribution| part.classes.get(at).copied();
+    let all: Vec<ClassEnergy> = parts.iter().map(of).collect::<Option<_>>()?;
+    let launches: f64 = all.iter().map(|c| c.launches).sum();
+    let busy = Seconds(all.iter().map(|c| c.busy.0).sum());
+    let mut groups: Vec<&GroupEnergy> = Vec::new();
+    for (part, row) in parts.iter().zip(&all).filter(|(_, row)| row.covered.0 > 0.0) {
+        let group = part.groups.get(row.group?)?;
+        let is_known =
+            matches!(row.identifiability, Identifiability::Well | Identifiability::Weak { .. });
+        if !is_known || row.joules.is_none() || group.classes.len() != 1 || group.with_floor {
+            return None;
+        }
+        groups.push(group);
+    }
+    let rows = || all.iter().filter(|c| c.covered.0 > 0.0);
+    let covered = Seconds(rows().map(|c| c.covered.0).sum());
+    let first = rows().next()?;
+    let joules = sum(rows().filter_map(|c| c.joules));
+    let watts = mean(joules, covered);
+    let relative = joules.half_width().0 / joules.value.0;
+    let needed = Seconds(covered.0 * (relative / AIM).powi(2));
+    let identifiability = match relative {
+        ..=WELL => Identifiability::Well,
+        ..=WEAK => Identifiability::Weak { needed },
+        _ => return None,
+    };
+    let methods = || rows().map(|c| c.method);
+    let method = match methods().all(|m| m == Some(Method::Integrated)) {
+        true => Method::Integrated,
+        false => Method::Regressed,
+    };
+    let split = rows().map(|c| c.split).try_fold((0.0, 0.0), |(dynamic, idle), split| {
+        split.map(|split| (dynamic + split.0.0, idle + split.1.0))
+    });
+    let duration = if launches > 0.0 { busy.0 / launches } else { 0.0 };
+    let row = ClassEnergy {
+        class: first.class,
+        launches,
+        busy,
+        covered,
+        group: Some(index),
+        watts: Some(watts),
+        joules_per_launch: Some(watts.over(Seconds(duration))),
+        joules: Some(joules),
+        split: split.map(|(dynamic, idle)| (Joules(dynamic), Joules(idle))),
+        energy_delay: Some(watts.value.0 * duration * duration),
+        method: Some(method),
+        identifiability,
+    };
+    let group = GroupEnergy {
+        classes: vec![first.class],
+        busy: Seconds(groups.iter().map(|g| g.busy.0).sum()),
+        watts,
+        joules,
+        idle: Joules(groups.iter().map(|g| g.idle.0).sum()),
+        dynamic: Joules(groups.iter().map(|g| g.dynamic.0).sum()),
+        method,
+        integrated: groups.first().filter(|_| groups.len() == 1).and_then(|g| g.integrated),
+        relative_half_width: relative,
+        needed,
+        with_floor: false,
+    };
+    Some((row, group))
+}
+
+/// One power state in all runs.
+fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
+    let all = || parts.iter().filter_map(|part| part.floors.get(state));
+    let idle = Seconds(all().map(|f| f.idle.0).sum());
+    let seen = || all().filter(|f| f.idle.0 > 0.0);
+    let watts = match seen().map(|f| f.watts.map(|w| w.over(f.idle))).collect::<Option<Vec<_>>>() {
+        Some(joules) if idle.0 > 0.0 => Some(mean(sum(joules.into_iter()), idle)),
+        Some(_) => all().find_map(|f| f.watts),
+        None => None,
+    };
+    FloorEnergy { state, watts, idle, joules: Joules(all().map(|f| f.joules.0).sum()) }
+}
+
+/// Figures of several runs, none of which overlaps another, from those of each. `None` where there
+/// are none, or a class is not known by itself in a run in which it ran.
+#[must_use]
+pub fn together(parts: &[Attribution]) -> Option<Attribution> {
+    let first = parts.first()?;
+    let (mut classes, mut groups) = (Vec::new(), Vec::new());
+    for (at, row) in first.classes.iter().enumerate() {
+        if parts.iter().all(|part| part.classes.get(at).is_some_and(|c| c.covered.0 <= 0.0)) {
+            let all = || parts.iter().filter_map(|part| part.classes.get(at));
+            let launches = all().map(|c| c.launches).sum();
+            classes.push(ClassEnergy {
+                launches,
+                busy: Seconds(all().map(|c| c.busy.0).sum()),
+                ..*row
+            });
+            continue;
+        }
+        let (class, group) = class(parts, at, groups.len())?;
+        classes.push(class);
+        groups.push(group);
+    }
+    let states = parts.iter().map(|part| part.floors.len()).max().unwrap_or(0);
+    let covered: f64 = parts.iter().map(|part| part.covered.0).sum();
+    let by_time = |of: fn(&Attribution) -> f64| {
+        parts.iter().map(|part| of(part) * part.covered.0).sum::<f64>() / covered
+    };
+    let gaps =
+        parts.iter().map(|part| part.gaps.joules.map(|joules| joules.0)).sum::<Option<f64>>();
+    Some(Attribution {
+        classes,
+        groups,
+        floors: (0..states).map(|state| floor(parts, state)).collect(),
+        measured: Joules(parts.iter().map(|part| part.measured.0).sum()),
+        covered: Seconds(covered),
+        unattributed: Joules(parts.iter().map(|part| part.unattributed.0).sum()),
+        gaps: GapCost {
+            seconds: Seconds(parts.iter().map(|part| part.gaps.seconds.0).sum()),
+            joules: gaps.map(Joules),
+        },
+        iteration: None,
+        response: first.response,
+        drift: None,
+        residual: Watts(by_time(|part| part.residual.0.powi(2)).sqrt()),
+        residual_correlation: by_time(|part| part.residual_correlation),
+        counter_jitter: by_time(|part| part.counter_jitter),
+        readings: parts.iter().map(|part| part.readings).sum(),
+        faults: parts.iter().fold(SeriesFaults::default(), |sum, part| SeriesFaults {
+            repeated: sum.repeated + part.faults.repeated,
+            unordered: sum.unordered + part.faults.unordered,
+            not_finite: sum.not_finite + part.faults.not_finite,
+            backwards: sum.backwards + part.faults.backwards,
+            gaps: sum.gaps + part.faults.gaps,
+        }),
+        rejected_spans: parts.iter().map(|part| part.rejected_spans).sum(),
+    })
+}
