@@ -40,16 +40,46 @@ pub enum Shared {
     Svm(usize),
     /// Such addresses beside the arguments (clSetKernelExecInfo).
     Listed(Vec<usize>),
+    /// Any allocation of a kind (clSetKernelExecInfo of cl_intel_unified_shared_memory).
+    Any(Allocated),
     /// Memory of another kind: all of the host's, or one of an extension.
     Other,
 }
 
-/// An allocation of shared virtual memory.
+/// How shared memory was allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocated {
+    /// clSVMAlloc.
+    Svm,
+    /// clDeviceMemAllocINTEL.
+    Device,
+    /// clHostMemAllocINTEL.
+    Host,
+    /// clSharedMemAllocINTEL.
+    Shared,
+}
+
+impl Allocated {
+    /// The kind of unified shared memory (cl_intel_unified_shared_memory).
+    pub fn unified(self) -> Option<&'static str> {
+        match self {
+            Self::Svm => None,
+            Self::Device => Some("device"),
+            Self::Host => Some("host"),
+            Self::Shared => Some("shared"),
+        }
+    }
+}
+
+/// An allocation of shared virtual memory, or of unified shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Svm {
     pub address: usize,
     pub bytes: usize,
     pub flags: u64,
+    pub how: Allocated,
+    /// Its context, by value.
+    pub context: usize,
 }
 
 // SAFETY: handles of memory objects and samplers may be handed to the runtime by any thread.
@@ -163,25 +193,54 @@ pub fn shared(kernel: H, index: u32, what: Shared, code: i32) {
 /// What stands in place of an argument's index for what a kernel reaches beside its arguments.
 pub const BESIDE: u32 = u32::MAX;
 
+/// Such places: of lists of addresses, and of all allocations of a kind.
+pub const ALL_BESIDE: [u32; 6] =
+    [BESIDE, BESIDE - 1, BESIDE - 2, BESIDE - 3, BESIDE - 4, BESIDE - 5];
+
 /// Memory was announced that a kernel reaches beside its arguments (clSetKernelExecInfo).
 ///
 /// # Safety
 /// Without an error `value` has `size` readable bytes.
 pub unsafe fn reaches(kernel: H, name: u32, size: usize, value: P, code: i32) {
-    let mut what = Shared::Other;
-    if name == cl::CL_KERNEL_EXEC_INFO_SVM_PTRS && code == 0 && !value.is_null() {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) };
-        let words = bytes.chunks_exact(size_of::<usize>());
-        what = Shared::Listed(
-            words.filter_map(|w| w.try_into().ok().map(usize::from_ne_bytes)).collect(),
-        );
+    if code != 0 {
+        return;
     }
-    shared(kernel, BESIDE, what, code);
+    let bytes: &[u8] = match value.is_null() {
+        true => &[],
+        // SAFETY: the caller's promise.
+        false => unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) },
+    };
+    let listed = || {
+        let words = bytes.chunks_exact(size_of::<usize>());
+        Shared::Listed(words.filter_map(|w| w.try_into().ok().map(usize::from_ne_bytes)).collect())
+    };
+    let (place, what) = match name {
+        cl::CL_KERNEL_EXEC_INFO_SVM_PTRS => (BESIDE, listed()),
+        cl::CL_KERNEL_EXEC_INFO_USM_PTRS_INTEL => (BESIDE - 1, listed()),
+        cl::CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL => {
+            (BESIDE - 2, Shared::Any(Allocated::Device))
+        }
+        cl::CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL => {
+            (BESIDE - 3, Shared::Any(Allocated::Host))
+        }
+        cl::CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL => {
+            (BESIDE - 4, Shared::Any(Allocated::Shared))
+        }
+        _ => (BESIDE - 5, Shared::Other),
+    };
+    // What may be reached, and is not: a cl_bool of 0.
+    if !matches!(what, Shared::Listed(_)) && bytes.iter().all(|byte| *byte == 0) {
+        known(|k| {
+            let kernel = k.kernels.entry(kernel.word()).or_default();
+            kernel.arguments.remove(&place);
+        });
+        return;
+    }
+    shared(kernel, place, what, code);
 }
 
-/// Shared virtual memory was allocated, or not.
-pub fn svm_made(address: P, bytes: usize, flags: u64) {
+/// Shared memory was allocated in a context, or not.
+pub fn svm_made(context: H, address: P, bytes: usize, flags: u64, how: Allocated) {
     let address = address as usize;
     if address != 0 {
         known(|k| {
@@ -192,7 +251,7 @@ pub fn svm_made(address: P, bytes: usize, flags: u64) {
             if let Some(left) = left.map(|(at, _)| *at) {
                 k.svm.remove(&left);
             }
-            k.svm.insert(address, Svm { address, bytes, flags });
+            k.svm.insert(address, Svm { address, bytes, flags, how, context: context.word() });
         });
     }
 }
@@ -208,6 +267,11 @@ pub fn svm(address: usize) -> Option<Svm> {
         let (_, found) = k.svm.range(..=address).next_back()?;
         (address - found.address < found.bytes.max(1)).then_some(*found)
     })
+}
+
+/// All allocations of a kind in a context, in order of their addresses.
+pub fn allocations(context: usize, how: Allocated) -> Vec<Svm> {
+    known(|k| k.svm.values().filter(|s| s.how == how && s.context == context).copied().collect())
 }
 
 /// What numbers of [`number`] begin with.

@@ -12,7 +12,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::arguments::{self, Memory, Shared, ask};
+use crate::facts::arguments::{self, Allocated, Memory, Shared, ask};
 use crate::facts::geometry::ONE;
 use crate::facts::{objects, programs};
 use crate::features::capture::{self, Launch};
@@ -182,7 +182,7 @@ use beside::{Command, What};
 
 stand_ins! {
     before {
-    clReleaseProgram(program as Object) replace::program_ends(program);
+    clReleaseProgram(program as Object) { capture::program_released(S, program); replace::program_ends(program); };
     clReleaseKernel(kernel as Object) replace::kernel_ends(kernel);
     clReleaseContext(context as Object) ();
     clReleaseCommandQueue(queue as Object) ();
@@ -193,14 +193,14 @@ stand_ins! {
     after {
     clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
-            capture_made(S, made, c, size, false);
+            capture_made(S, made, c, size);
             if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBuffer, host, size, 0);
             }
         };
     clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H, names(c), again(error) |made| {
             arguments::memory_created(made, Buffer);
-            capture_made(S, made, c, size, false);
+            capture_made(S, made, c, size);
             if told() && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
                 checked::memory(id::clCreateBufferWithProperties, host, size, 0);
             }
@@ -241,8 +241,13 @@ stand_ins! {
             arguments::shared(kernel, index as u32, Shared::Other, code);
             replace::argument(kernel, code, &"clSetKernelArgSVMPointerARM", |_| None);
         };
+    clDeviceMemAllocINTEL(c: H, device: H, p: P, size: usize, alignment: usize, error: *mut i32) -> P, again(error) |made| unified_made(S, c, made, size, Allocated::Device);
+    clHostMemAllocINTEL(c: H, p: P, size: usize, alignment: usize, error: *mut i32) -> P, again(error) |made| unified_made(S, c, made, size, Allocated::Host);
+    clSharedMemAllocINTEL(c: H, device: H, p: P, size: usize, alignment: usize, error: *mut i32) -> P, again(error) |made| unified_made(S, c, made, size, Allocated::Shared);
+    clMemFreeINTEL(c: H, pointer: P) -> i32 |code| if code == 0 { arguments::svm_ended(pointer) };
+    clMemBlockingFreeINTEL(c: H, pointer: P) -> i32 |code| if code == 0 { arguments::svm_ended(pointer) };
     clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| {
-            arguments::shared(kernel, index as u32, Shared::Other, code);
+            arguments::shared(kernel, index as u32, Shared::Svm(value as usize), code);
             replace::argument(kernel, code, &"clSetKernelArgMemPointerINTEL", |_| None);
         };
     clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| {
@@ -260,9 +265,9 @@ stand_ins! {
             replace::argument(kernel, code, &"clSetKernelExecInfo", |ours| Some(unsafe { api::clSetKernelExecInfo.behind(S)?(ours, name, size, value) }));
         };
     clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> P, names(c) |made| {
-            arguments::svm_made(made, size, flags);
+            arguments::svm_made(c, made, size, flags, Allocated::Svm);
             if !made.is_null() {
-                guard::unseen(|| capture::made(S, c, size, true));
+                guard::unseen(|| capture::made(S, c, size, Some(Allocated::Svm)));
             }
             if told() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
@@ -326,12 +331,12 @@ stand_ins! {
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H, names(c) |made| ();
     clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H, names(c) |made| ();
-    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "source"); replace::options::program_made(made); };
-    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "binary"); replace::options::program_made(made); };
-    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "il"); replace::options::program_made(made); };
-    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { programs::program_created(made, "built-in"); replace::options::program_made(made); };
-    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c), all(of, programs) |made| { programs::program_created(made, "linked"); replace::options::program_made(made); };
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H, names(c) |made| { program_created(made, "source"); replace::options::program_made(made); };
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H, names(c) |made| { program_created(made, "binary"); replace::options::program_made(made); };
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { program_created(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H, names(c) |made| { program_created(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H, names(c) |made| { program_created(made, "built-in"); replace::options::program_made(made); };
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H, names(c), all(of, programs) |made| { program_created(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H, names(c) |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32, waits(count, list), ahead(host_memory::waits) |code| if told() {
             // SAFETY: the runtime has read the list.
@@ -521,10 +526,24 @@ stand_ins! {
     }
 }
 
+/// The application has made a program, of such an origin.
+fn program_created(made: H, origin: &'static str) {
+    programs::program_created(made, origin);
+    guard::unseen(|| capture::program_made(made));
+}
+
 /// The application has made a buffer or an image.
-fn capture_made(slot: usize, made: H, context: H, bytes: usize, is_shared: bool) {
+fn capture_made(slot: usize, made: H, context: H, bytes: usize) {
     if !made.is_null() {
-        guard::unseen(|| capture::made(slot, context, bytes, is_shared));
+        guard::unseen(|| capture::made(slot, context, bytes, None));
+    }
+}
+
+/// The application has made unified shared memory, or not.
+fn unified_made(slot: usize, context: H, made: P, bytes: usize, how: Allocated) {
+    arguments::svm_made(context, made, bytes, 0, how);
+    if !made.is_null() {
+        guard::unseen(|| capture::made(slot, context, bytes, Some(how)));
     }
 }
 
@@ -533,7 +552,7 @@ fn image_made(slot: usize, made: H, context: H) {
     if !made.is_null() && capture::wanted() {
         let about = api::clGetMemObjectInfo.behind(slot);
         let bytes = guard::unseen(|| ask::<usize>(about, made, cl::CL_MEM_SIZE)).unwrap_or(0);
-        capture_made(slot, made, context, bytes, false);
+        capture_made(slot, made, context, bytes);
     }
 }
 

@@ -71,6 +71,9 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
+    clDeviceMemAllocINTEL CAPTURE => "Makes room for a copy of unified shared memory, as clCreateBuffer.";
+    clMemFreeINTEL CAPTURE => "Gives it back.";
+    clEnqueueMemcpyINTEL CAPTURE => "Copies out of unified shared memory that a launch reaches, as clEnqueueCopyBuffer, and reads such copies.";
     clGetMemObjectInfo When::Always => "Asks for the flags of an object that is mapped, for the type of an image that is, and whether an object is released for good while it is mapped; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE for size and flags of all memory that a launch reaches, and for what sub-buffers and images are parts of.";
     clCreateBuffer CAPTURE => "Makes room for copies of a launch's memory, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
     clReleaseMemObject CAPTURE => "Gives it back.";

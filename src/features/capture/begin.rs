@@ -87,7 +87,7 @@ impl Gathered {
         let out_of_order = properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
         // SAFETY: the caller's promise.
         let (kernel, _) = unsafe { arguments::kernel(of.slot, of.handle) };
-        let reach = Reach::of(of.slot, of.handle, &kernel)?;
+        let reach = Reach::of(of.slot, context, of.handle, &kernel)?;
         let program = Program::of(of.slot, of.handle, device)?;
         Ok(Self { context, device, out_of_order, properties, reach, program })
     }
@@ -145,7 +145,7 @@ pub unsafe fn begun(
         Ok(gathered) => gathered,
         Err(why) => return Err((asked, why)),
     };
-    let Some(calls) = Calls::of(of.slot) else {
+    let Some(calls) = Calls::with_unified(of.slot, gathered.device) else {
         return Err((asked, "the runtime lacks a function that is needed".into()));
     };
     let queue = of.command.queue.word();

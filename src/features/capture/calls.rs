@@ -5,8 +5,10 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
+use crate::facts::info as facts;
 use crate::runtime::functions as api;
 use crate::runtime::waiting;
+use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 /// The functions, of the runtime behind one way in.
@@ -17,6 +19,7 @@ pub struct Calls {
     fill: Option<f::clEnqueueFillBuffer>,
     image: Option<f::clEnqueueCopyImageToBuffer>,
     svm: Option<Svm>,
+    unified: Option<Unified>,
     flush: f::clFlush,
     event_info: f::clGetEventInfo,
     profiling: f::clGetEventProfilingInfo,
@@ -36,6 +39,14 @@ struct Svm {
     fill: f::clEnqueueSVMMemFill,
 }
 
+/// What unified shared memory takes.
+#[derive(Clone, Copy)]
+struct Unified {
+    alloc: f::clDeviceMemAllocINTEL,
+    free: f::clMemFreeINTEL,
+    copy: f::clEnqueueMemcpyINTEL,
+}
+
 /// Where bytes are copied from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
@@ -45,6 +56,8 @@ pub enum Origin {
     Image(H, [usize; 3]),
     /// An address of shared virtual memory.
     Svm(usize),
+    /// An address of unified shared memory (cl_intel_unified_shared_memory).
+    Unified(usize),
 }
 
 /// Memory of the recorder's own that a copy goes to, and where in it.
@@ -54,6 +67,19 @@ pub enum Own {
     Buffer(usize, usize),
     /// At an address of its shared virtual memory.
     Svm(usize),
+    /// At an address of its unified shared memory.
+    Unified(usize),
+}
+
+impl Own {
+    /// So many bytes behind it.
+    pub fn behind(self, bytes: usize) -> Self {
+        match self {
+            Self::Buffer(buffer, at) => Self::Buffer(buffer, at + bytes),
+            Self::Svm(at) => Self::Svm(at + bytes),
+            Self::Unified(at) => Self::Unified(at + bytes),
+        }
+    }
 }
 
 /// What has become of a command.
@@ -68,6 +94,11 @@ pub enum Fate {
 }
 
 impl Calls {
+    /// Those behind a way in, with those of a device's extensions; `None` where the runtime lacks one.
+    pub fn with_unified(slot: usize, device: H) -> Option<Self> {
+        Some(Self { unified: Unified::of(slot, device), ..Self::of(slot)? })
+    }
+
     /// Those behind a way in; `None` where the runtime lacks one.
     pub fn of(slot: usize) -> Option<Self> {
         Some(Self {
@@ -76,6 +107,7 @@ impl Calls {
             fill: api::clEnqueueFillBuffer.behind(slot),
             image: api::clEnqueueCopyImageToBuffer.behind(slot),
             svm: Svm::of(slot),
+            unified: None,
             flush: api::clFlush.behind(slot)?,
             event_info: api::clGetEventInfo.behind(slot)?,
             profiling: api::clGetEventProfilingInfo.behind(slot)?,
@@ -123,6 +155,13 @@ impl Calls {
                     }
                     None => cl::CL_INVALID_OPERATION,
                 },
+                (Origin::Unified(from), Own::Unified(to)) => match self.unified {
+                    Some(of) => {
+                        let (to, from, count) = (to as P, from as P, count as usize);
+                        (of.copy)(queue, 0, to, from, bytes, count, list, &mut event)
+                    }
+                    None => cl::CL_INVALID_OPERATION,
+                },
                 _ => cl::CL_INVALID_VALUE,
             }
         };
@@ -146,6 +185,10 @@ impl Calls {
                     (svm.copy)(queue, 0, to, from as P, bytes, 0, null(), &mut event)
                 }
                 (Own::Svm(_), None) => cl::CL_INVALID_OPERATION,
+                (Own::Unified(from), _) => match self.unified {
+                    Some(of) => (of.copy)(queue, 0, to, from as P, bytes, 0, null(), &mut event),
+                    None => cl::CL_INVALID_OPERATION,
+                },
             }
         };
         if code != 0 || event.is_null() {
@@ -176,6 +219,18 @@ impl Calls {
         // SAFETY: the caller's promise.
         let made = unsafe { (self.svm?.alloc)(context, cl::CL_MEM_READ_WRITE, bytes, 0) };
         (!made.is_null()).then_some(made as usize)
+    }
+
+    /// Unified shared memory of the recorder's own, on a device.
+    ///
+    /// # Safety
+    /// A live context and a device of it.
+    pub unsafe fn unified(&self, context: H, device: H, bytes: usize) -> Option<usize> {
+        let mut code = 0;
+        // SAFETY: the caller's promise.
+        let made =
+            unsafe { (self.unified?.alloc)(context, device, null_mut(), bytes, 0, &mut code) };
+        (code == 0 && !made.is_null()).then_some(made as usize)
     }
 
     /// Begins to write all of memory of the recorder's own, so that it really exists. Gives the
@@ -283,7 +338,30 @@ impl Calls {
                         (svm.free)(context, address as P);
                     }
                 }
+                Own::Unified(address) => {
+                    if let Some(of) = self.unified {
+                        (of.free)(context, address as P);
+                    }
+                }
             }
+        }
+    }
+}
+
+impl Unified {
+    fn of(slot: usize, device: H) -> Option<Self> {
+        let platform =
+            facts::handle(api::clGetDeviceInfo.behind(slot), device, facts::DEVICE_PLATFORM);
+        let find = api::clGetExtensionFunctionAddressForPlatform.behind(slot)?;
+        // SAFETY: the platform of a live device, and a C string.
+        let found = |name: &CStr| unsafe { find(platform, name.as_ptr().cast_mut().cast()) };
+        // SAFETY: what the runtime gives for a name has that function's type.
+        unsafe {
+            Some(Self {
+                alloc: api::clDeviceMemAllocINTEL.at(found(c"clDeviceMemAllocINTEL"))?,
+                free: api::clMemFreeINTEL.at(found(c"clMemFreeINTEL"))?,
+                copy: api::clEnqueueMemcpyINTEL.at(found(c"clEnqueueMemcpyINTEL"))?,
+            })
         }
     }
 }

@@ -137,10 +137,7 @@ impl Flight {
 
     /// Where a part begins in the recorder's memory.
     pub fn own(&self, is_shared: bool, at: usize) -> Own {
-        match if is_shared { self.shared } else { self.buffer } {
-            Own::Buffer(buffer, base) => Own::Buffer(buffer, base + at),
-            Own::Svm(base) => Own::Svm(base + at),
-        }
+        if is_shared { self.shared.behind(at) } else { self.buffer.behind(at) }
     }
 
     /// Gives up contents after the launch.
@@ -246,10 +243,8 @@ impl Flight {
             }
             let bytes = PIECE.min(usize::try_from(part.bytes - writing.done).unwrap_or(PIECE));
             let at = part.at + writing.done as usize;
-            let from = match if part.is_shared { self.shared } else { self.buffer } {
-                Own::Buffer(buffer, base) => Own::Buffer(buffer, base + at),
-                Own::Svm(base) => Own::Svm(base + at),
-            };
+            let own = if part.is_shared { self.shared } else { self.buffer };
+            let from = own.behind(at);
             if self.piece.len() < bytes {
                 let more = bytes - self.piece.len();
                 let room = self.piece.try_reserve_exact(more);

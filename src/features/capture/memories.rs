@@ -7,7 +7,7 @@ use super::info::{Bits, bits, name_of};
 use super::recent;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
-use crate::facts::arguments::{self, Argument, Kernel, Memory as Kind, Shared, ask};
+use crate::facts::arguments::{self, Allocated, Argument, Kernel, Memory as Kind, Shared, ask};
 use crate::facts::{images, info};
 use crate::runtime::functions as api;
 use clscope_trace::ids::hex;
@@ -21,7 +21,8 @@ pub enum Source {
     Buffer(H, usize),
     /// Width, height or number of lines, depth or number of layers.
     Image(H, [usize; 3]),
-    Svm(usize),
+    /// An address of shared virtual memory, or of unified shared memory.
+    Svm(usize, Allocated),
 }
 
 /// An allocation that the launch reaches.
@@ -41,7 +42,7 @@ impl Memory {
 
     /// Whether it is shared virtual memory.
     pub fn is_shared(&self) -> bool {
-        matches!(self.source, Source::Svm(_))
+        matches!(self.source, Source::Svm(..))
     }
 
     /// What is copied of it.
@@ -49,7 +50,8 @@ impl Memory {
         match self.source {
             Source::Buffer(buffer, at) => Origin::Buffer(buffer, at),
             Source::Image(image, region) => Origin::Image(image, region),
-            Source::Svm(address) => Origin::Svm(address),
+            Source::Svm(address, Allocated::Svm) => Origin::Svm(address),
+            Source::Svm(address, _) => Origin::Unified(address),
         }
     }
 
@@ -57,7 +59,7 @@ impl Memory {
     pub fn last_use(&self, slot: usize) -> Value {
         match self.source {
             Source::Buffer(object, _) | Source::Image(object, _) => recent::told(slot, object),
-            Source::Svm(_) => Value::Null,
+            Source::Svm(..) => Value::Null,
         }
     }
 }
@@ -142,11 +144,11 @@ fn argument_number(slot: usize, kernel: H, index: u32, name: u32) -> Option<u32>
 }
 
 impl Reach {
-    /// What a launch of a kernel reaches.
+    /// What a launch of a kernel reaches, in a context.
     ///
     /// # Errors
     /// What it reaches that cannot be captured.
-    pub fn of(slot: usize, handle: H, kernel: &Kernel) -> Result<Self, String> {
+    pub fn of(slot: usize, context: H, handle: H, kernel: &Kernel) -> Result<Self, String> {
         let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
             .ok_or("its number of arguments is not known")?;
         let objects = (0..count).filter_map(|index| match kernel.arguments.get(&index)? {
@@ -181,14 +183,22 @@ impl Reach {
             merge(&mut about, said);
             out.arguments.push(about);
         }
-        if let Some(Argument::Shared(shared)) = kernel.arguments.get(&arguments::BESIDE) {
-            let Shared::Listed(addresses) = shared else {
-                return Err("it may use memory of the host or of an extension that is not \
-                            followed (clSetKernelExecInfo)"
-                    .to_owned());
+        for place in arguments::ALL_BESIDE {
+            let Some(Argument::Shared(shared)) = kernel.arguments.get(&place) else { continue };
+            let addresses = match shared {
+                Shared::Listed(addresses) => addresses.clone(),
+                Shared::Any(how) => {
+                    let all = arguments::allocations(context.word(), *how);
+                    all.into_iter().map(|of| of.address).collect()
+                }
+                _ => {
+                    return Err("it may use memory of the host or of an extension that is not \
+                                followed (clSetKernelExecInfo)"
+                        .to_owned());
+                }
             };
             for address in addresses {
-                out.svm(*address).map_err(|why| format!("memory of clSetKernelExecInfo {why}"))?;
+                out.svm(address).map_err(|why| format!("memory of clSetKernelExecInfo {why}"))?;
             }
         }
         Ok(out)
@@ -238,7 +248,7 @@ impl Reach {
         let place = |source| match source {
             Source::Buffer(of, at) => (of.word(), at),
             Source::Image(of, _) => (of.word(), 0),
-            Source::Svm(address) => (address, 0),
+            Source::Svm(address, _) => (address, 0),
         };
         self.memories.iter().position(|m| place(m.source) == place(source))
     }
@@ -359,20 +369,20 @@ impl Reach {
     /// The memory behind an address of shared virtual memory.
     fn svm(&mut self, address: usize) -> Result<Value, String> {
         let of = arguments::svm(address).ok_or(
-            "points to shared memory that clSVMAlloc did not give: of the host (system SVM), or \
-             from before recording began",
+            "points to shared memory that was not seen to be allocated: of the host (system SVM), \
+             or from before recording began",
         )?;
         if of.flags & cl::CL_MEM_SVM_FINE_GRAIN_BUFFER != 0 {
             return Err(FINE.to_owned());
         }
-        let source = Source::Svm(of.address);
+        let source = Source::Svm(of.address, of.how);
         let id = match self.known(source) {
             Some(known) => known,
             None => self.add(Memory {
                 source,
                 bytes: of.bytes as u64,
                 flags: of.flags,
-                about: json!({ "kind": "svm", "address": of.address }),
+                about: json!({ "kind": "svm", "address": of.address, "usm": of.how.unified() }),
             }),
         };
         Ok(json!({ "memory": id, "offset": address - of.address }))

@@ -29,7 +29,7 @@ mod traffic;
 use super::beside::{self, Command, What};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::facts::arguments::{self, ask};
+use crate::facts::arguments::{self, Allocated, ask};
 use crate::facts::{info as facts, kernels, objects};
 use crate::os::fork_safe::ForkSafe;
 use crate::os::local::Local;
@@ -37,7 +37,6 @@ use crate::recording::{self, guard};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use begin::{After, Begun, Behind, Coming};
-use calls::Calls;
 use clscope_trace::defs;
 use clscope_trace::record::CommandKind;
 use clscope_trace::values::Sample;
@@ -464,9 +463,7 @@ fn grow(context: usize) {
         Some(s.pools.swap_remove(at))
     });
     let Some(mut pool) = taken.flatten() else { return };
-    if let Some(calls) = Calls::of(pool.slot()) {
-        pool.grow(&calls);
-    }
+    pool.grow();
     state(|s| {
         if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
             // Made meanwhile, by what the application has made.
@@ -477,18 +474,32 @@ fn grow(context: usize) {
     });
 }
 
-/// The application has made memory in a context, inside its own call.
-pub fn made(slot: usize, context: H, bytes: usize, is_shared: bool) {
+/// The application has made memory in a context, inside its own call; `how` where it is shared.
+pub fn made(slot: usize, context: H, bytes: usize, how: Option<Allocated>) {
     if !wanted() || config::get().sample == Some(Sample::Plan) {
         return;
     }
     let would = state(|s| {
         let pool = s.pool(slot, context)?;
-        pool.made(bytes as u64, is_shared);
+        pool.made(bytes as u64, how);
         Some(pool.would_grow())
     });
     if would.flatten() == Some(true) {
         grow(context.word());
+    }
+}
+
+/// The application gives a program back.
+pub fn program_released(slot: usize, program: H) {
+    if wanted() {
+        program::released(slot, program);
+    }
+}
+
+/// The application has made a program.
+pub fn program_made(program: H) {
+    if wanted() {
+        program::made(program);
     }
 }
 
@@ -525,11 +536,7 @@ pub fn gives_back(code: i32) -> bool {
         if s.is_looking {
             return false;
         }
-        for pool in &mut s.pools {
-            if let Some(calls) = Calls::of(pool.slot()) {
-                pool.release(&calls, false);
-            }
-        }
+        s.pools.iter_mut().for_each(|pool| pool.release(false));
         true
     })
     .unwrap_or(false)
@@ -549,9 +556,7 @@ pub fn context_ends(context: usize) {
         gone
     });
     for mut pool in gone.unwrap_or_default() {
-        if let Some(calls) = Calls::of(pool.slot()) {
-            pool.release(&calls, true);
-        }
+        pool.release(true);
     }
 }
 

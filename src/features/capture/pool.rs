@@ -7,6 +7,7 @@
 use super::calls::{Calls, Fate, Own};
 use super::room;
 use crate::abi::entry::H;
+use crate::facts::arguments::Allocated;
 use crate::facts::info;
 use crate::runtime::functions as api;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,6 +57,8 @@ pub struct Pool {
     queues: Vec<(usize, usize)>,
     buffer: Memory,
     shared: Memory,
+    /// Whether its shared memory is unified shared memory, as the application's first was.
+    is_unified: bool,
     /// Regions that are handed out.
     users: usize,
     /// Counts up when memory is given back.
@@ -88,10 +91,11 @@ pub fn rounded(bytes: u64) -> u64 {
 }
 
 impl Memory {
-    fn own(&self, is_shared: bool) -> Own {
-        match is_shared {
-            false => Own::Buffer(self.at, 0),
-            true => Own::Svm(self.at),
+    fn own(&self, is_shared: bool, is_unified: bool) -> Own {
+        match (is_shared, is_unified) {
+            (false, _) => Own::Buffer(self.at, 0),
+            (true, false) => Own::Svm(self.at),
+            (true, true) => Own::Unified(self.at),
         }
     }
 
@@ -132,6 +136,7 @@ impl Pool {
             queues: Vec::new(),
             buffer: Memory::default(),
             shared: Memory::default(),
+            is_unified: false,
             users: 0,
             epoch: 0,
             seen: 0,
@@ -145,17 +150,13 @@ impl Pool {
     }
 
     /// Whether it is that one.
-    pub fn is(&self, at: (usize, usize)) -> bool {
-        self.at() == at
-    }
-
-    /// The way in by which its context was made.
-    pub fn slot(&self) -> usize {
-        self.slot
+    pub fn is(&self, (_, context): (usize, usize)) -> bool {
+        self.context == context
     }
 
     /// Takes over what another of the same context, without memory, has counted.
     pub fn join(&mut self, other: &Self) {
+        self.is_unified |= self.shared.all == 0 && other.is_unified;
         self.seen = self.seen.saturating_add(other.seen);
         for (of, more) in [(&mut self.buffer, &other.buffer), (&mut self.shared, &other.shared)] {
             of.all = of.all.saturating_add(more.all);
@@ -233,11 +234,16 @@ impl Pool {
 
     /// The memory that a region lies in.
     pub fn own(&self, is_shared: bool) -> Own {
-        if is_shared { self.shared.own(true) } else { self.buffer.own(false) }
+        let of = if is_shared { &self.shared } else { &self.buffer };
+        of.own(is_shared, self.is_unified)
     }
 
-    /// The application has made memory of so many bytes.
-    pub fn made(&mut self, bytes: u64, is_shared: bool) {
+    /// The application has made memory of so many bytes: a buffer or image, or shared memory.
+    pub fn made(&mut self, bytes: u64, how: Option<Allocated>) {
+        let is_shared = how.is_some();
+        if let (Some(how), 0) = (how, self.shared.all) {
+            self.is_unified = how != Allocated::Svm;
+        }
         self.seen = self.seen.saturating_add(bytes);
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(2 * rounded(bytes));
@@ -253,6 +259,14 @@ impl Pool {
         of.all = of.all.saturating_sub(2 * rounded(bytes));
     }
 
+    /// The functions that it takes.
+    fn calls(&self, devices: &[H]) -> Option<Calls> {
+        match devices.first() {
+            Some(device) if self.is_unified => Calls::with_unified(self.slot, *device),
+            _ => Calls::of(self.slot),
+        }
+    }
+
     /// Whether it would grow.
     pub fn would_grow(&self) -> bool {
         self.users == 0
@@ -261,11 +275,12 @@ impl Pool {
     }
 
     /// Grows to what was asked for, as far as that may be taken.
-    pub fn grow(&mut self, calls: &Calls) {
+    pub fn grow(&mut self) {
         // SAFETY: the application makes memory in it, or has waited for a command of it.
         let context = unsafe { H::from_word(self.context) };
         let devices =
             info::handles(api::clGetContextInfo.behind(self.slot), context, info::CONTEXT_DEVICES);
+        let Some(calls) = &self.calls(&devices) else { return };
         for device in &devices {
             if self.queues.iter().all(|(of, _)| *of != device.word()) {
                 // SAFETY: a device of the context.
@@ -300,7 +315,11 @@ impl Pool {
         let made = unsafe {
             match is_shared {
                 false => calls.buffer(context, bytes).ok().map(H::word),
-                true => calls.shared(context, bytes),
+                true if !self.is_unified => calls.shared(context, bytes),
+                true => {
+                    let device = self.queues.first().map_or(H::NULL, |(of, _)| H::from_word(*of));
+                    calls.unified(context, device, bytes)
+                }
             }
         };
         let Some(at) = made else {
@@ -309,7 +328,7 @@ impl Pool {
         };
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         (of.at, of.bytes) = (at, bytes);
-        let own = of.own(is_shared);
+        let own = of.own(is_shared, self.is_unified);
         let Some((_, queue)) = self.queues.first() else { return };
         // SAFETY: a queue of the recorder's own in this context, and memory of that size.
         match unsafe { calls.touch(H::from_word(*queue), own, bytes) } {
@@ -330,7 +349,7 @@ impl Pool {
         let idle = users == 0 && of.is_ready(calls);
         if of.at != 0 && (idle || !is_shared) {
             // SAFETY: the recorder's own, given back once; a buffer lives on for its commands.
-            unsafe { calls.release(context, of.own(is_shared)) };
+            unsafe { calls.release(context, of.own(is_shared, self.is_unified)) };
         }
         if of.touched != 0 {
             // SAFETY: the recorder's event, given back once.
@@ -340,7 +359,10 @@ impl Pool {
     }
 
     /// Gives all memory back; with `queues` those, too.
-    pub fn release(&mut self, calls: &Calls, queues: bool) {
+    pub fn release(&mut self, queues: bool) {
+        // SAFETY: devices of a context that lives.
+        let device = self.queues.first().map(|(of, _)| unsafe { H::from_word(*of) });
+        let Some(calls) = &self.calls(device.as_slice()) else { return };
         if self.buffer.bytes + self.shared.bytes > 0 {
             HELD.fetch_sub(1, Ordering::Relaxed);
         }

@@ -1,19 +1,53 @@
-//! Owns what a capture holds of the kernel's program: every form that is known of it. Refuses
-//! programs of which there is none, such as built-in kernels.
+//! Owns what a capture holds of the kernel's program: every form that is known of it. Some runtimes
+//! answer nothing about a program that the application has given back, though its kernels go on: they
+//! are asked before. Refuses programs of which there is none, such as built-in kernels.
 #![forbid(unsafe_code)]
 
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::facts::arguments::ask;
 use crate::facts::programs::{binary, build_text, origin};
 use crate::facts::{compiled, info};
+use crate::os::fork_safe::ForkSafe;
+use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
 use clscope_mix::spirv;
 
-/// Most bytes of one form of a program.
+/// Most bytes of one form of a program, and of all that are kept of programs that were given back.
 const MOST: usize = 64 << 20;
+
+/// Programs that the application has given back, by program and device. Handles come again: a new
+/// program's is [forgotten](made).
+static GIVEN_BACK: ForkSafe<HashMap<(usize, usize), Program>> = ForkSafe::new();
+
+/// The application makes a program.
+pub fn made(program: H) {
+    if !program.is_null() {
+        GIVEN_BACK.with(|all| all.retain(|(of, _), _| *of != program.word()));
+    }
+}
+
+/// The application is about to give a program back. Where that is the last reference, the runtime
+/// may say nothing about it later.
+pub fn released(slot: usize, program: H) {
+    let about = api::clGetProgramInfo.behind(slot);
+    if ask::<u32>(about, program, cl::CL_PROGRAM_REFERENCE_COUNT) != Some(1) {
+        return;
+    }
+    for device in info::handles(about, program, info::PROGRAM_DEVICES) {
+        let Ok(found) = Program::of_program(slot, program, device) else { continue };
+        GIVEN_BACK.with(|all| {
+            let held: u64 = all.values().map(Program::bytes).sum();
+            if held.saturating_add(found.bytes()) <= MOST as u64 {
+                all.insert((program.word(), device.word()), found);
+            }
+        });
+    }
+}
 
 /// A form of a program: its file, its language as `launch.json` names it, its bytes. A header has
 /// the name by which the source includes it.
+#[derive(Clone)]
 pub struct Form {
     pub file: String,
     pub language: &'static str,
@@ -28,6 +62,7 @@ impl Form {
 }
 
 /// A program.
+#[derive(Clone)]
 pub struct Program {
     pub origin: &'static str,
     pub options: String,
@@ -47,6 +82,14 @@ impl Program {
         if program.is_null() {
             return Err("the kernel's program is not known".to_owned());
         }
+        let key = (program.word(), device.word());
+        match GIVEN_BACK.with(|all| all.get(&key).cloned()).flatten() {
+            Some(found) => Ok(found),
+            None => Self::of_program(slot, program, device),
+        }
+    }
+
+    fn of_program(slot: usize, program: H, device: H) -> Result<Self, String> {
         let origin = origin(program);
         if origin == Some("built-in") {
             return Err("it is a built-in kernel of the device: there is no program".to_owned());

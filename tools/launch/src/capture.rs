@@ -219,6 +219,10 @@ pub struct Memory {
     /// Where shared virtual memory lay.
     #[serde(default)]
     pub address: Option<u64>,
+    /// Of unified shared memory (cl_intel_unified_shared_memory) `device`, `host` or `shared`; null: it
+    /// is none. It runs alone as shared virtual memory.
+    #[serde(default)]
+    pub usm: Option<String>,
     /// What an image is.
     #[serde(default)]
     pub image: Option<Image>,
