@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::MergeError;
+use crate::measured::{self, MEASURED, Measured};
 use clscope_io::input;
 use clscope_io::output::{Access, create_dir, create_new};
 use clscope_trace::FileHeader;
@@ -72,6 +73,8 @@ struct Source {
     programs: Vec<(String, PathBuf)>,
     /// Captured launches: names and folders.
     captures: Vec<(String, PathBuf)>,
+    /// What was measured of them.
+    measured: Vec<Measured>,
     meta: Option<serde_json::Value>,
     processes: BTreeMap<String, Files>,
     sensors: Vec<PathBuf>,
@@ -85,6 +88,9 @@ fn read_source(path: &Path) -> Result<Source, MergeError> {
             .attempt(|| format!("could not list the programs of {shown}"))?,
         captures: crate::captures::folders(path)
             .attempt(|| format!("could not list the captures of {shown}"))?,
+        measured: measured::read(path)
+            .attempt(|| format!("could not read what was measured of {shown}"))?
+            .0,
         meta: None,
         processes: BTreeMap::new(),
         sensors: Vec::new(),
@@ -227,6 +233,7 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
     let mut series: Vec<&Path> = Vec::new();
     let mut code: BTreeSet<String> = BTreeSet::new();
     let mut captures: BTreeSet<String> = BTreeSet::new();
+    let mut measured: Vec<Measured> = Vec::new();
     for source in &sources {
         let mut new = Vec::new();
         for (stem, files) in &source.processes {
@@ -246,8 +253,10 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
             captures.insert(own.clone());
             folders.push((own, path));
         }
+        let mut stems: BTreeMap<&str, String> = BTreeMap::new();
         for (stem, files) in new {
             let own = free_name(stem, &names);
+            stems.insert(stem, own.clone());
             for (role, path) in files {
                 let to = temporary.join(file_name(role, &own));
                 match role {
@@ -258,6 +267,14 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
             names.insert(own);
             processes += 1;
         }
+        measured.extend(source.measured.iter().filter_map(|row| {
+            let mut row = row.clone();
+            row.launch.process = stems.get(row.launch.process.as_str())?.clone();
+            if let Some(own) = renamed.get(&row.launch.capture) {
+                row.launch.capture.clone_from(own);
+            }
+            Some(row)
+        }));
         let outer = temporary.join(CAPTURES);
         for (own, path) in folders {
             if !outer.exists() {
@@ -299,6 +316,17 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
                 bring(path, &temporary.join(own))?;
                 series.push(path);
             }
+        }
+    }
+    if !measured.is_empty() {
+        measured.sort_by_key(|row| row.at_ns);
+        let path = temporary.join(MEASURED);
+        let failed = || format!("could not write {}", path.display());
+        let mut file = create_new(&path, Access::Private).attempt(failed)?;
+        for row in &measured {
+            let mut line = serde_json::to_vec(row).map_err(io::Error::from).attempt(failed)?;
+            line.push(b'\n');
+            file.write_all(&line).attempt(failed)?;
         }
     }
     let meta = serde_json::json!({

@@ -26,7 +26,7 @@ const LEAST: Duration = Duration::from_secs(20);
 const PART: f64 = 0.05;
 const MOST: Duration = Duration::from_secs(180);
 
-/// Most bytes of it.
+/// Most bytes of the recorder's log of what was drawn.
 const MOST_LOG: u64 = 64 << 20;
 
 /// How long to measure for behind a run.
