@@ -67,7 +67,7 @@ fn shells_complete_subcommands_and_options() {
         );
         stdout(&Command::new("bash").current_dir(stage.path()).args(["-c", &line]).ended())
     };
-    assert_eq!(completed("clscope re", 1).trim(), "record report");
+    assert_eq!(completed("clscope re", 1).trim(), "record report replay");
     let options = completed("clscope record --dev", 2);
     assert_eq!(options.trim(), "--device-timing");
     let refused = stage.clscope().args(["completions", "tcsh"]).ended();

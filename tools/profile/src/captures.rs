@@ -294,7 +294,8 @@ mod tests {
     use super::*;
 
     fn capture(kernel: u32, launch: u64, refused: &str) -> defs::Capture {
-        defs::Capture { kernel, launch, refused: refused.into(), ..Default::default() }
+        let folder = if refused.is_empty() { format!("k{kernel}.{launch}") } else { String::new() };
+        defs::Capture { kernel, launch, folder, refused: refused.into(), ..Default::default() }
     }
 
     fn of(asked: &str, captures: &[defs::Capture]) -> Captures {

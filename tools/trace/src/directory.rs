@@ -37,8 +37,6 @@ pub const SAMPLES: &str = ".samples.jsonl";
 
 /// Folder of a trace directory that keeps captured launches, each in a folder of its own.
 pub const CAPTURES: &str = "captures";
-/// Ending of a file in [`CAPTURES`], a process's, that logs which launches were drawn by chance.
-pub const SAMPLES: &str = ".samples.jsonl";
 /// File of a captured launch that describes it.
 pub const CAPTURE_FILE: &str = "launch.json";
 /// Version of [`CAPTURE_FILE`]'s format.

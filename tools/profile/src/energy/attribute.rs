@@ -424,7 +424,7 @@ pub(super) fn measure(
     }
     let runs = readings.application.get(&device.host).map_or(&[][..], Vec::as_slice);
     let is_alone = window.is_none()
-        && lenders.is_empty()
+        && elsewhere.lenders.is_empty()
         && iterations.is_empty()
         && device.replays.is_empty()
         && device.tried.is_empty()

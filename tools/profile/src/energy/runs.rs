@@ -44,6 +44,7 @@ pub(super) fn attribute(
 mod tests {
     use super::super::activity::{Class, Kind};
     use super::super::attribute::{Options, measure};
+    use super::super::borrowed::Elsewhere;
     use super::super::readings::Readings;
     use super::super::result::DeviceEnergy;
     use super::*;
@@ -96,7 +97,14 @@ mod tests {
             application: std::collections::BTreeMap::from([(0, application)]),
             ..Readings::default()
         };
-        measure(&Trace::open(Vec::new()), &device, &power, &readings, &[], &Options::default())
+        measure(
+            &Trace::open(Vec::new()),
+            &device,
+            &power,
+            &readings,
+            &Elsewhere::default(),
+            &Options::default(),
+        )
     }
 
     fn run() -> impl Strategy<Value = Run> {
