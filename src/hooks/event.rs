@@ -149,7 +149,7 @@ pub unsafe fn clGetEventInfo(
         || [objects::event_word(event), u64::from(param_name)],
         end,
     );
-    if complete {
+    if complete && capture::wanted() {
         guard::unseen(|| guard::protect((), || ended_events(&[event])));
     }
     if complete && facts.is_some_and(|f| f.held) {

@@ -48,20 +48,10 @@ const NAMES: [&str; 6] = [
     "shell/table.rs",
 ];
 
-/// Features on request that repeat, count and capture launches. They wait for a queue of the
-/// recorder's own, behind what [`beside`](../../src/features/beside/mod.rs) has seen to have ended.
-const ASIDE: &str = "on request, a queue of our own with nothing before it";
-
 /// File, sign, how often, and what bounds it.
 const PLACES: &[(&str, &str, usize, &str)] = &[
     ("facts/kernels.rs", "threads::answer(", 1, "1 s; the thread computes, and takes no lock"),
     ("facts/map.rs", ".lock()", 1, "the holder makes a larger table: one allocation"),
-    ("features/beside/aside.rs", "clWaitForEvents", 2, ASIDE),
-    ("features/beside/aside.rs", "clFinish", 2, ASIDE),
-    ("features/beside/aside.rs", ".finish)", 2, ASIDE),
-    ("features/beside/aside.rs", ".read)", 1, ASIDE),
-    ("features/beside/mod.rs", "waiting::ended(", 2, "on request, 5 s a queue"),
-    ("features/beside/mod.rs", "threads::pause(", 1, "on request, 1,000 pauses"),
     (
         "features/beside/mod.rs",
         "thread_local!",
@@ -99,16 +89,12 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ),
     ("features/device_time/reaper.rs", ".sleep(", 1, "a thread of our own"),
     ("features/device_time/switch.rs", "try_lock_for(", 1, "its patience"),
-    ("features/mix/shadow.rs", ".read)", 1, ASIDE),
     (
         "features/replace/mod.rs",
         "thread_local!",
         1,
         "constant, without a destructor that the linker is told of",
     ),
-    ("features/replay/stage.rs", ".finish)", 1, ASIDE),
-    ("features/replay/stage.rs", ".wait)", 2, ASIDE),
-    ("features/replay/stage.rs", "threads::pause(", 1, "on request, the pause that was asked for"),
     ("features/sampler.rs", "threads::spawn(", 1, "1 s, until the new thread has begun"),
     ("features/sampler.rs", ".lock()", 1, "a thread of our own"),
     ("features/sampler.rs", "try_lock_for(", 1, "its patience, 50 ms at most"),
@@ -148,7 +134,6 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
         2,
         "the holder writes one block or definition, or closes a file that was just made",
     ),
-    ("recording/programs.rs", "threads::pause(", 1, "on request, 3,000 pauses of 10 ms"),
     ("recording/regions.rs", ".lock()", 3, "the holder maps one region"),
     ("recording/ring.rs", "spin_loop(", 1, "20 ms, once until there is room for records again"),
     ("recording/state.rs", "sched_yield(", 1, "2 s, while another thread opens the trace"),
