@@ -183,10 +183,10 @@ impl Calls {
         if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
             failed = cl::CL_PROFILING_INFO_NOT_AVAILABLE;
         }
-        let [queued, _, start, end] = stamps;
+        let [queued, _, start, _] = stamps;
         let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
         let observed = if told == 0 { observed } else { told };
-        if failed == 0 && missing && queued != 0 && start == 0 && end == 0 {
+        if failed == 0 && missing && queued != 0 && start == 0 {
             // Intel's CPU runtime calls a command complete that is behind a failed wait list.
             ring::untimed(t, entry.command(), Untimed::NeverStarted, 0, observed);
         } else if failed == 0 {
