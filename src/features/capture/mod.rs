@@ -337,7 +337,12 @@ fn later(of: &Coming<'_>, def: defs::Capture, asked: Asked, why: String, out: &m
         }
         Asked::Draw(draw) => {
             let moved = state(|s| s.samples.as_mut().is_some_and(|all| all.moved(&draw)));
-            if moved != Some(true) {
+            if moved == Some(true) {
+                // A later line tells of the launch that it moves to, if one comes.
+                log::slot(&draw, json!({ "missing": why, "moved": true }));
+                let def = defs::Capture { refused: why, again: true, ..def };
+                out.due = Some(Due::Refused(def, Asked::Nobody));
+            } else {
                 let asked = Asked::Draw(draw);
                 out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
             }

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes that a pool may have ahead of any launch: what the application's buffers take together,
 /// if it is no more than this.
 pub const AHEAD: u64 = 32 << 20;
+/// Launches that a pool made ahead has room for, if they reach all of it, within [`AHEAD`].
+const LAUNCHES: u64 = 8;
 /// Where regions of a pool begin.
 const ALIGNED: usize = 512;
 /// Pools are made so large that this part of them is never used.
@@ -247,8 +249,10 @@ impl Pool {
         self.seen = self.seen.saturating_add(bytes);
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(2 * rounded(bytes));
-        if of.all <= AHEAD && of.all > of.bytes as u64 {
-            of.wanted = of.wanted.max(of.all.next_power_of_two());
+        // Room for some launches that nothing waits between.
+        let ahead = of.all.saturating_mul(LAUNCHES).next_power_of_two().min(AHEAD);
+        if of.all <= AHEAD && ahead > of.bytes as u64 {
+            of.wanted = of.wanted.max(ahead);
         }
     }
 
