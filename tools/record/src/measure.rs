@@ -84,6 +84,8 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
     let all = launches.launches.iter().filter(|launch| drawn.contains(&launch.which.capture));
     let folders: Vec<PathBuf> =
         all.filter(|_| !plan.keep_captures).map(|launch| launch.folder.clone()).collect();
+    // Counting takes as long as it takes.
+    let budget = if plan.replay.is_some() { budget } else { MOST };
     let options = Options {
         budget,
         energy: plan.replay.is_some() && !plan.sensors.is_off(),

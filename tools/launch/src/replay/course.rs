@@ -121,20 +121,18 @@ pub fn run(
 ) -> Result<Replayed, ReplayError> {
     let mut kept = Kept::open(trace)?;
     let begun = Instant::now();
-    let left_of = |begun: Instant| options.budget.saturating_sub(begun.elapsed());
+    // What a launch took that failed is not the others' loss, up to as much again.
+    let mut lost = Duration::ZERO;
     let (mut chosen, late) = chosen(plan.launches, options.budget);
     let mut out = Replayed { left: plan.left, ..Replayed::default() };
     shuffle(&mut chosen, seed());
     // Others follow where those take less time than they may.
     let (count, all) = (chosen.len(), chosen.len() + late.len());
     // What was used beside windows, in all, of how many; whether there is a sensor.
-    let (mut around, mut metered) = (Duration::ZERO, options.energy);
+    let (mut around, mut measured, mut metered) = (Duration::ZERO, 0u32, options.energy);
     for (done, launch) in chosen.iter().chain(&late).enumerate() {
-        let left = left_of(begun);
-        let each = match u32::try_from(done) {
-            Ok(done @ 1..) => around / done,
-            _ => AROUND,
-        };
+        let left = (options.budget + lost).saturating_sub(begun.elapsed());
+        let each = if measured > 0 { around / measured } else { AROUND };
         let ahead = u32::try_from(count.saturating_sub(done)).unwrap_or(1).max(1);
         let share = (left / ahead).saturating_sub(each);
         let least = Duration::from_nanos(energy::least_ns(false));
@@ -180,11 +178,17 @@ pub fn run(
                 break;
             }
         };
+        if row.failed.is_some() {
+            lost = (lost + started.elapsed()).min(options.budget);
+        }
         let windows: f64 = row.windows.iter().map(|window| window.seconds).sum();
         // Half a window of rest before each, and restoring.
         let restored = row.windows.iter().any(|window| window.restoring.is_some());
         let in_windows = Duration::from_secs_f64(windows * if restored { 2.5 } else { 1.5 });
-        around += started.elapsed().saturating_sub(in_windows);
+        if row.failed.is_none() {
+            around += started.elapsed().saturating_sub(in_windows);
+            measured += 1;
+        }
         metered &= row.sensor.is_some() || row.failed.is_some();
         tell(&News::Ended(&row));
         let added = kept.add(&row);
