@@ -2,6 +2,8 @@
 //! variables which not every loader reads. Owns the order in which they are tried; refuses to try
 //! them where nobody asked for a device.
 
+#![forbid(unsafe_code)]
+
 use crate::device::{Device, list};
 use crate::error::ClError;
 use crate::{NAMES, OpenCl};
