@@ -10,13 +10,14 @@ use crate::abi::entry::H;
 use crate::facts::arguments::Allocated;
 use crate::facts::info;
 use crate::runtime::functions as api;
+use crate::runtime::waiting;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that a pool may have ahead of any launch: what the application's buffers take together,
 /// if it is no more than this.
 pub const AHEAD: u64 = 32 << 20;
 /// Launches that a pool made ahead has room for, if they reach all of it, within [`AHEAD`].
-const LAUNCHES: u64 = 8;
+const LAUNCHES: u64 = 32;
 /// Where regions of a pool begin.
 const ALIGNED: usize = 512;
 /// Pools are made so large that this part of them is never used.
@@ -336,7 +337,14 @@ impl Pool {
         let Some((_, queue)) = self.queues.first() else { return };
         // SAFETY: a queue of the recorder's own in this context, and memory of that size.
         match unsafe { calls.touch(H::from_word(*queue), own, bytes) } {
-            Ok(event) => of.touched = event.map_or(0, H::word),
+            Ok(event) => {
+                of.touched = event.map_or(0, H::word);
+                // A kernel may be launched right behind, and never again.
+                // SAFETY: the recorder's live event.
+                let _ = event.is_some_and(|event| unsafe {
+                    waiting::ended(self.slot, event, waiting::SHORT_PATIENCE)
+                });
+            }
             Err(_) => {
                 self.refused = self.refused.min(wanted);
                 self.drop_memory(calls, is_shared);
