@@ -16,7 +16,7 @@ const CAUSES: [(&str, &[&str], &[&str], &str); 10] = [
     ("gate", &["user-event"], &["user event"], "clSetUserEventStatus"),
     ("turns", &["queues-take-turns"], &["spin and other", "other and spin"], "overlap"),
     ("ranks", &["shared-device"], &["other processes"], "device of its own"),
-    ("crowd", &["held-up-launches"], &["spin"], "processors"),
+    ("crowd", &["held-up-launches", "kernel"], &["spin"], ""),
     ("many", &["launching", "kernel", "call"], &["launching", "touch", "clFinish"], ""),
 ];
 

@@ -304,7 +304,7 @@ fn launches_on_images_and_shared_memory_are_counted_and_leave_them_as_they_were(
     for name in ["plane", "layers", "twice", "shared", "beside"] {
         let row = rows.iter().find(|row| row["kernel"] == name).unwrap();
         let skipped = bare.contains(&format!("{name} left out"));
-        assert!(skipped || row["counted"] == 1, "{row:#}");
+        assert!(skipped || row["counted"].as_u64() >= Some(1), "{row:#}");
     }
     let fine = rows.iter().find(|row| row["kernel"] == "fine");
     assert!(fine.is_none_or(|row| row["counted"] == 0), "{fine:?}");

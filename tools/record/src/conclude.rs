@@ -120,8 +120,13 @@ pub(super) fn conclude(
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         plan.tell(no_command(contents.dropped));
     }
+    // What was captured to be measured is no one's concern when it has been; other captures were
+    // asked for, by an option or by the environment.
+    let is_measured = plan.mix || plan.replay.is_some();
+    let is_later = plan.replay == Some(values::Measuring::Later);
+    let are_kept = !is_measured || plan.captures || plan.keep_captures;
     // Of a process that goes on the trace itself tells, when it has ended.
-    if (plan.captures || plan.keep_captures || plan.replay == Some(values::Measuring::Later))
+    if (are_kept || is_later)
         && !contents.captures.captured.is_empty()
         && running::still_running(trace, &contents.unended).is_empty()
         && let Err(why) = application::write_all(trace)
@@ -130,8 +135,7 @@ pub(super) fn conclude(
             "how launches like the captured ones ran is not beside them: {why}"
         ));
     }
-    // What was captured to be measured is no one's concern when it has been.
-    let (captures, next) = match plan.captures || plan.keep_captures {
+    let (captures, next) = match are_kept {
         true => summary::captures(&contents.captures, trace),
         false => (Vec::new(), None),
     };

@@ -169,16 +169,14 @@ impl Maker {
         }
     }
 
-    /// A command that is held back, and one behind it on the same memory: behind a barrier, or a
-    /// blocking read, perhaps of another queue.
-    fn held(&mut self, kind: &str) -> String {
-        let (queue, gate, value) = (self.below(3), self.below(3), self.below(9));
+    /// A barrier between commands on one memory, the first of which is held back: several steps.
+    fn held_barrier(&mut self) -> String {
+        let (queue, gate) = (self.below(3), self.below(3));
         let (first, second) = (self.below(5), self.below(5));
-        let (how, behind) = match kind {
-            "read" => (" thread", format!("read q{} b{first} block", self.below(3))),
-            _ => ("", format!("barrier q{queue}\ncopy q{queue} b{first} b{second}")),
-        };
-        format!("gate g{gate}{how}\nfill q{queue} b{first} v{value} n0 g{gate}\n{behind}")
+        format!(
+            "gate g{gate}\nfill q{queue} b{first} v{} n0 g{gate}\nbarrier q{queue}\ncopy q{queue} b{first} b{second}",
+            self.below(9)
+        )
     }
 
     /// A step, or several that belong together, a line each.
@@ -194,8 +192,7 @@ impl Maker {
             left -= weight;
         }
         match kind {
-            "barrier" if self.once_in(2) => self.held(kind),
-            "read" if self.once_in(6) => self.held(kind),
+            "barrier" if self.once_in(2) => self.held_barrier(),
             "launch" => self.launch_step(),
             "write" | "read" => {
                 let mut step = format!("{kind} q{}{}", self.queue(), self.memory());
