@@ -1,7 +1,7 @@
 //! Owns the first screen of the report: why the run takes its time, what to do, then the rows that
 //! matter, in at most [`LINES`] lines that are no wider than the terminal. Names are shortened in
 //! the middle; columns that have no room are left out in the order of [`DROPPED`]; tables end at
-//! [`SHOWN`] of their time. Every figure is the answer's. Refuses to compute, and to show what only
+//! 99 % of their time. Every figure is the answer's. Refuses to compute, and to show what only
 //! `report --all` has room for.
 #![forbid(unsafe_code)]
 
