@@ -112,7 +112,12 @@ fn a_daemon_that_detaches_is_waited_for_and_recorded() {
             .arg("daemon")
             .arg(&outcome);
         let finished = stage.runtime.select(run).run().success();
-        assert_eq!(std::fs::read_to_string(&outcome).unwrap(), "right\n");
+        // It is written behind the last OpenCL call, which is what is waited for.
+        let written = (0..1_000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::fs::read_to_string(&outcome).ok().filter(|text| text.ends_with('\n'))
+        });
+        assert_eq!(written.as_deref(), Some("right\n"));
         assert!(!finished.stderr.contains("no OpenCL call"), "{}", finished.stderr);
         let recorded = Recorded::read(&[&trace]);
         assert_eq!(recorded.only().launches(None), 10);
