@@ -160,6 +160,17 @@ impl Definitions {
         self.functions.iter().flatten()
     }
 
+    /// By function id, whether calls of it wait for devices.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<bool> {
+        let most = self.functions().map(|f| f.id).max().unwrap_or(0);
+        let mut waiting = vec![false; usize::from(most) + 1];
+        for function in self.functions() {
+            waiting[usize::from(function.id)] = function.group == "wait";
+        }
+        waiting
+    }
+
     /// The function's name, `function N` where it is not defined.
     #[must_use]
     pub fn function_name(&self, id: u16) -> std::borrow::Cow<'_, str> {

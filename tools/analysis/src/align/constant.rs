@@ -41,17 +41,8 @@ pub(crate) fn disprove(trace: &Trace<'_>, alignment: &mut Alignment) {
     if processes.is_empty() {
         return;
     }
-    let marked: Vec<Vec<bool>> = trace
-        .processes
-        .iter()
-        .map(|process| {
-            let d = &process.definitions;
-            let most = d.functions().map(|f| f.id).max().unwrap_or(0);
-            let mut waits = vec![false; usize::from(most) + 1];
-            d.functions().for_each(|f| waits[usize::from(f.id)] = f.group == "wait");
-            waits
-        })
-        .collect();
+    let marked: Vec<Vec<bool>> =
+        trace.processes.iter().map(|process| process.definitions.waiting()).collect();
     let mut seen: Vec<(Vec<Span>, Vec<HostNs>)> = vec![Default::default(); marked.len()];
     for event in trace.marked(alignment, &marked) {
         match event {

@@ -279,12 +279,7 @@ impl Stats {
             pass.finish.push(id("clFinish"));
             pass.poll.push(id("clGetEventInfo"));
             pass.holds.push(Holds::new(d));
-            let most = d.functions().map(|f| f.id).max().unwrap_or(0);
-            let mut waiting = vec![false; usize::from(most) + 1];
-            for function in d.functions() {
-                waiting[usize::from(function.id)] = function.group == "wait";
-            }
-            pass.waiting.push(waiting);
+            pass.waiting.push(d.waiting());
             if trace.processes.len() > 1 {
                 let process = ProcessIndex(index as u32);
                 for device in d.devices.values().filter(|device| device.parent.is_none()) {

@@ -51,8 +51,9 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// Bytes likewise.
-fn bytes(n: f64) -> String {
+/// Bytes with two digits, as the first screen shows them, too.
+#[must_use]
+pub fn bytes(n: f64) -> String {
     let mut value = n;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1023.5 {

@@ -8,6 +8,7 @@
 use crate::figure::thousands;
 use clscope_io::shorten;
 use clscope_io::text::{Page, line};
+use clscope_profile::answer::bytes;
 use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
@@ -121,20 +122,6 @@ fn joules(value: f64) -> String {
         x if x < 99.95 => format!("{value:.1} {unit}"),
         _ => format!("{value:.0} {unit}"),
     }
-}
-
-fn bytes(n: u64) -> String {
-    let mut value = n as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1023.5 {
-            return match value < 9.95 && unit != "B" {
-                true => format!("{value:.1} {unit}"),
-                false => format!("{value:.0} {unit}"),
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
 }
 
 fn percent(share: f64) -> String {
@@ -462,7 +449,7 @@ fn copies(answer: &Answer) -> Option<Columns> {
             row.share.map_or_else(|| "-".to_owned(), percent),
             figure(row.time_ns.as_ref(), time),
             thousands(row.count),
-            bytes(row.bytes),
+            bytes(row.bytes as f64),
             row.gigabytes_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
             figure(row.joules_per_copy.as_ref(), joules),
         ]
