@@ -84,17 +84,23 @@ fn processes() -> impl Iterator<Item = u32> {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::process::{Command, Stdio};
+    use std::io::{Read as _, Write as _};
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that is certainly behind `exec`: right behind it, before the kernel has laid the new
+    /// environment out, `/proc` shows none, which is where `spawn` may come back.
+    fn started(command: &mut Command) -> Child {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        child
+    }
 
     #[test]
     fn a_process_is_known_by_the_trace_that_it_was_started_for() {
         let folder = tempfile::tempdir().unwrap();
-        let start = |trace: &Path| {
-            let mut command = Command::new("cat");
-            command.env(settings::TRACE, trace).stdin(Stdio::piped()).spawn().unwrap()
-        };
+        let start = |trace: &Path| started(Command::new("cat").env(settings::TRACE, trace));
         let (mut ours, mut other) = (start(folder.path()), start(&folder.path().join("other")));
-        // `spawn` comes back behind exec.
         assert_eq!(recorders(folder.path()), [ours.id()]);
         for child in [&mut ours, &mut other] {
             drop(child.stdin.take());
@@ -108,9 +114,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let start = |trace: &str, rank: Option<&str>| {
             let mut command = Command::new("cat");
-            command.env(settings::TRACE, folder.path().join(trace)).stdin(Stdio::piped());
+            command.env(settings::TRACE, folder.path().join(trace));
             rank.map(|rank| command.env("PMIX_RANK", rank));
-            command.spawn().unwrap()
+            started(&mut command)
         };
         let mut all = [start("own", Some("0")), start("b", Some("1")), start("c", None)];
         let found = sharing(&folder.path().join("own"));

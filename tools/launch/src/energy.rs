@@ -233,19 +233,17 @@ fn window(
     })
 }
 
-/// The part of what a launch adds to the power at rest, with its restoring, that restoring takes.
+/// The part of the windows' energy that restoring takes, power at rest included: what is added to
+/// rest may be next to nothing, and then says nothing.
 #[must_use]
 pub fn restoring_share(windows: &[measured::Window]) -> Option<f64> {
-    let added = |watts: Interval, of: &measured::Window| watts.value - of.idle_watts.value;
     let parts = windows.iter().filter_map(|of| {
         let restoring = of.restoring.as_ref()?;
-        let aside = added(restoring.watts, of) * restoring.seconds * of.launches as f64;
-        Some((aside, added(of.watts, of) * of.seconds))
+        let aside = restoring.watts.value * restoring.seconds * of.launches as f64;
+        Some((aside, of.watts.value * of.seconds))
     });
     let (aside, all) = parts.fold((0.0, 0.0), |(a, b), (aside, all)| (a + aside, b + all));
-    let is_restored = windows.iter().any(|of| of.restoring.is_some());
-    // Where nothing was added, none of it is the launch's.
-    is_restored.then(|| if all > 0.0 { aside / all } else { 1.0 })
+    (all > 0.0).then(|| aside / all)
 }
 
 /// The window that follows one of `length`, by the half-widths of what it gave, relative to the
@@ -432,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_restoring_is_that_of_what_was_added_to_rest() {
+    fn the_part_of_restoring_is_that_of_the_energy() {
         let of = |watts: f64, restoring: Option<(f64, f64)>| measured::Window {
             seconds: 1.0,
             launches: 100,
@@ -444,10 +442,12 @@ mod tests {
             }),
         };
         assert_eq!(restoring_share(&[of(200.0, None)]), None);
-        // 40 W above rest for half of the time, of 120 W for all of it.
+        // 120 W for half of the time, of 200 W for all of it.
         let share = restoring_share(&[of(200.0, Some((120.0, 0.005))); 2]).unwrap();
-        assert!((share - 1.0 / 6.0).abs() < 1e-12, "{share}");
-        assert_eq!(restoring_share(&[of(80.0, Some((81.0, 0.005)))]), Some(1.0));
+        assert!((share - 0.3).abs() < 1e-12, "{share}");
+        // A launch that adds nothing to rest, whose restoring takes next to no time.
+        let share = restoring_share(&[of(80.0, Some((81.0, 1e-5)))]).unwrap();
+        assert!(share < 1.1e-3, "{share}");
     }
 
     #[test]

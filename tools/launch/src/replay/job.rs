@@ -24,8 +24,7 @@ use std::path::PathBuf;
 pub const NOT_ASKED: &str = "no joules were asked for";
 /// Launches that are timed.
 const EFFORT: Effort = Effort { launches: 30, longest_ns: 1_000_000_000 };
-/// Part of what a launch adds to rest that restoring may take before its joules are only those of
-/// restoring.
+/// Part of the windows' energy that restoring may take before the joules are only those of restoring.
 const MOST_RESTORING: f64 = 0.5;
 
 /// The device that the application used.
@@ -222,7 +221,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
         Ok(windows) => match energy::restoring_share(&windows) {
             Some(share) if share >= MOST_RESTORING => {
                 out.energy_missing = Some(format!(
-                    "not measurable by itself: putting back what it writes takes {:.0} % of what it adds to power at rest",
+                    "not measurable by itself: putting back what it writes takes {:.0} % of the energy",
                     100.0 * share.min(1.0)
                 ));
             }
