@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 
 use clscope_trace::settings;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// How often processes are listed to find those that came meanwhile.
+const LISTINGS: usize = 10;
 
 /// Processes of the trace that still run and hold its files open.
 pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
@@ -38,13 +42,37 @@ pub fn recorders(directory: &Path) -> Vec<u32> {
     use std::os::unix::ffi::OsStrExt;
     let wanted = [settings::TRACE.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
     let own = std::process::id();
-    let started_for = |pid: &u32| {
-        std::fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|variable| variable == wanted))
-    };
-    let mut found: Vec<u32> = processes().filter(|pid| *pid != own).filter(started_for).collect();
+    // A parent that was listed may leave a child behind that was not, and end before it is read; a
+    // process amid `exec` has no environment for a moment.
+    let (mut seen, mut found) = (BTreeSet::from([own]), Vec::new());
+    for _ in 0..LISTINGS {
+        let mut unseen: Vec<u32> = processes().filter(|pid| !seen.contains(pid)).collect();
+        if unseen.is_empty() {
+            break;
+        }
+        unseen.retain(|pid| {
+            let all = std::fs::read(format!("/proc/{pid}/environ"));
+            if all.as_ref().is_ok_and(Vec::is_empty) && is_program(*pid) {
+                return true;
+            }
+            let mut variables = all.iter().flat_map(|all| all.split(|byte| *byte == 0));
+            if variables.any(|variable| variable == wanted) {
+                found.push(*pid);
+            }
+            seen.insert(*pid);
+            false
+        });
+        if !unseen.is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
     found.sort_unstable();
     found
+}
+
+/// Whether a process has a program: threads of the kernel and ended processes have none.
+fn is_program(pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 /// Processes that are recorded into other traces than this one and share its devices, as far as this
@@ -107,6 +135,27 @@ mod tests {
             child.wait().unwrap();
         }
         assert!(recorders(folder.path()).is_empty());
+    }
+
+    /// However a process passes its work on, one of its line is there all the time.
+    #[test]
+    fn a_line_of_children_that_outlive_their_parents_is_never_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        // Each leaves a child behind and ends; the last ends with its standard input.
+        let script = "exec 3<&0; if [ $1 = 0 ]; then cat; else sh -c \"$0\" \"$0\" $(($1 - 1)) <&3 & fi";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, script, "60"]).env(settings::TRACE, folder.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        let ended = std::thread::spawn(move || out.read_exact(&mut [0]).unwrap());
+        while !ended.is_finished() {
+            assert!(!recorders(folder.path()).is_empty());
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        ended.join().unwrap();
     }
 
     #[test]
