@@ -94,6 +94,16 @@ case " ${chosen[*]} " in
 esac
 
 status=0
+if [ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = "${whole[*]}" ]; then
+    if [ -n "$nextest" ]; then
+        timed "examples in documentation" "$CARGO" test "${whole[@]}" --doc --quiet || status=$?
+    fi
+    timed "what is lock-free in the recorder, in every order of memory and threads" \
+        "$CARGO" test --quiet -p clscope --lib --features loom loom_tests || status=$?
+    timed "the audit shim, outside the workspace" \
+        "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target" || status=$?
+fi
+# Last: their closing lines name what failed.
 if [ -n "$nextest" ]; then
     timed "the tests" "$CARGO" nextest run "${chosen[@]}" --no-fail-fast "${others[@]}" "${filters[@]}" "${names[@]}" || status=$?
 else
@@ -104,13 +114,5 @@ else
     # Names of tests that failed or hung, which stand above far from the end.
     grep -E '^test .*FAILED$|: not ended after |has been running for over' "$log" >&2 || true
 fi
-[ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = "${whole[*]}" ] || exit "$status"
-if [ -n "$nextest" ]; then
-    timed "examples in documentation" "$CARGO" test "${whole[@]}" --doc --quiet || status=$?
-fi
-timed "what is lock-free in the recorder, in every order of memory and threads" \
-    "$CARGO" test --quiet -p clscope --lib --features loom loom_tests || status=$?
-timed "the audit shim, outside the workspace" \
-    "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target" || status=$?
 [ "$status" = 0 ] || say "FAILED, see above"
 exit "$status"
