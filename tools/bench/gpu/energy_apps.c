@@ -3,15 +3,19 @@
 //   energy_apps APP SECONDS [FRAMES]  runs an application for so long, or so many frames of it
 //   energy_apps alone APP SECONDS     each of its commands by itself, again and again, for so long each
 //   energy_apps rounds APP            finds the rounds that make its kernels as long as wanted, and prints them
+//   energy_apps rest APP SECONDS      sets everything up and does nothing for so long
 //
 // APP: pipeline (an upload, five kernels of 13 to 117 us, a blocking read a frame), solver (a kernel that takes turns between
 // two buffers, and a small one), bodies (forces between bodies, and a kernel that works in place), sort (one kernel in
 // place, with other arguments at each launch), queues (two kernels on two queues), unordered (three kernels on an
-// out-of-order queue).
+// out-of-order queue), short (three kernels of 4 to 10 us), svm (two kernels on shared virtual memory), settle (two kernels
+// in place, whose data reach a fixed point after some launches).
 // ENERGY_APPS_ROUNDS tells the rounds, comma-separated, so that every run makes the same kernels. ENERGY_APPS_HOST_US makes the
-// host work for so many microseconds behind each frame, but for those of `alone`. In `alone`, a line
+// host work for so many microseconds behind each frame, but for those of `alone`. ENERGY_APPS_AGAIN="NAME TIMES" enqueues each
+// launch of a kernel so many times more, in its place: what the run's energy rises by is what a launch takes there. In `alone`, a line
 // `phase NAME BEGIN END LAUNCHES` for each command: seconds of CLOCK_REALTIME. The device: the first GPU, else any.
-#define CL_TARGET_OPENCL_VERSION 120
+#define CL_TARGET_OPENCL_VERSION 200
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,14 +99,31 @@ static struct step unordered[] = {
     {.name = "o_right", .kind = MEMORY, .target_us = 80, .from = 0, .to = 2},
     {.name = "o_join", .kind = FP64, .target_us = 40, .from = 1, .to = 3},
 };
+static struct step brief[] = {
+    {.name = "t_calc", .kind = FP32, .target_us = 6, .from = 0, .to = 1},
+    {.name = "t_move", .kind = MEMORY, .target_us = 10, .from = 1, .to = 2},
+    {.name = "t_few", .kind = SPARSE, .target_us = 4, .from = 2, .to = 3},
+};
+static struct step svm[] = {
+    {.name = "v_calc", .kind = FP32, .target_us = 70, .from = 0, .to = 1},
+    {.name = "v_move", .kind = MEMORY, .target_us = 50, .from = 1, .to = 2},
+};
+static struct step settle[] = {
+    {.name = "d_single", .kind = FP32, .target_us = 80, .from = 1, .to = 1},
+    {.name = "d_double", .kind = FP64, .target_us = 60, .from = 2, .to = 2},
+};
 static struct { const char *name; struct step *steps; int count; } apps[] = {
     {"pipeline", pipeline, 5}, {"solver", solver, 2}, {"bodies", bodies_app, 2},
-    {"sort", sort, 1}, {"queues", queues, 2}, {"unordered", unordered, 3}};
+    {"sort", sort, 1}, {"queues", queues, 2}, {"unordered", unordered, 3},
+    {"short", brief, 3}, {"svm", svm, 2}, {"settle", settle, 2}};
 
 enum { BUFFERS = 4, UP = 4 << 20, DOWN = 2 << 20 };
 static cl_context context;
 static cl_command_queue queue, second;
 static cl_mem buffers[BUFFERS];
+static void *shared[BUFFERS];
+static const char *again = "";
+static int more;
 static float *host;
 static size_t bytes = (size_t)64 << 20;
 static struct step *steps;
@@ -117,9 +138,16 @@ static double now(void)
 
 static void launch(cl_command_queue on, struct step *s, int from, int to, cl_uint waits, const cl_event *list, cl_event *event)
 {
-    CHECK(clSetKernelArg(s->kernel, 0, sizeof(cl_mem), &buffers[from]));
-    CHECK(clSetKernelArg(s->kernel, 1, sizeof(cl_mem), &buffers[to]));
+    if (shared[0]) {
+        CHECK(clSetKernelArgSVMPointer(s->kernel, 0, shared[from]));
+        CHECK(clSetKernelArgSVMPointer(s->kernel, 1, shared[to]));
+    } else {
+        CHECK(clSetKernelArg(s->kernel, 0, sizeof(cl_mem), &buffers[from]));
+        CHECK(clSetKernelArg(s->kernel, 1, sizeof(cl_mem), &buffers[to]));
+    }
     CHECK(clSetKernelArg(s->kernel, 2, sizeof(int), &s->rounds));
+    for (int i = 0; more && i < more && !strcmp(again, s->name); i++)
+        CHECK(clEnqueueNDRangeKernel(on, s->kernel, 1, NULL, &s->global, &s->local, waits, list, NULL));
     CHECK(clEnqueueNDRangeKernel(on, s->kernel, 1, NULL, &s->global, &s->local, waits, list, event));
 }
 
@@ -169,6 +197,11 @@ static void frame(const char *app)
             CHECK(clFinish(queue));
             CHECK(clFinish(second));
         }
+    } else if (strcmp(app, "unordered")) {
+        for (int i = 0; i < count; i++)
+            launch(queue, &steps[i], steps[i].from, steps[i].to, 0, NULL, NULL);
+        if (turn % 10 == 0)
+            CHECK(clFinish(queue));
     } else {
         cl_event both[2];
         launch(second, &steps[0], 0, 1, 0, NULL, &both[0]);
@@ -218,6 +251,14 @@ static void set_up(const char *app, int find)
         buffers[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &error);
         CHECK(error);
         CHECK(clEnqueueWriteBuffer(queue, buffers[i], CL_TRUE, 0, bytes, host, 0, NULL, NULL));
+        if (strcmp(app, "svm"))
+            continue;
+        shared[i] = clSVMAlloc(context, CL_MEM_READ_WRITE, bytes, 0);
+        if (!shared[i]) {
+            fprintf(stderr, "energy_apps: the device has no shared virtual memory\n");
+            exit(1);
+        }
+        CHECK(clEnqueueSVMMemcpy(queue, CL_TRUE, shared[i], host, bytes, 0, NULL, NULL));
     }
     static char source[1 << 14];
     strcpy(source, bodies);
@@ -319,14 +360,16 @@ static void alone(const char *name, struct step *s, int which, double seconds)
 int main(int argc, char **argv)
 {
     int by_itself = argc > 1 && !strcmp(argv[1], "alone"), find = argc > 1 && !strcmp(argv[1], "rounds");
-    const char *app = argc > 1 + (by_itself || find) ? argv[1 + (by_itself || find)] : "";
-    double seconds = argc > 2 + by_itself ? atof(argv[2 + by_itself]) : 5;
-    most = argc > 3 && !by_itself ? atoi(argv[3]) : 0;
+    int rests = argc > 1 && !strcmp(argv[1], "rest"), words = by_itself || find || rests;
+    const char *app = argc > 1 + words ? argv[1 + words] : "";
+    double seconds = argc > 2 + words ? atof(argv[2 + words]) : 5;
+    most = argc > 3 && !words ? atoi(argv[3]) : 0;
     for (size_t i = 0; i < sizeof apps / sizeof *apps; i++)
         if (!strcmp(apps[i].name, app))
             steps = apps[i].steps, count = apps[i].count;
     if (!steps) {
-        fprintf(stderr, "usage: energy_apps [alone] pipeline|solver|bodies|sort|queues|unordered SECONDS [FRAMES], energy_apps rounds APP\n");
+        fprintf(stderr, "usage: energy_apps [alone] pipeline|solver|bodies|sort|queues|unordered|short|svm|settle SECONDS [FRAMES], "
+                        "energy_apps rounds APP, energy_apps rest APP SECONDS\n");
         return 2;
     }
     set_up(app, find);
@@ -353,7 +396,20 @@ int main(int argc, char **argv)
             alone(steps[i].name, &steps[i], 0, seconds);
         return 0;
     }
-    double zero = from;
+    if (rests) {
+        CHECK(clFinish(queue));
+        printf("rests %.6f\n", now());
+        fflush(stdout);
+        nanosleep(&(struct timespec){.tv_sec = (time_t)seconds}, NULL);
+        return 0;
+    }
+    char *wanted = getenv("ENERGY_APPS_AGAIN"), *times = wanted ? strchr(wanted, ' ') : NULL;
+    if (times) {
+        more = atoi(times);
+        *times = 0;
+        again = wanted;
+    }
+    double zero = from = now();
     const char *told = getenv("ENERGY_APPS_HOST_US");
     double work = told ? atof(told) * 1e-6 : 0;
     while (most ? turn < most : now() - from < seconds) {

@@ -7,6 +7,10 @@ BIN holds clscope, libclscope.so and libclscope_audit.so; energy_apps.c and face
 application: every command alone (watts x period, NVML's samples once they have settled), a plain recording, one of as many
 frames with `record --replay`, and every command alone again; of the first application one more with GPM counters. OUT gets results.json, table.txt, reports and logs. Never takes longer than
 the budget (default 460 s): what would not fit is left out and named.
+
+With --insitu the truth is that of the run itself: each launch of a kernel is enqueued some times more in its place, and the
+slope of the energy of a round above rest, in launches, is what a launch takes there. Then no command is run alone, and the
+table compares joules above idle.
 """
 import argparse
 import json
@@ -29,7 +33,9 @@ parser.add_argument("--photo", type=pathlib.Path)
 parser.add_argument("--apps", default="pipeline,solver,bodies,sort,unordered,queues,face")
 parser.add_argument("--seconds", type=float, default=8, help="length of each application")
 parser.add_argument("--alone", type=float, default=1.0, help="length of each command alone")
+parser.add_argument("--again", type=float, default=3.5, help="length of each run of --insitu")
 parser.add_argument("--host", type=int, default=0, help="microseconds that the host works behind each frame")
+parser.add_argument("--insitu", action="store_true", help="the truth is measured in the run")
 parser.add_argument("--record", default="", help="more options of clscope record")
 arguments = parser.parse_args()
 began = time.monotonic()
@@ -85,17 +91,18 @@ if power.error:
     say(f"no truth: {power.error}")
 environment = dict(os.environ)
 environment.update(XDG_CACHE_HOME=str(out / "cache"), ENERGY_APPS_HOST_US=str(arguments.host))
-if power.error is None:
+has_driver = "OCL_ICD_VENDORS" in os.environ
+if power.error is None and not has_driver:
     # CUDA's own loader for linked programs, NVIDIA alone.
     environment.update(OCL_ICD_FILENAMES="libnvidia-opencl.so.1", OCL_ICD_VENDORS="/nonexistent")
-face_environment = dict(environment)
-if power.error is None:
+face_environment = dict(environment, OPENCV_OPENCL_DEVICE=":GPU:")
+if power.error is None and not has_driver:
     # Python's OpenCV opens libOpenCL.so, which is ocl-icd there.
     vendors = out / "vendors"
     vendors.mkdir(exist_ok=True)
     (vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
     face_environment.pop("OCL_ICD_FILENAMES")
-    face_environment.update(OCL_ICD_VENDORS=str(vendors), OPENCV_OPENCL_DEVICE=":GPU:")
+    face_environment.update(OCL_ICD_VENDORS=str(vendors))
 if arguments.wheel:
     with zipfile.ZipFile(arguments.wheel) as wheel:
         wheel.extractall(out / "site")
@@ -130,6 +137,63 @@ def alone(app, when, env):
             begin, end, launches = float(begin), float(end), int(launches)
             watts = power.mean(begin, end)
             found[name] = {"watts": watts, "period": (end - begin) / launches, "joules": watts and watts * (end - begin) / launches}
+    return found
+
+
+def kernels(app):
+    """Names and lengths in microseconds of an application's kernels, as energy_apps.c wants them."""
+    source = (here / "energy_apps.c").read_text()
+    name = {"bodies": "bodies_app", "short": "brief"}.get(app, app)
+    block = re.search(rf"struct step {name}\[\] = \{{(.*?)\n\}};", source, re.S).group(1)
+    return [(n, float(us or 0)) for n, us in re.findall(r'name = "(\w+)"(?:.*?target_us = (\d+))?', block)]
+
+
+def once(app, again, env, rest):
+    """Joules above rest, and seconds, of a round, with an addition to it; the chip's temperature."""
+    begin = time.time()
+    text = call(f"{app}-again", [program, app, str(arguments.again)], dict(env, ENERGY_APPS_AGAIN=again), left())
+    end = time.time()
+    warm = power.nvml.nvmlDeviceGetTemperature(power.handle, 0) if power.error is None else None
+    found = re.search(r"ran \w+ (\d+) frames in ([\d.]+) s", text or "")
+    if not found:
+        return None
+    rounds, seconds = int(found.group(1)), float(found.group(2))
+    time.sleep(0.6)
+    # The run's own time ends with the process; the first third lets the sensor and the clock settle.
+    watts = power.mean(end - 0.15 - seconds * 2 / 3, end - 0.15, 0)
+    return watts and ((watts - rest) * seconds / rounds, seconds / rounds, warm)
+
+
+def in_situ(app, env):
+    """Joules above rest of a launch of each kernel, with a standard error: the slope in launches a round."""
+    call(f"{app}-rest", [program, "rest", app, "1"], env, left())
+    begin = time.time()
+    if call(f"{app}-rest", [program, "rest", app, "3"], env, left()) is None:
+        return {}
+    time.sleep(0.6)
+    rest = power.mean(begin + 1.2, begin + 3, 0)
+    plain = rest and once(app, "", env, rest)
+    if not plain:
+        return {}
+    found = {" rest": rest}
+    for name, us in kernels(app):
+        # As many more as add half of a round.
+        more = max(2, min(40, round(plain[1] * 1e6 / 2 / max(us, 5))))
+        points = [(0, plain)] if plain else []
+        for times in (more, 0, 2 * more):
+            if left() > arguments.again + 5:
+                point = once(app, f"{name} {times}" if times else "", env, rest)
+                points += [(times, point)] if point else []
+                plain = point if times == 0 and point else plain
+        if len(points) < 4:
+            continue
+        x, y = [p[0] for p in points], [p[1][0] for p in points]
+        mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+        spread = sum((a - mean_x) ** 2 for a in x)
+        slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / spread
+        rest_of = sum((b - mean_y - slope * (a - mean_x)) ** 2 for a, b in zip(x, y)) / (len(x) - 2)
+        found[name] = {"joules": slope, "se": (rest_of / spread) ** 0.5, "warm": [p[1][2] for p in points]}
+        say(f"{app} {name}: {slope * 1e3:.4f} +- {found[name]['se'] * 1e3:.4f} mJ above {rest:.1f} W, {found[name]['warm']} C")
     return found
 
 
@@ -180,17 +244,18 @@ for app in arguments.apps.split(","):
             continue
         env = dict(env, ENERGY_APPS_ROUNDS=rounds)
         command = [program, app, str(arguments.seconds)]
-        before = alone(app, "before", env)
+        truth = in_situ(app, env) if arguments.insitu else None
+        before = {} if arguments.insitu else alone(app, "before", env)
     plain = record(app, "plain", [], command, env)
     # The application's own work is the same with the option, however long that makes it.
     same = [*command, frames(f"{app}-plain")] if plain else command
     option = record(app, "replay", ["--replay"], same, env)
-    after = alone(app, "after", env) if not face and left() > 20 else {}
-    results[app] = {"before": before, "after": after, "plain": plain, "option": option}
+    after = alone(app, "after", env) if not face and not arguments.insitu and left() > 20 else {}
+    results[app] = {"insitu": None if face else truth, "before": before, "after": after, "plain": plain, "option": option}
     say(f"{app}: plain {plain['seconds'] if plain else 0:.1f} s, with the option {option['seconds'] if option else 0:.1f} s")
     if app == arguments.apps.split(",")[0] and power.error is None:
         counted = (app, same, env)
-if left() > 3 * arguments.seconds + 30 and power.error is None and results:
+if left() > 3 * arguments.seconds + 30 and power.error is None and results and not arguments.insitu:
     app, same, env = counted
     record(app, "counters", ["--replay", "--counters", "gpm"], same, env)
     say(f"{app} with counters")
@@ -198,6 +263,37 @@ power.stopped = True
 (out / "results.json").write_text(json.dumps(results, indent=1))
 
 table = []
+
+
+def compare(app, of):
+    """Joules above idle of each kernel against those of the run itself: the rows that have both."""
+    found, rows = classes(of["option"]), []
+    truth = {name: t for name, t in (of["insitu"] or {}).items() if name in found}
+    whole = sum(t["joules"] * found[name]["launches"] for name, t in truth.items())
+    table.append(f"\n{app}  (mJ a launch above idle, in the run; 2 se)")
+    for name, t in truth.items():
+        c = found[name]
+        dynamic, launches = c["dynamic_joules"], c["launches"]
+        line = f"{name:10} {100 * t['joules'] * launches / whole:5.1f} % {t['joules'] * 1e3:9.4f} +-{200 * t['se'] / t['joules']:5.1f} %"
+        if dynamic is None or not launches:
+            table.append(f"{line}  not known: {c['method']} {c.get('identifiability', '')}")
+            continue
+        value, low, high = (dynamic[k] / launches for k in ("value", "low", "high"))
+        error, allowed = value / t["joules"] - 1, 0.03 + 2 * t["se"] / t["joules"]
+        inside = low - 2 * t["se"] <= t["joules"] <= high + 2 * t["se"]
+        rows.append((abs(error) <= allowed, inside, (high - low) / 2 / value))
+        table.append(f"{line} {value * 1e3:9.4f} +-{50 * (high - low) / value:5.1f} % error {100 * error:6.1f} %  {'good' if abs(error) <= allowed else 'FAR '} {'inside' if inside else 'OUTSIDE'}")
+    return rows
+
+
+if arguments.insitu:
+    all_rows = [row for app, of in results.items() for row in compare(app, of)]
+    half = sorted(row[2] for row in all_rows)
+    table.append(f"\n{len(all_rows)} kernels: within 3 % and 2 se {sum(r[0] for r in all_rows)}, inside {sum(r[1] for r in all_rows)}, median half-width {100 * half[len(half) // 2] if half else 0:.1f} %")
+    text = "\n".join(table) + "\n"
+    (out / "table.txt").write_text(text)
+    print(text)
+    raise SystemExit
 
 
 def show(value, scale=1e3, digits=4):
