@@ -290,10 +290,16 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
         let affords = |bytes: u64| {
             state(|s| s.samples.as_ref().is_some_and(|all| all.affords(draw, bytes, now)))
         };
+        let is_behind =
+            || state(|s| s.samples.as_ref().is_some_and(|all| all.is_behind(draw))) == Some(true);
         match planned {
             Ok(bytes) if is_plan => {
                 log::slot(draw, json!({ "would": true, "bytes": bytes }));
                 return;
+            }
+            Ok(_) if is_behind() => {
+                let why = "a kernel without any capture comes first".to_owned();
+                return later(of, def, asked, why, out);
             }
             Ok(bytes) if affords(bytes) == Some(true) => {}
             Ok(bytes) => {

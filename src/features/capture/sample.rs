@@ -14,7 +14,7 @@ pub const SLOTS: usize = 4;
 /// Classes of one kernel on one device: the last one takes all further sizes.
 const SIZES: usize = 8;
 /// Times that a draw moves to a later round where the recorder's memory was in use.
-const MOVES: u32 = 8;
+const MOVES: u32 = 16;
 /// Captures that are the only ones of their class: seconds at least, and share of the run's time.
 const FIRST: (f64, f64) = (2.0, 0.05);
 /// Share of the run's time for all other captures.
@@ -62,6 +62,8 @@ struct Class {
     position: u64,
     /// Each place's capture.
     held: [Option<Whole>; SLOTS],
+    /// It has no capture, and a draw that waits.
+    lacks: bool,
 }
 
 /// xorshift64*: draws need no more.
@@ -134,6 +136,8 @@ pub struct Samples {
     /// Seconds that captures took: of what had none, and of others; and their bytes.
     spent: [f64; 2],
     bytes: f64,
+    /// How many classes lack a capture that a draw waits for.
+    lacking: usize,
 }
 
 /// A launch as its class sees it.
@@ -164,6 +168,7 @@ impl Samples {
             started: None,
             spent: [0.0; 2],
             bytes: 0.0,
+            lacking: 0,
         }
     }
 
@@ -200,6 +205,9 @@ impl Samples {
                 due.map(|moved| draw(moved.slot, moved.moves))
             }
         };
+        if draw.is_some() {
+            self.count(class);
+        }
         Seen { launch, class, is_new, draw }
     }
 
@@ -279,13 +287,32 @@ impl Samples {
         let round = self.round + ahead;
         let (slot, position, moves) = (draw.slot, draw.position, draw.moves + 1);
         of.moved.push(Moved { slot, position, round, moves });
+        self.count(draw.class);
         true
+    }
+
+    /// A class's draws or captures have changed.
+    fn count(&mut self, class: u32) {
+        let Some(of) = self.classes.get_mut(class as usize) else { return };
+        let lacks = !of.moved.is_empty() && of.held.iter().all(Option::is_none);
+        match (std::mem::replace(&mut of.lacks, lacks), lacks) {
+            (false, true) => self.lacking += 1,
+            (true, false) => self.lacking = self.lacking.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Whether another class, which has no capture yet, waits for the memory that this would take.
+    pub fn is_behind(&self, draw: &Draw) -> bool {
+        self.lacking > 0 && !self.is_only(draw)
     }
 
     /// A place of a sample has another capture: the one before.
     pub fn captured(&mut self, draw: &Draw, whole: &Whole) -> Option<Whole> {
         let of = self.classes.get_mut(draw.class as usize)?;
-        of.held.get_mut(draw.slot)?.replace(whole.clone())
+        let before = of.held.get_mut(draw.slot)?.replace(whole.clone());
+        self.count(draw.class);
+        before
     }
 
     /// Whether a place of a sample has a capture.
@@ -397,6 +424,32 @@ mod tests {
                 let next = all.launched(&kernel(), 1, 1, 0.0);
                 assert_eq!(next.draw.map(|d| (d.slot, d.at)), Some((draw.slot, draw.at)));
             }
+        }
+    }
+
+    /// However long one capture takes the memory, no kernel of a round stays without.
+    #[test]
+    fn each_kernel_of_a_round_comes_to_its_capture() {
+        let names: Vec<Arc<str>> = ["a", "b", "c", "d", "e"].map(Arc::from).to_vec();
+        for (seed, takes) in (0..16).zip([0u64, 1, 20, 150].into_iter().cycle()) {
+            let mut all = Samples::new(seed);
+            let mut free_at = 0;
+            for round in 0..6_000u64 {
+                for name in &names {
+                    let Some(draw) = all.launched(name, 1, 1, 0.0).draw else { continue };
+                    if round < free_at || all.is_behind(&draw) {
+                        all.moved(&draw);
+                    } else {
+                        free_at = round + takes;
+                        all.captured(&draw, &Whole { folder: String::new(), files: Vec::new(), bytes: 1 });
+                    }
+                }
+                all.waited();
+            }
+            let held = |of: &Class| of.held.iter().flatten().count();
+            let counts: Vec<usize> = all.classes.iter().map(held).collect();
+            assert!(counts.iter().all(|count| *count > 0), "seed {seed}, {takes}: {counts:?}");
+            assert_eq!(all.lacking, 0);
         }
     }
 

@@ -142,7 +142,8 @@ mod tests {
     fn a_line_of_children_that_outlive_their_parents_is_never_missed() {
         let folder = tempfile::tempdir().unwrap();
         // Each leaves a child behind and ends; the last ends with its standard input.
-        let script = "exec 3<&0; if [ $1 = 0 ]; then cat; else sh -c \"$0\" \"$0\" $(($1 - 1)) <&3 & fi";
+        let script =
+            "exec 3<&0; if [ $1 = 0 ]; then cat; else sh -c \"$0\" \"$0\" $(($1 - 1)) <&3 & fi";
         let mut command = Command::new("sh");
         command.args(["-c", script, script, "60"]).env(settings::TRACE, folder.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

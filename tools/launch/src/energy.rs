@@ -358,7 +358,7 @@ fn steady(
     let mut launches = 0;
     while monotonic_raw().0 - begun < length && !stop() {
         for _ in 0..batch {
-            subject.restored.iter().try_for_each(|index| stage.restore(*index).map(drop))?;
+            subject.restored.iter().try_for_each(|index| stage.put_back(*index).map(drop))?;
             if launch {
                 stage.launch_untimed(subject.built, subject.range)?;
             }

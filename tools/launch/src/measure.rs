@@ -48,7 +48,7 @@ pub struct Subject<'s> {
 /// # Errors
 /// What the runtime returned.
 pub fn once(stage: &Stage<'_>, subject: &Subject<'_>) -> Result<f64, StageError> {
-    subject.restored.iter().try_for_each(|index| stage.restore(*index).map(drop))?;
+    subject.restored.iter().try_for_each(|index| stage.put_back(*index).map(drop))?;
     let event = stage.launch(subject.built, subject.range)?;
     stage.session.finish()?;
     Ok(event.nanoseconds()? as f64)

@@ -132,8 +132,9 @@ pub(crate) struct Computed {
     pub(crate) first: Vec<Vec<u8>>,
     /// Those after another.
     pub(crate) again: Vec<Vec<u8>>,
-    /// Memories that it changed.
-    changed: Vec<usize>,
+    /// Memories that it changed, with the bytes from the first to behind the last that differ; all
+    /// where runs differ among themselves.
+    changed: Vec<(usize, std::ops::Range<usize>)>,
     /// Whether a run from its own results gives them once more.
     is_fixed: bool,
     /// Writes behind memories, by memory.
@@ -162,14 +163,27 @@ pub(crate) fn computed(
         memories.clone().map(|index| Ok(stage.read(index)?)).collect()
     };
     let (first, again) = (ran(true)?, ran(true)?);
-    let pairs = first.iter().zip(stage.before()).enumerate();
-    let changed = pairs.filter(|(_, (after, before))| after != before).map(|(i, _)| i).collect();
+    let pairs = first.iter().zip(&again).zip(stage.before()).enumerate();
+    let changed = pairs
+        .filter_map(|(index, ((one, other), before))| {
+            let span = if one == other { span(one, before)? } else { 0..before.len() };
+            Some((index, span))
+        })
+        .collect();
     // A counter that goes on from where it is leads behind what it counts: no such run.
     let is_fixed = built.atomics.is_none() && first == again && again == ran(false)?;
     // The furthest of each memory.
     overruns.sort_unstable_by_key(|of| (of.index, std::cmp::Reverse(of.bytes)));
     overruns.dedup_by_key(|of| of.index);
     Ok(Computed { first, again, changed, is_fixed, overruns })
+}
+
+/// From the first to behind the last byte in which two contents differ; none where they are alike.
+fn span(one: &[u8], other: &[u8]) -> Option<std::ops::Range<usize>> {
+    let differ = |(a, b): (&u8, &u8)| a != b;
+    let first = one.iter().zip(other).position(differ)?;
+    let last = one.iter().zip(other).rposition(differ)?;
+    Some(first..last + 1)
 }
 
 /// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types
@@ -275,17 +289,18 @@ pub(crate) fn restored(
     const ALIKE: f64 = 0.1;
     stage.keep_copies(&of.changed);
     stage.enter(Step::Timing);
-    if of.changed.is_empty() || !of.is_fixed {
-        return Ok(of.changed.clone());
+    let changed: Vec<usize> = of.changed.iter().map(|(index, _)| *index).collect();
+    if changed.is_empty() || !of.is_fixed {
+        return Ok(changed);
     }
     let subjects =
-        [&of.changed[..], &[]].map(|restored| Subject { built, range: &built.range, restored });
+        [&changed[..], &[]].map(|restored| Subject { built, range: &built.range, restored });
     let few = Effort { launches: Effort::LEAST, ..Effort::default() };
     let samples = measure::in_turns(stage, &subjects, few, stop)?;
     let medians: Vec<f64> =
         samples.iter().filter_map(|of| Some(measure::median(of)?.value)).collect();
     let alike = matches!(medians[..], [a, b] if (a - b).abs() <= ALIKE * a.max(b));
-    Ok(if alike { Vec::new() } else { of.changed.clone() })
+    Ok(if alike { Vec::new() } else { changed })
 }
 
 pub(crate) fn time_of(samples: &[f64], restored: bool) -> Option<Time> {

@@ -345,13 +345,19 @@ impl Session {
         })
     }
 
-    /// Copies the first `bytes` of `from` to the start of `to`.
+    /// Copies `bytes` of `from`, from `at` on, to the same place of `to`.
     ///
     /// # Errors
     /// As for [`Session::read`].
-    pub fn copy(&self, from: &Buffer, to: &Buffer, bytes: usize) -> Result<Event, ClError> {
-        from.holds("clEnqueueCopyBuffer", 0, bytes)?;
-        to.holds("clEnqueueCopyBuffer", 0, bytes)?;
+    pub fn copy(
+        &self,
+        from: &Buffer,
+        to: &Buffer,
+        at: usize,
+        bytes: usize,
+    ) -> Result<Event, ClError> {
+        from.holds("clEnqueueCopyBuffer", at, bytes)?;
+        to.holds("clEnqueueCopyBuffer", at, bytes)?;
         self.timed("clEnqueueCopyBuffer", "a buffer", |event| {
             // SAFETY: both ranges lie in their buffers, which are not the same object.
             unsafe {
@@ -359,8 +365,8 @@ impl Session {
                     self.queue,
                     from.handle,
                     to.handle,
-                    0,
-                    0,
+                    at,
+                    at,
                     bytes,
                     0,
                     std::ptr::null(),

@@ -114,6 +114,8 @@ pub struct Collector {
     met: Vec<(String, u64)>,
     /// Recorded names of kernels by process and id.
     kernels: BTreeMap<(String, u32), String>,
+    /// Launches in whose place others were to be captured: told of kernels without a capture.
+    moved: Vec<Refused>,
     out: Captures,
 }
 
@@ -165,7 +167,8 @@ impl Collector {
                 continue;
             }
             let number = (capture.launch > 0).then_some(capture.launch);
-            match self.out.refused.last_mut() {
+            let rows = if capture.again { &mut self.moved } else { &mut self.out.refused };
+            match rows.last_mut() {
                 Some(last)
                     if (&last.process, &last.kernel, &last.reason)
                         == (&process, &kernel, &capture.refused)
@@ -174,7 +177,7 @@ impl Collector {
                 {
                     last.last = number;
                 }
-                _ => self.out.refused.push(Refused {
+                _ => rows.push(Refused {
                     process,
                     kernel,
                     first: number,
@@ -189,6 +192,11 @@ impl Collector {
     /// they were all counted.
     #[must_use]
     pub fn finish(mut self, counted: Option<&Launches>) -> Captures {
+        let captured = &self.out.captured;
+        self.moved.retain(|of| {
+            !captured.iter().any(|c| (&c.process, &c.kernel) == (&of.process, &of.kernel))
+        });
+        self.out.refused.append(&mut self.moved);
         for asked in std::mem::take(&mut self.asked) {
             let pattern = &asked.pattern;
             let of_it = |name: &str| clscope_names::means(pattern, name);

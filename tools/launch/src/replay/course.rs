@@ -138,12 +138,17 @@ pub fn run(
         let least = Duration::from_nanos(energy::least_ns(false));
         // What was slower than expected has used the time of others. The first is measured in any
         // case.
-        if done > 0 && (left.is_zero() || (metered && left < least / 2)) {
+        let is_late = done > 0 && (left.is_zero() || (metered && left < least / 2));
+        if is_late {
             // A kind of which one is measured lacks nothing that has to be said.
-            if !all_of(&out.rows).any(|which| which.is_alike(&launch.which)) {
-                out.left.push(no_time(launch, options.budget));
+            if all_of(&out.rows).any(|which| which.is_alike(&launch.which)) {
+                continue;
             }
-            continue;
+            // Counting takes one launch, and as much time again is left for it.
+            if !options.mix || begun.elapsed() > 2 * options.budget + lost {
+                out.left.push(no_time(launch, options.budget));
+                continue;
+            }
         }
         tell(&News::Begins { launch, number: done + 1, of: all, left });
         let job = Job {
@@ -151,7 +156,7 @@ pub fn run(
             which: launch.which.clone(),
             device: launch.device.clone(),
             elsewhere: options.device.clone(),
-            budget_ns: options.energy.then(|| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX)),
+            budget_ns: (options.energy && !is_late).then(|| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX)),
             mix: options.mix,
             accesses: options.accesses,
             compilers: options.compilers.clone(),
@@ -166,7 +171,7 @@ pub fn run(
         let job = worker::Job { replay: Some(job), ..worker::Job::default() };
         let started = Instant::now();
         let ran = supervise::measure(held, start(), &job, limits)?;
-        let row = match (ran.measured, ran.ended) {
+        let mut row = match (ran.measured, ran.ended) {
             (Some(row), _) => *row,
             (None, Some(how)) => job::failed(
                 &launch.which,
@@ -178,6 +183,9 @@ pub fn run(
                 break;
             }
         };
+        if is_late && options.energy && row.failed.is_none() {
+            row.energy_missing = Some(no_time(launch, options.budget).why);
+        }
         if row.failed.is_some() {
             lost = (lost + started.elapsed()).min(options.budget);
         }

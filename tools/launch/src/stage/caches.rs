@@ -139,11 +139,11 @@ impl Stage<'_> {
             if let (Some([from, to]), Ok(bytes)) = (&self.scratch, usize::try_from(*between / 2))
                 && bytes > 0
             {
-                last = Some(self.session.copy(from, to, bytes.min(from.bytes()))?);
+                last = Some(self.session.copy(from, to, 0, bytes.min(from.bytes()))?);
             }
         }
         if let (None, true, Some([from, to])) = (&last, of.is_apart, &self.scratch) {
-            last = Some(self.session.copy(from, to, SMALL)?);
+            last = Some(self.session.copy(from, to, 0, SMALL)?);
         }
         Ok(last)
     }
@@ -167,7 +167,7 @@ impl Stage<'_> {
     fn used(&self, index: usize) -> Result<Option<Event>, ClError> {
         match (self.places.get(index), self.before.get(index), &self.scratch) {
             (Some(Place::Buffer { own, .. }), Some(bytes), Some([_, to])) if !bytes.is_empty() => {
-                self.session.copy(own, to, bytes.len()).map(Some)
+                self.session.copy(own, to, 0, bytes.len()).map(Some)
             }
             _ => self.restore(index),
         }

@@ -184,6 +184,9 @@ pub struct Stage<'c> {
     places: Vec<Place>,
     before: Vec<Vec<u8>>,
     moves: Vec<Move>,
+    /// The bytes that launches change, of each memory that is put back between them: first and
+    /// behind the last.
+    changed: Vec<(usize, std::ops::Range<usize>)>,
     /// What memories are copied to so that they are used, and what is copied there so that caches
     /// hold something else.
     scratch: Option<[Buffer; 2]>,
@@ -241,6 +244,7 @@ impl<'c> Stage<'c> {
             places,
             before: Vec::new(),
             moves,
+            changed: Vec::new(),
             scratch: None,
             aside: Vec::new(),
             session,
@@ -339,12 +343,19 @@ impl<'c> Stage<'c> {
         after.collect()
     }
 
-    /// Keeps copies of memories on the device, from which they are restored faster. Without room
-    /// for one it is restored from the host.
-    pub fn keep_copies(&mut self, which: &[usize]) {
-        for &index in which {
+    /// Launches change these bytes of memories, from first to last: [`Self::put_back`] restores
+    /// them. Keeps copies of the memories on the device, from which that is faster; without room
+    /// for one it is done from the host.
+    pub fn keep_copies(&mut self, which: &[(usize, std::ops::Range<usize>)]) {
+        for (index, span) in which {
+            match self.changed.iter_mut().find(|(known, _)| known == index) {
+                Some((_, known)) => {
+                    *known = known.start.min(span.start)..known.end.max(span.end);
+                }
+                None => self.changed.push((*index, span.clone())),
+            }
             let (Some(Place::Buffer { pristine, .. }), Some(bytes)) =
-                (self.places.get_mut(index), self.before.get(index))
+                (self.places.get_mut(*index), self.before.get(*index))
             else {
                 continue;
             };
@@ -363,20 +374,41 @@ impl<'c> Stage<'c> {
     /// # Errors
     /// What the runtime returned.
     pub fn restore(&self, index: usize) -> Result<Option<Event>, ClError> {
+        self.restored(index, 0..usize::MAX)
+    }
+
+    /// Restores what launches change of a memory, as [`Self::keep_copies`] was told; all of it
+    /// where that was told nothing. Takes no more of the device's time, and of its caches, than
+    /// that.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn put_back(&self, index: usize) -> Result<Option<Event>, ClError> {
+        let known = self.changed.iter().find(|(known, _)| *known == index);
+        self.restored(index, known.map_or(0..usize::MAX, |(_, span)| span.clone()))
+    }
+
+    fn restored(
+        &self,
+        index: usize,
+        span: std::ops::Range<usize>,
+    ) -> Result<Option<Event>, ClError> {
         let (Some(place), Some(bytes)) = (self.places.get(index), self.before.get(index)) else {
             return Ok(None);
         };
-        if bytes.is_empty() {
+        let at = span.start.min(bytes.len());
+        let part = &bytes[at..span.end.clamp(at, bytes.len())];
+        if part.is_empty() {
             return Ok(None);
         }
         match place {
             Place::Buffer { own, pristine: Some(copy) } => {
-                self.session.copy(copy, own, bytes.len()).map(Some)
+                self.session.copy(copy, own, at, part.len()).map(Some)
             }
-            Place::Buffer { own, pristine: None } => self.session.write(own, 0, bytes).map(Some),
+            Place::Buffer { own, pristine: None } => self.session.write(own, at, part).map(Some),
             Place::Image(image) => self.session.write_image(image, bytes).map(Some),
             Place::Svm(svm) => {
-                let copied = |all: &mut [u8]| all[..bytes.len()].copy_from_slice(bytes);
+                let copied = |all: &mut [u8]| all[at..][..part.len()].copy_from_slice(part);
                 self.session.map_svm(svm, true, copied).map(|()| None)
             }
         }

@@ -397,7 +397,7 @@ fn vendor_copy(bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
     let mut samples = Vec::new();
     for _ in 0..bench.settings.repeat + 2 {
         bench.check_stop()?;
-        let event = bench.session.copy(&buffers[1], &buffers[0], bytes)?;
+        let event = bench.session.copy(&buffers[1], &buffers[0], 0, bytes)?;
         bench.session.finish()?;
         samples.push(event.nanoseconds()? as f64);
     }
