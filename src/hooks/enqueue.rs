@@ -216,7 +216,7 @@ unsafe fn write(
         // SAFETY: the caller's promise.
         let command = unsafe { launch::record(t, what, plan, times, geometry, || sampling(t)) };
         if plan.records() && config::get().tells_ids {
-            told(command, what, plan);
+            tell_features(command, what, plan);
         }
     });
 }
@@ -224,7 +224,7 @@ unsafe fn write(
 /// Tells features the id of the command that this thread has enqueued.
 #[cold]
 #[inline(never)]
-fn told(command: u64, what: &What, plan: &Plan) {
+fn tell_features(command: u64, what: &What, plan: &Plan) {
     snapshot::command(command);
     let Some(queue) = plan.queue().filter(|_| capture::wanted()) else { return };
     use CommandKind as K;
@@ -240,6 +240,7 @@ fn told(command: u64, what: &What, plan: &Plan) {
         context: queue.context,
         out_of_order: queue.out_of_order,
         has_ended: what.blocking && gave,
+        is_taken: what.blocking && !gave && what.waits.0 == 0,
     };
     guard::unseen(|| guard::protect((), || capture::enqueued(&of)));
 }

@@ -254,6 +254,11 @@ impl Samples {
         of.held.iter().enumerate().all(|(slot, held)| slot == draw.slot || held.is_none())
     }
 
+    /// Whether a class has no capture.
+    pub fn is_first(&self, draw: &Draw) -> bool {
+        self.is_only(draw) && !self.holds(draw)
+    }
+
     /// A capture took so many seconds, for so many bytes.
     pub fn spent(&mut self, draw: &Draw, seconds: f64, bytes: u64) {
         let is_first = self.is_only(draw);

@@ -14,6 +14,8 @@ pub struct Enqueued {
     pub out_of_order: bool,
     /// It gave something back that shows that it has ended.
     pub has_ended: bool,
+    /// A write that waits for no event and whose data have been taken: what is left of it is a copy.
+    pub is_taken: bool,
 }
 
 #[derive(Debug)]
@@ -23,6 +25,8 @@ struct Queue {
     /// Commands up to this one have been enqueued, and have ended.
     last: u64,
     done: u64,
+    /// Commands up to this one have ended, or are writes whose data have been taken.
+    taken: u64,
 }
 
 /// A launch whose end matters.
@@ -55,9 +59,12 @@ const MEANWHILE: &str =
 impl Traffic {
     /// A command has been enqueued.
     pub fn enqueued(&mut self, of: &Enqueued) {
-        let new = Queue { context: of.context, out_of_order: of.out_of_order, last: 0, done: 0 };
+        let new = Queue { context: of.context, out_of_order: of.out_of_order, last: 0, done: 0, taken: 0 };
         let queue = self.queues.entry(of.queue).or_insert(new);
         (queue.context, queue.out_of_order) = (of.context, of.out_of_order);
+        if of.is_taken && queue.last <= queue.done.max(queue.taken) {
+            queue.taken = of.command;
+        }
         queue.last = queue.last.max(of.command);
         self.disturb(of.queue, of.context);
         if of.has_ended {
@@ -103,9 +110,10 @@ impl Traffic {
         self.queues.remove(&queue);
     }
 
-    /// Whether nothing runs in a context, as far as the application's waits show.
+    /// Whether nothing runs in a context, as far as the application's waits show, but for what is
+    /// left of writes behind finished queues.
     pub fn is_drained(&self, context: usize) -> bool {
-        self.queues.values().all(|of| of.context != context || of.last <= of.done)
+        self.queues.values().all(|of| of.context != context || of.last <= of.done.max(of.taken))
     }
 
     /// Whether other queues of a context may run something.
@@ -145,7 +153,7 @@ mod tests {
     use super::*;
 
     fn enqueued(command: u64, queue: usize) -> Enqueued {
-        Enqueued { command, queue, context: 1, out_of_order: queue == 9, has_ended: false }
+        Enqueued { command, queue, context: 1, out_of_order: queue == 9, has_ended: false, is_taken: false }
     }
 
     #[test]
@@ -172,6 +180,21 @@ mod tests {
         assert!(of.is_drained(1));
         of.enqueued(&enqueued(6, 2));
         of.forget(2);
+        assert!(of.is_drained(1));
+    }
+
+    #[test]
+    fn a_write_whose_data_are_taken_is_no_work_unless_it_is_behind_some() {
+        let mut of = Traffic::default();
+        let write = |command| Enqueued { is_taken: true, ..enqueued(command, 2) };
+        of.enqueued(&write(1));
+        of.enqueued(&write(2));
+        assert!(of.is_drained(1) && of.others_run(3, 1));
+        of.enqueued(&enqueued(3, 2));
+        of.enqueued(&write(4));
+        assert!(!of.is_drained(1), "behind a launch");
+        of.complete(2, 4);
+        of.enqueued(&write(5));
         assert!(of.is_drained(1));
     }
 
