@@ -70,6 +70,18 @@ kernel SIZED void again(global VECTOR *restrict to, global const VECTOR *restric
     to[i] = sum;
 }
 
+// The same with neighbouring items side by side in a way that compilers for CPUs see, which make vectors of them: mask + 1 and hop
+// are multiples of a group.
+kernel SIZED void along(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint mask, uint hop)
+{
+    const uint l = (uint)get_local_id(0), first = (uint)(get_group_id(0) * get_local_size(0));
+    VECTOR sum = (VECTOR)(0);
+    for (uint j = 0; j < trips; j++) {
+        sum += from[((first + j * hop) & mask) + l];
+    }
+    to[get_global_id(0)] = sum;
+}
+
 // Nothing: what is left is the cost of launching and of work-groups. `never` is 0.
 kernel SIZED void nothing(global uint *to, uint never)
 {

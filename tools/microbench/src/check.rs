@@ -179,7 +179,12 @@ mod tests {
             case: "x".to_owned(),
             measured_ns: measured,
             predicted: exact(predicted),
-            bounds: vec![Bound { resource: Resource::Fp32, ns: exact(certain), certain: true }],
+            bounds: vec![Bound {
+                resource: Resource::Fp32,
+                ns: exact(certain),
+                most: None,
+                certain: true,
+            }],
             items: (64, 64),
             instructions: (1, None),
         }

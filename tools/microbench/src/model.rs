@@ -2,7 +2,7 @@
 //! results. Owns which case gives which parameter; refuses to measure anything itself.
 #![forbid(unsafe_code)]
 
-use crate::bench::Settings;
+use crate::bench::{DISTURBED, Settings};
 use crate::cl::{ClError, Device as Cl, DeviceFacts, DeviceKind};
 use crate::idle::{self, Watching};
 use crate::results::{CaseResult, Results, Status};
@@ -10,7 +10,7 @@ use crate::run::{self, Choice, Watch};
 use crate::stats::Estimate;
 use crate::suite::{blend, levels};
 use clscope_mix::{Precision, Space};
-use clscope_models::device::{Device, Parameter, SCHEMA, name};
+use clscope_models::device::{Device, Level, Parameter, SCHEMA, name};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
 use clscope_models::kernel::Traffic;
@@ -43,11 +43,17 @@ const METERED: [&str; 22] = [
 ];
 
 /// What a quick run takes of the suites that it leaves out: what gives ceilings.
-const QUICK: [&str; 4] =
-    ["classes/float/special", "blend/rotate", "blend/atomic", "blend/local_atomic"];
+const QUICK: [&str; 6] = [
+    "classes/float/special",
+    "blend/rotate",
+    "blend/atomic",
+    "blend/local_atomic",
+    "blend/division",
+    "blend/double_division",
+];
 
 /// What is run without: latencies, transfers.
-const UNMETERED: [&str; 9] = [
+const UNMETERED: [&str; 10] = [
     "latency/add/ilp1/",
     "latency/special/ilp1/single",
     "latency/local/ilp1/single",
@@ -57,7 +63,22 @@ const UNMETERED: [&str; 9] = [
     "transfer/pinned/",
     "transfer/mapped/",
     "memory/read/vect4/x16",
+    "ceilings/",
 ];
+
+/// What a CPU does in vectors, which its compiler need not make of work-items: their widest.
+const OF_CPU: [&str; 7] = [
+    "flop/private/float/add/vect16",
+    "flop/private/float/mul/vect16",
+    "flop/private/double/add/vect16",
+    "flop/private/double/mul/vect16",
+    "flop/private/int/add/vect16",
+    "flop/private/int/mul/vect16",
+    "memory/local/",
+];
+
+/// How long power is watched in each case, ns: readings come every 20 ms.
+const WINDOW_NS: u64 = 400_000_000;
 
 /// How thorough to be.
 #[derive(Clone, Debug)]
@@ -96,6 +117,8 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         counters: metered,
         mix: metered,
         cache: effort.cache.clone(),
+        window_ns: (!effort.tiny).then_some(WINDOW_NS),
+        agree: !effort.tiny,
         ..Settings::default()
     };
     let patterns = |of: &[&str]| of.iter().map(|p| (*p).to_owned()).collect();
@@ -109,6 +132,9 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         });
         cases.extend(QUICK.map(str::to_owned));
     }
+    if cl.facts.kind == DeviceKind::Cpu {
+        cases.extend(OF_CPU.map(str::to_owned));
+    }
     let suites = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let with = Choice {
         suites: suites(&["flop", "memory", "levels", "classes", "blend", "transfer"]),
@@ -118,7 +144,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     };
     let first = run::run(cl, &settings, &with, watch)?;
     let unfused = unfused(&Cases::of(std::slice::from_ref(&first)));
-    let mut chosen = suites(&["latency", "transfer"]);
+    let mut chosen = suites(&["latency", "transfer", "ceilings"]);
     chosen.extend(unfused.first().map(|_| "flop".to_owned()));
     let without = Choice {
         suites: chosen,
@@ -143,7 +169,7 @@ fn idle_states(cl: &Cl, effort: &Effort, watch: &mut dyn Watch, device: &mut Dev
         return;
     }
     watch.begin("idle", 0, 1);
-    let watching = Watching { load_s: 2.0, watch_s: 20.0, runs: 1 };
+    let watching = Watching { load_s: 2.0, watch_s: 12.0, runs: 1 };
     let watcher = std::cell::RefCell::new(watch);
     match idle::watch(cl, watching, &|| watcher.borrow().stop()) {
         Ok((states, _)) => device.idle = Some(states),
@@ -169,6 +195,13 @@ impl<'r> Cases<'r> {
     /// The largest figure of a name among cases whose id begins so, and the case.
     fn most(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
         self.figures(begin, figure).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+    }
+
+    /// The largest figure of a name among cases of these ids.
+    fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+        let ours = self.0.iter().copied().filter(|c| ids.contains(&c.id.as_str()));
+        let all = ours.filter_map(|c| Some((c, c.figure(figure)?.estimate)));
+        all.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
     fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
@@ -246,7 +279,7 @@ fn unfused(first: &Cases<'_>) -> Vec<String> {
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let put = |key: &str, found: Option<(&CaseResult, Estimate)>, unit: &str, out: &mut Device| {
         if let Some((case, estimate)) = found {
-            out.keep_parameter(key, measured(estimate), unit, &case.id);
+            out.keep_parameter(key, measured(estimate), unit, &source_of(case));
         }
     };
     let best = ["memory/copy", "memory/read", "memory/write"]
@@ -262,15 +295,37 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
             put(&name::rate(precision, operation), cases.most(&begin, "rate"), "GFLOP/s", out);
         }
     }
-    put(name::INTEGER, cases.most("flop/private/int/add/", "rate"), "Gop/s", out);
+    let integers = [
+        cases.most("flop/private/int/add/", "rate"),
+        cases.fastest(&["ceilings/add"], "operations"),
+    ];
+    let integers = integers.into_iter().flatten();
+    let integers = integers.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    put(name::INTEGER, integers, "Gop/s", out);
     put(name::SPECIAL, cases.most("classes/float/special", "rate"), "Gop/s", out);
-    for (key, case) in [
-        (name::LOGIC, "blend/rotate"),
-        (name::ATOMIC, "blend/atomic"),
-        (name::LOCAL_ATOMIC, "blend/local_atomic"),
+    for (key, ids) in [
+        (name::LOGIC, &["blend/rotate", "ceilings/logic"][..]),
+        (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
+        (name::LOCAL_ATOMIC, &["blend/local_atomic", "ceilings/local_atomic"]),
+        (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
+        (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
+        (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
+        (name::INT_MUL, &["ceilings/mul"]),
+        (name::INT_DIV, &["ceilings/div"]),
+        (name::LONG, &["ceilings/int64_add"]),
+        (name::LONG_MUL, &["ceilings/int64_mul"]),
+        (name::LONG_DIV, &["ceilings/int64_div"]),
+        (name::CONVERT, &["ceilings/convert"]),
+        (name::SPECIAL_DOUBLE, &["ceilings/root"]),
+        (name::CONSTANT, &["ceilings/constant", "ceilings/constant_apart"]),
+        (name::CONSTANT_APART, &["ceilings/constant_apart"]),
+        (name::BARRIER, &["ceilings/barrier"]),
+        ("rate.fp32.div", &["blend/division"]),
+        ("rate.fp64.div", &["blend/double_division"]),
     ] {
-        put(key, cases.most(case, "operations"), "Gop/s", out);
+        put(key, cases.fastest(ids, "operations"), "Gop/s", out);
     }
+    put(name::PRIVATE, cases.fastest(&["ceilings/private"], "bandwidth"), "GB/s", out);
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
     put(name::CLOCK, clock, "MHz", out);
     if let Some((ceiling, (case, counted))) = best.zip(dram_counter(cases)) {
@@ -278,7 +333,10 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         out.keep_parameter(name::DRAM_COUNTER, measured(at_ceiling), "%", &case.id);
     }
     let all: Vec<CaseResult> = cases.0.iter().map(|c| (*c).clone()).collect();
-    let found = levels::plateaus(&levels::sweep(&all));
+    let sweep = levels::sweep(&all);
+    let level = |&(bytes, gigabytes_per_second): &(f64, f64)| Level { bytes, gigabytes_per_second };
+    out.levels = sweep.iter().map(level).collect();
+    let found = levels::plateaus(&sweep);
     let source = "levels/working_set";
     // A ceiling is the best that a plateau shows.
     let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
@@ -333,6 +391,14 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     put(name::GROUP, cases.most("levels/groups", "group"), "ns", out);
     if let Some(slot) = issue_slot(cases, out) {
         out.keep_parameter(name::ISSUE, slot, "ns", "the shortest of flop and classes");
+    }
+}
+
+/// Where a parameter is from, and whether no two of its measurements agreed.
+fn source_of(case: &CaseResult) -> String {
+    match case.notes.iter().any(|note| note.starts_with(DISTURBED)) {
+        true => format!("{}, {DISTURBED}", case.id),
+        false => case.id.clone(),
     }
 }
 
@@ -508,6 +574,25 @@ fn absent(results: &[Results], out: &mut Device) {
         ["fma", "add", "mul"].map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
     });
     let others = [
+        (name::LOGIC, "blend/rotate"),
+        (name::ATOMIC, "ceilings/atomic"),
+        (name::LOCAL_ATOMIC, "ceilings/local_atomic"),
+        (name::ATOMIC_WORD, "ceilings/atomic_word"),
+        (name::ATOMIC_RESULT, "ceilings/atomic_result"),
+        (name::LOCAL_ATOMIC_WORD, "ceilings/local_atomic_word"),
+        (name::INT_MUL, "ceilings/mul"),
+        (name::INT_DIV, "ceilings/div"),
+        (name::LONG, "ceilings/int64_add"),
+        (name::LONG_MUL, "ceilings/int64_mul"),
+        (name::LONG_DIV, "ceilings/int64_div"),
+        (name::CONVERT, "ceilings/convert"),
+        (name::SPECIAL_DOUBLE, "ceilings/root"),
+        (name::CONSTANT, "ceilings/constant"),
+        (name::CONSTANT_APART, "ceilings/constant_apart"),
+        (name::PRIVATE, "ceilings/private"),
+        (name::BARRIER, "ceilings/barrier"),
+        ("rate.fp32.div", "blend/division"),
+        ("rate.fp64.div", "blend/double_division"),
         (name::DRAM, "memory/"),
         (name::LOCAL, "memory/local/"),
         (name::L1, "levels/working_set"),
@@ -517,6 +602,8 @@ fn absent(results: &[Results], out: &mut Device) {
         (name::SPECIAL, "classes/float/special"),
     ]
     .map(|(key, begin)| (key.to_owned(), begin.to_owned()));
+    let images = "no microbenchmark of images yet: their time is that of the caches".to_owned();
+    out.absent.insert(name::IMAGE.to_owned(), images);
     for (key, begin) in rates.chain(others) {
         if !out.parameters.contains_key(&key)
             && let Some(why) = reason(&begin)

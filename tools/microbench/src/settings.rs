@@ -39,6 +39,8 @@ pub struct Settings {
     pub counters: bool,
     /// Count what kernels execute, where the runtime gives their PTX.
     pub mix: bool,
+    /// Launches are timed again until two times agree.
+    pub agree: bool,
     /// Where binaries are kept.
     pub cache: Option<PathBuf>,
 }
@@ -61,6 +63,7 @@ impl Default for Settings {
             validate: false,
             counters: false,
             mix: false,
+            agree: false,
             cache: None,
         }
     }

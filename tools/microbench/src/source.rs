@@ -28,11 +28,13 @@ pub enum Source {
     Clock,
     /// kernels/blend.cl.
     Blend,
+    /// kernels/ceilings.cl.
+    Ceilings,
 }
 
 impl Source {
     /// All.
-    pub const ALL: [Source; 8] = [
+    pub const ALL: [Source; 9] = [
         Source::Flop,
         Source::Memory,
         Source::Classes,
@@ -41,6 +43,7 @@ impl Source {
         Source::Occupancy,
         Source::Clock,
         Source::Blend,
+        Source::Ceilings,
     ];
 
     /// Its name.
@@ -55,6 +58,7 @@ impl Source {
             Source::Occupancy => "occupancy.cl",
             Source::Clock => "clock.cl",
             Source::Blend => "blend.cl",
+            Source::Ceilings => "ceilings.cl",
         }
     }
 
@@ -71,6 +75,7 @@ impl Source {
             Source::Occupancy => include_str!("../kernels/occupancy.cl"),
             Source::Clock => include_str!("../kernels/clock.cl"),
             Source::Blend => include_str!("../kernels/blend.cl"),
+            Source::Ceilings => include_str!("../kernels/ceilings.cl"),
         };
         format!("{COMMON}\n#line 1\n{own}")
     }

@@ -105,6 +105,12 @@ classes! {
     IntMul "int-mul" IntegerArithmetic None;
     /// Division and remainder of integers.
     IntDiv "int-div" IntegerDivision None;
+    /// The same as `int-arith` on 64 bits, addresses among them.
+    LongArith "int64-arith" IntegerArithmetic None;
+    /// Multiplication of 64-bit integers, with or without addition.
+    LongMul "int64-mul" IntegerArithmetic None;
+    /// Division and remainder of 64-bit integers.
+    LongDiv "int64-div" IntegerDivision None;
     /// Bitwise operations, shifts, bit counts, permutation of bytes.
     IntLogic "int-logic" IntegerLogic None;
     /// Comparison of integers, selection by a predicate.
@@ -155,7 +161,7 @@ classes! {
     LoadPrivate "load-private" OffChipMemory None;
     /// Writing it.
     StorePrivate "store-private" OffChipMemory None;
-    /// Reading constant memory or kernel arguments.
+    /// Reading constant memory.
     LoadConstant "load-constant" OnChipMemory None;
     /// Reading through a pointer whose address space is known at run time only.
     LoadGeneric "load-generic" OffChipMemory None;
@@ -179,9 +185,9 @@ classes! {
     Fence "fence" Parallelism None;
     /// Exchange, votes and reductions within a sub-group.
     Exchange "exchange" Parallelism None;
-    /// Conversions between types.
+    /// Conversions from, to or between floating-point types.
     Convert "convert" Other None;
-    /// Moves, addresses, what has no effect of its own.
+    /// Moves, addresses, integers made wider or narrower, what has no effect of its own.
     Move "move" Other None;
     /// Instructions that this version does not know.
     Unknown "unknown" Unknown None;
@@ -192,6 +198,16 @@ impl Class {
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|class| class.name() == name)
+    }
+
+    /// The class of the same instruction on 64-bit integers.
+    pub(crate) const fn long(self) -> Self {
+        match self {
+            Self::IntArith => Self::LongArith,
+            Self::IntMul => Self::LongMul,
+            Self::IntDiv => Self::LongDiv,
+            other => other,
+        }
     }
 
     /// Whether it reads or writes memory.

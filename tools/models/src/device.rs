@@ -38,6 +38,36 @@ pub mod name {
     pub const INTEGER: &str = "rate.int";
     /// Bitwise operations and shifts, half of each.
     pub const LOGIC: &str = "rate.logic";
+    /// Multiplication of 32-bit integers, with or without an addition.
+    pub const INT_MUL: &str = "rate.int.mul";
+    /// Division of 32-bit integers by numbers that the compiler does not know.
+    pub const INT_DIV: &str = "rate.int.div";
+    /// Addition of 64-bit integers.
+    pub const LONG: &str = "rate.int64";
+    /// Multiplication of 64-bit integers.
+    pub const LONG_MUL: &str = "rate.int64.mul";
+    /// Division of 64-bit integers.
+    pub const LONG_DIV: &str = "rate.int64.div";
+    /// Conversions between 32-bit integers and single precision.
+    pub const CONVERT: &str = "rate.convert";
+    /// Square roots in double precision.
+    pub const SPECIAL_DOUBLE: &str = "rate.special.fp64";
+    /// Reads of constant memory, one word for all.
+    pub const CONSTANT: &str = "rate.constant";
+    /// Reads of constant memory, each item another word.
+    pub const CONSTANT_APART: &str = "rate.constant.divergent";
+    /// Private arrays that are indexed by what the compiler does not know.
+    pub const PRIVATE: &str = "bandwidth.private";
+    /// Reads of an image, neighbours side by side.
+    pub const IMAGE: &str = "rate.image";
+    /// Work-items that pass a barrier.
+    pub const BARRIER: &str = "rate.barrier";
+    /// Atomics on global memory, all on one word, whose result nobody wants.
+    pub const ATOMIC_WORD: &str = "rate.atomic.global.word";
+    /// Atomics on global memory, all on one word, whose result is used.
+    pub const ATOMIC_RESULT: &str = "rate.atomic.global.result";
+    /// Atomics on local memory, all of a group on one word.
+    pub const LOCAL_ATOMIC_WORD: &str = "rate.atomic.local.word";
     /// Copying through memory: reads and writes side by side.
     pub const DRAM_COPY: &str = "bandwidth.dram.copy";
     /// Atomics on local memory, each of its own word.
@@ -72,6 +102,49 @@ pub mod name {
     pub const DRAM_COUNTER: &str = "counter.dram-bandwidth";
     /// Clock while the ceilings were measured, MHz.
     pub const CLOCK: &str = "clock";
+
+    /// Every name but those of [`rate`].
+    pub const ALL: &[&str] = &[
+        DRAM,
+        L2,
+        L1,
+        LOCAL,
+        SPECIAL,
+        INTEGER,
+        LOGIC,
+        INT_MUL,
+        INT_DIV,
+        LONG,
+        LONG_MUL,
+        LONG_DIV,
+        CONVERT,
+        SPECIAL_DOUBLE,
+        CONSTANT,
+        CONSTANT_APART,
+        PRIVATE,
+        IMAGE,
+        BARRIER,
+        ATOMIC_WORD,
+        ATOMIC_RESULT,
+        LOCAL_ATOMIC_WORD,
+        DRAM_COPY,
+        LOCAL_ATOMIC,
+        ATOMIC,
+        LATENCY_ADD,
+        LATENCY_SPECIAL,
+        LATENCY_LOCAL,
+        LATENCY_MEMORY,
+        LAUNCH,
+        LAUNCH_PERIOD,
+        LAUNCH_WAIT,
+        GROUP,
+        ISSUE,
+        L1_BYTES,
+        L2_BYTES,
+        RESIDENT,
+        DRAM_COUNTER,
+        CLOCK,
+    ];
 
     /// The rate of a type's operations: `fma`, `add` or `mul`; of a device that has no `fma`
     /// `mad`, a multiplication and an addition.
@@ -121,6 +194,17 @@ impl Parameter {
     }
 }
 
+/// Bandwidth of one working set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Level {
+    /// Bytes that are read again and again.
+    pub bytes: f64,
+    /// GB/s of the whole device.
+    pub gigabytes_per_second: f64,
+}
+
 /// A device's parameters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -151,6 +235,10 @@ pub struct Device {
     pub power_source: String,
     /// By name; see [`name`].
     pub parameters: BTreeMap<String, Parameter>,
+    /// Bandwidth over the size of what is read again and again, smallest first; empty where it was
+    /// not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// Transfers by direction and kind of host memory.
     pub links: Vec<Link>,
     /// Operating states while nothing runs.
@@ -231,6 +319,11 @@ impl Device {
                 return Err(Refused::Number(name.clone()));
             }
         }
+        let above_0 = |x: f64| x.is_finite() && x > 0.0;
+        let level = |l: &Level| above_0(l.bytes) && above_0(l.gigabytes_per_second);
+        if !device.levels.iter().all(level) || !device.levels.is_sorted_by_key(|l| l.bytes) {
+            return Err(Refused::Number("levels".to_owned()));
+        }
         let sound = device.links.iter().all(Link::is_sound);
         if !sound {
             return Err(Refused::Number("links".to_owned()));
@@ -299,6 +392,22 @@ impl Device {
                 None => Missing::parameter(name),
             }),
         }
+    }
+
+    /// GB/s of a working set of so many bytes: between two that were measured by the logarithm of
+    /// their sizes, beyond them as the nearest. `None` where none was measured.
+    #[must_use]
+    pub fn bandwidth_of(&self, bytes: f64) -> Option<f64> {
+        let behind = self.levels.iter().position(|l| l.bytes >= bytes);
+        let (a, b) = match behind {
+            Some(0) => (self.levels.first()?, self.levels.first()?),
+            Some(at) => (self.levels.get(at - 1)?, self.levels.get(at)?),
+            None => (self.levels.last()?, self.levels.last()?),
+        };
+        let share = ((bytes / a.bytes).ln() / (b.bytes / a.bytes).ln()).clamp(0.0, 1.0);
+        let share = if share.is_nan() { 0.0 } else { share };
+        let (from, to) = (a.gigabytes_per_second, b.gigabytes_per_second);
+        Some(from * (to / from).powf(share))
     }
 
     /// Keeps a parameter; one that is not above 0 or not finite is absent, with that reason.
@@ -401,6 +510,22 @@ pub(crate) mod tests {
         let device = round();
         let text = device.text().unwrap();
         assert_eq!(Device::read(text.as_bytes()), Ok(device));
+    }
+
+    #[test]
+    fn bandwidth_follows_the_curve_between_working_sets() {
+        let mut device = round();
+        assert_eq!(device.bandwidth_of(1e6), None);
+        let level = |bytes, gigabytes_per_second| Level { bytes, gigabytes_per_second };
+        device.levels = vec![level(1e3, 400.0), level(1e5, 100.0), level(1e6, 10.0)];
+        let at = |bytes| device.bandwidth_of(bytes).unwrap();
+        assert_eq!((at(1.0), at(1e3), at(1e9)), (400.0, 400.0, 10.0));
+        assert!((at(1e4) - 200.0).abs() < 1e-9 && (at(1e5) - 100.0).abs() < 1e-9);
+        let text = device.text().unwrap();
+        assert_eq!(Device::read(text.as_bytes()).as_ref(), Ok(&device));
+        device.levels.reverse();
+        let text = device.text().unwrap();
+        assert!(matches!(Device::read(text.as_bytes()), Err(Refused::Number(_))));
     }
 
     #[test]

@@ -124,7 +124,8 @@ fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
     let mut out = device.clone();
     for (key, p) in &mut out.parameters {
         let faster = key.starts_with("rate.")
-            || [name::L1, name::L2, name::LOCAL, name::CLOCK].contains(&key.as_str());
+            || [name::L1, name::L2, name::LOCAL, name::PRIVATE, name::CLOCK]
+                .contains(&key.as_str());
         let slower = key.starts_with("latency.") && key != name::LATENCY_MEMORY
             || key == name::ISSUE
             || key == name::GROUP;

@@ -11,17 +11,34 @@ use clscope_models::{Figure, Missing};
 const INDENT: usize = 14;
 /// Columns of a line.
 const WIDTH: usize = 100;
+/// Lines of a kernel, unless all is wanted.
+const LINES: usize = 30;
+/// Changes, and unknown inputs, of a kernel, unless all are wanted.
+const FEW: usize = 3;
+/// What is left out unless all is wanted: the numbers behind a verdict.
+const BEHIND: [&str; 3] = ["bounds", "occupancy", "divergence"];
 
-/// Everything; `only` where the user named kernels, so that the rest is left out.
-pub fn render(of: &Explanation, only: bool) -> String {
+/// What of an explanation is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The user named kernels, so that transfers and idle time are left out.
+    pub only_kernels: bool,
+    /// The numbers behind verdicts too, however long.
+    pub all: bool,
+}
+
+/// An explanation as lines.
+#[must_use]
+pub fn render(of: &Explanation, shown: Shown) -> String {
     let mut out = String::new();
     for device in &of.devices {
-        render_device(device, only, &mut out);
+        render_device(device, shown, &mut out);
     }
     out
 }
 
-fn render_device(of: &Explained, only: bool, out: &mut String) {
+fn render_device(of: &Explained, shown: Shown, out: &mut String) {
+    let only = shown.only_kernels;
     let parameters = of
         .parameters
         .as_ref()
@@ -30,7 +47,7 @@ fn render_device(of: &Explained, only: bool, out: &mut String) {
     let forced = forced.unwrap_or_default();
     out.push_str(&format!("{} ({parameters}{forced})\n", line(&of.device)));
     for kernel in &of.kernels {
-        render_kernel(kernel, out);
+        render_kernel(kernel, shown, out);
     }
     if of.more_kernels > 0 && !only {
         out.push_str(&format!(
@@ -63,7 +80,7 @@ fn ns(of: f64) -> String {
     }
 }
 
-fn render_kernel(of: &Explanatory, out: &mut String) {
+fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
     let mut head = format!("\n{}", line(&of.kernel));
     head += &format!("  {}", count(of.launches, "launch", "launches"));
     if let Some(time) = of.time_ns {
@@ -84,9 +101,28 @@ fn render_kernel(of: &Explanatory, out: &mut String) {
     }
     out.push_str(&head);
     out.push('\n');
-    statements(&of.statements, out);
-    levers(&of.levers, out);
-    missing(&of.missing, out);
+    if shown.all {
+        statements(&of.statements, out);
+        levers(&of.levers, out);
+        missing(&of.missing, out);
+        return;
+    }
+    let first: Vec<Statement> =
+        of.statements.iter().filter(|s| !BEHIND.contains(&s.topic)).cloned().collect();
+    let mut text = String::new();
+    statements(&first, &mut text);
+    levers(&of.levers[..of.levers.len().min(FEW)], &mut text);
+    missing(&of.missing[..of.missing.len().min(FEW)], &mut text);
+    // The head has two lines, the hint one.
+    let lines: Vec<&str> = text.lines().collect();
+    let kept = lines.len().min(LINES - 3);
+    for line in &lines[..kept] {
+        out.push_str(line);
+        out.push('\n');
+    }
+    if kept < lines.len() || of.missing.len() > FEW || of.levers.len() > FEW {
+        put("", "more with --all", out);
+    }
 }
 
 /// A mean time; one of which a part was sampled is about that, with its interval.
@@ -130,10 +166,16 @@ fn statements(of: &[Statement], out: &mut String) {
         // The conclusion stands out; a heading is written once.
         let heading = match s.topic {
             "verdict" => "=>",
+            "decide" => "to decide",
             topic if topic == last => "",
             topic => topic,
         };
-        put(heading, &format!("{} [{}]", s.text, s.evidence.name()), out);
+        // A command rests on nothing.
+        let evidence = match s.topic {
+            "decide" => String::new(),
+            _ => format!(" [{}]", s.evidence.name()),
+        };
+        put(heading, &format!("{}{evidence}", s.text), out);
         last = s.topic;
     }
 }
@@ -171,7 +213,33 @@ fn missing(of: &[Missing], out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_models::Evidence;
+    use clscope_models::explain::Options;
+    use clscope_models::facts::OnDevice;
+    use clscope_models::{Evidence, Kernel};
+
+    /// However much there is to say of a kernel, it fits 30 lines; all of it is there on request.
+    #[test]
+    fn a_kernel_fits_its_lines() {
+        let kernel = Kernel { name: "k".to_owned(), launches: 1, ..Kernel::default() };
+        let on = OnDevice { name: "d".to_owned(), kernels: vec![kernel], ..OnDevice::default() };
+        let options = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
+        let mut of = clscope_models::explain::device(&on, None, options);
+        let text = "word ".repeat(60);
+        for topic in ["does", "bounds", "verdict", "joules", "launch"].repeat(8) {
+            let statement = Statement { topic, text: text.clone(), evidence: Evidence::Counted };
+            of.kernels[0].statements.push(statement);
+        }
+        of.kernels[0].missing = vec![Missing::new("a", "b"); 9];
+        let render = |all| {
+            let mut out = String::new();
+            render_kernel(&of.kernels[0], Shown { all, only_kernels: true }, &mut out);
+            out
+        };
+        let (few, all) = (render(false), render(true));
+        assert!(few.lines().count() <= LINES && few.contains("--all"), "{few}");
+        assert!(!few.contains("bounds") && all.contains("bounds"), "{all}");
+        assert!(all.lines().count() > 80 && !all.contains("--all"), "{all}");
+    }
 
     #[test]
     fn a_sampled_time_is_about_its_value_and_has_its_interval() {

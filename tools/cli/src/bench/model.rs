@@ -153,7 +153,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // A measurement takes minutes; what cannot be kept is said before it.
     kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
-    say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    let takes = if args.model.quick { "a minute" } else { "two minutes" };
+    say(format_args!(
+        "measuring {} ({}), which takes about {takes}; other work on the machine disturbs it",
+        device.facts.name, device.facts.platform
+    ));
     let effort = Effort {
         quick: args.model.quick,
         no_sensors: args.no_sensors,

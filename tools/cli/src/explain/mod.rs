@@ -24,6 +24,7 @@ use std::path::PathBuf;
   clscope explain gemm                some kernels of it
   clscope explain run1 'gemm*'        some kernels of run1.clscope
   clscope explain --by ndrange        each size of a kernel by itself
+  clscope explain gemm --all          with all bounds behind the verdict
   clscope explain --format json | jq '.devices[0].kernels[0].limit'")]
 pub struct Args {
     /// Trace directory; the newest of the working directory if none is named
@@ -38,6 +39,9 @@ pub struct Args {
     /// Leave out kernels below this share of the time, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub least: f64,
+    /// The numbers behind each verdict too: all bounds, occupancy, idle lanes, everything not known
+    #[arg(long)]
+    pub all: bool,
     /// Joules by what classes take each, with the measured time; or also by how busy each component
     /// is
     #[arg(long, value_enum, default_value_t = Form::Joules, value_name = "FORM")]
@@ -229,7 +233,8 @@ pub fn run(args: &Args) -> Result<()> {
             output::show_json(&explanation).context("could not write the explanation")?;
         }
         Format::Text => {
-            output::show_text(&text::render(&explanation, kernel.is_some()))?;
+            let shown = text::Shown { only_kernels: kernel.is_some(), all: args.all };
+            output::show_text(&text::render(&explanation, shown))?;
         }
     }
     crate::report::warn(&view.times().issues);

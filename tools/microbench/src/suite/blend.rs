@@ -212,7 +212,10 @@ impl Variant {
     fn job(self, settings: &Settings) -> Job {
         let mut defines: Vec<String> =
             self.steps.iter().map(|(kind, n)| format!("-D{kind}={n}")).collect();
-        let mut needs = vec![Need::Fma, Need::Local(4096)];
+        let mut needs = vec![Need::Local(4096)];
+        if self.of("FP32") > 0 {
+            needs.push(Need::Fma);
+        }
         if self.of("FP64") + self.of("DOUBLE_DIVISIONS") > 0 {
             defines.push("-DNEEDS_DOUBLE".to_owned());
             needs.push(Need::Type(Scalar::Double));
@@ -275,7 +278,8 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     // Of the kinds whose operations are counted one by one: a step of four components has two of
     // each.
     let of = |kind: &str, each: u32| f64::from(variant.of(kind) * each);
-    let counted = of("ROTATES", 8) + of("ATOMICS", 1) + of("LOCAL_ATOMICS", 1);
+    let divisions = of("DIVISIONS", 4) + of("DOUBLE_DIVISIONS", 2);
+    let counted = of("ROTATES", 8) + of("ATOMICS", 1) + of("LOCAL_ATOMICS", 1) + divisions;
     let operations = geometry.items() as f64 * f64::from(geometry.trips) * counted;
     let single = variant.steps.len() == 1 && counted > 0.0;
     let ceiling = Figure::new("operations", "Gop/s", timing.time_ns.mean.reciprocal(operations));

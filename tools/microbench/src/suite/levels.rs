@@ -25,16 +25,45 @@ pub const SUITE: Suite = Suite {
     conclude,
 };
 
-/// Words of an element: 16 bytes an access.
-const WIDTH: usize = 4;
 /// Launches of nothing that are timed in a row.
 const LAUNCHES: usize = 512;
+
+/// How a working set is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// 16 bytes an item.
+    Items,
+    /// A vector of 64 bytes by one item of each group: for CPUs whose compilers make no vectors of
+    /// items.
+    Vectors,
+    /// A word an item, side by side: for those that do.
+    Along,
+}
+
+impl Shape {
+    /// Words of an element.
+    const fn width(self) -> usize {
+        match self {
+            Self::Items => 4,
+            Self::Vectors => 16,
+            Self::Along => 1,
+        }
+    }
+
+    const fn entry(self) -> &'static str {
+        match self {
+            Self::Along => "along",
+            _ => "again",
+        }
+    }
+}
 
 /// One working set.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     /// Elements: a power of two.
     elements: usize,
+    shape: Shape,
     groups: usize,
     group: usize,
 }
@@ -55,7 +84,7 @@ impl Variant {
     fn sum(self, i: u32, lane: u32, trips: u32) -> u32 {
         let at = |j: u32| i.wrapping_add(j.wrapping_mul(self.hop())) & self.mask();
         (0..trips).fold(0, |sum: u32, j| {
-            sum.wrapping_add(word(at(j).wrapping_mul(WIDTH as u32).wrapping_add(lane)))
+            sum.wrapping_add(word(at(j).wrapping_mul(self.shape.width() as u32).wrapping_add(lane)))
         })
     }
 
@@ -63,10 +92,10 @@ impl Variant {
         let trips = outcome.geometry.trips;
         // Long launches take the host too long; the short one has shown that all is read.
         let some = if trips > 4096 { 4 } else { 256 }.min(outcome.geometry.items());
-        let words = outcome.read(0, 0, 4 * WIDTH * some)?;
+        let words = outcome.read(0, 0, 4 * self.shape.width() * some)?;
         for (k, bytes) in words.chunks_exact(4).enumerate() {
             let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
-            let (i, lane) = ((k / WIDTH) as u32, (k % WIDTH) as u32);
+            let (i, lane) = ((k / self.shape.width()) as u32, (k % self.shape.width()) as u32);
             let want = self.sum(i, lane, trips);
             if got != want {
                 return Ok(Some(format!(
@@ -78,10 +107,10 @@ impl Variant {
     }
 
     fn job(self, settings: &Settings) -> Job {
-        let bytes = self.elements * 4 * WIDTH;
+        let bytes = self.elements * 4 * self.shape.width();
         let defines = vec![
             "-DSCALAR=uint".to_owned(),
-            format!("-DWIDTH={WIDTH}"),
+            format!("-DWIDTH={}", self.shape.width()),
             "-DLOCAL_WORDS=64".to_owned(),
             "-DCONFLICT=1".to_owned(),
         ];
@@ -94,13 +123,13 @@ impl Variant {
         };
         Job {
             source: Source::Memory,
-            entry: "again",
+            entry: self.shape.entry(),
             defines,
             needs: Vec::new(),
             groups: self.groups,
             group: self.group,
             may_shrink: false,
-            buffers: vec![self.groups * self.group * 4 * WIDTH, bytes],
+            buffers: vec![self.groups * self.group * 4 * self.shape.width(), bytes],
             fills: vec![fill],
             args: vec![
                 Arg::Buffer(0),
@@ -126,9 +155,9 @@ impl Swept for Variant {
         let mut at = *self;
         match axis {
             Axis::Size => {
-                at.elements = super::power_of_two(axis, value, 1 << 32)? / (4 * WIDTH);
+                at.elements = super::power_of_two(axis, value, 1 << 32)? / (4 * at.shape.width());
                 if at.elements == 0 {
-                    return Err(super::no_value(axis, "an element of 16 bytes or more"));
+                    return Err(super::no_value(axis, "an element or more"));
                 }
             }
             Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
@@ -146,7 +175,8 @@ impl Swept for Variant {
 fn working_set(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let measured = bench.measure(&variant.job(&bench.settings), false)?;
     let Measured { timing, geometry, .. } = &measured;
-    let bytes = geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * WIDTH as f64;
+    let bytes =
+        geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * variant.shape.width() as f64;
     let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes));
     Ok(Gave::of_kernel(measured, vec![rate]))
 }
@@ -242,15 +272,27 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups_of, wanted) = geometry(device, settings);
     // The walk over a working set needs groups of a power of two.
     let group = 1usize << wanted.max(1).ilog2();
-    let mut out: Vec<Case> = sizes(device, settings)
-        .into_iter()
-        .map(|bytes| {
-            let variant = Variant { elements: bytes / (4 * WIDTH), groups: groups_of, group };
-            let id = format!("levels/working_set/{bytes}");
-            Case::of(id, SUITE.name, Rc::new(variant))
-                .with(BTreeMap::from([("sweep", json!("working_set")), ("bytes", json!(bytes))]))
+    let shapes: &[Shape] = match device.kind {
+        DeviceKind::Cpu => &[Shape::Vectors, Shape::Along],
+        _ => &[Shape::Items],
+    };
+    let each = sizes(device, settings).into_iter().flat_map(|bytes| {
+        shapes.iter().map(move |shape| {
+            let elements = bytes / (4 * shape.width());
+            let group = if *shape == Shape::Vectors { 1 } else { group.min(elements) };
+            let variant = Variant { elements, shape: *shape, groups: groups_of, group };
+            let id = match shape {
+                Shape::Along => format!("levels/working_set/{bytes}/along"),
+                _ => format!("levels/working_set/{bytes}"),
+            };
+            Case::of(id, SUITE.name, Rc::new(variant)).with(BTreeMap::from([
+                ("sweep", json!("working_set")),
+                ("bytes", json!(bytes)),
+                ("width", json!(shape.width())),
+            ]))
         })
-        .collect();
+    });
+    let mut out: Vec<Case> = each.collect();
     let small = default_group(device, settings).min(64);
     let units = device.compute_units as usize;
     out.push(Case {
@@ -317,14 +359,16 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
     out
 }
 
-/// (bytes, GB/s) of a run, in order.
+/// (bytes, GB/s) of a run, in order of bytes.
 #[must_use]
 pub fn sweep(results: &[CaseResult]) -> Vec<(f64, f64)> {
     let ours = results.iter().filter(|r| r.parameter("sweep") == Some("working_set"));
     let mut points: Vec<(f64, f64)> = ours
         .filter_map(|r| Some((r.number("bytes")?, r.figure("bandwidth")?.estimate.value)))
         .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Of several ways to read a set, the fastest.
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    points.dedup_by_key(|p| p.0);
     points
 }
 
@@ -360,7 +404,7 @@ mod tests {
     #[test]
     fn every_element_of_the_working_set_is_read() {
         // Groups begin side by side, and each goes on by an odd number of them.
-        let v = Variant { elements: 1024, groups: 4, group: 64 };
+        let v = Variant { elements: 1024, shape: Shape::Items, groups: 4, group: 64 };
         let mut seen = vec![false; 1024];
         for i in 0..64u32 {
             for j in 0..16u32 {

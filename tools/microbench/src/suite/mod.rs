@@ -4,6 +4,7 @@
 
 mod access;
 pub mod blend;
+pub mod ceilings;
 pub mod classes;
 pub mod clock;
 mod couples;
@@ -48,8 +49,8 @@ pub struct Gave {
 impl Gave {
     /// Of one measured kernel, with the figures made of it.
     fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
-        let Measured { timing, span, windows, .. } = measured;
-        Self { timing: Some(timing), figures, span: Some(span), windows, ..Gave::default() }
+        let Measured { timing, span, windows, notes, .. } = measured;
+        Self { timing: Some(timing), figures, span: Some(span), windows, notes, ..Gave::default() }
     }
 }
 
@@ -166,7 +167,7 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 11] = [
+pub const SUITES: [Suite; 12] = [
     flop::SUITE,
     memory::SUITE,
     levels::SUITE,
@@ -178,6 +179,7 @@ pub const SUITES: [Suite; 11] = [
     occupancy::SUITE,
     clock::SUITE,
     blend::SUITE,
+    ceilings::SUITE,
 ];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.

@@ -96,7 +96,11 @@ pub(super) fn instruction<'t>(
 fn meaning(base: &str, opcode: &str) -> Option<(Class, u32, u32)> {
     use Class as C;
     let of = opcode.split('.').skip(1).filter_map(type_of).last();
-    let plain = |class| Some((class, 0, 0));
+    let sized = |class: Class| match of {
+        Some(Type::Integer(64)) => class.long(),
+        _ => class,
+    };
+    let plain = |class| Some((sized(class), 0, 0));
     let float = |kind: Float, otherwise: Class| match of {
         Some(Type::Float(precision, lanes)) => {
             Some((C::float(precision, kind), kind.flop() * lanes, 0))
@@ -135,7 +139,12 @@ fn meaning(base: &str, opcode: &str) -> Option<(Class, u32, u32)> {
         "membar" | "fence" => plain(C::Fence),
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => plain(C::Exchange),
         "wmma" | "mma" | "wgmma" => plain(C::Matrix),
-        "cvt" => plain(C::Convert),
+        // A float on either side takes a unit of its own; integers are only made wider or narrower.
+        "cvt" => {
+            let mut types = opcode.split('.').skip(1).filter_map(type_of);
+            let is_float = types.any(|of| matches!(of, Type::Float(..)));
+            plain(if is_float { C::Convert } else { C::Move })
+        }
         "mov" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "pmevent" | "nanosleep"
         | "txq" | "suq" | "istypep" | "alloca" | "stacksave" | "stackrestore" | "mapa"
         | "getctarank" | "discard" | "applypriority" | "griddepcontrol" | "setmaxnreg" => {
@@ -158,7 +167,9 @@ fn access(base: &str, opcode: &str, of: Option<Type>) -> Option<(Class, u32, u32
         ("ld" | "ldu", "global") => C::LoadGlobal,
         ("ld" | "ldu", "shared") => C::LoadLocal,
         ("ld" | "ldu", "local") => C::LoadPrivate,
-        ("ld" | "ldu", "const" | "param") => C::LoadConstant,
+        ("ld" | "ldu", "const") => C::LoadConstant,
+        // Arguments are operands of the device's instructions, and results of calls registers.
+        ("ld" | "ldu", "param") => return Some((C::Move, 0, 0)),
         ("ld" | "ldu", _) => C::LoadGeneric,
         ("st", "global") => C::StoreGlobal,
         ("st", "shared") => C::StoreLocal,

@@ -19,7 +19,7 @@ fn functions_and_blocks_are_found() {
         program.functions.iter().map(|f| (f.name.as_str(), f.kernel, f.blocks.clone())).collect();
     assert_eq!(names, [("twice", false, 0..1), ("walk", true, 1..5)]);
     assert_eq!(program.unknown, ["frobnicate.b32"]);
-    assert_eq!(classes(&program, 0), [C::LoadConstant, C::IntLogic, C::Move, C::Call]);
+    assert_eq!(classes(&program, 0), [C::Move, C::IntLogic, C::Move, C::Call]);
     assert_eq!(program.loops, [3]);
     // Up to the guarded return; behind it; the loop; behind that.
     assert_eq!(classes(&program, 1).last(), Some(&C::Call));
@@ -28,13 +28,13 @@ fn functions_and_blocks_are_found() {
         classes(&program, 3),
         [
             C::IntMul,
-            C::IntArith,
+            C::LongArith,
             C::LoadGlobal,
             C::SingleFma,
             C::StoreLocal,
             C::Move,
             C::Call,
-            C::LoadConstant,
+            C::Move,
             C::IntArith,
             C::IntCompare,
             C::Branch
@@ -82,6 +82,11 @@ fn instructions_have_classes_and_sizes() {
     for (line, class, flop, bytes) in [
         ("add.s32 %r1, %r2, %r3", C::IntArith, 0, 0),
         ("mad.lo.s32 %r1, %r2, %r3, %r4", C::IntMul, 0, 0),
+        ("mul.wide.u32 %rd1, %r2, %r3", C::IntMul, 0, 0),
+        ("add.s64 %rd1, %rd2, %rd3", C::LongArith, 0, 0),
+        ("mad.lo.u64 %rd1, %rd2, %rd3, %rd4", C::LongMul, 0, 0),
+        ("div.s64 %rd1, %rd2, %rd3", C::LongDiv, 0, 0),
+        ("and.b64 %rd1, %rd2, %rd3", C::IntLogic, 0, 0),
         ("mad.rn.f32 %f1, %f2, %f3, %f4", C::SingleFma, 2, 0),
         ("fma.rn.f16x2 %h1, %h2, %h3, %h4", C::HalfFma, 4, 0),
         ("add.f64 %fd1, %fd2, %fd3", C::DoubleArith, 1, 0),
@@ -101,6 +106,8 @@ fn instructions_have_classes_and_sizes() {
         ("red.shared.add.u32 [%r1], %r2", C::AtomicLocal, 0, 4),
         ("atom.acq_rel.gpu.global.cas.b64 %rd1, [%rd2], %rd3, %rd4", C::AtomicGlobal, 0, 8),
         ("cvt.rn.f32.s32 %f1, %r1", C::Convert, 0, 0),
+        ("cvt.f64.f32 %fd1, %f1", C::Convert, 0, 0),
+        ("cvt.s64.s32 %rd1, %r1", C::Move, 0, 0),
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}", C::Matrix, 0, 0),
         ("shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1", C::Exchange, 0, 0),
         ("barrier.sync 0", C::Barrier, 0, 0),

@@ -46,6 +46,15 @@ impl Facts<'_> {
         }
     }
 
+    /// Whether it is an integer of 64 bits, or a vector of such.
+    fn is_long(&self, of: u32) -> bool {
+        match self.types.get(&of) {
+            Some(Type::Integer(64)) => true,
+            Some(Type::Vector(of, _)) => matches!(self.types.get(of), Some(Type::Integer(64))),
+            _ => false,
+        }
+    }
+
     fn bytes(&self, of: u32) -> u32 {
         match self.types.get(&of) {
             Some(Type::Integer(bits) | Type::Float(bits)) => bits.div_ceil(8),
@@ -84,6 +93,7 @@ pub(super) fn instruction(
         Kind::Float(precision) => {
             (Class::float(precision, what), what.flop().saturating_mul(lanes), 0)
         }
+        Kind::Other if facts.is_long(of) => (otherwise.long(), 0, 0),
         Kind::Other => (otherwise, 0, 0),
     };
     let plain = |class: Class| (class, 0, 0);
@@ -116,7 +126,9 @@ pub(super) fn instruction(
         60 | 65..=70 | 77..=84 | 86 | 100..=107 | 117 | 120..=124 => plain(C::Move),
         87..=98 => plain(C::LoadImage),
         99 => plain(C::StoreImage),
-        109..=116 | 118 | 119 => plain(C::Convert),
+        // Integers that are made wider or narrower; all else has a float on one side.
+        113 | 114 | 118 | 119 => plain(C::Move),
+        109..=112 | 115 | 116 => plain(C::Convert),
         126 | 127 => float(Float::Other, C::IntArith),
         128..=131 | 149 | 150 => float(Float::Plain, C::IntArith),
         132 | 133 | 151 | 152 | 142 => float(Float::Plain, C::IntMul),

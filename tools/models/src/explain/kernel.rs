@@ -2,18 +2,18 @@
 //! bound supports.
 
 use super::words::{bytes, doubt, many, percent, time};
-use super::{Explanatory, FirstLaunches, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement, joules};
+use super::{
+    Explanatory, FirstLaunches, Lever, MANY_LAUNCHES, SHORT_LAUNCH_NS, Statement, Sure, joules,
+    verdict,
+};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::Occupancy;
-use crate::roofline::{ABOVE, Bound, Bounds, Resource, bounds, likely, moving};
+use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
 use clscope_io::text::count;
-use clscope_mix::{Class, Precision, Space};
-
-/// From this share of its ceiling on, a resource is what the time is spent on.
-const BOUND: f64 = 0.6;
+use clscope_mix::Space;
 
 pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) -> Explanatory {
     let of = &device.map_or_else(|| of.clone(), |d| of.clone().on(d));
@@ -35,7 +35,10 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         bounds: Vec::new(),
         modelled_time_ns: None,
         limit: None,
+        sure: None,
         reached: None,
+        next: None,
+        decide: None,
         joules: of.joules,
         modelled_joules: None,
         joule_parts: Vec::new(),
@@ -47,10 +50,10 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     does(of, &mut out);
     let mut model = device.map(|d| bounds(of, d));
     if let (Some(model), Some(took)) = (&mut model, of.later_ns()) {
-        refute(model, of.work_ns().unwrap_or(took), &mut out);
+        verdict::refute(model, of.work_ns().unwrap_or(took), &mut out);
     }
     match (&model, of.later_ns()) {
-        (Some(model), Some(took)) => verdict(of, (device, model), took, &mut out),
+        (Some(model), Some(took)) => verdict::explain(of, (device, model), took, &mut out),
         (_, None) => out.missing.push(Missing::new(
             "its launches were not timed",
             "`clscope record` with device timing on",
@@ -71,21 +74,6 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
     let gain = |l: &Lever| l.saves_ns.map_or(0.0, |f| f.value);
     out.levers.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
     out
-}
-
-/// What needs longer than the launch took is no bound of it, and which figure is wrong is said.
-fn refute(model: &mut Bounds, took: Figure, out: &mut Explanatory) {
-    let most = took.value.max(took.high) * ABOVE;
-    for bound in model.bounds.iter_mut().filter(|b| b.certain && b.ns.value > most) {
-        bound.certain = false;
-        let text = format!(
-            "{} would take {} by its ceiling, {} of the measured time: the ceiling was measured too low, or more was counted than ran",
-            bound.resource.name(),
-            time(bound.ns.value),
-            percent(bound.ns.value / took.value.max(1.0))
-        );
-        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
-    }
 }
 
 fn does(of: &Kernel, out: &mut Explanatory) {
@@ -141,165 +129,17 @@ fn does(of: &Kernel, out: &mut Explanatory) {
     }
 }
 
-fn verdict(
-    of: &Kernel,
-    (device, model): (Option<&Device>, &Bounds),
-    took: Figure,
-    out: &mut Explanatory,
-) {
-    out.modelled_time_ns = device.and_then(|d| likely(of, d, model));
-    if let Some(text) = needs(model, out.modelled_time_ns) {
-        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
-    }
-    let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
-    let Some(binding) = model.binding() else { return };
-    let reached = binding.ns.value / worked;
-    // Of memory what it is likely to move: all that was asked for is too much where caches serve.
-    let moved = device.filter(|_| of.dram_bytes.is_none()).and_then(|d| moving(of, d));
-    let share = |r: Resource| model.by_resource(r).map(|b| (r, b.ns.value / worked));
-    let conditional = [
-        moved.map(|ns| (Resource::MemoryIfMissed, ns / worked)),
-        share(Resource::Integer),
-        share(Resource::Issue),
-        share(Resource::LastCache),
-        share(Resource::Atomics),
-    ];
-    // A condition that would take longer than the launch does not hold: only of memory that serves
-    // caches it is known why.
-    let holds = |of: &(Resource, f64)| of.0 == Resource::MemoryIfMissed || of.1 <= ABOVE;
-    for (resource, share) in conditional.into_iter().flatten().filter(|of| !holds(of)) {
-        let text = format!(
-            "{} would take {} of the measured time {}: that does not hold, or its ceiling was measured too low",
-            resource.name(),
-            percent(share),
-            resource.condition().unwrap_or_default()
-        );
-        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
-    }
-    let conditional = conditional
-        .into_iter()
-        .filter_map(|of| of.filter(holds))
-        .filter(|(_, s)| *s >= BOUND && *s > reached)
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    let wait = model.by_resource(Resource::Latency).map(|b| b.ns.value / worked);
-    let (limit, reached, text) = match (binding.resource, conditional) {
-        (_, Some((Resource::MemoryIfMissed, share))) => {
-            let above =
-                if share > ABOVE { ", above it: a part of them stayed in caches" } else { "" };
-            let text = format!(
-                "as slow as memory that moves each buffer once: {} of that{above}; what memory moved is not known",
-                percent(share)
-            );
-            (Some(Resource::MemoryIfMissed), Some(share), text)
-        }
-        (_, Some((resource, share))) => {
-            let condition = resource.condition().unwrap_or_default();
-            let text = format!(
-                "bound by {}: {} of the time, {condition}",
-                resource.name(),
-                percent(share)
-            );
-            (Some(resource), Some(share), text)
-        }
-        (resource, _) if reached >= BOUND => {
-            let rest = if reached > ABOVE {
-                // A bound is a bound: the ceiling, or the count, does not fit this launch.
-                ": above it, so the ceiling was measured too low or the clock was lower then"
-            } else {
-                ""
-            };
-            let text = format!(
-                "bound by {}: at {} of its ceiling{rest}",
-                resource.name(),
-                percent(reached)
-            );
-            (Some(resource), Some(reached), text)
-        }
-        (..) if wait.is_some_and(|w| w >= 0.5) => {
-            let text = format!(
-                "waits: no ceiling is near ({} is closest, at {}), and dependent instructions take up to {} with the warps that fit",
-                binding.resource.name(),
-                percent(reached),
-                time(wait.unwrap_or(0.0) * worked)
-            );
-            (Some(Resource::Latency), None, text)
-        }
-        // What starting costs is no limit of the work, and a part of it is no verdict on the rest.
-        (Resource::Launch | Resource::Groups, _) => {
-            let text = if nothing_known(of) {
-                "not known: neither operations nor bytes were counted (`clscope record --mix`) or stated"
-            } else {
-                "not known: what was counted or stated has no ceiling here, and starting it takes less"
-            };
-            (None, None, text.to_owned())
-        }
-        (resource, _) => {
-            let text = format!(
-                "no ceiling explains its time: {} is closest, at {}; conflicts, cache misses or dependences can",
-                resource.name(),
-                percent(reached)
-            );
-            (None, Some(reached), text)
-        }
-    };
-    // However little is known of the work, a launch that does hardly more than starting is short.
-    let (limit, reached, text) = match (limit, short(of, device)) {
-        (None, Some(share)) => {
-            let text = format!(
-                "bound by launching: {} of its time is what an empty kernel takes",
-                percent(share.min(1.0))
-            );
-            (Some(Resource::Launch), Some(share), text)
-        }
-        _ => (limit, reached, text),
-    };
-    (out.limit, out.reached) = (limit, reached);
-    out.statements.push(Statement::new("verdict", Evidence::Modelled, text));
-    levers_of(of, model, beyond_launch(of, device).unwrap_or(worked), limit, out);
-}
-
-/// The bounds in words: those that hold whatever happens, then those that hold under a condition.
-fn needs(model: &Bounds, likely: Option<Figure>) -> Option<String> {
-    let longest = || model.bounds.iter().filter(|b| b.resource != Resource::Latency).take(5);
-    let plain = |b: &Bound| format!("{} {}", time(b.ns.value), b.resource.name());
-    let certain: Vec<String> = longest().filter(|b| b.certain).map(plain).collect();
-    let conditional: Vec<String> = longest()
-        .filter(|b| !b.certain)
-        .map(|b| match b.resource.condition() {
-            Some(condition) => format!("{} {condition}", plain(b)),
-            None => plain(b),
-        })
-        .collect();
-    let mut parts = Vec::new();
-    if !certain.is_empty() {
-        parts.push(format!("needs at least {}", certain.join(" | ")));
-    }
-    if !conditional.is_empty() {
-        parts.push(conditional.join(" | "));
-    }
-    if parts.is_empty() {
-        return None;
-    }
-    parts.extend(likely.map(|all| format!("likely {}", time(all.value))));
-    Some(parts.join("; "))
-}
-
-/// Whether nothing tells what a launch does.
-fn nothing_known(of: &Kernel) -> bool {
-    of.mix.is_none() && of.flop.is_none() && of.bytes.is_none() && of.dram_bytes.is_none()
-}
-
 /// Share of a launch that an empty one takes, from which on it is short.
 const SHORT: f64 = 0.25;
 
 /// The share of its time that an empty kernel takes, of a launch that is short.
-fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+pub(super) fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
     let empty = device?.get(name::LAUNCH).ok()?;
     Some(empty.value / of.later_ns()?.value).filter(|share| *share >= SHORT)
 }
 
 /// Mean time of a later launch without what launching costs, ns: what a change of the work could save.
-fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+pub(super) fn beyond_launch(of: &Kernel, device: Option<&Device>) -> Option<f64> {
     let worked = of.work_ns()?.value;
     let launch = device.and_then(|d| d.get(name::LAUNCH).ok()).map_or(0.0, |l| l.value);
     Some((worked - launch).max(0.0))
@@ -318,67 +158,6 @@ fn share_of(
     let takes = times.reduce(f64::max)?.min(beyond_launch(of, device)?);
     let most = takes * share * of.launches as f64;
     (most > 0.0).then(|| Figure::new(most, 0.0, most, Evidence::Modelled))
-}
-
-/// What one would change about the resource that binds, with what the next bound leaves to gain.
-fn levers_of(
-    of: &Kernel,
-    model: &Bounds,
-    worked: f64,
-    limit: Option<Resource>,
-    out: &mut Explanatory,
-) {
-    let Some(limit) = limit else { return };
-    let binding = model.by_resource(limit).map_or(0.0, |b| b.ns.value);
-    let next = model
-        .bounds
-        .iter()
-        .filter(|b| b.certain && b.resource != limit)
-        .map(|b| b.ns.value)
-        .fold(0.0, f64::max);
-    let launches = of.launches as f64;
-    // Halving what binds: its part shrinks until the next bound holds.
-    let half = (binding / 2.0).max(next).min(binding);
-    let gain = worked * (1.0 - half / binding.max(1e-9)) * launches;
-    let text = match (limit, &of.mix) {
-        (Resource::LocalMemory, Some(mix)) => {
-            let loads = mix.classes.get(&Class::LoadLocal).map_or(0, |t| t.threads) as f64;
-            let flop: f64 = Precision::ALL.iter().map(|p| mix.flop(*p) as f64).sum();
-            let feeds = match flop > 0.0 && loads > 0.0 {
-                true => format!("each load from local memory feeds {:.1} FLOP: ", flop / loads),
-                false => String::new(),
-            };
-            format!("{feeds}more results for each work-item (2 x 2, say) would halve the loads")
-        }
-        (Resource::Memory | Resource::MemoryIfMissed, _) => {
-            "half the bytes (narrower types, results kept on the device, kernels joined) would halve this bound".to_owned()
-        }
-        (Resource::Cache | Resource::LastCache, _) => {
-            "tiles in local memory or registers would ask less of the caches: half the requests halve this bound".to_owned()
-        }
-        (Resource::Groups, _) => {
-            let local = of.local.unwrap_or(1);
-            format!("groups of {} items instead of {local} would halve their number, and what starting them takes", 2 * local)
-        }
-        (Resource::Fp64, _) => "single precision, where it is enough, takes at most half of this".to_owned(),
-        (Resource::Issue | Resource::Integer, Some(_)) => {
-            let most = of.shares().first().map_or("", |(class, _)| class.name());
-            format!("fewer instructions: {most} is the largest part of what is issued")
-        }
-        (Resource::Special, _) => "native_ functions or a table in place of half of the special functions would halve this bound".to_owned(),
-        (Resource::Latency, _) => {
-            "more independent work in each item, or more groups at once, would hide the waits".to_owned()
-        }
-        _ => return,
-    };
-    let saves = (gain > 0.0 && limit != Resource::Latency)
-        .then(|| Figure::new(gain, 0.0, gain, Evidence::Modelled));
-    out.levers.push(Lever {
-        text,
-        saves_ns: saves,
-        saves_joules: None,
-        evidence: Evidence::Modelled,
-    });
 }
 
 fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
@@ -543,7 +322,7 @@ fn resident(of: &Kernel, device: Option<&Device>, fit: Occupancy, out: &mut Expl
         percent(launched / fit.warps as f64 * fit.share),
         fit.warps
     ));
-    if matches!(out.limit, None | Some(Resource::Latency)) {
+    if is_open(out) || out.limit == Some(Resource::Latency) {
         out.levers.push(Lever {
             text:
                 "more groups, or smaller ones that spread more evenly: no compute unit has all the \
@@ -556,18 +335,22 @@ fn resident(of: &Kernel, device: Option<&Device>, fit: Occupancy, out: &mut Expl
     }
 }
 
+/// Whether the verdict leaves other causes open.
+fn is_open(out: &Explanatory) -> bool {
+    out.sure.is_none_or(|sure| sure == Sure::Likely)
+}
+
 /// Transactions above the least from which on it is worth a word, as a factor.
 const SCATTERED: f64 = 1.25;
 
 /// How warps' accesses lie in memory, and what moving them together would save.
 fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &mut Explanatory) {
     let Some(mix) = &of.mix else { return };
-    let may_be_scattered = matches!(
-        out.limit,
-        None | Some(
-            Resource::Cache | Resource::LastCache | Resource::LocalMemory | Resource::Latency
-        )
-    );
+    let may_be_scattered = is_open(out)
+        || matches!(
+            out.limit,
+            Some(Resource::Cache | Resource::LastCache | Resource::LocalMemory | Resource::Latency)
+        );
     let counted = mix.sectors().is_some() || mix.passes().is_some();
     let reaches = mix.bytes(Space::Global) > 0 || mix.bytes(Space::Local) > 0;
     if may_be_scattered && !counted && reaches && mix.total().warps.is_some() {
@@ -610,7 +393,7 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
             text += &format!("; items that access words side by side would take {least:.1}");
         }
         out.statements.push(Statement::new("accesses", Evidence::Counted, text));
-        if more >= SCATTERED && out.limit.is_none_or(|limit| limits.contains(&limit)) {
+        if more >= SCATTERED && (is_open(out) || out.limit.is_some_and(|l| limits.contains(&l))) {
             let most = 1.0 - 1.0 / more;
             out.levers.push(Lever {
                 text: format!("{change}: {} of them less", percent(most)),
@@ -630,7 +413,8 @@ fn divergence(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out:
         Evidence::Counted,
         format!("lanes busy {}", percent(busy.min(1.0))),
     ));
-    if busy < 0.85 && matches!(out.limit, Some(Resource::Issue | Resource::Latency) | None) {
+    let is_issued = matches!(out.limit, Some(Resource::Issue | Resource::Latency));
+    if busy < 0.85 && (is_open(out) || is_issued) {
         // Warps that part issue for fewer lanes, and wait for each branch by itself.
         let takes: &[Resource] = match out.limit {
             Some(Resource::Latency) => &[Resource::Issue, Resource::Integer, Resource::Latency],

@@ -11,6 +11,7 @@ mod idle;
 mod joules;
 mod kernel;
 mod transfers;
+mod verdict;
 mod words;
 
 use crate::device::Device;
@@ -144,10 +145,21 @@ pub struct Explanatory {
     pub bounds: Vec<Bound>,
     /// Time of a launch as the bounds make it likely.
     pub modelled_time_ns: Option<Figure>,
-    /// The resource that the time is spent on; null where it is not known.
+    /// The resource that the time is spent on; null only where neither operations nor bytes of the
+    /// kernel are known, its time is not, or the device was not measured.
     pub limit: Option<Resource>,
-    /// How much of that resource's ceiling is reached; of the closest one where `limit` is null.
+    /// How sure that is; null where `limit` is.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub sure: Option<Sure>,
+    /// How much of that resource's ceiling is reached, at most 1; null where the ceiling does not
+    /// say.
     pub reached: Option<f64>,
+    /// The resource that is next to it.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub next: Option<Nearest>,
+    /// The measurement that would decide where `sure` is `likely`.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub decide: Option<String>,
     /// Joules of a launch.
     pub joules: Option<Figure>,
     /// Joules as the energy model has them.
@@ -163,6 +175,30 @@ pub struct Explanatory {
     pub levers: Vec<Lever>,
     /// What is not known, and the command that tells.
     pub missing: Vec<Missing>,
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Sure {
+    /// What was measured or counted needs at least 70 % of the time, whatever happens.
+    Certain,
+    /// It needs at least 70 % of the time under the condition that the verdict says.
+    Conditional,
+    /// Of all resources it explains the time best, and no bound comes within 70 %, or its bound
+    /// depends on what was not counted.
+    Likely,
+}
+
+/// A resource and the share of the time that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Nearest {
+    /// Which.
+    pub resource: Resource,
+    /// Of the time of a launch, at most 1.
+    pub share: f64,
 }
 
 /// First launches of a program and geometry that took much longer than those after them.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::tests::round;
 use crate::kernel::tests::mix;
+use clscope_mix::Class;
 use proptest::prelude::*;
 
 fn exact(value: f64) -> Option<Figure> {

@@ -1,0 +1,102 @@
+// Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC, as numbers that the host names (see below).
+// Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
+// trips, a and b (what the kind steps by; see its statement).
+// A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
+#define MUL 1
+#define DIV 2
+#define LONG_ADD 3
+#define LONG_MUL 4
+#define LONG_DIV 5
+#define CONVERT 6
+#define ROOT 7
+#define CONSTANT 8
+#define PRIVATE 9
+#define BARRIER 10
+#define ATOMIC 11
+#define RESULT 12
+#define LOCAL_ATOMIC 13
+#define ADD 14
+#define LOGIC 15
+
+#define EACH(s) s(x) s(y) s(z) s(w)
+
+kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *put, uint trips, uint a, uint b)
+{
+    const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
+#if KIND >= LONG_ADD && KIND <= LONG_DIV
+    ulong x = (ulong)i * 0x9E3779B97F4A7C15ul, y = x + 1, z = x + 2, w = x + 3;
+#elif KIND == ROOT
+    double x = (double)i, y = x + 1, z = x + 2, w = x + 3;
+#else
+    uint x = i * 2654435761u, y = x + 1, z = x + 2, w = x + 3;
+#endif
+#if KIND == BARRIER || KIND == LOCAL_ATOMIC
+    local uint scratch[1024];
+    scratch[l] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#if KIND == PRIVATE
+    uint own[32];
+    for (uint k = 0; k < 32; k++) {
+        own[k] = x + k;
+    }
+#endif
+    // Of CONSTANT: all items of a launch side by side read one word, or each another one.
+    uint at = b * i;
+    for (uint j = 0; j < trips; j++) {
+#if KIND == MUL
+#define STEP(v) v = v * a + b;
+        TIMES4(EACH(STEP))
+#elif KIND == DIV
+#define STEP(v) v ^= (v ^ 0x9E3779B9u) / ((v >> 16) | 1u);
+        EACH(STEP)
+#elif KIND == LOGIC
+        TIMES4(x = (x << 5) ^ y; y = (y >> 3) ^ z; z = (z << 7) ^ w; w = (w >> 11) ^ x;)
+#elif KIND == LONG_ADD || KIND == ADD
+        TIMES4(x += y; y += z; z += w; w += x;)
+#elif KIND == LONG_MUL
+#define STEP(v) v = v * ((ulong)a << 32 | a) + b;
+        TIMES4(EACH(STEP))
+#elif KIND == LONG_DIV
+#define STEP(v) v ^= (v ^ 0x9E3779B97F4A7C15ul) / ((v >> 32) | 1ul);
+        EACH(STEP)
+#elif KIND == CONVERT
+#define STEP(v) v ^= (uint)(float)(v >> 1);
+        TIMES4(EACH(STEP))
+#elif KIND == ROOT
+#define STEP(v) v = sqrt(v + 1.5);
+        EACH(STEP)
+#elif KIND == CONSTANT
+#define STEP(v) v ^= table[at & 1023u]; at += a;
+        TIMES4(EACH(STEP))
+#elif KIND == PRIVATE
+#define STEP(v) at = at * 5u + 1u; own[at & 31u] += v; v ^= own[(at >> 5) & 31u];
+        EACH(STEP)
+#elif KIND == BARRIER
+#define STEP(v) scratch[l] = v; barrier(CLK_LOCAL_MEM_FENCE); v += scratch[l ^ 1u]; barrier(CLK_LOCAL_MEM_FENCE);
+        EACH(STEP)
+#elif KIND == ATOMIC
+#define STEP(v) atomic_add(&put[at & a], 1u); at += 4099u * 32u;
+        EACH(STEP)
+#elif KIND == RESULT
+#define STEP(v) v ^= atomic_add(&put[at & a], 1u); at += 4099u * 32u;
+        EACH(STEP)
+#elif KIND == LOCAL_ATOMIC
+#define STEP(v) atomic_add(&scratch[l & a], v);
+        EACH(STEP)
+#endif
+    }
+#if KIND == ROOT
+    out[i] = (uint)((x + y + z + w) * 1e6);
+#elif KIND == LOCAL_ATOMIC
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[i] = scratch[l & a];
+#elif KIND >= LONG_ADD && KIND <= LONG_DIV
+    // The upper half: of the lower one alone, compilers leave the upper one out.
+    out[i] = (uint)((x ^ y * 3 ^ z * 5 ^ w * 7) >> 32);
+#else
+    // So that what all four chains have alike does not cancel.
+    out[i] = x ^ y * 3 ^ z * 5 ^ w * 7;
+#endif
+}

@@ -1,0 +1,314 @@
+//! Ceilings of kinds of instruction that no other suite has by themselves (kernels/ceilings.cl):
+//! products, divisions, 64-bit integers, conversions, roots, constant and private memory, barriers,
+//! atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
+//! say which parameter of a device each gives: `model` does.
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite, geometry};
+use crate::bench::{Bench, CaseError, Settings};
+use crate::cl::{ClError, DeviceFacts};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::results::{CaseResult, Figure, Finding};
+use crate::source::Source;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "ceilings",
+    about: "rates of divisions, products, 64-bit integers, conversions, atomics, barriers, constants",
+    wants_power: false,
+    cases,
+    conclude,
+};
+
+/// What is stepped, as the kernel numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Mul = 1,
+    Div,
+    LongAdd,
+    LongMul,
+    LongDiv,
+    Convert,
+    Root,
+    Constant,
+    Private,
+    Barrier,
+    Atomic,
+    Result,
+    LocalAtomic,
+    Add,
+    Logic,
+}
+
+/// Words of the table in constant memory.
+const TABLE: usize = 1024;
+/// Words that atomics are spread over: 8 MiB, which the last cache of a GPU holds.
+const SPREAD: usize = 1 << 21;
+
+/// Name, kind, operations or bytes of an item in a turn, what it steps by.
+type Variety = (&'static str, Kind, u32, [u32; 2]);
+
+const VARIETIES: [Variety; 19] = [
+    ("add", Kind::Add, 16, [0, 0]),
+    ("logic", Kind::Logic, 32, [0, 0]),
+    ("mul", Kind::Mul, 16, [1_664_525, 1_013_904_223]),
+    ("div", Kind::Div, 4, [0, 0]),
+    ("int64_add", Kind::LongAdd, 16, [0, 0]),
+    ("int64_mul", Kind::LongMul, 16, [1_664_525, 1_013_904_223]),
+    ("int64_div", Kind::LongDiv, 4, [0, 0]),
+    ("convert", Kind::Convert, 32, [0, 0]),
+    ("root", Kind::Root, 4, [0, 0]),
+    ("constant", Kind::Constant, 16, [7, 0]),
+    ("constant_apart", Kind::Constant, 16, [7, 37]),
+    ("private", Kind::Private, 48, [0, 1]),
+    ("barrier", Kind::Barrier, 8, [0, 0]),
+    ("atomic", Kind::Atomic, 4, [SPREAD as u32 - 1, 1]),
+    ("atomic_few", Kind::Atomic, 4, [63, 1]),
+    ("atomic_word", Kind::Atomic, 4, [0, 1]),
+    ("atomic_result", Kind::Result, 4, [0, 1]),
+    ("local_atomic", Kind::LocalAtomic, 4, [1023, 0]),
+    ("local_atomic_word", Kind::LocalAtomic, 4, [0, 0]),
+];
+
+/// Words of constant memory, as the kernel of memory fills them.
+const fn word(w: u32) -> u32 {
+    w.wrapping_mul(2_654_435_761)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    kind: Kind,
+    each: u32,
+    by: [u32; 2],
+    groups: usize,
+    group: usize,
+}
+
+impl Variant {
+    fn is_atomic(&self) -> bool {
+        matches!(self.kind, Kind::Atomic | Kind::Result)
+    }
+
+    /// What item `i` leaves; nothing where that depends on the order of the others.
+    fn reference(&self, i: u32, trips: u32) -> Option<u32> {
+        let [a, b] = self.by;
+        let first = i.wrapping_mul(2_654_435_761);
+        let mut v = [0, 1, 2, 3].map(|k| first.wrapping_add(k));
+        let first = u64::from(i).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut long = [0, 1, 2, 3].map(|k| first.wrapping_add(k));
+        let mut own: Vec<u32> = (0..32).map(|k| v[0].wrapping_add(k)).collect();
+        let mut at = b.wrapping_mul(i);
+        let wide = u64::from(a) << 32 | u64::from(a);
+        for _ in 0..trips {
+            match self.kind {
+                Kind::Mul => {
+                    for _ in 0..4 {
+                        v = v.map(|v| v.wrapping_mul(a).wrapping_add(b));
+                    }
+                }
+                Kind::Add => {
+                    for _ in 0..4 {
+                        for k in 0..4 {
+                            v[k] = v[k].wrapping_add(v[(k + 1) % 4]);
+                        }
+                    }
+                }
+                Kind::Logic => {
+                    for _ in 0..4 {
+                        v[0] = v[0] << 5 ^ v[1];
+                        v[1] = v[1] >> 3 ^ v[2];
+                        v[2] = v[2] << 7 ^ v[3];
+                        v[3] = v[3] >> 11 ^ v[0];
+                    }
+                }
+                Kind::Div => v = v.map(|v| v ^ ((v ^ 0x9E37_79B9) / (v >> 16 | 1))),
+                Kind::LongAdd => {
+                    for _ in 0..4 {
+                        for k in 0..4 {
+                            long[k] = long[k].wrapping_add(long[(k + 1) % 4]);
+                        }
+                    }
+                }
+                Kind::LongMul => {
+                    for _ in 0..4 {
+                        long = long.map(|v| v.wrapping_mul(wide).wrapping_add(u64::from(b)));
+                    }
+                }
+                Kind::LongDiv => {
+                    long = long.map(|v| v ^ ((v ^ 0x9E37_79B9_7F4A_7C15) / (v >> 32 | 1)));
+                }
+                Kind::Convert => {
+                    for _ in 0..4 {
+                        v = v.map(|v| v ^ (v >> 1) as f32 as u32);
+                    }
+                }
+                Kind::Constant => {
+                    for k in 0..16 {
+                        v[k % 4] ^= word(at & (TABLE as u32 - 1));
+                        at = at.wrapping_add(a);
+                    }
+                }
+                Kind::Private => {
+                    for v in &mut v {
+                        at = at.wrapping_mul(5).wrapping_add(1);
+                        let to = (at & 31) as usize;
+                        own[to] = own[to].wrapping_add(*v);
+                        *v ^= own[(at >> 5 & 31) as usize];
+                    }
+                }
+                Kind::LocalAtomic | Kind::Root | Kind::Barrier | Kind::Atomic | Kind::Result => {}
+            }
+        }
+        match self.kind {
+            Kind::LongAdd | Kind::LongMul | Kind::LongDiv => {
+                let all = (0..).zip(long).map(|(k, v): (u64, u64)| v.wrapping_mul(2 * k + 1));
+                Some((all.fold(0, |all, v| all ^ v) >> 32) as u32)
+            }
+            Kind::LocalAtomic => {
+                // All items of the group add to one word, or each to its own.
+                let group = self.group as u32;
+                let (from, to) = match a {
+                    0 => (i / group * group, i / group * group + group),
+                    _ => (i, i + 1),
+                };
+                let of_item =
+                    |i: u32| i.wrapping_mul(2_654_435_761).wrapping_mul(4).wrapping_add(6);
+                let sum = (from..to).fold(0u32, |sum, i| sum.wrapping_add(of_item(i)));
+                Some(sum.wrapping_mul(trips))
+            }
+            // Roots settle at the same value wherever they begin, and neighbours exchange.
+            Kind::Root | Kind::Barrier | Kind::Result => None,
+            _ => {
+                let all = (0..).zip(v).map(|(k, v): (u32, u32)| v.wrapping_mul(2 * k + 1));
+                Some(all.fold(0, |all, v| all ^ v))
+            }
+        }
+    }
+
+    fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
+        let geometry = outcome.geometry;
+        if !outcome.is_check {
+            return Ok(None);
+        }
+        let some = geometry.items().min(96);
+        let words = outcome.read(0, 0, 4 * some)?;
+        for (i, bytes) in words.chunks_exact(4).enumerate() {
+            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+            let Some(want) = self.reference(i as u32, geometry.trips) else { break };
+            if got != want {
+                return Ok(Some(format!("item {i} has {got:#x} where the host gets {want:#x}")));
+            }
+        }
+        if self.is_atomic() {
+            let words = outcome.read(2, 0, 4 * (self.by[0] as usize + 1))?;
+            let each = words.chunks_exact(4).map(|b| b.try_into().map_or(0, u32::from_ne_bytes));
+            let (got, want) =
+                (each.fold(0, u32::wrapping_add), geometry.items() as u32 * geometry.trips * 4);
+            if got != want {
+                return Ok(Some(format!("{got} atomics were counted, and {want} were done")));
+            }
+        }
+        Ok(None)
+    }
+
+    fn job(self, settings: &Settings) -> Job {
+        let put = if self.is_atomic() { 4 * (self.by[0] as usize + 1) } else { 64 };
+        let mut defines = vec![format!("-DKIND={}", self.kind as u32)];
+        let mut needs = Vec::new();
+        if self.kind == Kind::Root {
+            defines.push("-DNEEDS_DOUBLE".to_owned());
+            needs.push(Need::Type(Scalar::Double));
+        }
+        if matches!(self.kind, Kind::Barrier | Kind::LocalAtomic) {
+            needs.push(Need::Local(4096));
+        }
+        let fill = Fill::Kernel {
+            source: Source::Memory,
+            entry: "fill",
+            defines: ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"]
+                .map(str::to_owned)
+                .to_vec(),
+            args: vec![Arg::Buffer(1)],
+            items: TABLE,
+        };
+        let zeros = Fill::Pattern { buffer: 2, pattern: vec![0; 4], bytes: put };
+        Job {
+            source: Source::Ceilings,
+            entry: "ceilings",
+            defines,
+            needs,
+            groups: self.groups,
+            group: self.group,
+            may_shrink: false,
+            buffers: vec![4 * self.groups * self.group, 4 * TABLE, put],
+            fills: vec![fill, zeros],
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Buffer(2),
+                Arg::Trips,
+                Arg::uint(self.by[0]),
+                Arg::uint(self.by[1]),
+            ],
+            trips: Trips::Lasting(settings.launch_ns()),
+            check_trips: 3,
+            check: Box::new(move |outcome| self.compare(outcome)),
+            check_args: Vec::new(),
+        }
+    }
+}
+
+fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
+    let measured = bench.measure(&variant.job(&bench.settings), false)?;
+    let (timing, geometry) = (&measured.timing, measured.geometry);
+    let all = geometry.items() as f64 * f64::from(geometry.trips) * f64::from(variant.each);
+    let rate = timing.time_ns.mean.reciprocal(all);
+    let figure = match variant.kind {
+        Kind::Private => Figure::new("bandwidth", "GB/s", rate),
+        _ => Figure::new("operations", "Gop/s", rate),
+    };
+    Ok(Gave::of_kernel(measured, vec![figure]))
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let (groups, wanted) = geometry(device, settings);
+    // Neighbours exchange, in pairs, and groups fit the scratch memory.
+    let group = (1usize << wanted.max(1).ilog2()).clamp(2, 1024);
+    let each = VARIETIES.into_iter().map(|(name, kind, each, by)| {
+        let variant = Variant { kind, each, by, groups, group };
+        Case {
+            id: format!("ceilings/{name}"),
+            suite: SUITE.name,
+            parameters: BTreeMap::from([("kind", json!(name))]),
+            run: Box::new(move |bench| run(bench, variant)),
+            swept: None,
+            place: None,
+            by_name: false,
+        }
+    });
+    each.collect()
+}
+
+fn conclude(_: &DeviceFacts, _: &[CaseResult]) -> Vec<Finding> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_changes_with_every_turn() {
+        for (name, kind, each, by) in VARIETIES {
+            let of = Variant { kind, each, by, groups: 2, group: 64 };
+            let (some, more) = (of.reference(5, 3), of.reference(5, 4));
+            match kind {
+                Kind::Root | Kind::Barrier | Kind::Result => assert_eq!(some, None, "{name}"),
+                Kind::Atomic => assert_eq!(some, more, "{name}"),
+                _ => assert_ne!(some, more, "{name}"),
+            }
+        }
+    }
+}

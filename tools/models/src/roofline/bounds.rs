@@ -1,0 +1,355 @@
+//! Bounds of throughput: what each resource needs at least for what a kernel does, by the device's
+//! measured ceilings, and at most where that depends on operands and addresses. Refuses to choose
+//! among them: the verdict does.
+
+use super::classes::{beside_flop, takes};
+use super::{Resource, ceiling};
+use crate::device::{Device, name};
+use crate::figure::{Evidence, Figure, Missing};
+use crate::kernel::Kernel;
+use crate::latency::{self, Occupancy};
+use clscope_mix::{Class, Family, Precision, Space};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// The least time that one resource needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Bound {
+    /// Which.
+    pub resource: Resource,
+    /// Nanoseconds of a launch.
+    #[serde(rename = "time_ns")]
+    pub ns: Figure,
+    /// The longest that it can need, where that depends on operands, addresses or what caches
+    /// serve; null where it does not.
+    #[serde(rename = "most_time_ns")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub most: Option<Figure>,
+    /// The launch cannot be faster, whatever caches do and instructions wait for. Where false, it
+    /// holds under the condition that the resource's name says. Compilers for CPUs join work-items:
+    /// nothing that is counted is certain there.
+    pub certain: bool,
+}
+
+/// All bounds of a kernel.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bounds {
+    /// Longest first.
+    pub bounds: Vec<Bound>,
+    /// What would give further ones.
+    pub missing: Vec<Missing>,
+    /// How many warps fit, on devices whose limits are known.
+    pub occupancy: Option<Occupancy>,
+}
+
+impl Bounds {
+    /// The certain bound that needs longest.
+    #[must_use]
+    pub fn binding(&self) -> Option<&Bound> {
+        self.bounds.iter().find(|b| b.certain)
+    }
+
+    /// One by its resource.
+    #[must_use]
+    pub fn by_resource(&self, resource: Resource) -> Option<&Bound> {
+        self.bounds.iter().find(|b| b.resource == resource)
+    }
+}
+
+/// Share of the device's compute units that a launch can use: a group runs on one of them.
+#[must_use]
+pub fn units_used(kernel: &Kernel, device: &Device) -> f64 {
+    let units = f64::from(device.compute_units.max(1));
+    kernel.groups().map_or(1.0, |groups| (groups as f64 / units).min(1.0))
+}
+
+/// FLOP of a type by its operations: 2 a fused multiply-add, 1 each other.
+fn arithmetic(
+    kernel: &Kernel,
+    device: &Device,
+    precision: Precision,
+) -> Result<Option<Figure>, Missing> {
+    let Some(mix) = &kernel.mix else {
+        // Stated FLOP are of the type that the kernel is said to be of.
+        let stated = kernel.flop.filter(|_| kernel.precision() == precision);
+        return stated
+            .map(|f| Ok(Figure::exact(f, Evidence::Given).over(ceiling(device, precision)?.0)))
+            .transpose();
+    };
+    let fused = match precision {
+        Precision::Half => Class::HalfFma,
+        Precision::Single => Class::SingleFma,
+        Precision::Double => Class::DoubleFma,
+    };
+    let all = mix.flop(precision);
+    if all == 0 {
+        return Ok(None);
+    }
+    let of_fma = mix.classes.get(&fused).map_or(0, |t| t.flop);
+    let (rate, is_fused) = ceiling(device, precision)?;
+    // Half the rate of fused operations, where single ones were not seen to be faster than that.
+    let least = if is_fused { rate.times(0.5) } else { rate };
+    let single = device.get(&name::rate(precision, "add")).map_or(least, |add| add.larger(least));
+    let time = Figure::counted(of_fma).over(rate);
+    let rest = Figure::counted(all - of_fma);
+    Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
+}
+
+/// Time of giving compute units their groups, one after another, ns: groups / units times the
+/// measured replacement of a group with nothing to do. Not known where the runtime chose the
+/// groups.
+fn starting(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let each = kernel.groups()? as f64 / f64::from(device.compute_units.max(1));
+    let replaced = device.get(name::GROUP).ok()?;
+    // The first group of each unit replaces none.
+    (each > 1.0).then(|| replaced.times(each))
+}
+
+/// Time of issuing all instructions, ns.
+fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let units = f64::from(device.compute_units.max(1));
+    let warps = kernel.mix.as_ref()?.total().warps? as f64;
+    Some(device.get(name::ISSUE).ok()?.times(warps / units))
+}
+
+/// How long an instruction's result takes, ns, by where the kernel's data fit.
+fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
+    let add = device.get(name::LATENCY_ADD).ok()?;
+    let of = |n: &str| device.get(n).unwrap_or(add);
+    // Of what is asked for, the shares that go past the nearest cache, and past the last one.
+    let requested = kernel.requested().map_or(0.0, |b| b.value).max(1.0);
+    let traffic = kernel.traffic(device).unwrap_or_default();
+    let last = (traffic.last / requested).clamp(0.0, 1.0);
+    let memory = (traffic.memory / requested).clamp(0.0, last);
+    Some(match class.memory() {
+        // Nobody waits for a store.
+        _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
+        Some(Space::Local) => of(name::LATENCY_LOCAL),
+        Some(Space::Constant) => add,
+        // The nearest cache and local memory are one memory on many devices; the last cache lies
+        // about half way to memory.
+        Some(_) => of(name::LATENCY_LOCAL)
+            .times(1.0 - last)
+            .plus(of(name::LATENCY_MEMORY).times(0.5 * (last + memory))),
+        None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
+        None => add,
+    })
+}
+
+/// What a warp of a short kernel lives longer than its instructions take: it is started, its code
+/// and arguments are fetched, its place is given to the next one. ns, from an H100: of streams, a
+/// stencil and sorting steps in groups of 256, whose time follows the groups that fit where 5 or 6
+/// of 8 do, it comes out at 430 to 600.
+const TURN_NS: f64 = 500.0;
+
+/// Time of waiting with the warps that fit, ns: by the dependences of the code where that is known,
+/// else as if every instruction waited for the one before.
+fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
+    let mix = kernel.mix.as_ref()?;
+    let items = kernel.items?;
+    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
+    // A group's last warp may be partly filled.
+    let warps = match (kernel.groups(), kernel.local) {
+        (Some(groups), Some(local)) => groups * local.div_ceil(lanes),
+        _ => items.div_ceil(lanes),
+    };
+    let warps = warps.max(1) as f64;
+    latency_of(kernel, device, Class::IntArith)?;
+    let latency =
+        |class| latency_of(kernel, device, class).unwrap_or(Figure::exact(0.0, Evidence::Modelled));
+    let one = if kernel.blocks.is_empty() {
+        mix.classes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (class, tally)| {
+            let issued = tally.warps.unwrap_or(tally.threads) as f64;
+            sum.plus(latency(*class).times(issued / warps))
+        })
+    } else {
+        // A scheduler issues one instruction a cycle, and a unit has four.
+        let issue = device.get(name::ISSUE).map_or(0.0, |slot| 4.0 * slot.value);
+        let sum: f64 = kernel
+            .blocks
+            .iter()
+            .map(|(block, times)| {
+                times / warps * latency::pass(block, issue, |class| latency(class).value)
+            })
+            .sum();
+        Figure::exact(sum, Evidence::Modelled)
+    };
+    let units = f64::from(device.compute_units.max(1));
+    // Limits of devices that are not known are taken to hold all.
+    let most = occupancy.map_or(64.0, |o| o.warps as f64);
+    let under_way = kernel.under_way(device).map_or(most, |items| items / lanes as f64);
+    let resident = most.min(under_way.max(1.0)).min((warps / units).max(1.0));
+    let rounds = (warps / (units * resident)).max(1.0);
+    let turn = if occupancy.is_some() { TURN_NS } else { 0.0 };
+    let all = Figure { value: one.value + turn, ..one }.times(rounds).modelled();
+    Some(Figure { low: 0.0, ..all })
+}
+
+/// Bytes of global memory that the nearest cache gives for certain: an access of a warp takes a
+/// pass of its own, of as many bytes as a lane's word each. What lanes share comes once, so that
+/// wider words count in full only where pieces were counted.
+fn certain_bytes(kernel: &Kernel) -> Option<Figure> {
+    let mix = kernel.mix.as_ref()?;
+    let global = |c: &Class| matches!(c.memory(), Some(Space::Global | Space::Generic));
+    let each = mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, tally)| {
+        let passes = tally.warps.map_or(tally.bytes, |w| w.saturating_mul(clscope_mix::PASS));
+        tally.bytes.min(passes)
+    });
+    Some(Figure::counted(each.sum()))
+}
+
+/// Resources whose time is the sum over their classes' own ceilings, and whether it is certain on
+/// devices whose compilers keep what is counted.
+const BY_CLASS: [Resource; 10] = [
+    Resource::Integer,
+    Resource::IntegerMultiply,
+    Resource::IntegerDivision,
+    Resource::Division,
+    Resource::Conversion,
+    Resource::Barriers,
+    Resource::Atomics,
+    Resource::PrivateMemory,
+    Resource::ConstantMemory,
+    Resource::Images,
+];
+
+/// Collects bounds.
+struct Found {
+    out: Bounds,
+    missing: BTreeSet<Missing>,
+}
+
+impl Found {
+    fn add(&mut self, resource: Resource, ns: Result<Option<Figure>, Missing>, certain: bool) {
+        match ns {
+            Ok(ns) => self.range(resource, ns, None, certain),
+            Err(why) => drop(self.missing.insert(why)),
+        }
+    }
+
+    fn range(
+        &mut self,
+        resource: Resource,
+        ns: Option<Figure>,
+        most: Option<Figure>,
+        certain: bool,
+    ) {
+        let Some(ns) = ns.filter(|ns| ns.value > 0.0) else { return };
+        let most = most.filter(|most| most.value > ns.value).map(Figure::modelled);
+        self.out.bounds.push(Bound { resource, ns: ns.modelled(), most, certain });
+    }
+}
+
+/// Bounds of a kernel by a device's parameters.
+#[must_use]
+pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
+    let mut found = Found { out: Bounds::default(), missing: BTreeSet::new() };
+    // What a compiler for a CPU makes of work-items need not do each of them what is counted.
+    let counted_is_certain = device.kind != "cpu";
+    let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
+    found.add(Resource::Launch, device.get(name::LAUNCH).map(Some), true);
+    found.add(Resource::Groups, Ok(starting(kernel, device)), counted_is_certain);
+    if kernel.mix.is_some() || kernel.flop.is_some() {
+        for precision in Precision::ALL {
+            let beside = kernel.mix.as_ref().and_then(|m| beside_flop(m, device, precision));
+            match arithmetic(kernel, device, precision) {
+                Ok(least) => {
+                    let most = beside.map(|b| least.map_or(b, |l| l.plus(b)));
+                    let least = least.or(beside);
+                    let certain = counted_is_certain && Some(least) != Some(beside);
+                    let (least, most) = (least.map(wider), most.map(wider));
+                    found.range(Resource::of(precision), least, most, certain);
+                }
+                Err(why) => drop(found.missing.insert(why)),
+            }
+        }
+    } else if let Err(why) = kernel.counted() {
+        found.missing.insert(why);
+    }
+    if let Some(mix) = &kernel.mix {
+        for resource in BY_CLASS {
+            match takes(mix, device, resource) {
+                Ok(takes) => {
+                    let (least, most) =
+                        (takes.map(|t| wider(t.least)), takes.map(|t| wider(t.most)));
+                    found.range(resource, least, most, false);
+                }
+                Err(why) => drop(found.missing.insert(why)),
+            }
+        }
+        let special = takes(mix, device, Resource::Special).map(|t| t.map(|t| wider(t.least)));
+        found.add(Resource::Special, special, counted_is_certain);
+        // Compilers merge instructions of the language that is counted.
+        found.add(Resource::Issue, Ok(issue(kernel, device).map(wider)), false);
+        // What banks give in so many passes, as their ceiling was measured with full ones.
+        if let Ok(local) = kernel.local_passes()
+            && local.value > 0.0
+        {
+            let rate = device.get(name::LOCAL);
+            found.add(
+                Resource::LocalMemory,
+                rate.map(|r| Some(wider(local.over(r)))),
+                counted_is_certain,
+            );
+        }
+    }
+    of_memory(kernel, device, counted_is_certain, &mut found);
+    let occupancy = latency::occupancy_on(device, kernel);
+    if let Some(wait) = waiting(kernel, device, occupancy) {
+        found.out.bounds.push(Bound {
+            resource: Resource::Latency,
+            ns: wait.modelled(),
+            most: None,
+            certain: false,
+        });
+    }
+    let mut out = found.out;
+    out.bounds.retain(|b| b.ns.value > 0.0);
+    out.bounds.sort_by(|a, b| b.ns.value.total_cmp(&a.ns.value));
+    out.missing = found.missing.into_iter().collect();
+    out.occupancy = occupancy;
+    out
+}
+
+/// Bounds of caches and memory beyond the compute unit.
+fn of_memory(kernel: &Kernel, device: &Device, counted_is_certain: bool, found: &mut Found) {
+    let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
+    if let Ok(bytes) = kernel.requested()
+        && bytes.value > 0.0
+    {
+        match device.get(name::L1).or_else(|_| device.get(name::L2)) {
+            Ok(rate) => {
+                let most = kernel.cached().unwrap_or(bytes);
+                // Pieces that were counted are moved.
+                let counted = kernel.mix.as_ref().is_some_and(|m| m.sectors().is_some());
+                let least = match certain_bytes(kernel).filter(|_| !counted) {
+                    Some(certain) if counted_is_certain => certain,
+                    _ => most,
+                };
+                let (least, most) = (wider(least.over(rate)), wider(most.over(rate)));
+                found.range(Resource::Cache, Some(least), Some(most), counted_is_certain);
+            }
+            Err(why) => drop(found.missing.insert(why)),
+        }
+        // A unit's items read again what the launch touches: at the rate of a set of that size.
+        let curve = kernel.footprint.and_then(|set| device.bandwidth_of(set));
+        let last = device.get(name::L2).map(|rate| rate.value).ok();
+        if let (Some(traffic), Some(rate)) = (kernel.traffic(device), last.or(curve)) {
+            let least = Figure::exact(traffic.last / rate, Evidence::Modelled);
+            // Each access may fetch what no other does.
+            let all = kernel.cached().unwrap_or(bytes).value;
+            let most = all / curve.unwrap_or(rate).min(rate);
+            let most = Figure::exact(most, Evidence::Modelled);
+            found.range(Resource::LastCache, Some(least), Some(most), false);
+        }
+        if kernel.dram_bytes.is_none() {
+            let time = device.get(name::DRAM).map(|r| Some(bytes.over(r)));
+            found.add(Resource::MemoryIfMissed, time, false);
+        }
+    }
+    if let Some(bytes) = kernel.dram_bytes {
+        let time = device.get(name::DRAM).map(|r| Some(bytes.over(r)));
+        found.add(Resource::Memory, time, true);
+    }
+}

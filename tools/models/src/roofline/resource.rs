@@ -1,0 +1,146 @@
+//! What can be the limit of a launch: names, the condition under which a bound holds, and the
+//! measurement that shows whether it does. Owns the words; refuses to compute.
+
+use clscope_mix::Precision;
+use serde::Serialize;
+
+/// What can be the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Resource {
+    /// What a launch costs without any work.
+    Launch,
+    /// Giving compute units one group after another.
+    Groups,
+    /// Compute units that have no group to work on.
+    FewGroups,
+    /// Issuing instructions.
+    Issue,
+    /// Arithmetic and logic on integers.
+    Integer,
+    /// Multiplication of integers.
+    IntegerMultiply,
+    /// Division and remainder of integers.
+    IntegerDivision,
+    /// Atomics.
+    Atomics,
+    /// Arithmetic on 16 bits.
+    Fp16,
+    /// Arithmetic on 32 bits.
+    Fp32,
+    /// Arithmetic on 64 bits.
+    Fp64,
+    /// Division of floating-point numbers.
+    Division,
+    /// Special functions.
+    Special,
+    /// Conversions between types.
+    Conversion,
+    /// Barriers.
+    Barriers,
+    /// Local memory.
+    LocalMemory,
+    /// Private memory that is not in registers.
+    PrivateMemory,
+    /// Constant memory.
+    ConstantMemory,
+    /// Images.
+    Images,
+    /// The nearest cache, by bytes that were asked for.
+    Cache,
+    /// The last cache, by what the nearest one is likely to pass on.
+    LastCache,
+    /// Memory, by bytes that counters saw.
+    Memory,
+    /// Memory, if caches served nothing.
+    MemoryIfMissed,
+    /// Waiting for one instruction after another with the warps that fit.
+    Latency,
+}
+
+/// The measurement of how accesses lie.
+const ACCESSES: &str = "`clscope record --mix --mix-accesses` counts how accesses lie";
+/// The measurement of what is busy.
+const COUNTERS: &str = "`clscope record --counters gpm` shows which units and memories are busy";
+/// The measurement of what waiting takes.
+const SMALLER: &str =
+    "`clscope record --local KERNEL=SIZE` changes the groups: what only waits follows them";
+
+impl Resource {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launching",
+            Self::Groups => "starting groups",
+            Self::FewGroups => "too few groups",
+            Self::Issue => "instruction issue",
+            Self::Integer => "integer arithmetic",
+            Self::IntegerMultiply => "integer multiplication",
+            Self::IntegerDivision => "integer division",
+            Self::Atomics => "atomics",
+            Self::Fp16 => "FP16 arithmetic",
+            Self::Fp32 => "FP32 arithmetic",
+            Self::Fp64 => "FP64 arithmetic",
+            Self::Division => "floating-point division",
+            Self::Special => "special functions",
+            Self::Conversion => "conversions",
+            Self::Barriers => "barriers",
+            Self::LocalMemory => "local memory",
+            Self::PrivateMemory => "private memory",
+            Self::ConstantMemory => "constant memory",
+            Self::Images => "images",
+            Self::Cache => "the nearest cache",
+            Self::LastCache => "the last cache",
+            Self::Memory => "memory",
+            Self::MemoryIfMissed => "memory if caches served nothing",
+            Self::Latency => "waiting for results",
+        }
+    }
+
+    /// The condition under which its bound holds, in words, where the name does not say it.
+    #[must_use]
+    pub const fn condition(self) -> Option<&'static str> {
+        match self {
+            Self::Integer | Self::IntegerMultiply | Self::Issue | Self::Conversion => {
+                Some("if the compiler merged nothing")
+            }
+            Self::LastCache => Some("if the nearest cache serves what neighbours share"),
+            Self::Atomics => Some("if each has a word of its own"),
+            Self::ConstantMemory => Some("if all items of a group read one word"),
+            _ => None,
+        }
+    }
+
+    /// The condition under which it needs longest.
+    #[must_use]
+    pub const fn worst(self) -> Option<&'static str> {
+        match self {
+            Self::Atomics => Some("if all use one word"),
+            Self::ConstantMemory => Some("if each item reads another word"),
+            Self::PrivateMemory => Some("if each item indexes its array differently"),
+            Self::Cache | Self::LastCache => Some("if each access fetches a piece of its own"),
+            _ => None,
+        }
+    }
+
+    /// The command that would show whether it is the limit.
+    #[must_use]
+    pub const fn decided_by(self, is_gpu: bool) -> &'static str {
+        match self {
+            Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu => ACCESSES,
+            Self::Latency | Self::Groups | Self::FewGroups | Self::Barriers => SMALLER,
+            _ if is_gpu => COUNTERS,
+            _ => "`clscope what-if` and a smaller problem show whether the time follows it",
+        }
+    }
+
+    pub(super) const fn of(precision: Precision) -> Self {
+        match precision {
+            Precision::Half => Self::Fp16,
+            Precision::Single => Self::Fp32,
+            Precision::Double => Self::Fp64,
+        }
+    }
+}
