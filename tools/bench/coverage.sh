@@ -2,8 +2,7 @@
 # coverage.sh [TRIALS]: how often the 95 % intervals of sampled timing hold the truth, where it is known: synthetic kernels, and fully
 # timed streams of the runtime that OCL_ICD_VENDORS selects, recorded here and resampled TRIALS (1,000) times. Traces named in
 # CLSCOPE_TRACES (recorded with --device-timing event, perhaps on another machine) come along. A minute.
-# Expects clscope and libclscope.so in TARGET/release. Says how many reach 93 %. Where a CPU's queue is often empty, launches that were
-# preempted for milliseconds may still be missed; the report marks such totals, and the share of marked trials is printed.
+# Expects clscope and libclscope.so in TARGET/release. Prints the error beside that of the ratio estimator, and how many reach 93 %.
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}

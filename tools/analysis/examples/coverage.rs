@@ -8,8 +8,8 @@
 //! each by chance, with a probability that changes in time and is higher for rare kernels. What the
 //! host did is used as the report uses it. Prints the share of trials whose total lies inside its
 //! interval, on which side the others were, how far the interval reaches to both sides (medians);
-//! then the same with the chosen launches alone; and the share of trials whose interval the report
-//! marks as doubtful, with the coverage of the others.
+//! then bias and error of the total (root of the mean square), and the error of Hajek's ratio
+//! estimator on the same choices with the quotient of both.
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
@@ -44,13 +44,14 @@ enum Choice {
 }
 
 /// What is tried: probabilities of busy applications, where launches cost more than the budget
-/// allows for, and of paced ones; `auto` where timing all may be within the budget, and where it is
-/// far beyond.
-const CHOICES: [Choice; 6] = [
-    Choice::Common(1.0 / 65.0),
-    Choice::Common(0.2),
-    Choice::Common(0.8),
-    Choice::Common(0.97),
+/// allows for, up to those of paced ones; `auto` where timing all may be within the budget, and
+/// where it is far beyond.
+const CHOICES: [Choice; 7] = [
+    Choice::Common(0.02),
+    Choice::Common(0.05),
+    Choice::Common(0.1),
+    Choice::Common(0.25),
+    Choice::Common(0.75),
     Choice::Auto(31.0 / 32.0),
     Choice::Auto(0.1),
 ];
@@ -278,13 +279,44 @@ struct Coverage {
     inside: u64,
     below: u64,
     above: u64,
-    plain: u64,
-    doubtful: u64,
-    sure_inside: u64,
     downward: Vec<f64>,
     upward: Vec<f64>,
-    plain_widths: Vec<f64>,
-    errors: Vec<f64>,
+    /// Squares of the relative errors, and their sum for the ratio estimator on the same choices.
+    squares: f64,
+    error: f64,
+    ratio_squares: f64,
+}
+
+/// Hajek's ratio estimator: launches that were certain as they are, the others by their mean
+/// weighted with 1/p.
+#[derive(Default, Clone, Copy)]
+struct Ratio {
+    certain: f64,
+    others: f64,
+    weight: f64,
+    weighted: f64,
+}
+
+impl Ratio {
+    fn add(&mut self, length: f64, p: f64, timed: bool) {
+        if p >= 1.0 {
+            self.certain += length;
+            return;
+        }
+        self.others += 1.0;
+        if timed {
+            self.weight += 1.0 / p;
+            self.weighted += length / p;
+        }
+    }
+
+    /// `None` where chance chose none.
+    fn total(&self) -> Option<f64> {
+        if self.others == 0.0 {
+            return Some(self.certain);
+        }
+        (self.weight > 0.0).then(|| self.certain + self.others * self.weighted / self.weight)
+    }
 }
 
 fn trials(population: &Population, choice: Choice, n: u64, r: &mut Random) -> Vec<Coverage> {
@@ -299,6 +331,7 @@ fn trials(population: &Population, choice: Choice, n: u64, r: &mut Random) -> Ve
     }
     for _ in 0..n {
         let mut sampled: Vec<Sampled> = (0..kernels).map(|_| Sampled::default()).collect();
+        let mut ratios = vec![Ratio::default(); kernels];
         let mut windows = Windows::default();
         let mut chosen: BTreeMap<u64, bool> = BTreeMap::new();
         // Between half as likely and twice, slowly changing, as the application's pace changes.
@@ -340,6 +373,7 @@ fn trials(population: &Population, choice: Choice, n: u64, r: &mut Random) -> Ve
                         let p = if certain { 1.0 } else { p.max(KEPT / (nth + 1) as f64).min(1.0) };
                         chance = p;
                         timed = r.uniform() < p;
+                        ratios[*class as usize - 1].add(*length as f64, p, timed);
                         if timed { s.add(*length, p) } else { s.leave_out() }
                     }
                     if population.ordered {
@@ -366,25 +400,22 @@ fn trials(population: &Population, choice: Choice, n: u64, r: &mut Random) -> Ve
         let lefts = windows.left(&each, population.cpu);
         for (k, c) in out.iter_mut().enumerate() {
             let left = lefts.get(&(k as u64 + 1)).filter(|_| population.ordered);
-            let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_with(left))
+            let (Some(total), Some(ratio)) = (sampled[k].total_with(left), ratios[k].total())
             else {
                 continue;
             };
             let truth = truth[k];
-            let inside = total.low <= truth && truth <= total.high;
-            let doubtful = sampled[k].doubtful(left, population.cpu);
             c.trials += 1;
             c.timed += sampled[k].timed();
-            c.inside += u64::from(inside);
+            c.inside += u64::from(total.low <= truth && truth <= total.high);
             c.below += u64::from(truth < total.low);
             c.above += u64::from(truth > total.high);
-            c.plain += u64::from(plain.low <= truth && truth <= plain.high);
-            c.doubtful += u64::from(doubtful);
-            c.sure_inside += u64::from(inside && !doubtful);
             c.downward.push((total.value - total.low) / total.value);
             c.upward.push((total.high - total.value) / total.value);
-            c.plain_widths.push(plain.half_width() / plain.value);
-            c.errors.push((total.value / truth - 1.0).abs());
+            let error = total.value / truth - 1.0;
+            c.error += error;
+            c.squares += error * error;
+            c.ratio_squares += (ratio / truth - 1.0).powi(2);
         }
     }
     out
@@ -403,7 +434,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         populations.extend(of_trace(Path::new(&path))?);
     }
     println!(
-        "{n} trials each: % inside; truth below, above; interval down, up, %; error, %; by chance alone: inside, half-width, %; doubtful, %; inside of the others"
+        "{n} trials each: % inside; truth below, above; interval down, up, %; bias, rms error, %; rms error of the ratio estimator, %"
     );
     let mut r = Random::new(2);
     for (choice, population) in
@@ -417,18 +448,19 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             let percent =
                 |k: u64, of: u64| if of == 0 { f64::NAN } else { 100.0 * k as f64 / of as f64 };
+            let trials = c.trials.max(1) as f64;
+            let rms = |squares: f64| 100.0 * (squares / trials).sqrt();
             println!(
-                "{:6.1} %  {:5.1} {:5.1}  -{:6.2} +{:6.2}  {:6.2}  |{:6.1}  +-{:6.2}  |{:6.1} {:6.1}  {:6} launches, {:4.1} % timed  {name}",
+                "{:6.1} %  {:5.1} {:5.1}  -{:6.2} +{:6.2}  |{:7.3} {:7.3}  |{:7.3} {:5.2}  |{:6} launches, {:4.1} % timed  {name}",
                 percent(c.inside, c.trials),
                 percent(c.below, c.trials),
                 percent(c.above, c.trials),
                 median(c.downward),
                 median(c.upward),
-                median(c.errors),
-                percent(c.plain, c.trials),
-                median(c.plain_widths),
-                percent(c.doubtful, c.trials),
-                percent(c.sure_inside, c.trials - c.doubtful),
+                100.0 * c.error / trials,
+                rms(c.squares),
+                rms(c.ratio_squares),
+                (c.squares / c.ratio_squares).sqrt(),
                 c.launches,
                 100.0 * c.timed as f64 / (c.trials * c.launches).max(1) as f64,
             );

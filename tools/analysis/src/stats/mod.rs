@@ -6,7 +6,7 @@
 //! timed and nothing else, and what has no time for another reason is counted, never estimated.
 
 pub mod beside;
-mod blame;
+mod bounds;
 pub mod busy;
 pub mod command_buffers;
 pub mod commands;
@@ -15,7 +15,6 @@ pub mod estimate;
 mod frames;
 mod held;
 mod host_path;
-pub mod pace;
 mod plain;
 mod query;
 pub mod sizes;
