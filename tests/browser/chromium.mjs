@@ -1,8 +1,8 @@
 // Opens a report's page, or that of differences, in Chromium and does what a reader does: chromium.mjs CHROMIUM PAGE [FOLDER].
 // Prints as JSON what was drawn, opened, sorted and zoomed, what was said on the console, and what was requested; with a FOLDER
-// also pictures. It speaks the browser's own protocol over pipes. Refuses to judge.
+// also pictures. CLSCOPE_TEST_AXE names the script of axe-core, which then says what of the page is hard to reach. It speaks the browser's own protocol over pipes. Refuses to judge.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -88,10 +88,53 @@ try {
     out.zoom = { zoomed: near !== whole, moved: aside !== near, back: back === whole };
     out.blank = await value(`(() => { const c = ${lanes}; return !new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer).some(x => x !== 0); })()`);
 
+    // Search: `/` goes to the field whatever has the focus, Enter to what was found; `f` fits that, `n` goes on to the next, and
+    // a pointer above a span is told its name.
+    await value('document.activeElement.blur()');
+    const before = await press('/');
+    const typed = await value("document.activeElement.id === 'search'");
+    const wanted = await value("JSON.parse(document.getElementById('facts').textContent).classes.find((_, i) => JSON.parse(document.getElementById('facts').textContent).ofDevice[i])");
+    await ask('Input.insertText', { text: wanted });
+    const enter = async () => {
+      for (const type of ['keyDown', 'keyUp']) await ask('Input.dispatchKeyEvent', { type, key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, text: type === 'keyDown' ? '\r' : undefined });
+      return seen();
+    };
+    const detail = () => value("document.getElementById('detail').textContent");
+    const jumped = await enter();
+    const found = await detail();
+    const none = await value("(() => { const s = document.getElementById('search'); s.value = 'no such name'; s.dispatchEvent(new Event('input')); return document.getElementById('found').textContent; })()");
+    await value(`${lanes}.focus()`);
+    const fitted = await press('f');
+    await press('n');
+    const stepped = await detail();
+    await press('0');
+    out.search = { typed, jumped: jumped !== before, found: found.startsWith(wanted), none, fitted: fitted !== jumped, stepped: stepped !== found };
+    const box = await value(`(() => { const b = ${lanes}.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()`);
+    out.hover = '';
+    for (let y = box[1] + 26; y < box[1] + box[3] && !out.hover; y += 8) {
+      for (let x = box[0] + 200; x < box[0] + box[2] && !out.hover; x += 40) {
+        await ask('Input.dispatchMouseEvent', { type: 'mouseMoved', x, y });
+        out.hover = await value("(() => { const h = document.getElementById('hover'); return h.hidden ? '' : h.textContent; })()");
+      }
+    }
+    await ask('Input.dispatchMouseEvent', { type: 'mouseMoved', x: 1, y: 1 });
+    out.legend = await value("[...document.querySelectorAll('#legend li')].map(li => li.textContent)");
+
     // A kernel's row, and the order of the rows.
     const row = "document.querySelector('#kernels details.kernel')";
     out.opened = await value(`(() => { const row = ${row}; if (!row) return null; const closed = row.offsetHeight; row.querySelector('summary').click(); return row.open && row.offsetHeight > closed + 20; })()`);
     out.sorted = await value("(() => { const table = document.querySelector('#kernels table.sort'); const of = name => [...table.tHead.rows[0].cells].findIndex(c => c.textContent === name); const at = of('Median'); table.tHead.rows[0].cells[at].click(); return [...table.tBodies[0].rows].map(row => row.cells[at].dataset.v); })()");
+  }
+
+  // What axe-core finds, in both colours.
+  if (process.env.CLSCOPE_TEST_AXE) {
+    await value(`${readFileSync(process.env.CLSCOPE_TEST_AXE, 'utf8')}; true`);
+    out.axe = {};
+    for (const scheme of ['light', 'dark']) {
+      await coloured(scheme);
+      out.axe[scheme] = await value("axe.run().then(found => found.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200), v.nodes[0].any[0]?.message ?? '']))");
+    }
+    await coloured('light');
   }
 
   // How far anything reaches out of the page or of its box.

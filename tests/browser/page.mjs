@@ -27,6 +27,7 @@ class Element {
   getBoundingClientRect() { return { left: 0, top: 0, width: this.clientWidth, height: this.clientHeight }; }
   setPointerCapture() {}
   focus() {}
+  append() {}
   get clientWidth() { return WIDTH; }
   get clientHeight() { return parseFloat(this.style.height) || 48; }
 }

@@ -206,9 +206,10 @@ impl Stage {
         }
     }
 
-    /// The command, with arguments.
+    /// The command, with arguments, and room for all columns and names.
     #[must_use]
     pub fn clscope<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
-        self.runtime.select(Run::new(artifacts().clscope(), self.path())).args(arguments)
+        let run = Run::new(artifacts().clscope(), self.path()).env("COLUMNS", "1000");
+        self.runtime.select(run).args(arguments)
     }
 }

@@ -40,6 +40,15 @@ if ! (cd "$processor" 2>/dev/null && sha256sum --quiet --check "$here/tests/brow
     rm -rf "$fetched"
 fi
 
+# axe-core finds what of a page is hard to reach. Its script is run in the browser, where there is one.
+axe=$cache/axe/package/axe.min.js
+if [ ! -f "$axe" ]; then
+    mkdir -p "$cache/axe"
+    (cd "$cache/axe" && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf ./*.tgz package/axe.min.js && rm ./*.tgz) ||
+        say "axe-core could not be fetched with npm"
+fi
+[ ! -f "$axe" ] || export CLSCOPE_TEST_AXE=$axe
+
 export CLSCOPE_TEST_TRACE_PROCESSOR=$processor
 export CLSCOPE_TEST_INTEL_ICD=$cache/intel.icd CLSCOPE_TEST_PYTHON=$venv/bin/python CLSCOPE_TEST_STRICT=1
 face=$(photograph)

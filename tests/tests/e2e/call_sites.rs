@@ -186,8 +186,8 @@ fn dump_and_timeline_show_the_place() {
     let from =
         events.iter().filter_map(|e| e["args"]["called_from"].as_array()).filter(|f| f.len() == 2);
     assert!(
-        from.filter(|f| f[0].as_str().unwrap().starts_with("second_place")).count() >= 8,
-        "calls and spans have it"
+        from.filter(|f| f[0].as_str().unwrap().starts_with("second_place")).count() >= 4,
+        "spans have it"
     );
 }
 

@@ -52,7 +52,8 @@ fn the_first_cause_is_the_one_that_was_built_in() {
         let text = given["text"].as_str().unwrap();
         assert!(advice.split('|').any(|part| text.contains(part)), "{mode}: {given}");
         // The screen says the same, and has room for it.
-        let screen = stage.clscope(["report", "t.clscope"]).run().success().stdout;
+        let screen =
+            stage.clscope(["report", "t.clscope"]).env("COLUMNS", "80").run().success().stdout;
         assert!(screen.lines().count() <= 40, "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
         let why = screen.lines().skip_while(|line| !line.starts_with("WHY")).nth(1).unwrap();

@@ -330,7 +330,8 @@ fn counters_are_listed_with_what_is_missing() {
     let stage = Stage::new(Runtime::Pocl);
     tree(&stage.join("root"), "i915", "0x5916", &[COMPUTE_BASIC, OWN]);
     let list = |options: &[&str]| {
-        Run::new(artifacts().clscope(), stage.path()).arg("list-counters").args(options).run()
+        let run = Run::new(artifacts().clscope(), stage.path()).env("COLUMNS", "1000");
+        run.arg("list-counters").args(options).run()
     };
     let root = stage.join("root").display().to_string();
     let text = list(&["--sysfs-root", &root]).success().stdout;

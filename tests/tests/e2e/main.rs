@@ -64,3 +64,4 @@ mod views;
 mod waits;
 mod ways_in;
 mod with;
+mod words;

@@ -511,6 +511,20 @@ fn a_browser_draws_the_page_and_loads_nothing() {
     assert_eq!((&seen["requests"], &seen["errors"]), (&json!([]), &json!([])), "{seen:#}");
     let zoom = json!({ "zoomed": true, "moved": true, "back": true });
     assert_eq!((&seen["zoom"], &seen["blank"]), (&zoom, &false.into()), "{seen:#}");
+    let search = json!({
+        "typed": true, "jumped": true, "found": true, "none": "nothing has such a name",
+        "fitted": true, "stepped": true,
+    });
+    assert_eq!(seen["search"], search, "{seen:#}");
+    let hover = seen["hover"].as_str().unwrap();
+    assert!(hover.contains("begin ") && hover.contains("length "), "{hover}");
+    let legend: Vec<&str> =
+        seen["legend"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(legend.contains(&"alpha") && legend.contains(&"clFinish"), "{legend:?}");
+    match seen.get("axe") {
+        Some(found) => assert_eq!(found, &json!({ "light": [], "dark": [] }), "{seen:#}"),
+        None => skip("no axe-core: CLSCOPE_TEST_AXE does not name its script", true),
+    }
     assert_eq!(seen["opened"], true, "a kernel's row opens");
     let report = report(&stage, "t.clscope");
     let kernels = report["kernels"].as_array().unwrap();

@@ -10,6 +10,7 @@ use clscope_compare::run::Run;
 use clscope_export::differences;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
+use clscope_text::table::wrapped;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,7 +122,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
     let write = |out: &mut dyn Write| -> Result<()> {
         match args.format {
-            Format::Table => out.write_all(differences::table(&diff, most).as_bytes())?,
+            Format::Table => {
+                let text = differences::table(&diff, most);
+                out.write_all(wrapped(&text, output::terminal_width()).as_bytes())?;
+            }
             Format::Markdown => out.write_all(differences::markdown(&diff, most).as_bytes())?,
             Format::Html => out.write_all(differences::html(&diff, most).as_bytes())?,
             Format::Junit => out.write_all(differences::junit(&diff).as_bytes())?,

@@ -19,6 +19,8 @@ pub struct Args {
     /// Trace directory to make; `.clscope` is added
     #[arg(short, long, value_name = "NAME")]
     pub output: PathBuf,
+    #[command(flatten)]
+    pub progress: crate::progress::ProgressArgs,
 }
 
 /// Runs the command.
@@ -27,7 +29,9 @@ pub struct Args {
 /// If a source is no trace, the target exists, or a file cannot be copied. Nothing is left behind
 /// then.
 pub fn run(args: &Args) -> Result<()> {
+    let progress = args.progress.start("copies traces");
     let merged = clscope_profile::merge::merge(&args.traces, &args.output)?;
+    drop(progress);
     for (process, trace) in &merged.doubles {
         say(format_args!(
             "process {process} of {trace} is in another of the traces too: taken once"

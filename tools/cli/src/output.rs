@@ -6,6 +6,8 @@
 use anyhow::{Context, Result};
 use clscope_io::output::{Access, Whole};
 use clscope_io::text::{Form, Screen, line};
+use clscope_text::report::first;
+use clscope_text::table::wrapped;
 use std::fmt::Display;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -39,12 +41,12 @@ where
     Ok(out.flush()?)
 }
 
-/// Shows people a text.
+/// Shows people a text, no wider than the terminal.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn show_text(text: &str) -> Result<()> {
-    show(|out| out.write_all(text.as_bytes()))
+    show(|out| out.write_all(wrapped(text, terminal_width()).as_bytes()))
 }
 
 /// Prints a document as JSON.
@@ -58,15 +60,16 @@ pub fn show_json(document: &impl serde::Serialize) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Columns of the terminal that standard output is.
+/// Columns of the terminal that standard output is; where it is none, what COLUMNS says.
 pub fn terminal_columns() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
-    Some(usize::from(width.0))
+    let terminal = terminal_size::terminal_size_of(std::io::stdout());
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    terminal.map(|(width, _)| usize::from(width.0)).or_else(asked)
 }
 
-/// Columns that tables have: the terminal's; without one, as many as there are.
+/// Columns that tables have: the terminal's, 80 at least.
 pub fn terminal_width() -> usize {
-    terminal_columns().map_or(usize::MAX, |width| width.max(80))
+    terminal_columns().unwrap_or(first::COLUMNS).max(first::COLUMNS)
 }
 
 /// Standard output for a file that is piped on: JSON, or bytes as they are.

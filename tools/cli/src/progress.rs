@@ -12,6 +12,21 @@ use std::time::{Duration, Instant};
 const AFTER: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_millis(500);
 
+/// What has a line of its own while it works.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct ProgressArgs {
+    /// Show no progress on standard error
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl ProgressArgs {
+    /// Begins with a stage.
+    pub fn start(self, stage: &'static str) -> Progress {
+        if self.quiet { Progress::hidden() } else { Progress::start(stage) }
+    }
+}
+
 /// The line; it is gone when this is dropped.
 pub struct Progress {
     stages: Option<Sender<&'static str>>,
@@ -19,11 +34,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// One that shows nothing.
+    fn hidden() -> Self {
+        Self { stages: None, thread: None }
+    }
+
     /// Begins with a stage.
-    pub fn start(stage: &'static str) -> Self {
+    fn start(stage: &'static str) -> Self {
         let (stages, next) = channel();
         if !std::io::stderr().is_terminal() {
-            return Self { stages: None, thread: None };
+            return Self::hidden();
         }
         let show = move || {
             let (begin, mut stage, mut wait, mut is_shown) = (Instant::now(), stage, AFTER, false);

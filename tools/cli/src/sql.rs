@@ -56,6 +56,8 @@ pub struct Args {
     engine: Option<PathBuf>,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
+    #[command(flatten)]
+    progress: crate::progress::ProgressArgs,
 }
 
 /// How the answer is shown.
@@ -82,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (query, sources) = question(args)?;
     let engine = Engine::find(args.engine.as_deref()).context("cannot answer the query")?;
-    let tables = Tables::of(sources, &args.energy)?;
+    let tables = Tables::of(sources, args)?;
     // No value is this text: nobody knew it before.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let null = format!("null-{}-{now}", std::process::id());
@@ -166,7 +168,7 @@ enum Tables {
 }
 
 impl Tables {
-    fn of(sources: &[PathBuf], energy: &crate::args::EnergyArgs) -> Result<Self> {
+    fn of(sources: &[PathBuf], args: &Args) -> Result<Self> {
         if let [only] = sources
             && is_folder(only)
         {
@@ -176,15 +178,19 @@ impl Tables {
         }
         let profile = Profile::open(sources)?;
         let view = profile.view(Options {
-            energy: energy.options(),
+            energy: args.energy.options(),
             name_sites: true,
             form: NamesForm::Recorded,
             ..Options::default()
         });
         crate::changed::say_changes(&view);
-        if let Some(text) = view.times().running() {
+        let progress = args.progress.start("reads records");
+        let running = view.times().running();
+        drop(progress);
+        if let Some(text) = running {
             say(format_args!("note: {text}"));
         }
+        let _progress = args.progress.start("writes tables for the query");
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
         match crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())? {
             Ok(_) => Ok(Self::Own(own)),

@@ -19,6 +19,7 @@ const PERFETTO: &str = "https://ui.perfetto.dev";
 #[command(before_help = "Examples:
   clscope view                        the newest trace's report as a page in the browser
   clscope view run --show perfetto    its timeline in Perfetto's viewer; the data stays here
+  clscope view --by call-site         kernels by where they are launched from
   clscope view --no-browser           print the address only")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
@@ -37,11 +38,15 @@ pub struct Args {
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]
+    select: crate::report::SelectArgs,
+    #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
     parameters: crate::parameters::ParameterArgs,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
+    #[command(flatten)]
+    progress: crate::progress::ProgressArgs,
 }
 
 /// What is shown.
@@ -85,15 +90,25 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn body(args: &Args) -> Result<Vec<u8>> {
+    let progress = args.progress.start("reads records");
     let profile = Profile::open(&args.traces)?;
     let energy = args.energy.options();
     let form = args.names.form(false);
-    let view = profile.view(Options { energy, name_sites: true, form, ..Options::default() });
-    let report = view.report()?;
+    let view = profile.view(Options {
+        by: args.select.by.of_kernels().into(),
+        counter_device: args.select.counter_device.clone(),
+        energy,
+        name_sites: true,
+        form,
+        ..Options::default()
+    });
+    let mut report = view.report()?;
+    args.select.place(&mut report, &view)?;
     let names = profile.files().names();
     if report.duration_ns.is_none() {
         bail!("nothing of {} could be read: `clscope report` says why", names.join(", "));
     }
+    progress.stage("writes the page");
     let mut body = Vec::new();
     match args.show {
         Show::Html => {
@@ -101,6 +116,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
                 true => crate::explain::all(&view, &args.parameters)?,
                 false => Vec::new(),
             };
+            clscope_text::report::narrow(&mut report, &args.select.shown(view.names()));
             let options = page::Options { title: None, most: Some(64 << 20), explained };
             page::write(&view, &report, &options, &mut body)?;
         }

@@ -160,13 +160,15 @@ fn a_small_trace_shows_all_it_holds() {
     assert_eq!(failed["args"]["flags"], "0x1");
     let read = named(&document, "ReadBuffer")[0];
     assert_eq!(read["args"]["bytes"], 4096);
-    assert_eq!(read["args"]["device_duration_ns"], 2_900);
     assert!(
         (ns(&read["dur"]) - 2_900).abs() < 30,
         "corrected for drift, which two commands bound badly: {}",
         read["dur"]
     );
-    assert_eq!(read["args"]["device_clock_ns"]["START"], device(9_100).to_string());
+    // What the span's name and track and the other end of the arrow say is not said again.
+    for absent in ["queue", "kind", "kernel"] {
+        assert!(read["args"].get(absent).is_none(), "{read}");
+    }
     assert!(read["args"]["clock_error_ns"].is_u64());
     let enqueue = named(&document, "clEnqueueReadBuffer")[0];
     assert_eq!(enqueue["args"]["wait_list"], serde_json::json!([1]));

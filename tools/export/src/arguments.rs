@@ -63,20 +63,44 @@ pub fn command_name<'d>(
     }
 }
 
-/// What a command is.
+/// What a command is, where it has no span of its own. Its kind is in the name of the call that
+/// enqueues it.
 pub fn of_command(
     enqueued: &Enqueued<'_>,
     definitions: &Definitions,
     site: Option<&Site>,
     to: &mut impl Sink,
 ) {
-    use Argument::{Lines, Real, Sizes, Text, Uint};
     let record = &enqueued.record;
-    to.put("command", Uint(record.id));
-    to.put("kind", Text(record.kind.name()));
-    to.put("queue", Uint(record.queue.into()));
+    to.put("command", Argument::Uint(record.id));
+    if let Some(number) = definitions.queue_numbers.get(&record.queue) {
+        to.put("queue", Argument::Uint((*number).into()));
+    }
     if record.kind.is_kernel() {
-        to.put("kernel", Text(&definitions.kernel_name(record.object)));
+        to.put("kernel", Argument::Text(&definitions.kernel_name(record.object)));
+    }
+    of_work(enqueued, definitions, site, to);
+}
+
+/// Which command a call enqueues that has a span of its own: that one says the rest.
+pub fn of_submission(enqueued: &Enqueued<'_>, definitions: &Definitions, to: &mut impl Sink) {
+    let record = &enqueued.record;
+    to.put("command", Argument::Uint(record.id));
+    if record.kind.is_kernel() {
+        to.put("kernel", Argument::Text(&definitions.kernel_name(record.object)));
+    }
+}
+
+/// What of a command neither the name of its span says nor that of the span's track.
+fn of_work(
+    enqueued: &Enqueued<'_>,
+    definitions: &Definitions,
+    site: Option<&Site>,
+    to: &mut impl Sink,
+) {
+    use Argument::{Figure, Lines, Sizes, Text, Uint};
+    let record = &enqueued.record;
+    if record.kind.is_kernel() {
         if let Some(recorded) = definitions.recorded_names.get(&record.object) {
             to.put("recorded_name", Text(recorded));
         }
@@ -90,9 +114,8 @@ pub fn of_command(
         let dimensions = (geometry.dimensions as usize).min(3);
         to.put("global_size", Sizes(&geometry.global[..dimensions]));
         // Absent means that the runtime chose.
-        match &geometry.local {
-            Some(local) => to.put("local_size", Sizes(&local[..dimensions])),
-            None => to.put("local_size", Text("chosen by the runtime")),
+        if let Some(local) = &geometry.local {
+            to.put("local_size", Sizes(&local[..dimensions]));
         }
         if let Some(offset) = &geometry.offset {
             to.put("global_offset", Sizes(&offset[..dimensions]));
@@ -101,8 +124,10 @@ pub fn of_command(
     if record.bytes > 0 {
         to.put("bytes", Uint(record.bytes));
     }
-    if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
-        to.put("sampling_probability", Real(probability));
+    // Of one that was not chosen it weighs nothing.
+    let probability = record.probability().filter(|_| enqueued.has(flag::TIMED));
+    if let Some(probability) = probability.filter(|p| *p < 1.0) {
+        to.put("sampling_probability", Figure(probability));
     }
     if let Some(site) = site {
         let lines: Vec<&str> = site.frames.iter().map(|f| f.text.as_str()).collect();
@@ -112,11 +137,13 @@ pub fn of_command(
 
 /// What the enqueue call of a command tells besides the command.
 pub fn of_enqueue(enqueued: &Enqueued<'_>, to: &mut impl Sink) {
-    to.put("blocking", Argument::Bool(enqueued.has(flag::BLOCKING)));
+    // Nearly no call is blocking: what is not said is not so.
+    if enqueued.has(flag::BLOCKING) {
+        to.put("blocking", Argument::Bool(true));
+    }
     if enqueued.has(flag::NOT_SAMPLED) && !enqueued.has(flag::READ) {
         // There is no span for it: the call is all that is drawn.
-        let text = "not sampled: the launch was counted, not timed";
-        to.put("device_time", Argument::Text(text));
+        to.put("device_time", Argument::Text("not sampled"));
     }
     if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
         to.put("flags", Argument::Text(&format!("{:#x}", enqueued.record.extra)));
@@ -163,6 +190,17 @@ pub fn of_no_time(why: NoTime, to: &mut impl Sink) {
     }
 }
 
+/// What a command with device time is, beside the names of its span and track.
+pub fn of_device_command(
+    enqueued: &Enqueued<'_>,
+    definitions: &Definitions,
+    site: Option<&Site>,
+    to: &mut impl Sink,
+) {
+    to.put("command", Argument::Uint(enqueued.record.id));
+    of_work(enqueued, definitions, site, to);
+}
+
 /// How a command was placed, and what it waited for.
 pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Sink) {
     use Argument::{Int, Real, Uint};
@@ -182,9 +220,11 @@ pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Si
         to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
     }
     to.put("submit_to_start_ns", Int(start.0.saturating_sub(submit.0)));
-    to.put("end_to_noticed_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
-    // As the device reported it: the drawn length is corrected for the drift between the clocks.
-    to.put("device_duration_ns", Uint(drawn.duration_ns()));
+    to.put("end_to_host_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
+    // As the device reported it, where the drawn length is corrected for the drift of its clock.
+    if drawn.duration_ns() != span.duration() {
+        to.put("device_duration_ns", Uint(drawn.duration_ns()));
+    }
 }
 
 fn argument(kept: &KeptArgument<'_>, definitions: &Definitions, to: &mut impl Sink) {

@@ -22,6 +22,7 @@ use clscope_analysis::time::{HostNs, Span};
 use clscope_profile::changes;
 use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
+use clscope_trace::record::flag;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
@@ -357,8 +358,12 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
-            let site = self.by.sites.get(call.process, enqueued.record.site);
-            arguments::of_command(enqueued, definitions, site, &mut entry.args);
+            if enqueued.has(flag::TIMED) && call.result == 0 {
+                arguments::of_submission(enqueued, definitions, &mut entry.args);
+            } else {
+                let site = self.by.sites.get(call.process, enqueued.record.site);
+                arguments::of_command(enqueued, definitions, site, &mut entry.args);
+            }
             arguments::of_enqueue(enqueued, &mut entry.args);
         } else {
             arguments::of_call(call, definitions, &mut entry.args);
@@ -419,17 +424,13 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         let mut entry = Entry::new("X", track, &name, category, spare);
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
-        let args = &mut entry.args;
-        drawn::describe(trace, (self.power, self.by), command, drawn, args);
-        let [queued, submit, start, end] = drawn.raw();
-        let stamps = [("END", end), ("QUEUED", queued), ("START", start), ("SUBMIT", submit)];
-        args.put_texts("device_clock_ns", &stamps);
+        drawn::describe(trace, (self.power, self.by), command, drawn, &mut entry.args);
         self.put(entry)?;
 
         self.flows += 1;
         for (ph, track, time) in [("s", from, command.call.begin), ("f", track, span.begin)] {
             let spare = self.spare();
-            let mut entry = Entry::new(ph, track, "enqueue", "enqueue", spare);
+            let mut entry = Entry::new(ph, track, "enqueue", "flow", spare);
             entry.ts = self.at(time);
             entry.id = Some(self.flows);
             entry.bp = (ph == "f").then_some("e");

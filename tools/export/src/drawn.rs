@@ -90,7 +90,7 @@ pub fn describe(
 ) {
     let definitions = &trace.process(command.process).definitions;
     let site = by.sites.get(command.process, command.enqueued.record.site);
-    arguments::of_command(&command.enqueued, definitions, site, to);
+    arguments::of_device_command(&command.enqueued, definitions, site, to);
     power.describe(trace, command, by, span.span().duration(), to);
     arguments::of_span(&command.enqueued, span, to);
 }

@@ -4,7 +4,6 @@
 
 use crate::arguments::{Argument, Sink, rounded};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use std::fmt::Write;
 use std::ops::Range;
 
 /// A part of one of the buffers.
@@ -24,8 +23,6 @@ enum Kind {
     Lines(Part),
     /// Of `ids`.
     Commands(Part),
-    /// Of `parts`: names, each with a text behind it.
-    Texts(Part),
 }
 
 /// Values by name. Written as an object whose names are in order; of two with one name the later
@@ -65,19 +62,6 @@ impl Values {
     pub fn keep_only(&mut self, name: &str) {
         let text = &self.text;
         self.entries.retain(|(key, _)| text.get(key.clone()) == Some(name));
-    }
-
-    /// Numbers by name, as texts: readers in JavaScript cut numbers above 2^53.
-    pub fn put_texts(&mut self, name: &str, texts: &[(&str, u64)]) {
-        let key = self.word(name);
-        let from = self.parts.len();
-        for (name, value) in texts {
-            let name = self.word(name);
-            let begin = self.text.len();
-            let _ = write!(self.text, "{value}");
-            self.parts.extend([name, begin..self.text.len()]);
-        }
-        self.entries.push((key, Kind::Texts(from..self.parts.len())));
     }
 
     fn word(&mut self, text: &str) -> Part {
@@ -172,10 +156,6 @@ impl Serialize for One<'_> {
                 }
                 SerializeSeq::end(out)
             }
-            Kind::Texts(part) => {
-                let pairs = all.parts.get(part.clone()).unwrap_or(&[]).chunks_exact(2);
-                serializer.collect_map(pairs.map(|pair| (all.of(&pair[0]), all.of(&pair[1]))))
-            }
         }
     }
 }
@@ -196,9 +176,8 @@ mod tests {
             values.put("d", Argument::Lines(&["one", "two"]));
             values.put("e", Argument::Real(f64::NAN));
             values.put("f", Argument::Figure(123_456.0));
-            values.put_texts("s", &[("END", 5), ("START", 3)]);
             values.sort();
-            let want = r#"{"a":"x\"\u001b","b":[2,18446744073709551615],"c":[7,"unknown"],"d":["one","two"],"e":null,"f":123500.0,"s":{"END":"5","START":"3"}}"#;
+            let want = r#"{"a":"x\"\u001b","b":[2,18446744073709551615],"c":[7,"unknown"],"d":["one","two"],"e":null,"f":123500.0}"#;
             assert_eq!(serde_json::to_string(&values).unwrap(), want);
         }
         values.keep_only("d");

@@ -187,6 +187,10 @@ pub struct Kernel {
     pub p95_ns: Option<f64>,
     pub max_ns: Option<u64>,
     pub launches_per_second: Option<f64>,
+    /// Device time of what ended since the reading before, over the time between the two; null of
+    /// the first reading.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub time_share: Option<f64>,
     /// As the report has it; how old it is, `joules_age_ns` tells.
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,

@@ -32,7 +32,7 @@ struct Counted {
     calls: u64,
     launches: u64,
     bytes: u64,
-    kernels: BTreeMap<(String, String), u64>,
+    kernels: BTreeMap<(String, String), (u64, f64)>,
     transfers: BTreeMap<CommandKind, u64>,
     functions: BTreeMap<String, u64>,
     /// Time that commands took, with what is estimated, per process and device.
@@ -285,8 +285,12 @@ impl Follower {
             let launches = merged.enqueued;
             self.now.launches += launches;
             let key = (name, device);
-            let rate = self.rate(seconds, launches, |b| b.kernels.get(&key).copied().unwrap_or(0));
-            self.now.kernels.insert(key.clone(), launches);
+            let device_ns = total.map_or(0.0, |total| total.value);
+            let before = |b: &Counted| b.kernels.get(&key).copied().unwrap_or_default();
+            let rate = self.rate(seconds, launches, |b| before(b).0);
+            let grown = self.before.as_ref().map(|b| (device_ns - before(b).1).max(0.0));
+            let time_share = grown.zip(seconds).map(|(ns, seconds)| ns * 1e-9 / seconds);
+            self.now.kernels.insert(key.clone(), (launches, device_ns));
             out.kernels.push(Kernel {
                 name: key.0,
                 device: key.1,
@@ -303,6 +307,7 @@ impl Follower {
                 },
                 max_ns: sums.time.max(),
                 launches_per_second: rate,
+                time_share,
                 joules: None,
                 joules_per_launch: None,
                 watts: None,

@@ -89,6 +89,7 @@ impl Profile {
             alignment: OnceCell::new(),
             sites: OnceCell::new(),
             sums: OnceCell::new(),
+            devices: OnceCell::new(),
             readings: OnceCell::new(),
             energy: OnceCell::new(),
             counters: OnceCell::new(),
@@ -105,7 +106,8 @@ pub struct View<'p> {
     names: Rc<Names>,
     alignment: OnceCell<Alignment>,
     sites: OnceCell<Sites>,
-    sums: OnceCell<(Stats, Vec<PhysicalDevice>)>,
+    sums: OnceCell<Stats>,
+    devices: OnceCell<Vec<PhysicalDevice>>,
     readings: OnceCell<Readings>,
     energy: OnceCell<Energy>,
     counters: OnceCell<Option<Counters>>,
@@ -195,28 +197,35 @@ impl<'p> View<'p> {
         Grouping { by, sites: self.sites() }
     }
 
-    fn sums(&self) -> &(Stats, Vec<PhysicalDevice>) {
+    /// Sums over all calls and commands.
+    pub fn stats(&self) -> &Stats {
         self.sums.get_or_init(|| {
-            let mut devices = Collector::new(&self.trace, self.energy_grouping());
+            // One reading of the records gives both, where something was measured of the devices.
+            let wanted = self.readings().is_ok_and(|readings| !readings.sensors.is_empty());
+            let mut devices = (wanted && self.devices.get().is_none())
+                .then(|| Collector::new(&self.trace, self.energy_grouping()));
             let variant = self.grouping(self.options.by).variant();
             // A process that is kept to some processors has threads for these.
             let threads =
                 std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
             let stats = Stats::with(&self.trace, self.alignment(), variant, threads, |event| {
-                devices.add(event);
+                devices.iter_mut().for_each(|devices| devices.add(event));
             });
-            (stats, devices.finish())
+            if let Some(devices) = devices {
+                self.devices.get_or_init(|| devices.finish());
+            }
+            stats
         })
-    }
-
-    /// Sums over all calls and commands.
-    pub fn stats(&self) -> &Stats {
-        &self.sums().0
     }
 
     /// Physical devices across processes, with what ran on them.
     pub fn devices(&self) -> &[PhysicalDevice] {
-        &self.sums().1
+        self.devices.get_or_init(|| {
+            // Who asks for them alone has no use for sums, which take longer.
+            let mut devices = Collector::new(&self.trace, self.energy_grouping());
+            self.trace.commands(Some(self.alignment())).for_each(|event| devices.add(&event));
+            devices.finish()
+        })
     }
 
     /// What sensors read.
@@ -242,11 +251,12 @@ impl<'p> View<'p> {
             return Ok(energy);
         }
         let readings = self.readings()?;
-        let elsewhere = Elsewhere::of(self.files, &self.trace, self.devices(), &self.options)?;
+        // Without readings there is nothing to attribute to what they ran.
+        let devices = if readings.have_points() { self.devices() } else { &[] };
+        let elsewhere = Elsewhere::of(self.files, &self.trace, devices, &self.options)?;
         Ok(self.energy.get_or_init(|| {
             let recorded = energy::recorded_formula(self.files);
             let options = &self.options.energy;
-            let devices = self.devices();
             let mut energy =
                 attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, options);
             energy::advise(self.files, &mut energy);
@@ -264,8 +274,8 @@ impl<'p> View<'p> {
             crate::counters::counters_of(
                 self.files,
                 &self.trace,
-                self.alignment(),
-                self.devices(),
+                || self.alignment(),
+                || self.devices(),
                 readings,
                 self.energy_grouping(),
                 self.options.counter_device.as_deref(),

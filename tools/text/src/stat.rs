@@ -46,17 +46,8 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
     }
     if !of.rows.is_empty() {
         out.push_str("\n");
-        let titles = [
-            "launches",
-            "total",
-            "+-",
-            "a launch",
-            "+-",
-            "J a launch",
-            "+-",
-            "by",
-            "kernel or transfer",
-        ];
+        let titles =
+            ["launches", "total", "+-", "a launch", "+-", "J a launch", "+-", "kernel or transfer"];
         let mut table = Table::new(&titles);
         for row in of.rows.iter().take(most) {
             let spread = |of: &Option<Spread>| {
@@ -79,7 +70,6 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
                 launch_half,
                 dash(joules.map(|j| si(j.value, "J"))),
                 dash(half),
-                row.method.unwrap_or("-").to_owned(),
                 name,
             ]);
         }

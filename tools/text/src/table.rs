@@ -4,6 +4,27 @@
 use clscope_io::shorten::distinct;
 use clscope_io::text::line;
 
+/// Characters of the text: at least, and for which columns fall away.
+const TEXT: (usize, usize) = (16, 28);
+
+/// Columns that fall away first where there is little room. JSON and CSV have all.
+pub const DROPPED: [&str; 14] = [
+    "min",
+    "max",
+    "95%",
+    "p95",
+    "timed",
+    "mean",
+    "errors",
+    "to seen",
+    "to submit",
+    "idle",
+    "+-",
+    "gaps",
+    "above idle",
+    "median",
+];
+
 /// A table whose last column is text on the left; all others are figures on the right.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -25,22 +46,51 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| line(cell).into_owned()).collect());
     }
 
-    /// The lines, each with its end, at most `width` columns wide as long as the figures allow.
+    /// Characters that the text should have.
+    fn text(&self) -> usize {
+        self.width(self.titles.len().saturating_sub(1)).clamp(TEXT.0, TEXT.1)
+    }
+
+    /// The lines, each with its end, at most `width` columns wide: columns fall away in the order of
+    /// [`DROPPED`] until the others have room, and the text is shortened.
     pub fn render(&self, width: usize) -> String {
+        let used = |columns: &[usize]| {
+            let figures = columns.split_last().map_or(&[][..], |(_, figures)| figures);
+            figures.iter().map(|i| self.width(*i) + 2).sum::<usize>()
+        };
+        let mut kept: Vec<usize> = (0..self.titles.len()).collect();
+        for title in DROPPED {
+            // What stands behind a figure of another column goes before that does.
+            while used(&kept) + 2 + self.text() > width
+                && let Some(at) = kept.iter().rposition(|i| self.titles[*i] == title)
+            {
+                kept.remove(at);
+            }
+        }
+        match kept.len() < self.titles.len() {
+            true => {
+                let keep = |row: &Vec<String>| {
+                    kept.iter().filter_map(|i| row.get(*i).cloned()).collect::<Vec<_>>()
+                };
+                let rows = self.rows.iter().map(keep).collect();
+                Self { titles: keep(&self.titles), rows }.render_all(width)
+            }
+            false => self.render_all(width),
+        }
+    }
+
+    /// Characters of a column.
+    fn width(&self, i: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(i));
+        cells.chain(self.titles.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+
+    fn render_all(&self, width: usize) -> String {
         let length = |s: &str| s.chars().count();
         let last = self.titles.len().saturating_sub(1);
-        let widths: Vec<usize> = (0..last)
-            .map(|i| {
-                self.rows
-                    .iter()
-                    .filter_map(|r| r.get(i))
-                    .map(|c| length(c))
-                    .chain([length(&self.titles[i])])
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
-        let left = width.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(16);
+        let widths: Vec<usize> = (0..last).map(|i| self.width(i)).collect();
+        let left =
+            width.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(TEXT.0);
         let rows = || std::iter::once(&self.titles).chain(&self.rows);
         let texts: Vec<&str> = rows().map(|row| row.get(last).map_or("", String::as_str)).collect();
         let mut out = String::new();
@@ -57,6 +107,32 @@ impl Table {
         }
         out
     }
+}
+
+/// Sentences that are wider than the terminal go on in lines of their own; tables keep to it
+/// themselves.
+#[must_use]
+pub fn wrapped(text: &str, width: usize) -> String {
+    const INDENT: &str = "    ";
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let (mut rest, mut room) = (line, width);
+        while rest.chars().count() > room {
+            let begin = rest.len() - rest.trim_start().len();
+            let spaces =
+                rest.char_indices().take(room.saturating_add(1)).filter(|(_, c)| *c == ' ');
+            // A word that is longer than a line stays whole.
+            let Some(at) = spaces.map(|(at, _)| at).filter(|at| *at > begin).last() else { break };
+            let (head, tail) = rest.split_at(at);
+            out.push_str(head.trim_end());
+            out.push('\n');
+            out.push_str(INDENT);
+            (rest, room) = (tail.trim_start(), width.saturating_sub(INDENT.len()));
+        }
+        out.push_str(rest);
+        out.push('\n');
+    }
+    out
 }
 
 /// A time with a unit, three significant digits.
@@ -147,6 +223,36 @@ mod tests {
         let text = table.render(100);
         assert!(text.lines().all(|l| l.chars().count() <= 100));
         assert!(text.starts_with("   a  name\n  12  xxx"), "{text}");
+    }
+
+    #[test]
+    fn sentences_go_on_in_lines_of_their_own() {
+        let long = format!("  note: {} ä{}", "word ".repeat(30), "x".repeat(90));
+        let text = wrapped(&format!("{long}\nshort\n"), 40);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("  note: word") && lines[1].starts_with("    word"), "{text}");
+        let wide: Vec<_> = lines.iter().filter(|line| line.chars().count() > 40).collect();
+        assert_eq!((wide.len(), lines.last()), (1, Some(&"short")), "{text}");
+        let words = |of: &str| of.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&text), words(&format!("{long} short")));
+        assert_eq!(wrapped("a b\n", usize::MAX), "a b\n");
+    }
+
+    #[test]
+    fn columns_fall_away_in_their_order_until_there_is_room() {
+        let titles = ["share", "total", "median", "p95", "min", "max", "kernel"];
+        let mut table = Table::new(&titles);
+        let figures = (1..7).map(|n| format!("{n}{}", "0".repeat(8)));
+        table.row(figures.chain(["k".repeat(100)]).collect());
+        let titles = |width: usize| -> Vec<String> {
+            let text = table.render(width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            text.lines().next().unwrap_or("").split_whitespace().map(str::to_owned).collect()
+        };
+        assert_eq!(titles(200).len(), 7);
+        assert_eq!(titles(90), ["share", "total", "median", "p95", "max", "kernel"]);
+        assert_eq!(titles(73), ["share", "total", "median", "kernel"]);
+        assert_eq!(titles(52), ["share", "total", "kernel"]);
     }
 
     #[test]

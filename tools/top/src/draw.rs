@@ -140,7 +140,8 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
     let known = |m: &&Meter| m.watts.is_some() || m.joules.is_some();
     for (nth, meter) in document.meters.iter().filter(known).take(MOST_LINES).enumerate() {
         let watts = meter.watts.map_or_else(|| "-".to_owned(), |w| format!("{}W", short(w)));
-        let sum = meter.joules.map_or_else(String::new, |j| format!("  {}", joules(j)));
+        let sum = meter.joules.filter(|_| document.has_ended());
+        let sum = sum.map_or_else(String::new, |j| format!("  {}", joules(j)));
         let past = if nth == 0 { spark(|h| &h.watts, None) } else { String::new() };
         out.push(format!(
             "power     {watts}{past}{sum}  {} {}",
@@ -148,16 +149,26 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
             line(&meter.name)
         ));
     }
-    let each = |n: Option<f64>| n.map_or_else(String::new, |n| format!(" at {}/s", short(n)));
-    out.push(format!(
-        "launches  {}{}{}  commands {}, {} timed",
-        totals.launches,
-        each(totals.launches_per_second),
-        spark(|h| &h.launches, None),
-        totals.commands,
-        totals.timed
-    ));
-    let mut host = format!("host      {} calls{}", totals.calls, each(totals.calls_per_second));
+    // Of what runs its present, of what has ended all of it: no sums beside rates.
+    let each = |n: Option<f64>, what: &str| match n {
+        Some(n) => format!("{} {what}/s", short(n)),
+        None => format!("- {what}/s"),
+    };
+    let past = spark(|h| &h.launches, None);
+    let (launches, mut host) = match document.has_ended() {
+        true => (
+            format!(
+                "{}{past}  commands {}, {} timed",
+                totals.launches, totals.commands, totals.timed
+            ),
+            format!("host      {} calls", totals.calls),
+        ),
+        false => (
+            format!("{}{past}", each(totals.launches_per_second, "launches")),
+            format!("host      {}", each(totals.calls_per_second, "calls")),
+        ),
+    };
+    out.push(format!("launches  {launches}"));
     if let (Some(inside), Some(blocked)) = (document.host.opencl_share, document.host.blocked_share)
     {
         let (inside, blocked) = (percent(Some(inside)), percent(Some(blocked)));
@@ -176,7 +187,7 @@ pub fn heading(document: &Document, past: Option<(&History, bool)>, width: usize
 }
 
 /// Figures that are left out first where there is little room; then those at the right.
-const SPARE: [&str; 6] = ["p95", "+-", "95%", "launch/s", "mean", "W"];
+const SPARE: [&str; 5] = ["p95", "+-", "95%", "mean", "W"];
 
 /// Leaves figures out until the table has room.
 fn fitting(mut rows: Rows, width: usize) -> Rows {

@@ -151,8 +151,20 @@ impl Choices {
 /// Puts kernels, transfers and calls in an order.
 pub fn sorted(document: &mut Document, by: Sort) {
     let value = |interval: &Option<Interval>| interval.map_or(f64::NEG_INFINITY, |i| i.value);
+    // Of what runs the present counts, of what has ended all of it.
+    let runs = !document.has_ended();
+    let least = |figure: Option<f64>| figure.unwrap_or(f64::NEG_INFINITY);
     let (kernels, calls) = (&mut document.kernels, &mut document.functions);
     match by {
+        Sort::Time if runs => {
+            kernels.sort_by(|a, b| least(b.time_share).total_cmp(&least(a.time_share)));
+            calls.sort_by(|a, b| least(b.time_share).total_cmp(&least(a.time_share)));
+        }
+        Sort::Count if runs => {
+            let of = |k: &clscope_live::document::Kernel| least(k.launches_per_second);
+            kernels.sort_by(|a, b| of(b).total_cmp(&of(a)));
+            calls.sort_by(|a, b| least(b.calls_per_second).total_cmp(&least(a.calls_per_second)));
+        }
         Sort::Time => {
             kernels.sort_by(|a, b| value(&b.total_ns).total_cmp(&value(&a.total_ns)));
             calls.sort_by_key(|f| std::cmp::Reverse(f.total_ns));
@@ -204,36 +216,41 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
     let shown = |name: &str| line(name).into_owned();
     let (titles, rows): (Vec<&'static str>, Vec<Vec<String>>) = match view {
         View::Kernels => {
+            // Of what runs its present, of what has ended all of it: no sums beside rates.
+            let runs = !document.has_ended();
             let is_estimated =
-                document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
-            let is_over = document.has_ended();
-            let mut titles = vec!["share", "time"];
+                !runs && document.kernels.iter().any(|k| k.total_ns.is_some_and(|t| t.estimated));
+            let mut titles = vec!["share"];
+            titles.extend((!runs).then_some("time"));
             titles.extend(is_estimated.then_some("95%"));
-            titles.push("launches");
-            titles.extend((!is_over).then_some("launch/s"));
-            titles.extend(["mean", "p95", "energy", "J/launch", "W", "+-", "kernel"]);
+            titles.push(if runs { "launch/s" } else { "launches" });
+            titles.extend(["mean", "p95"]);
+            titles.extend((!runs).then_some("energy"));
+            titles.extend(["J/launch", "W", "+-", "kernel"]);
             let rows = document
                 .kernels
                 .iter()
                 .map(|k| (k, document.display_names.get(&k.name).unwrap_or(&k.name)))
                 .filter(|(k, name)| wanted(&k.name) || wanted(name))
                 .map(|(k, name)| {
-                    let mut cells = vec![percent(k.share), estimated(k.total_ns, time)];
+                    let mut cells = vec![percent(if runs { k.time_share } else { k.share })];
+                    cells.extend((!runs).then(|| estimated(k.total_ns, time)));
                     let width = || k.total_ns.filter(|t| t.estimated).as_ref().map(plus_minus);
                     cells.extend(is_estimated.then(|| dash(width())));
-                    cells.push(k.launches.to_string());
-                    cells.extend((!is_over).then(|| rate(k.launches_per_second)));
-                    // As the report calls it: there is no figure of it alone.
-                    let of_sum = k.joules_known.filter(|known| *known == "only-as-sum");
-                    let of = |found: Option<Interval>, sum: &str| match found {
-                        None if of_sum.is_some() => sum.to_owned(),
+                    cells.push(match runs {
+                        true => rate(k.launches_per_second),
+                        false => k.launches.to_string(),
+                    });
+                    // There is no figure of it alone where only a sum is measurable.
+                    let of_sum = k.joules_known == Some("only-as-sum");
+                    let each = match k.joules_per_launch {
+                        None if of_sum => "in a sum".to_owned(),
                         alone => estimated(alone.map(measured), joules),
                     };
+                    cells.extend([time_or_dash(k.mean_ns), time_or_dash(k.p95_ns)]);
+                    cells.extend((!runs).then(|| estimated(k.joules.map(measured), joules)));
                     cells.extend([
-                        time_or_dash(k.mean_ns),
-                        time_or_dash(k.p95_ns),
-                        of(k.joules, "-"),
-                        of(k.joules_per_launch, "only-as-sum"),
+                        each,
                         estimated(k.watts.map(measured), short),
                         dash(k.watts.as_ref().map(plus_minus)),
                         shown(name),
@@ -243,43 +260,39 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                 .collect();
             (titles, rows)
         }
-        View::Calls => (
-            vec!["time", "calls", "call/s", "of a thread", "errors", "function"],
-            document
-                .functions
-                .iter()
-                .filter(|f| wanted(&f.name))
-                .map(|f| {
-                    vec![
-                        time_or_dash(f.total_ns.map(|ns| ns as f64)),
-                        f.calls.to_string(),
-                        rate(f.calls_per_second),
-                        percent(f.time_share),
-                        f.errors.to_string(),
-                        shown(&f.name),
-                    ]
-                })
-                .collect(),
-        ),
-        View::Transfers => (
-            vec!["time", "count", "bytes", "bytes/s", "direction", "command"],
-            document
-                .transfers
-                .iter()
-                .filter(|t| wanted(&t.kind))
-                .map(|t| {
-                    let rate = t.bytes_per_second.map(|b| bytes(b as u64));
-                    vec![
-                        estimated(t.total_ns, time),
-                        t.count.to_string(),
-                        bytes(t.bytes),
-                        rate.unwrap_or_else(|| "-".to_owned()),
-                        t.direction.as_deref().map_or_else(|| "-".to_owned(), shown),
-                        shown(&t.kind),
-                    ]
-                })
-                .collect(),
-        ),
+        View::Calls => {
+            let runs = !document.has_ended();
+            let titles = match runs {
+                true => vec!["of a thread", "call/s", "failed so far", "function"],
+                false => vec!["time", "calls", "failed", "function"],
+            };
+            let figures = |f: &clscope_live::document::Function| match runs {
+                true => [percent(f.time_share), rate(f.calls_per_second)],
+                false => [time_or_dash(f.total_ns.map(|ns| ns as f64)), f.calls.to_string()],
+            };
+            let rows = document.functions.iter().filter(|f| wanted(&f.name)).map(|f| {
+                let [time, calls] = figures(f);
+                vec![time, calls, f.errors.to_string(), shown(&f.name)]
+            });
+            (titles, rows.collect())
+        }
+        View::Transfers => {
+            let runs = !document.has_ended();
+            let titles = match runs {
+                true => vec!["bytes/s", "direction", "command"],
+                false => vec!["time", "count", "bytes", "direction", "command"],
+            };
+            let rows = document.transfers.iter().filter(|t| wanted(&t.kind)).map(|t| {
+                let mut cells = match runs {
+                    true => vec![dash(t.bytes_per_second.map(|b| bytes(b as u64)))],
+                    false => vec![estimated(t.total_ns, time), t.count.to_string(), bytes(t.bytes)],
+                };
+                let direction = t.direction.as_deref();
+                cells.extend([dash(direction.map(shown)), shown(&t.kind)]);
+                cells
+            });
+            (titles, rows.collect())
+        }
         View::Processes => (
             vec!["pid", "state", "in", "since", "command"],
             document
@@ -373,6 +386,6 @@ mod tests {
         // One that is known with others only says so, in the report's word.
         let mut summed = document();
         summed.kernels.iter_mut().for_each(|k| k.joules_known = Some("only-as-sum"));
-        assert_eq!(rows(&summed, View::Kernels, "b").rows[0][at], "only-as-sum");
+        assert_eq!(rows(&summed, View::Kernels, "b").rows[0][at], "in a sum");
     }
 }

@@ -9,11 +9,14 @@ use super::host_path::HostPath;
 use super::sketch::Distribution;
 use super::sums::WaitedFor;
 use crate::input::Definitions;
-use crate::time::{HostNs, Span};
-use std::collections::BTreeMap;
+use crate::time::{HostNs, Span, ThreadIndex};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Stretches kept open.
 const OPEN: usize = 1024;
+/// From here on the first launch with a size was not launched slowly: no runtime takes so long, and
+/// no compiler is so quick.
+const COMPILING_NS: u64 = 1_000_000;
 /// Gaps that are kept by themselves: the longest.
 const LONGEST: usize = 8;
 
@@ -30,19 +33,29 @@ pub struct Lead {
     pub held: Option<(Held, HostNs)>,
     /// Whether it is the first launch of its kernel on the device.
     pub is_first: bool,
+    /// Whether it is the first of its kernel with this size, of which the runtime chooses the
+    /// work-groups.
+    pub is_first_of_size: bool,
+    /// The thread that enqueued it, and the id of the place in the application; 0 where that was not
+    /// recorded.
+    pub from: (ThreadIndex, u32),
 }
 
 impl Lead {
     /// Of a command that waited for nothing.
     #[must_use]
     pub fn at(enqueue: HostNs, host: HostPath) -> Self {
-        Self { enqueue, host, what: None, held: None, is_first: false }
+        let from = (ThreadIndex(0), 0);
+        let (what, held, is_first, is_first_of_size) = (None, None, false, false);
+        Self { enqueue, host, what, held, is_first, is_first_of_size, from }
     }
 
-    /// What the time is that the command was enqueued and held back by nothing; `after`: whether the
-    /// device had run dry before.
-    pub(super) fn launch(&self, after: bool) -> IdleCause {
-        match (self.is_first, after) {
+    /// What the time is that the command was enqueued and held back by nothing, in nanoseconds;
+    /// `after`: whether the device had run dry before.
+    pub(super) fn launch(&self, ns: u64, after: bool) -> IdleCause {
+        // For work-groups that it chooses, a runtime may compile anew.
+        let compiles = self.is_first || self.is_first_of_size && ns > COMPILING_NS;
+        match (compiles, after) {
             (true, _) => IdleCause::FirstLaunch,
             (false, true) => IdleCause::Launch,
             (false, false) => IdleCause::Queued,
@@ -121,12 +134,16 @@ pub struct Gap {
     pub before: Option<WaitedFor>,
     /// The next one.
     pub after: Option<WaitedFor>,
+    /// The thread that enqueued that, and the id of the place in the application; 0 where that was
+    /// not recorded.
+    pub from: (ThreadIndex, u32),
 }
 
 /// The union of spans of a queue or a device.
 #[derive(Debug, Clone, Default)]
 pub struct Busy {
-    open: BTreeMap<HostNs, Stretch>,
+    /// By their begin.
+    open: VecDeque<(HostNs, Stretch)>,
     closed_end: Option<HostNs>,
     closed_last: Option<WaitedFor>,
     first: Option<(HostNs, Lead)>,
@@ -158,34 +175,51 @@ impl Busy {
             return;
         }
         let last = lead.what;
+        // Most spans come behind all others.
+        if let Some((begin, newest)) = self.open.back_mut()
+            && *begin <= span.begin
+            && newest.end >= span.begin
+        {
+            if newest.end < span.end {
+                (newest.end, newest.last) = (span.end, last);
+            }
+            return;
+        }
         let (mut begin, mut stretch) = (span.begin, Stretch { end: span.end, lead, last });
         // Joined with the stretch that reaches it, and with those it reaches. Touching spans leave
         // no gap.
-        if let Some((b, s)) = self.open.range_mut(..=begin).next_back()
+        let at = match self.open.back() {
+            Some((newest, _)) if *newest > begin => {
+                self.open.partition_point(|(other, _)| *other <= begin)
+            }
+            _ => self.open.len(),
+        };
+        let mut from = at;
+        if let Some(before) = at.checked_sub(1)
+            && let Some((b, s)) = self.open.get(before)
             && s.end >= begin
         {
             if s.end >= stretch.end {
                 return;
             }
-            (begin, stretch) = (*b, Stretch { lead: s.lead, ..stretch });
+            (begin, stretch.lead, from) = (*b, s.lead, before);
         }
-        while let Some((&b, &s)) = self.open.range(begin..=stretch.end).next() {
-            self.open.remove(&b);
+        let mut to = at;
+        while let Some((_, s)) = self.open.get(to).filter(|(b, _)| *b <= stretch.end) {
             if s.end > stretch.end {
                 (stretch.end, stretch.last) = (s.end, s.last);
             }
-            if b == begin && b != span.begin {
-                stretch.lead = s.lead;
-            }
+            to += 1;
         }
-        self.open.insert(begin, stretch);
+        self.open.drain(from..to);
+        self.open.insert(from, (begin, stretch));
         if self.open.len() > OPEN {
             self.close_first();
         }
     }
 
     fn close_first(&mut self) {
-        let Some((begin, stretch)) = self.open.pop_first() else { return };
+        let Some((begin, stretch)) = self.open.pop_front() else { return };
         if let Some(end) = self.closed_end {
             let idle = |until: HostNs| {
                 until
@@ -208,8 +242,8 @@ impl Busy {
             if let Some((by, _)) = lead.held {
                 give(IdleCause::Held(by), held - host);
             }
-            give(lead.launch(host > 0), gap - held);
-            self.add_gap(Span { begin: end, end: begin }, gap, &given, stretch.lead.what);
+            give(lead.launch(gap - held, host > 0), gap - held);
+            self.add_gap(Span { begin: end, end: begin }, gap, &given, &stretch.lead);
         }
         self.first.get_or_insert((begin, stretch.lead));
         self.busy += Span { begin, end: stretch.end }.duration();
@@ -217,13 +251,7 @@ impl Busy {
         self.closed_last = stretch.last;
     }
 
-    fn add_gap(
-        &mut self,
-        span: Span,
-        ns: u64,
-        given: &BTreeMap<IdleCause, u64>,
-        after: Option<WaitedFor>,
-    ) {
+    fn add_gap(&mut self, span: Span, ns: u64, given: &BTreeMap<IdleCause, u64>, next: &Lead) {
         for (cause, ns) in given {
             *self.causes.entry(*cause).or_default() += ns;
             *self.times.entry(*cause).or_default() += 1;
@@ -231,7 +259,8 @@ impl Busy {
         let Some((cause, _)) = given.iter().max_by_key(|(_, ns)| **ns) else { return };
         if self.longest.len() < LONGEST || self.longest.last().is_some_and(|least| least.ns < ns) {
             let at = self.longest.partition_point(|longer| longer.ns >= ns);
-            let gap = Gap { span, ns, cause: *cause, before: self.closed_last, after };
+            let (after, from) = (next.what, next.from);
+            let gap = Gap { span, ns, cause: *cause, before: self.closed_last, after, from };
             self.longest.insert(at, gap);
             self.longest.truncate(LONGEST);
         }

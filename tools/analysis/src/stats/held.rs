@@ -16,6 +16,9 @@ use std::collections::{HashSet, VecDeque};
 /// Ends of commands that are remembered for those that waited for them.
 const MOST_ENDS: usize = 1 << 14;
 
+/// Kernels and sizes of which the first launch is known.
+const MOST_LAUNCHED: usize = 1 << 14;
+
 /// A command in flight.
 #[derive(Debug, Clone)]
 struct InFlight {
@@ -27,7 +30,8 @@ struct InFlight {
     others: Vec<u64>,
 }
 
-/// The first launches of kernels: program, name, device and work-group size.
+/// The first launches of kernels: program, name, device and work-group size, or the global size where
+/// the runtime chooses the groups.
 type Launched<'a> = HashSet<(u32, &'a str, u32, Option<[u64; 3]>)>;
 
 /// The commands of one process.
@@ -111,6 +115,7 @@ impl<'a> Holds<'a> {
         user_events.sort_unstable();
         user_events.dedup();
         lead.what = Some(WaitedFor::of(call.process, record));
+        lead.from = (call.thread, record.site);
         let place = u128::from(record.queue) << 64
             | u128::from(record.object) << 32
             | u128::from(record.geometry);
@@ -120,6 +125,13 @@ impl<'a> Holds<'a> {
             let device = queue.map_or(0, |q| q.device);
             lead.is_first = kernel
                 .is_some_and(|k| self.launched.insert((k.program, k.name.as_str(), device, local)));
+            let global = d.geometries.get(&record.geometry).map(|g| g.global);
+            // Sizes without end are no compilations.
+            if local.is_none() && self.launched.len() < MOST_LAUNCHED {
+                lead.is_first_of_size = kernel.is_some_and(|k| {
+                    self.launched.insert((k.program, k.name.as_str(), device, global))
+                });
+            }
         }
         let command = InFlight { lead, queue: record.queue, user_events, others };
         self.in_flight.insert(record.id, command);

@@ -7,6 +7,7 @@
 
 pub mod beside;
 mod bounds;
+pub mod buffers;
 pub mod busy;
 pub mod command_buffers;
 pub mod commands;
@@ -35,6 +36,7 @@ use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use beside::{Beside, Repeated};
+use buffers::{Buffers, MAKING};
 use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
@@ -100,6 +102,8 @@ pub struct Stats {
     pub in_command_buffers: InCommandBuffers,
     /// Sizes of launches by process and kernel id.
     pub sizes: BTreeMap<(ProcessIndex, u32), Sizes>,
+    /// Buffers of each process.
+    pub buffers: Vec<Buffers>,
     /// Per process.
     walls: Vec<Wall>,
     /// What each device ran for all processes together, by host and name; empty of one process.
@@ -197,6 +201,8 @@ struct Pass<'a> {
     unproven: IdMap<(Unproven, Option<Unfinished>)>,
     /// clFinish of each process.
     finish: Vec<Option<u16>>,
+    /// The functions of each process that make buffers.
+    making: Vec<Vec<u16>>,
     /// Per process, what the recorder ran itself.
     beside: Vec<Beside>,
     command_buffers: CommandBuffers,
@@ -257,6 +263,7 @@ impl Stats {
             missing: vec![Missing::default(); trace.processes.len()],
             repeated: Repeated::of_all(trace),
             waits: vec![Waits::default(); trace.processes.len()],
+            buffers: vec![Buffers::default(); trace.processes.len()],
             walls: Repeated::of_all(trace).iter().map(Wall::beside).collect(),
             spans: vec![None; trace.processes.len()],
             ..Self::default()
@@ -277,6 +284,7 @@ impl Stats {
             let id = |name| d.functions().find(|f| f.name == name).map(|f| f.id);
             pass.finish.push(id("clFinish"));
             pass.poll.push(id("clGetEventInfo"));
+            pass.making.push(MAKING.into_iter().filter_map(id).collect());
             pass.holds.push(Holds::new(d));
             pass.waiting.push(d.waiting());
             if trace.processes.len() > 1 {
@@ -315,6 +323,10 @@ impl Stats {
                 out.add(event, &mut pass);
                 if let Event::Call(call) = event {
                     let d = &trace.process(call.process).definitions;
+                    let index = call.process.0 as usize;
+                    if pass.making[index].contains(&call.function) {
+                        out.buffers[index].made(call, d);
+                    }
                     pass.command_buffers.add(call, d, &mut out.in_command_buffers);
                 }
                 also(event);
@@ -583,6 +595,7 @@ impl Stats {
         if sampling && !left_out && duration.is_some() && probability.is_none() {
             self.missing[process.0 as usize].bad_probabilities += 1;
         }
+        self.buffers[process.0 as usize].used(command);
         let what = WaitedFor::of(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);

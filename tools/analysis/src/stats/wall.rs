@@ -205,7 +205,7 @@ impl Wall {
             give(IdleCause::Held(by), enqueued, until);
         }
         if let Some(lead) = lead {
-            give(lead.launch(true), begun, extent.begin);
+            give(lead.launch(extent.begin.since(begun), true), begun, extent.begin);
         }
         let first = Span { begin: recorded.begin, end: enqueued };
         WallParts {

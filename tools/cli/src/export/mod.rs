@@ -65,6 +65,8 @@ struct Common {
     names: crate::args::NameArgs,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
+    #[command(flatten)]
+    progress: crate::progress::ProgressArgs,
 }
 
 /// Options of `clscope export chrome`.
@@ -279,10 +281,13 @@ fn timeline(
             "a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout"
         );
     }
+    let progress = common.progress.start("opens the trace");
     let profile = Profile::open(&common.traces)?;
     let files = profile.files();
     let view = profile.view(common.profile_options());
+    progress.stage("reads records");
     let power = power::Power::of_view(&view)?;
+    progress.stage("writes the timeline");
     let names = files.names();
     let opened = Opened { view: &view, power: &power, names: &names };
     // A file of nothing would pass for a timeline.
@@ -312,6 +317,7 @@ fn timeline(
         })?;
         (summary, Some(target))
     };
+    drop(progress);
     warn(&summary);
     if summary.not_sampled > 0 {
         say(format_args!(

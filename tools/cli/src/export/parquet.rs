@@ -52,8 +52,10 @@ pub fn run(args: &Args) -> Result<()> {
     let view = profile.view(profile::Options { form, ..args.common.profile_options() });
     crate::changed::say_changes(&view);
     let shown = target.display();
+    let progress = args.common.progress.start("writes the tables");
     let summary = write(&view, &files.names(), &args.tables, &target)?
         .with_context(|| format!("cannot write the tables to {shown}"))?;
+    drop(progress);
     super::warn(&summary);
     say(format_args!(
         "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/**/*.parquet'",

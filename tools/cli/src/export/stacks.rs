@@ -67,9 +67,11 @@ pub fn run(args: &Args, format: Format) -> Result<()> {
     let profile = Profile::open(&args.common.traces)?;
     let view = profile.view(args.common.profile_options());
     crate::changed::say_changes(&view);
+    let progress = args.common.progress.start("reads records");
     let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
     // None of these files has a place for what is wrong with a trace.
     let report = view.times();
+    drop(progress);
     let length = report.duration_ns;
     let mut issues = report.issues;
     issues.retain(|issue| issue.severity != "note");

@@ -6,7 +6,7 @@
 use crate::args::{By, EnergyArgs, NameArgs, choices};
 use crate::output::{terminal_columns, terminal_width};
 use crate::parameters::ParameterArgs;
-use crate::progress::Progress;
+use crate::progress::ProgressArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
@@ -21,6 +21,61 @@ use clscope_trace::settings::RANKS;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
+
+/// What of a trace is shown, the same in `report` and `view`.
+#[derive(Debug, clap::Args)]
+pub struct SelectArgs {
+    /// Rows per section, 0 for all [default: 15; for json and csv: all]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word
+    /// matches anywhere
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+    /// What gets its own row: among kernels, joules and counters; or whole MPI ranks or hosts, in a
+    /// table of their own
+    #[arg(long, value_enum, default_value_t = Rows::Kernel, value_name = "WHAT")]
+    pub by: Rows,
+    /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
+    /// address
+    #[arg(long, value_name = "NAME")]
+    pub counter_device: Option<String>,
+}
+
+impl SelectArgs {
+    /// Gives a report its rows by rank or host, where those were asked for.
+    ///
+    /// # Errors
+    /// If no process has a rank.
+    pub fn place(&self, report: &mut Report, view: &View<'_>) -> Result<()> {
+        let Some(by) = self.by.places() else { return Ok(()) };
+        let energy = report.energy.as_ref();
+        let has_rank = report.processes.iter().any(|process| process.mpi_rank.is_some());
+        if by == PlaceBy::Rank && !has_rank {
+            bail!(
+                "no process of {} has an MPI rank (none of {} was set when it ran): \
+                 `--by host` gives rows by host",
+                report.traces.join(", "),
+                RANKS.join(", ")
+            );
+        }
+        report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
+        Ok(())
+    }
+
+    /// All sections, with the rows that were asked for.
+    pub fn shown(&self, names: &Rc<Names>) -> Shown {
+        Shown {
+            sections: report::Section::ALL.to_vec(),
+            most: self.limit.unwrap_or(15),
+            limited: self.limit.is_some(),
+            pattern: self.name.clone(),
+            names: Rc::clone(names),
+            counters: Vec::new(),
+            width: terminal_width(),
+        }
+    }
+}
 
 /// Options of `clscope report`.
 #[derive(Debug, clap::Args)]
@@ -59,13 +114,6 @@ pub struct Args {
     /// Order of the rows in every section
     #[arg(long, value_enum, default_value_t = Sort::Total)]
     pub sort: Sort,
-    /// Rows per section, 0 for all [default: 15; for json and csv: all]
-    #[arg(long, value_name = "N")]
-    pub limit: Option<usize>,
-    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word
-    /// matches anywhere
-    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
-    pub name: Option<String>,
     /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an
     /// OA stream (comma-separated) [default: those that any kernel moved]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -73,20 +121,16 @@ pub struct Args {
     /// Subtract the measured span bias (`clscope doctor --calibrate`) from the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
-    /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
-    /// address
-    #[arg(long, value_name = "NAME")]
-    pub counter_device: Option<String>,
-    /// What gets its own row: among kernels, joules and counters; or whole MPI ranks or hosts, in a
-    /// table of their own
-    #[arg(long, value_enum, default_value_t = Rows::Kernel, value_name = "WHAT")]
-    pub by: Rows,
+    #[command(flatten)]
+    pub select: SelectArgs,
     #[command(flatten)]
     pub names: NameArgs,
     #[command(flatten)]
     pub parameters: ParameterArgs,
     #[command(flatten)]
     pub energy: EnergyArgs,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
 }
 
 /// What has a row.
@@ -106,7 +150,7 @@ pub enum Rows {
 
 impl Rows {
     /// What kernels are told apart by.
-    fn of_kernels(self) -> By {
+    pub fn of_kernels(self) -> By {
         match self {
             Self::Kernel | Self::Rank | Self::Host => By::Kernel,
             Self::Ndrange => By::Ndrange,
@@ -192,9 +236,9 @@ fn is_first(args: &Args) -> bool {
         || args.correct_bias
         || !args.section.is_empty()
         || !args.counters.is_empty()
-        || args.limit.is_some()
-        || args.name.is_some()
-        || (args.by, args.sort) != (Rows::Kernel, Sort::Total);
+        || args.select.limit.is_some()
+        || args.select.name.is_some()
+        || (args.select.by, args.sort) != (Rows::Kernel, Sort::Total);
     args.format == Format::Table && !chosen
 }
 
@@ -202,18 +246,15 @@ fn shown(args: &Args, names: &Rc<Names>) -> Shown {
     let sections = match (args.section.is_empty(), args.format) {
         (false, _) => args.section.iter().map(|of| (*of).into()).collect(),
         // Ranks and hosts are a section of their own.
-        (true, Format::Csv) if args.by.places().is_some() => Vec::new(),
+        (true, Format::Csv) if args.select.by.places().is_some() => Vec::new(),
         (true, Format::Csv) => vec![report::Section::Kernels],
         (true, _) => report::Section::ALL.to_vec(),
     };
-    Shown {
-        sections,
-        most: args.limit.unwrap_or(15),
-        limited: args.limit.is_some(),
-        pattern: args.name.clone(),
-        names: Rc::clone(names),
-        counters: args.counters.clone(),
-        width: terminal_width(),
+    let shown = Shown { sections, counters: args.counters.clone(), ..args.select.shown(names) };
+    match args.names.full_names {
+        // Who asks for whole names wants no part of them left out.
+        true => Shown { width: usize::MAX, ..shown },
+        false => shown,
     }
 }
 
@@ -223,15 +264,15 @@ fn shown(args: &Args, names: &Rc<Names>) -> Shown {
 /// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
-    let progress = Progress::start("opens the trace");
+    let progress = args.progress.start("opens the trace");
     let profile = Profile::open(&args.traces)?;
     progress.stage("reads records");
     let view = profile.view(Options {
-        by: args.by.of_kernels().into(),
+        by: args.select.by.of_kernels().into(),
         energy: args.energy.options(),
-        counter_device: args.counter_device.clone(),
-        // A page's rows open to the places of their launches.
-        name_sites: args.format == Format::Html,
+        counter_device: args.select.counter_device.clone(),
+        // Rows of the page open to the places of their launches, and gaps say where they end.
+        name_sites: true,
         form: args.names.form(args.format == Format::Json),
         names: None,
     });
@@ -247,19 +288,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut energy = view.energy()?.clone();
     crate::explain::split_sums(&view, &args.parameters, args.format == Format::Html, &mut energy)?;
     report.energy = Some(energy);
-    if let Some(by) = args.by.places() {
-        let energy = report.energy.as_ref();
-        let has_rank = report.processes.iter().any(|process| process.mpi_rank.is_some());
-        if by == PlaceBy::Rank && !has_rank {
-            bail!(
-                "no process of {} has an MPI rank (none of {} was set when it ran): \
-                 `--by host` gives rows by host",
-                report.traces.join(", "),
-                RANKS.join(", ")
-            );
-        }
-        report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
-    }
+    args.select.place(&mut report, &view)?;
     report.counters = view.counters()?.cloned();
     report.answer_anew(view.trace(), view.stats());
     drop(progress);
@@ -275,7 +304,7 @@ pub fn run(args: &Args) -> Result<()> {
         let names =
             report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
         if let (Some(pattern), false) =
-            (&args.name, names.into_iter().any(|name| shown.matches(name)))
+            (&args.select.name, names.into_iter().any(|name| shown.matches(name)))
         {
             crate::output::say(format_args!(
                 "warning: no kernel and no function has a name that matches --name {pattern}"
@@ -318,10 +347,11 @@ pub fn run(args: &Args) -> Result<()> {
             "warning: this trace holds no hardware counters: `clscope record --counters LIST` records them",
         );
     }
-    for (module, why) in &sites.unnamed {
+    let by_site = args.select.by == Rows::CallSite || args.format == Format::Html;
+    for (module, why) in sites.unnamed.iter().filter(|_| by_site) {
         crate::output::say(format_args!("note: places in {module} have no names: {why}"));
     }
-    if args.by == Rows::CallSite && sites.is_empty() {
+    if args.select.by == Rows::CallSite && sites.is_empty() {
         crate::output::say(
             "warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that",
         );

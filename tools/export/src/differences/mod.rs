@@ -10,6 +10,7 @@ use clscope_compare::diff::{Diff, Metric, Row};
 use clscope_compare::verdict::{Change, Verdict};
 use clscope_io::shorten::{NAME, PROSE, middle};
 use clscope_io::text::{count, is_printable, line, markup};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const SECTIONS: [(&str, &str); 4] = [
@@ -241,13 +242,22 @@ pub fn table(diff: &Diff, most: usize) -> String {
             continue;
         }
         let assuming = assumption(&shown).map_or_else(String::new, |a| format!(", {a}"));
-        let _ = writeln!(out, "\n{title}: mean of a side, change with its interval{assuming}");
+        // What holds for all rows is said once.
+        let verdicts: BTreeSet<String> = shown.iter().map(|r| verdict(r)).collect();
+        let common = verdicts.first().filter(|_| verdicts.len() == 1 && shown.len() > 1);
+        let common_text = common.map_or_else(String::new, |verdict| format!("; {verdict}"));
+        let _ = writeln!(
+            out,
+            "\n{title}: mean of a side, change with its interval{assuming}{}",
+            line(&common_text)
+        );
         let cells: Vec<[String; 6]> = shown
             .iter()
             .map(|r| {
                 let figures = [figure(r.metric, r.base), figure(r.metric, r.new)];
                 let [base, new] = figures;
-                let [name, verdict] = [name(r), verdict(r)].map(|text| line(&text).into_owned());
+                let verdict = if common.is_some() { String::new() } else { verdict(r) };
+                let [name, verdict] = [name(r), verdict].map(|text| line(&text).into_owned());
                 [base, new, change(r), metric(r).to_owned(), name, verdict]
             })
             .collect();
@@ -280,7 +290,7 @@ pub fn aligned<const N: usize, const M: usize>(
             let _ = match (widths.get(i), right.get(i)) {
                 (Some(wide), Some(true)) => write!(out, "  {cell:>wide$}"),
                 (Some(wide), Some(false)) => write!(out, "  {cell:wide$}"),
-                _ => writeln!(out, "  {cell}"),
+                _ => writeln!(out, "{}", format!("  {cell}").trim_end()),
             };
         }
     }

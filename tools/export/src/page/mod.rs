@@ -36,9 +36,9 @@ const SCRIPT: &str = include_str!("page.js");
 /// The style of all pages, light and dark.
 pub const STYLE: &str = include_str!("page.css");
 // SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "ZqCJYT2AbczJyB6gkSvlpdFpvD429zSe7nHM60ozTPU=";
+const SCRIPT_HASH: &str = "VjlHjlNthpDALUC8/v5cv5M/Q+NUVON7ycEX2B+dAXk=";
 /// SHA-256 of [`STYLE`], in base64, for a page's policy.
-pub const STYLE_HASH: &str = "pqT/4QQq8wm1LUwBO701Re5MfpINF6OWMWFaVu3+AS4=";
+pub const STYLE_HASH: &str = "0rQUwblvYWmQmzAGl6p+gKfY8LKWhoZNxbni3JwKDmA=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;
@@ -147,11 +147,12 @@ fn write_to(
         .raw(STYLE)
         .raw("</style>\n</head>\n<body>\n");
     head(&mut page, report, options);
+    page.raw("<main>\n");
     changes(&mut page, report);
     answer::answer(&mut page, &report.answer);
+    picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     figures(&mut page, report);
     findings::findings(&mut page, report);
-    picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
     let known = executed::Known::of(view, &options.explained);
     places::places(&mut page, report);
     tables::kernels(&mut page, report, &details, &known, length);
@@ -192,7 +193,7 @@ fn write_to(
     } else {
         page.raw("<p class=\"soft\">The report as JSON is too long for this page: <code>clscope report --format json</code> prints it.</p>\n");
     }
-    page.raw("<script>").raw(SCRIPT).raw("</script>\n</body>\n</html>\n");
+    page.raw("</main>\n<script>").raw(SCRIPT).raw("</script>\n</body>\n</html>\n");
     out.write_all(page.finish().as_bytes())?;
     Ok(())
 }
@@ -236,7 +237,7 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
         page.raw(" · on ").name(&hosts.join(", "));
     }
     page.raw(" · clscope ").put(env!("CARGO_PKG_VERSION")).raw("</span><span class=\"tools\"><button id=\"json\" hidden>JSON</button><button id=\"theme\">Light/dark</button></span></header>\n");
-    page.raw("<nav><a href=\"#why\">Why</a><a href=\"#findings\">Notes</a><a href=\"#time\">Timeline</a>");
+    page.raw("<nav><a href=\"#why\">Why</a><a href=\"#time\">Timeline</a><a href=\"#findings\">Notes</a>");
     if report.places.is_some() {
         page.raw("<a href=\"#places\">Ranks and hosts</a>");
     }
@@ -400,7 +401,7 @@ fn picture(
 ) {
     page.raw("<section id=\"time\"><h2>Timeline</h2>\n<div class=\"unscripted\">");
     charts::overview(page, (&timeline.busy, partial), power, length);
-    page.raw("</div>\n<div id=\"timeline\"><canvas id=\"overview\"></canvas><canvas id=\"lanes\" tabindex=\"0\"></canvas><p class=\"soft\"><button id=\"in\">+</button> <button id=\"out\">−</button> <button id=\"all\">All</button> drag to move; wheel (after a click, or with Ctrl), pinch or W and S to zoom; A and D to move; drag over the upper strip to choose a part</p><p id=\"detail\" aria-live=\"polite\"></p></div>\n<p id=\"told\" class=\"soft\">");
+    page.raw("</div>\n<div id=\"timeline\"><p><input id=\"search\" type=\"search\" placeholder=\"/ name\" aria-label=\"Search spans by name\"> <span id=\"found\" class=\"soft\" aria-live=\"polite\"></span> <button id=\"in\" aria-label=\"Zoom in\">+</button> <button id=\"out\" aria-label=\"Zoom out\">−</button> <button id=\"all\">All</button></p><canvas id=\"overview\" role=\"img\" aria-label=\"Part of the time in which devices were busy\"></canvas><div id=\"rows\"><canvas id=\"lanes\" tabindex=\"0\" role=\"application\" aria-label=\"Timeline: W and S zoom, A and D move, N and P choose a span, F fits, slash searches\"></canvas><p id=\"hover\" hidden></p></div><ul id=\"legend\" aria-label=\"Colours\"></ul><p class=\"soft\">/ searches, N and P choose the next and the last span, F fits it, 0 shows all. Drag to move; wheel (after a click, or with Ctrl), pinch or W and S to zoom; A and D to move; drag over the upper strip to choose a part. Hatched spans stand for several.</p><p id=\"detail\" aria-live=\"polite\"></p></div>\n<p id=\"told\" class=\"soft\">");
     if timeline.resolution > 0 {
         page.prose(&format!(
             "{} spans are drawn of {}: neighbours within {} are one. Larger pages show more (`--max-size`), and `clscope export perfetto` each.",

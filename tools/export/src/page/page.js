@@ -118,17 +118,20 @@
       return colour(firsts.get(key), facts.ofDevice[index]);
     });
     const rows = [];
+    // Power stands above what runs, in the same time; clocks, temperatures and counters below.
+    const isPower = series => series.unit === 'W';
+    const watts = facts.watts.map(w => w ?? 0);
+    const attributed = watts.some(w => w > 0);
+    for (const series of facts.power.filter(isPower)) rows.push({ series });
+    if (attributed) rows.push({ attributed: true });
     let group = '';
     for (const lane of lanes) {
       if (lane.group !== group) rows.push({ title: group = lane.group });
       rows.push({ lane });
     }
-    const watts = facts.watts.map(w => w ?? 0);
-    const attributed = watts.some(w => w > 0);
     const drawnWatts = i => (joined[i] > 1 ? mean[i] : watts[kind[i]]);
     const delay = i => since[i] + sinceHigh[i] * 4294967296;
-    for (const series of facts.power) rows.push({ series });
-    if (attributed) rows.push({ attributed: true });
+    for (const series of facts.power.filter(series => !isPower(series))) rows.push({ series });
     const shownOf = series => {
       const top = Math.max(...series.points.map(p => p[1]));
       return series.unit === 'W' ? scaled(top, 'W') : `${three(top)} ${series.unit}`;
@@ -167,6 +170,14 @@
     // the same time whatever it shows.
     const LIMIT = 400000;
     const laneY = new Map();
+    // What stands for several spans is hatched.
+    const stripes = document.createElement('canvas');
+    stripes.width = stripes.height = 6;
+    const stripe = stripes.getContext('2d');
+    stripe.strokeStyle = 'rgba(0, 0, 0, .45)';
+    stripe.beginPath();
+    for (const from of [-6, 0, 6]) { stripe.moveTo(from, 6); stripe.lineTo(from + 6, 0); }
+    stripe.stroke();
     draw = () => {
       const style = getComputedStyle(root);
       const [fg, soft, line, accent, warm] = ['--fg', '--soft', '--line', '--accent', '--warm'].map(name => style.getPropertyValue(name));
@@ -217,6 +228,10 @@
             const width = Math.max(b - from, .7);
             c.fillStyle = colours[kind[i]];
             c.fillRect(from, y + 2, width, h - 4);
+            if (joined[i] > 1 && width > 3) {
+              c.fillStyle = c.createPattern(stripes, 'repeat') ?? c.fillStyle;
+              c.fillRect(from, y + 2, width, h - 4);
+            }
             drawn = from + Math.min(width, .7);
             if (b - a > 40) {
               c.fillStyle = '#14171a';
@@ -359,13 +374,7 @@
       moved += Math.abs(event.clientX - last.clientX);
       touches.set(event.pointerId, event);
     });
-    const told = index => {
-      chosen = index;
-      const detail = $('detail');
-      if (index < 0) {
-        detail.textContent = 'Click a span for its times.';
-        return redraw();
-      }
+    const describe = index => {
       const lane = lanes.find(l => index >= l.first && index < l.last);
       const parts = [facts.classes[kind[index]], `${lane.group}, ${lane.name}`, `begin ${time(begin[index])}`, `length ${time(end[index] - begin[index])}`];
       if (lane.repeated) parts.push(`${joined[index]} repetitions by clscope, no part of the application's time and joules`);
@@ -378,12 +387,15 @@
         if (power) parts.push(half === null ? `${scaled(seconds * power, 'J')} at ${scaled(power, 'W')}` : `${scaled(seconds * power, 'J')} ± ${scaled(seconds * half, 'J')} at ${scaled(power, 'W')} ± ${scaled(half, 'W')} (95 %)`);
         if (facts.bound) parts.push(`clock bound ±${time(facts.bound)}`);
       }
-      detail.textContent = parts.join(' · ');
+      return parts.join(' · ');
+    };
+    const told = index => {
+      chosen = index;
+      $('detail').textContent = index < 0 ? 'Click a span for its times.' : describe(index);
       redraw();
     };
-    canvas.addEventListener('pointerup', event => {
-      touches.delete(event.pointerId);
-      if (moved > 4) return;
+    // The span below a pointer.
+    const below = event => {
       const box = canvas.getBoundingClientRect();
       const slack = (view[1] - view[0]) / box.width * 3;
       let y = 22;
@@ -393,12 +405,89 @@
           const t = at(event);
           let best = -1;
           for (let i = seek(row.lane, t - slack); i < row.lane.last && begin[i] <= t + slack; i++) if (end[i] >= t - slack && (best < 0 || end[i] - begin[i] < end[best] - begin[best])) best = i;
-          return told(best);
+          return best;
         }
         y += h;
       }
-      told(-1);
+      return -1;
+    };
+    canvas.addEventListener('pointerup', event => {
+      touches.delete(event.pointerId);
+      if (moved <= 4) told(below(event));
     });
+    const hover = $('hover');
+    canvas.addEventListener('pointermove', event => {
+      const index = touches.size ? -1 : below(event);
+      hover.hidden = index < 0;
+      if (index < 0) return;
+      hover.textContent = describe(index);
+      const box = canvas.getBoundingClientRect();
+      const left = event.clientX - box.left;
+      hover.style.left = `${Math.max(0, Math.min(left + 12, box.width - hover.offsetWidth - 4))}px`;
+      hover.style.top = `${event.clientY - box.top + 16}px`;
+    });
+    canvas.addEventListener('pointerleave', () => { hover.hidden = true; });
+    // A span, with some room round it.
+    const fit = index => {
+      const room = Math.max((end[index] - begin[index]) * .1, 5);
+      set(begin[index] - room, end[index] + room);
+    };
+    // Chooses a span and brings it into sight, where it is not.
+    const show = index => {
+      const span = view[1] - view[0];
+      const length = end[index] - begin[index];
+      if (length > span || length < span / 400) {
+        const middle = (begin[index] + end[index]) / 2;
+        const wide = Math.max(length * 12, 20);
+        set(middle - wide / 2, middle + wide / 2);
+      } else if (begin[index] < view[0] || end[index] > view[1]) set(begin[index] - span / 2, begin[index] + span / 2);
+      told(index);
+    };
+    const search = $('search');
+    let hits = [];
+    const seekHits = () => {
+      const wanted = search.value.toLowerCase();
+      const kinds = facts.classes.map(name => wanted !== '' && name.toLowerCase().includes(wanted));
+      hits = [];
+      for (let i = 0; i < total; i++) if (kinds[kind[i]]) hits.push(i);
+      hits.sort((a, b) => begin[a] - begin[b]);
+      $('found').textContent = wanted === '' ? '' : hits.length ? `${hits.length} found, Enter goes to the next` : 'nothing has such a name';
+    };
+    search.addEventListener('input', seekHits);
+    search.addEventListener('keydown', event => {
+      if (event.key === 'Escape') canvas.focus();
+      if (event.key !== 'Enter' || !hits.length) return;
+      event.preventDefault();
+      const here = hits.indexOf(chosen);
+      const next = here < 0 ? 0 : (here + (event.shiftKey ? hits.length - 1 : 1)) % hits.length;
+      show(hits[next]);
+      $('found').textContent = `${next + 1} of ${hits.length}`;
+    });
+    // The next or the last span of the chosen row; of none the first that is in sight.
+    const step = by => {
+      const lane = lanes.find(l => chosen >= l.first && chosen < l.last) ?? lanes.find(l => l.spans);
+      if (!lane) return;
+      const first = Math.min(seek(lane, view[0] + lane.longest), lane.last - 1);
+      const next = chosen < lane.first || chosen >= lane.last ? first : chosen + by;
+      if (next >= lane.first && next < lane.last) show(next);
+    };
+    addEventListener('keydown', event => {
+      if (/^(input|textarea|select)$/i.test(event.target?.tagName ?? '') || event.ctrlKey || event.metaKey || event.altKey) return;
+      const keys = { '/': () => search.focus(), f: () => (chosen < 0 ? set(0, whole) : fit(chosen)), n: () => step(1), p: () => step(-1) };
+      if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
+    });
+    // Colours by what took the most time.
+    const took = facts.classes.map(() => 0);
+    for (let i = 0; i < total; i++) took[kind[i]] += end[i] - begin[i];
+    const legend = $('legend');
+    const keyed = facts.classes.map((_, index) => index).filter(index => took[index] > 0).sort((a, b) => facts.ofDevice[b] - facts.ofDevice[a] || took[b] - took[a]);
+    for (const index of keyed.slice(0, 12)) {
+      const item = document.createElement('li');
+      const box = document.createElement('span');
+      box.style.background = colours[index];
+      item.append(box, facts.classes[index]);
+      legend.append(item);
+    }
     canvas.addEventListener('pointercancel', event => touches.delete(event.pointerId));
     canvas.addEventListener('blur', () => canvas.classList.remove('held'));
     canvas.addEventListener('keydown', event => {

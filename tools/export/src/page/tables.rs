@@ -320,16 +320,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     if let Some(why) = &device.failed {
         page.raw("<p>Nothing was attributed: ").prose(why).raw("</p>\n");
     }
-    let columns = [
-        "Kernel or transfer",
-        "Joules#",
-        "J/launch#",
-        "W#",
-        "Added by running#",
-        "Floor's part#",
-        "Known how",
-        "How well",
-    ];
+    let columns = ["Kernel or transfer", "Joules#", "J/launch#", "W#", "Above idle#", "Idle#"];
     table(page, &columns, device.classes.iter().take(ROWS), |page, class| {
         page.raw("<td class=\"name\">").name(&class.name).raw("</td>");
         interval(page, class.joules.as_ref(), joules);
@@ -340,19 +331,15 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
             None => interval(page, class.dynamic_joules.as_ref(), joules),
         };
         interval(page, class.idle_joules.as_ref(), joules);
-        page.raw("<td>")
-            .put(class.method.unwrap_or("-"))
-            .raw("</td><td>")
-            .put(class.identifiability);
-        page.raw("</td>");
     });
     more(page, device.classes.len());
-    let floors = device.floors.iter().map(|f| (format!("floor: {}", f.name), f.joules, Some(f)));
+    let floors =
+        device.floors.iter().map(|f| (format!("idle power {}", f.name), f.joules, Some(f)));
     let own = device.repetitions.as_ref().filter(|r| r.seconds > 0.0);
     let repeated = own.map(|r| (repeated::TITLE.to_owned(), Some(r.joules), None));
     let rest = device.parts().into_iter().find(|part| matches!(part.of, PartOf::Rest));
     let rest = rest.map(|part| part.joules.value);
-    let rows = floors.chain(repeated).chain([("not attributed".to_owned(), rest, None)]);
+    let rows = floors.chain(repeated).chain([("not assigned".to_owned(), rest, None)]);
     table(
         page,
         &["Besides kernels", "Joules#", "W#", "Idle#"],
@@ -365,7 +352,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         },
     );
     for group in device.groups.iter().filter(|g| g.names.len() > 1) {
-        page.raw("<p>Cannot be known one by one: ").name(&group.names.join(" + ")).raw(" cost ");
+        page.raw("<p>Only the sum is measurable: ").name(&group.names.join(" + ")).raw(" cost ");
         page.put(told(&group.joules, joules)).raw(" together");
         if !group.is_wide() {
             page.raw(", ").put(told(&group.watts, |w| format!("{w:.1} W")));

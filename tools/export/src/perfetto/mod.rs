@@ -32,7 +32,7 @@ use clscope_profile::report::Report;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
-use packets::{Annotations, Names, Packets, Without};
+use packets::{Annotations, Names, Packets};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use tracks::TrackTree;
@@ -448,9 +448,8 @@ impl<W: Write> Pen<'_, '_, W> {
             if let Kept::Enqueue(enqueued) = &call.kept {
                 let site = document.by.sites.get(call.process, enqueued.record.site);
                 // Its frames are a call stack here.
-                if enqueued.has(flag::TIMED) && !document.options.plain {
-                    let mut to = Without { name: "sampling_probability", to };
-                    arguments::of_command(enqueued, definitions, None, &mut to);
+                if enqueued.has(flag::TIMED) && call.result == 0 {
+                    arguments::of_submission(enqueued, definitions, to);
                 } else {
                     arguments::of_command(enqueued, definitions, None, to);
                 }

@@ -249,11 +249,6 @@ impl Annotations<'_> {
 
 impl Sink for Annotations<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
-        // Nearly no call is blocking: what is not said is not so. A command's kind is in the name
-        // of its event, or of the call that enqueues it.
-        if value == Argument::Bool(false) || name == "kind" {
-            return;
-        }
         let Self { event, names } = self;
         let id = names.of(INTERNED_ANNOTATION_NAMES, name);
         event.nested(EVENT_ANNOTATIONS, |m| {
@@ -278,22 +273,6 @@ impl Sink for Annotations<'_> {
                 }),
             }
         });
-    }
-}
-
-/// Arguments but for one: what the arrow's other end says.
-pub struct Without<'t, S> {
-    /// Its name.
-    pub name: &'static str,
-    /// Where the others go.
-    pub to: &'t mut S,
-}
-
-impl<S: Sink> Sink for Without<'_, S> {
-    fn put(&mut self, name: &str, value: Argument<'_>) {
-        if name != self.name {
-            self.to.put(name, value);
-        }
     }
 }
 
@@ -324,8 +303,6 @@ impl Sink for LaunchArguments<'_> {
             None => m.text(ARGUMENT_TEXT, x),
         };
         match value {
-            // The event says it: its name, its kernel, its stage.
-            Argument::Text(_) if matches!(name, "kernel" | "kind") => {}
             Argument::Sizes(_) if self.sized && matches!(name, "global_size" | "local_size") => {}
             Argument::Uint(x) => self.one(name, |m, _| m.uint(ARGUMENT_UINT, x)),
             Argument::Int(x) => self.one(name, |m, _| m.int(ARGUMENT_INT, x)),

@@ -180,21 +180,33 @@ impl Advisor<'_> {
             ),
             _ if is_copy(name) => say(self.moving(), Some(share), Some("clscope bench transfer")),
             "clCreateContext" | "clCreateContextFromType" | "clGetPlatformIDs" => {
-                let often = habits.calls(name) > habits.processes;
-                match often {
+                let gain = share * self.beyond_longest(name);
+                match habits.calls(name) > habits.processes && gain >= MATTERS {
                     true => {
-                        say(format!("call {name} once, and keep what it gives"), Some(share), None)
+                        say(format!("call {name} once, and keep what it gives"), Some(gain), None)
                     }
                     false => None,
                 }
             }
-            _ if habits.calls(name) > 2 * habits.processes => say(
-                format!("call {name} less often: keep what it gives"),
-                Some(share),
-                Some("clscope report --section functions"),
-            ),
+            _ if habits.calls(name) > 2 * habits.processes => {
+                let gain = share * self.beyond_longest(name);
+                let text = format!("call {name} less often: keep what it gives");
+                match gain >= MATTERS {
+                    true => say(text, Some(gain), Some("clscope report --section functions")),
+                    false => None,
+                }
+            }
             _ => None,
         }
+    }
+
+    /// Part of a function's time that is not that of its longest call in each process: the first one
+    /// may load the runtime, and is needed.
+    fn beyond_longest(&self, name: &str) -> f64 {
+        let of = self.report.functions.iter().find(|f| f.name == name);
+        let figures = of.and_then(|f| Some((f.time_ns.total as f64, f.time_ns.max? as f64)));
+        let Some((total, longest)) = figures.filter(|(total, _)| *total > 0.0) else { return 1.0 };
+        (1.0 - longest * self.habits.processes as f64 / total).max(0.0)
     }
 
     /// What helps where copies take long.

@@ -22,6 +22,12 @@ pub struct Answer {
     pub energy: Vec<EnergyRow>,
     /// The longest gaps between commands.
     pub gaps: Vec<GapRow>,
+    /// Buffers by size and flags, those with the most copied bytes first.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub buffers: Vec<BufferRow>,
+    /// What the application does again and again.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub patterns: Vec<Pattern>,
 }
 
 /// What was run, and on what.
@@ -166,6 +172,61 @@ pub struct GapRow {
     pub after: Option<String>,
     /// What most of it went to.
     pub cause: String,
+    /// The thread that enqueued the command after it; null where only one enqueued.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub thread: Option<String>,
+    /// Where in the application that was (`record --call-sites`).
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub called_from: Option<String>,
+}
+
+/// Buffers of one size with the same flags.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BufferRow {
+    /// Size of each.
+    pub bytes: u64,
+    /// `cl_mem_flags` by their names, without `CL_MEM_`.
+    pub flags: String,
+    /// How many were made.
+    pub made: u64,
+    /// Copies from the host; null where there were none.
+    pub to_device: Option<BufferCopies>,
+    /// Copies to the host; null where there were none.
+    pub from_device: Option<BufferCopies>,
+}
+
+impl BufferRow {
+    /// Bytes that were copied, either way.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        let both = [self.to_device, self.from_device];
+        both.into_iter().flatten().fold(0, |sum, of| sum.saturating_add(of.bytes))
+    }
+}
+
+/// Copies between buffers of one kind and the host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BufferCopies {
+    pub count: u64,
+    pub bytes: u64,
+    /// Of those that have a time; null where none has.
+    pub time_ns: Option<f64>,
+    /// How many have one.
+    pub timed: u64,
+}
+
+/// What an application does again and again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pattern {
+    /// Stable name: `builds`, `buffers`, `polling`, `wait-for-each-launch`.
+    pub kind: &'static str,
+    pub text: String,
+    pub times: u64,
+    /// Host time in the calls.
+    pub time_ns: Option<f64>,
 }
 
 impl Answer {

@@ -1,12 +1,14 @@
 //! The answer of a run: why it takes its time, what to do, and the rows that matter (`data`).
 //! How the wall time is divided is in `causes`, advice in `advice`, what an application does
-//! already in `habits`, rows in `rows`.
+//! already in `habits`, what it does again and again in `patterns`, rows in `rows` and `buffers`.
 #![forbid(unsafe_code)]
 
 mod advice;
+mod buffers;
 mod causes;
 pub mod data;
 pub mod habits;
+mod patterns;
 mod rows;
 
 pub(crate) use causes::OVER;
@@ -25,6 +27,8 @@ impl Answer {
         let divided = causes::divide(report, trace, stats, &out);
         out.advice = advice::advise(&divided, report, &Habits::gather(trace, stats));
         out.run.wall_ns = divided.wall_ns;
+        out.buffers = buffers::rows(stats);
+        out.patterns = patterns::patterns(report, trace, &out.buffers);
         out.why = divided.causes;
         out
     }

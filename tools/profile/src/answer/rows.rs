@@ -12,7 +12,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::sketch::Distribution;
 use clscope_analysis::stats::{Stats, WaitedFor};
-use clscope_analysis::time::ProcessIndex;
+use clscope_analysis::time::{ProcessIndex, ThreadIndex};
 use clscope_trace::record::Direction;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
         copies: copies(report, &share),
         host: host(report, wall),
         energy: report.energy.iter().flat_map(|e| &e.devices).filter_map(energy).collect(),
-        gaps: gaps(trace, stats),
+        gaps: gaps(report, trace, stats),
         ..Answer::default()
     }
 }
@@ -302,7 +302,7 @@ fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
     })
 }
 
-fn gaps(trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
+fn gaps(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
     let mut out = Vec::new();
     for index in (0u32..).take(trace.processes.len()).map(ProcessIndex) {
         // Between timed commands others may have run.
@@ -313,12 +313,22 @@ fn gaps(trace: &Trace<'_>, stats: &Stats) -> Vec<GapRow> {
             continue;
         };
         let d = &trace.process(index).definitions;
+        let threads = d.threads.values().filter(|thread| !thread.is_recorders()).count();
+        let thread = |of: ThreadIndex| {
+            let thread = d.threads.get(&of.0).filter(|_| threads > 1)?;
+            Some(match thread.name.as_str() {
+                "" => format!("thread {}", thread.tid),
+                name => format!("thread {name} ({})", thread.tid),
+            })
+        };
         out.extend(parts.longest.iter().map(|gap| GapRow {
             at_ns: gap.span.begin.since(begin) as f64,
             ns: gap.ns as f64,
             before: gap.before.map(|of| command(d, of)),
             after: gap.after.map(|of| command(d, of)),
             cause: gap.cause.in_words(d),
+            thread: thread(gap.from.0),
+            called_from: report.sites.get(index, gap.from.1).map(|site| site.name.clone()),
         }));
     }
     out.sort_by(|a, b| b.ns.total_cmp(&a.ns));

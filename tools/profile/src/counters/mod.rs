@@ -18,11 +18,11 @@ use result::Counters;
 
 /// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where
 /// nothing else tells.
-pub fn counters_of(
+pub fn counters_of<'d>(
     files: &TraceFiles,
     trace: &Trace<'_>,
-    alignment: &Alignment,
-    devices: &[PhysicalDevice],
+    alignment: impl FnOnce() -> &'d Alignment,
+    devices: impl FnOnce() -> &'d [PhysicalDevice],
     readings: &Readings,
     by: Grouping<'_>,
     named: Option<&str>,
@@ -35,6 +35,7 @@ pub fn counters_of(
     {
         return None;
     }
+    let (alignment, devices) = (alignment(), devices());
     let mut out = Counters::default();
     for device in devices {
         let mut sources = means::means_of(trace, device, devices, readings);

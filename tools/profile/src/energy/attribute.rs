@@ -96,7 +96,7 @@ pub fn energy_of(
         sampler: recorded::sampler(readings),
         ..Energy::default()
     };
-    if readings.sensors.iter().all(|s| s.points.is_empty()) {
+    if !readings.have_points() {
         out.absent = Some(recorded::absent(readings));
         out.notes.extend(lent_in_vain(&elsewhere.lenders));
         return out;

@@ -143,6 +143,12 @@ pub struct Calibrated {
 }
 
 impl Readings {
+    /// Whether any sensor has readings that energy could come from.
+    #[must_use]
+    pub fn have_points(&self) -> bool {
+        self.sensors.iter().any(|sensor| !sensor.points.is_empty())
+    }
+
     /// Takes up calibrations that came with the trace.
     pub fn calibrate(&mut self, entries: &[Entry]) {
         for entry in entries {

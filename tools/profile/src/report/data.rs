@@ -76,8 +76,11 @@ pub struct Report {
     pub idle_absent: Vec<String>,
     /// Joules, where the caller attributed them.
     pub energy: Option<crate::energy::result::Energy>,
-    /// Places that commands were enqueued from, where rows are by them.
+    /// Places that commands were enqueued from, where they were recorded.
     pub call_sites: Vec<crate::sites::Named>,
+    /// The same by their ids.
+    #[serde(skip)]
+    pub(crate) sites: crate::sites::Sites,
     /// Hardware counters per kernel, where they were recorded.
     pub counters: Option<crate::counters::result::Counters>,
     /// Launches that were kept whole, or why not; null where none was asked for.

@@ -520,6 +520,7 @@ impl Report {
             idle: sums.idle(),
             idle_absent: sums.idle_absent(),
             energy: None,
+            sites: by.sites.clone(),
             call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
             captures: Some(Captures::of(trace)).filter(|captures| !captures.is_empty()),

@@ -87,11 +87,11 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     rows.sort_by(|a, b| order(b).total_cmp(&order(a)));
     let reference = rows.iter().any(|c| c.reference_watts.is_some());
     let mut titles =
-        vec!["share", "energy", "launches", "J/launch", "power", "+-", "dynamic", "idle"];
+        vec!["share", "energy", "launches", "J/launch", "W", "+-", "above idle", "idle"];
     if reference {
         titles.push("pkg-pp0-dram");
     }
-    titles.extend(["known", "by", "kernel or transfer"]);
+    titles.push("kernel or transfer");
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for c in &rows[..limit] {
@@ -110,8 +110,6 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         if reference {
             cells.push(dash(c.reference_watts.map(|w| si(w.value, "W"))));
         }
-        cells.push(known(c));
-        cells.push(c.method.unwrap_or("-").to_owned());
         cells.push(c.name.clone());
         table.row(cells);
     }
@@ -119,22 +117,23 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if rows.len() > limit {
         let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
     }
+    not_measured(&rows, out);
     let is_left = |g: &&Group| {
         let only = |c: &Class| c.identifiability == "only-as-sum" && g.names == [c.name.as_str()];
         g.names.len() > 1 || g.with_floor || d.classes.iter().any(only)
     };
     for g in d.groups.iter().filter(is_left) {
-        let floor = if g.with_floor { " and the floor" } else { "" };
+        let floor = if g.with_floor { " and idle power" } else { "" };
         let names = g.names.join(" + ");
         let modelled = |name: &String| {
             d.classes.iter().any(|c| c.name == *name && c.identifiability == "modelled")
         };
         let what = match g.names.len() > 1 || g.with_floor {
             true if g.names.iter().all(modelled) => {
-                "only the sum is measured, and told apart by the energy model"
+                "only the sum is measurable, and the energy model separates it"
             }
-            true => "only the sum is known",
-            false => "only what others leave of a sum is known",
+            true => "only the sum is measurable",
+            false => "not measurable by itself",
         };
         let _ = writeln!(out, "  {what}: {names}{floor}: {}", sum(g));
     }
@@ -145,7 +144,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         );
         let _ = writeln!(
             out,
-            "  floor {}: {level}; idle for {}: {}",
+            "  idle power {}: {level}; for {}: {}",
             f.name,
             time(f.idle_seconds * 1e9),
             dash(f.joules.map(|j| si(j, "J")))
@@ -162,7 +161,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
     let part = percent(part.map(|(rest, all)| rest / all));
     let rest = dash(d.unattributed_joules.map(|j| si(j, "J")));
-    let _ = writeln!(out, "  unattributed: {rest} ({part})");
+    let _ = writeln!(out, "  not assigned: {rest} ({part})");
     if let Some(i) = &d.iteration {
         let _ = writeln!(
             out,
@@ -223,10 +222,8 @@ fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if known.is_empty() {
         return;
     }
-    out.push_str(
-        "  repetitions tell of single launches, with the floor and the gaps between repeated ones:\n",
-    );
-    let mut table = Table::new(&["J/launch", "+-", "power", "batches", "kernel or transfer"]);
+    out.push_str("  single launches repeated alone, with idle power and the gaps between them:\n");
+    let mut table = Table::new(&["J/launch", "+-", "W", "batches", "kernel or transfer"]);
     for (r, joules) in known {
         table.row(vec![
             si(joules.value, "J"),
@@ -296,13 +293,25 @@ fn part(of: &Interval) -> String {
 /// Longest run that is worth naming as what a figure needs, in seconds.
 const LONGEST: f64 = 3600.0;
 
-fn known(c: &Class) -> String {
-    match (c.identifiability, c.needed_seconds) {
-        ("weak" | "not-at-all", Some(s)) if s <= LONGEST => {
-            format!("{}, needs {}", c.identifiability, time(s * 1e9))
-        }
-        (text, _) => text.to_owned(),
+/// Names in a line about what has no figure.
+const NAMED: usize = 4;
+
+/// What has no joules of its own and is in no sum, and what would measure it.
+fn not_measured(rows: &[&Class], out: &mut Page) {
+    let of_sum = |c: &Class| c.identifiability == "only-as-sum";
+    let unknown: Vec<&&Class> = rows.iter().filter(|c| c.joules.is_none() && !of_sum(c)).collect();
+    let Some(most) = unknown.len().checked_sub(1) else { return };
+    let mut names: Vec<&str> = unknown.iter().take(NAMED).map(|c| c.name.as_str()).collect();
+    let more = format!("{} more", unknown.len().saturating_sub(NAMED));
+    if most >= NAMED {
+        names.push(&more);
     }
+    let needed = unknown.iter().filter_map(|c| c.needed_seconds).reduce(f64::max);
+    let how = match needed.filter(|s| *s <= LONGEST) {
+        Some(s) => format!("record a run of {}", time(s * 1e9)),
+        None => "record it with --replay, or longer".to_owned(),
+    };
+    let _ = writeln!(out, "  not measured: {}: {how}", names.join(", "));
 }
 
 fn notes(d: &DeviceEnergy, out: &mut Page) {

@@ -9,7 +9,7 @@ use crate::figure::thousands;
 use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
-use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow};
+use clscope_profile::answer::data::{Advice, Answer, Cause, EnergyRow, KernelRow, Pattern};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use std::fmt::Write;
@@ -30,6 +30,8 @@ const ADVICE_LINES: usize = 8;
 const COPIES: usize = 3;
 const CALLS: usize = 4;
 const ENERGIES: usize = 2;
+/// Lines of what the application repeats, and the part of the wall time from which on one is shown.
+const PATTERNS: (usize, f64) = (2, 0.01);
 /// Half-width of an interval from which on a figure shows it.
 const WIDE: f64 = 0.05;
 /// Characters of a name in a table, at least and at most.
@@ -62,14 +64,18 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     let calls = calls(answer);
     let footer = footer(report, trace, width);
     let energies = answer.energy.len().min(ENERGIES) + usize::from(answer.energy.len() > ENERGIES);
+    let patterns = patterns(answer);
     let rows = |table: &Option<Columns>| table.as_ref().map_or(0, |t| t.rows.len() + 1);
-    let others = rows(&copies) + rows(&calls) + energies + footer.len() + 1;
+    let others = rows(&copies) + rows(&calls) + patterns.len() + energies + footer.len() + 1;
     let room = LINES.saturating_sub(out.lines + others + 1);
     if let Some(kernels) = kernels(answer, room) {
         kernels.render(&mut out);
     }
     for table in [copies, calls].into_iter().flatten() {
         table.render(&mut out);
+    }
+    for (head, text) in ["REPEATS     ", "            "].iter().zip(&patterns) {
+        out.put(&shorten::middle(&format!("{head}{text}"), width));
     }
     for row in answer.energy.iter().take(ENERGIES) {
         out.put(&shorten::middle(&energy(row, answer.energy.len() > 1), width));
@@ -80,6 +86,14 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     out.put("");
     footer.iter().for_each(|text| out.put(text));
     out.page.into_string()
+}
+
+/// What the application does again and again, where that matters.
+fn patterns(answer: &Answer) -> Vec<&str> {
+    let matters =
+        |of: &&Pattern| of.time_ns.is_some_and(|ns| ns >= PATTERNS.1 * answer.run.wall_ns);
+    let of = answer.patterns.iter().filter(matters).take(PATTERNS.0);
+    of.map(|pattern| pattern.text.as_str()).collect()
 }
 
 /// What is written, with its lines counted.
@@ -233,8 +247,13 @@ fn cause_lines(cause: &Cause, spare: &mut usize, out: &mut Screen) {
         return;
     };
     let whole = format!("{}: {more}", cause.text);
-    if line(&whole).chars().count() <= room || *spare == 0 {
-        out.put(&format!("{head}{}", fit(&whole, name, room)));
+    if line(&whole).chars().count() <= room {
+        out.put(&format!("{head}{}", line(&whole)));
+        return;
+    }
+    // Rather nothing more of it than a part of each.
+    if *spare == 0 {
+        out.put(&format!("{head}{}", fit(&cause.text, name, room)));
         return;
     }
     *spare -= 1;

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::{Section, Shown};
-use crate::table::{Table, bytes, percent, time, time_or_dash};
+use crate::table::{Table, bytes, percent, time, time_or_dash, wrapped};
 use clscope_io::shorten;
 use clscope_io::text::{Page, count};
+use clscope_profile::answer::data::BufferCopies;
 use clscope_profile::captures::Captures;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{CommandBuffers, Commands, Function, Report, Summary};
@@ -31,14 +32,20 @@ pub fn render(report: &Report, shown: &Shown) -> String {
                     super::counters::render(counters, shown, &mut out);
                 }
             }
-            Section::Transfers => transfers(report, shown, &mut out),
+            Section::Transfers => {
+                transfers(report, shown, &mut out);
+                buffers(report, shown, &mut out);
+            }
             Section::Queues => queues(report, shown, &mut out),
             Section::Idle => idle(report, shown, &mut out),
             Section::Waits => waits(report, shown, &mut out),
-            Section::Functions => functions(report, shown, &mut out),
+            Section::Functions => {
+                functions(report, shown, &mut out);
+                patterns(report, &mut out);
+            }
         }
     }
-    out.into_string()
+    wrapped(&out.into_string(), shown.width)
 }
 
 fn heading(report: &Report, width: usize) -> Page {
@@ -664,8 +671,53 @@ fn gaps(report: &Report, shown: &Shown, out: &mut Page) {
             |of: &Option<String>| shorten::middle(of.as_deref().unwrap_or("a command"), GAP_NAME);
         let between = format!("{} and {}: {}", name(&gap.before), name(&gap.after), gap.cause);
         table.row(vec![time(gap.at_ns), time(gap.ns), between]);
+        // Where the host was: what enqueued the command behind the gap.
+        let thread = gap.thread.iter().map(|thread| format!("by {thread}"));
+        let place = gap.called_from.iter().map(|place| format!("at {place}"));
+        let by: Vec<String> = thread.chain(place).collect();
+        if !by.is_empty() {
+            let by = format!("    {} was enqueued {}", name(&gap.after), by.join(" "));
+            table.row(vec![String::new(), String::new(), by]);
+        }
     }
     out.push_str(&table.render(shown.width));
+}
+
+/// Buffers by size and flags, with the copies that used them.
+fn buffers(report: &Report, shown: &Shown, out: &mut Page) {
+    let rows = &report.answer.buffers;
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\nBuffers by size and flags\n");
+    let mut table = Table::new(&["made", "bytes each", "to device", "from device", "flags"]);
+    let limit = shown.limit(rows.len());
+    for row in &rows[..limit] {
+        let copies = |of: &Option<BufferCopies>| match of {
+            Some(of) => format!("{} x {}", of.count, bytes(of.bytes / of.count.max(1))),
+            None => "-".to_owned(),
+        };
+        table.row(vec![
+            row.made.to_string(),
+            bytes(row.bytes),
+            copies(&row.to_device),
+            copies(&row.from_device),
+            row.flags.clone(),
+        ]);
+    }
+    out.push_str(&table.render(shown.width));
+    more(out, rows.len() - limit);
+}
+
+/// What the application does again and again.
+fn patterns(report: &Report, out: &mut Page) {
+    if report.answer.patterns.is_empty() {
+        return;
+    }
+    out.push_str("\nWhat the application repeats\n");
+    for pattern in &report.answer.patterns {
+        let _ = writeln!(out, "  {}", pattern.text);
+    }
 }
 
 /// Characters of a command's name beside a gap.

@@ -1,0 +1,93 @@
+//! Whatever a person reads is in plain words: no output of the command has a word that only this
+//! project knows, or an id that only its code knows. Every kind of output is made of one run.
+
+use clscope_tests::{Mode, Runtime, Stage};
+
+/// What none of them says, in lower case: words of the code, and their plain forms are in the
+/// glossary.
+const FORBIDDEN: [&str; 21] = [
+    "only-as-sum",
+    "not-at-all",
+    "only-with-floor",
+    "p_gain",
+    "regressed",
+    "told apart",
+    "acquit",
+    "blames",
+    "lends",
+    "borrow",
+    "in the company",
+    "seldom",
+    "its turn",
+    "end_to_noticed",
+    "noticed",
+    "dynamic joules",
+    "unattributed",
+    "trials",
+    "united",
+    "known by",
+    "which stamps",
+];
+
+/// Outputs for people: arguments, and whether lines keep to 80 columns.
+const OUTPUTS: [(&[&str], bool); 17] = [
+    (&["report", "a.clscope"], true),
+    (&["report", "a.clscope", "--all"], true),
+    (&["report", "a.clscope", "--by", "ndrange"], true),
+    (&["report", "a.clscope", "--section", "energy"], true),
+    (&["report", "a.clscope", "--section", "queues,idle,waits"], true),
+    (&["report", "a.clscope", "--format", "html"], false),
+    (&["report", "a.clscope", "--format", "csv"], false),
+    (&["diff", "a.clscope", "b.clscope"], false),
+    (&["dump", "a.clscope"], false),
+    (&["export", "chrome", "a.clscope", "-o", "-"], false),
+    (&["export", "folded", "a.clscope", "-o", "-"], false),
+    (&["top", "a.clscope", "--once"], true),
+    (&["check", "a.clscope"], false),
+    (&["programs", "a.clscope"], false),
+    (&["sql", "--list"], false),
+    (&["doctor"], false),
+    (&["explain", "a.clscope", "spin"], false),
+];
+
+#[test]
+fn no_output_has_a_word_that_only_this_project_knows() {
+    let stage = Stage::new(Runtime::Pocl);
+    for trace in ["a", "b"] {
+        stage.app(Mode::Record, trace, "causes turns 0.3").run().success();
+    }
+    for (arguments, is_narrow) in OUTPUTS {
+        let run = stage.clscope(arguments).env("COLUMNS", "80").run();
+        let text = format!("{}{}", run.stdout, run.stderr);
+        assert!(!run.stdout.is_empty(), "{arguments:?}: {}", run.stderr);
+        let low = text.to_lowercase();
+        for word in FORBIDDEN {
+            let line = low.lines().find(|line| line.contains(word)).unwrap_or_default();
+            assert!(line.is_empty(), "{arguments:?} says {word:?}: {line:.300}");
+        }
+        if is_narrow {
+            let table = |line: &&str| !line.trim_start().starts_with("note:");
+            let wide = run.stdout.lines().filter(table).find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{arguments:?} is wider than 80 columns");
+        }
+    }
+}
+
+/// Queues have names, never ids: a viewer has no use for the numbers of the trace.
+#[test]
+fn timelines_number_queues_as_people_do() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "causes turns 0.2").run().success();
+    let text = stage.clscope(["export", "chrome", "t.clscope", "-o", "-"]).run().success().stdout;
+    let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = timeline["traceEvents"].as_array().unwrap();
+    let tracks = events.iter().filter(|e| e["name"] == "thread_name");
+    let tracks: Vec<&str> = tracks.filter_map(|e| e["args"]["name"].as_str()).collect();
+    for number in [1, 2] {
+        let name = format!("queue {number} on ");
+        assert!(tracks.iter().any(|track| track.starts_with(&name)), "{tracks:?}");
+    }
+    let kernels: Vec<_> = events.iter().filter(|e| e["cat"] == "device,kernel").collect();
+    assert!(!kernels.is_empty());
+    assert!(kernels.iter().all(|e| e["args"].get("queue").is_none()), "{:?}", kernels[0]);
+}
