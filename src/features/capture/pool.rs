@@ -18,6 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const AHEAD: u64 = 32 << 20;
 /// Launches that a pool made ahead has room for, if they reach all of it, within [`AHEAD`].
 const LAUNCHES: u64 = 32;
+/// Bytes that a pool may have ahead of any launch for one that reaches all of the application's
+/// buffers: where the device has its memory in the host, and elsewhere. Many programs launch what
+/// they launch before they wait for the first time.
+const LARGE: [u64; 2] = [256 << 20, 1 << 30];
 /// Where regions of a pool begin.
 const ALIGNED: usize = 512;
 /// Pools are made so large that this part of them is never used.
@@ -70,6 +74,8 @@ pub struct Pool {
     pub seen: u64,
     /// A growth was refused: no other is tried for less.
     refused: u64,
+    /// The most that is made ahead of launches, once that is known.
+    large: Option<u64>,
 }
 
 /// Why a pool has no room.
@@ -144,7 +150,28 @@ impl Pool {
             epoch: 0,
             seen: 0,
             refused: u64::MAX,
+            large: None,
         }
+    }
+
+    /// The devices of its context.
+    fn devices(&self) -> Vec<H> {
+        // SAFETY: the application makes memory in it, or has waited for a command of it.
+        let context = unsafe { H::from_word(self.context) };
+        info::handles(api::clGetContextInfo.behind(self.slot), context, info::CONTEXT_DEVICES)
+    }
+
+    /// The most that is made ahead of launches.
+    fn large(&mut self) -> u64 {
+        let known = self.large.unwrap_or_else(|| {
+            let devices = self.devices();
+            let is_host = devices.iter().any(|device| super::info::is_hosts(self.slot, *device));
+            let limit = if is_host { LARGE[0] } else { LARGE[1] };
+            let free = devices.iter().map(|device| room::most(self.slot, *device, self.seen)).min();
+            limit.min(free.unwrap_or(0))
+        });
+        self.large = Some(known);
+        known
     }
 
     /// Its way in and its context.
@@ -248,11 +275,14 @@ impl Pool {
             self.is_unified = how != Allocated::Svm;
         }
         self.seen = self.seen.saturating_add(bytes);
+        let large = self.large();
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(2 * rounded(bytes));
-        // Room for some launches that nothing waits between.
-        let ahead = of.all.saturating_mul(LAUNCHES).next_power_of_two().min(AHEAD);
-        if of.all <= AHEAD && ahead > of.bytes as u64 {
+        // Room for some launches that nothing waits between; of larger ones for one.
+        let some = of.all.saturating_mul(LAUNCHES).next_power_of_two().min(AHEAD);
+        let one = of.all.checked_next_power_of_two().unwrap_or(u64::MAX).min(large);
+        let ahead = some.max(one);
+        if ahead > of.bytes as u64 {
             of.wanted = of.wanted.max(ahead);
         }
     }
@@ -281,10 +311,9 @@ impl Pool {
 
     /// Grows to what was asked for, as far as that may be taken.
     pub fn grow(&mut self) {
-        // SAFETY: the application makes memory in it, or has waited for a command of it.
+        // SAFETY: as for its devices.
         let context = unsafe { H::from_word(self.context) };
-        let devices =
-            info::handles(api::clGetContextInfo.behind(self.slot), context, info::CONTEXT_DEVICES);
+        let devices = self.devices();
         let Some(calls) = &self.calls(&devices) else { return };
         for device in &devices {
             if self.queues.iter().all(|(of, _)| *of != device.word()) {

@@ -446,7 +446,10 @@ mod tests {
                         all.moved(&draw);
                     } else {
                         free_at = round + takes;
-                        all.captured(&draw, &Whole { folder: String::new(), files: Vec::new(), bytes: 1 });
+                        all.captured(
+                            &draw,
+                            &Whole { folder: String::new(), files: Vec::new(), bytes: 1 },
+                        );
                     }
                 }
                 all.waited();

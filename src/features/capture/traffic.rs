@@ -59,7 +59,13 @@ const MEANWHILE: &str =
 impl Traffic {
     /// A command has been enqueued.
     pub fn enqueued(&mut self, of: &Enqueued) {
-        let new = Queue { context: of.context, out_of_order: of.out_of_order, last: 0, done: 0, taken: 0 };
+        let new = Queue {
+            context: of.context,
+            out_of_order: of.out_of_order,
+            last: 0,
+            done: 0,
+            taken: 0,
+        };
         let queue = self.queues.entry(of.queue).or_insert(new);
         (queue.context, queue.out_of_order) = (of.context, of.out_of_order);
         if of.is_taken && queue.last <= queue.done.max(queue.taken) {
@@ -153,7 +159,14 @@ mod tests {
     use super::*;
 
     fn enqueued(command: u64, queue: usize) -> Enqueued {
-        Enqueued { command, queue, context: 1, out_of_order: queue == 9, has_ended: false, is_taken: false }
+        Enqueued {
+            command,
+            queue,
+            context: 1,
+            out_of_order: queue == 9,
+            has_ended: false,
+            is_taken: false,
+        }
     }
 
     #[test]

@@ -156,7 +156,8 @@ pub fn run(
             which: launch.which.clone(),
             device: launch.device.clone(),
             elsewhere: options.device.clone(),
-            budget_ns: (options.energy && !is_late).then(|| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX)),
+            budget_ns: (options.energy && !is_late)
+                .then(|| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX)),
             mix: options.mix,
             accesses: options.accesses,
             compilers: options.compilers.clone(),
