@@ -290,12 +290,14 @@ fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
     let (kernels, _) = added("kernel");
     let (copies, below) = added("transfer");
     let share = |j: f64| (j / joules).clamp(0.0, 1.0);
+    // Each is known by itself, with an error: together they are no more than all.
+    let above = share(kernels.unwrap_or(0.0) + copies.unwrap_or(0.0));
     Some(EnergyRow {
         device: of.device.clone(),
         joules,
         watts: of.mean_watts,
         idle_watts: idle,
-        idle_share: idle.map(|watts| share(watts.value * seconds)),
+        idle_share: idle.map(|watts| share(watts.value * seconds).min(1.0 - above)),
         kernels_share: kernels.map(share),
         copies_share: copies.or(below).map(share),
         copies_are_below: copies.is_none() && below.is_some(),

@@ -510,6 +510,13 @@ fn energy(row: &EnergyRow, several: bool) -> String {
         let most = if row.copies_are_below { "at most " } else { "" };
         parts.push(format!("copies {most}{:.0} %", 100.0 * share));
     }
+    let copies = row.copies_share.filter(|_| !row.copies_are_below);
+    if let (Some(idle), Some(kernels)) = (row.idle_share, row.kernels_share) {
+        let left = 1.0 - idle - kernels - copies.unwrap_or(0.0);
+        if left >= 0.01 {
+            parts.push(format!("other {:.0} %", 100.0 * left));
+        }
+    }
     let all = joules(row.joules);
     let watts = row.watts.map_or_else(String::new, |watts| format!(", {watts:.0} W"));
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
