@@ -2,7 +2,7 @@
 // PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
-// A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
+// -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
 #define MUL 1
 #define DIV 2
 #define LONG_ADD 3
@@ -20,6 +20,21 @@
 #define LOGIC 15
 
 #define EACH(s) s(x) s(y) s(z) s(w)
+
+#ifdef IMAGE
+// Reads of an image of 1024 x 1024 texels, neighbours side by side: texel t is t * 2654435761. Leaves in out[i] the sum of what was read.
+constant sampler_t plain = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
+
+kernel SIZED void images(global uint *out, read_only image2d_t image, uint trips)
+{
+    const uint i = (uint)get_global_id(0);
+    uint sum = 0, at = i;
+    for (uint j = 0; j < trips; j++) {
+        TIMES16(sum += read_imageui(image, plain, (int2)((int)(at & 1023u), (int)(at >> 10 & 1023u))).x; at += 33u * 1024u;)
+    }
+    out[i] = sum;
+}
+#else
 
 kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *put, uint trips, uint a, uint b)
 {
@@ -100,3 +115,4 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     out[i] = x ^ y * 3 ^ z * 5 ^ w * 7;
 #endif
 }
+#endif

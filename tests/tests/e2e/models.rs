@@ -212,6 +212,16 @@ fn measured_parameters_bound_explain_draw_and_predict() {
         );
     }
     assert!(!texts(kernel, "bounds").is_empty(), "{kernel}");
+    // The verdict names a cause and how sure it is; the numbers behind are shown on request.
+    let verdict = texts(kernel, "verdict");
+    assert!(kernel["limit"].is_string() && kernel["sure"].is_string(), "{verdict:?}");
+    assert!(kernel["reached"].as_f64().is_none_or(|r| r <= 1.0), "{kernel}");
+    let shown = |more: &str| {
+        clscope(&stage, &format!("explain t.clscope {stated} {more}")).run().success().stdout
+    };
+    let (few, all) = (shown(""), shown("--all"));
+    assert!(few.contains("  =>") && !few.contains("  bounds"), "{few}");
+    assert!(all.contains("  =>") && all.contains("  bounds"), "{all}");
 
     // The page shows the same bounds.
     let page = clscope(&stage, "report t.clscope --format html -o r.html --parameters").arg(&file);

@@ -2,8 +2,8 @@
 //! the order of these steps; refuses to give a time for a kernel whose result is wrong.
 #![forbid(unsafe_code)]
 
-use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Kernel, Program, Session};
-use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
+use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Image, Kernel, Program, Session, Shape};
+use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, TEXELS, Trips};
 use crate::power::Window;
 use crate::results::Timing;
 pub use crate::settings::Settings;
@@ -11,6 +11,7 @@ use crate::source::{self, BinaryCache, Source};
 use crate::stats;
 use clscope_clock::monotonic_raw;
 use clscope_mix::{Block, Mix, ptx};
+use clscope_trace::codes;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -114,6 +115,8 @@ pub struct Bench<'a> {
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,
+    /// What [`Arg::Image`] is, once a job had it.
+    image: Option<Image>,
     pool: Vec<Option<Rc<Buffer>>>,
 }
 
@@ -136,6 +139,7 @@ impl<'a> Bench<'a> {
             stop,
             cache,
             programs: HashMap::new(),
+            image: None,
             pool: Vec::new(),
         }
     }
@@ -253,9 +257,44 @@ impl<'a> Bench<'a> {
                 Arg::Trips => Argument::Bytes(&bytes),
                 Arg::Value(bytes) => Argument::Bytes(bytes),
                 Arg::Local(bytes) => Argument::Local(*bytes),
+                Arg::Image => match &self.image {
+                    Some(image) => Argument::Image(image),
+                    None => {
+                        let reason = "the device has no images".to_owned();
+                        return Err(CaseError::NotAvailable { reason, log: None });
+                    }
+                },
             };
             kernel.set(index, &value)?;
         }
+        Ok(())
+    }
+
+    /// Makes and fills the image of [`Arg::Image`].
+    fn make_image(&mut self) -> Result<(), CaseError> {
+        if self.image.is_some() {
+            return Ok(());
+        }
+        let shape = Shape {
+            kind: codes::CL_MEM_OBJECT_IMAGE2D,
+            order: codes::CL_R,
+            data: codes::CL_UNSIGNED_INT32,
+            width: TEXELS,
+            height: TEXELS,
+            depth: 0,
+            array: 0,
+            element: 4,
+        };
+        let refused = |error: ClError| CaseError::NotAvailable {
+            reason: format!("the device takes no such image: {error}"),
+            log: None,
+        };
+        let image = self.session.image(shape, codes::CL_MEM_READ_ONLY, None).map_err(refused)?;
+        let texels = (0..(TEXELS * TEXELS) as u32).map(|t| t.wrapping_mul(2_654_435_761));
+        let bytes: Vec<u8> = texels.flat_map(u32::to_ne_bytes).collect();
+        self.session.write_image(&image, &bytes)?;
+        self.session.finish()?;
+        self.image = Some(image);
         Ok(())
     }
 
@@ -298,6 +337,9 @@ impl<'a> Bench<'a> {
             group = largest;
         }
         let buffers = self.buffers(&job.buffers)?;
+        if job.args.iter().any(|arg| matches!(arg, Arg::Image)) {
+            self.make_image()?;
+        }
         let at = |trips| Geometry { groups: job.groups, group, trips };
 
         // The checked launch: short, with the arguments that reveal most errors.

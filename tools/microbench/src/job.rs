@@ -132,7 +132,13 @@ pub enum Arg {
     Value(Vec<u8>),
     /// Local memory, bytes.
     Local(usize),
+    /// An image of [`TEXELS`] squared texels of one 32-bit integer, texel t of which is t *
+    /// 2654435761.
+    Image,
 }
+
+/// Texels of a side of [`Arg::Image`].
+pub const TEXELS: usize = 1024;
 
 impl Arg {
     /// A `uint` argument.

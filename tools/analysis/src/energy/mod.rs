@@ -36,6 +36,7 @@ mod design;
 pub mod evidence;
 mod fit;
 mod idle;
+pub mod mixed;
 mod report;
 mod response;
 mod sampled;

@@ -1,5 +1,5 @@
 //! Owns the buffers that a process made, by size and flags, with the copies that used them. Refuses
-//! to keep them one by one beyond [`MOST`] objects and [`MOST_KINDS`] kinds: of more it says so.
+//! to keep them one by one beyond some hundred thousand objects and a thousand kinds: of more it says so.
 
 use crate::event::{Call, Command, Outcome};
 use crate::ids::IdMap;

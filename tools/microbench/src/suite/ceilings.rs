@@ -7,7 +7,7 @@
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, DeviceFacts};
-use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, TEXELS, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use serde_json::json;
@@ -40,6 +40,7 @@ enum Kind {
     LocalAtomic,
     Add,
     Logic,
+    Image,
 }
 
 /// Words of the table in constant memory.
@@ -50,7 +51,8 @@ const SPREAD: usize = 1 << 21;
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 19] = [
+const VARIETIES: [Variety; 20] = [
+    ("image", Kind::Image, 16, [0, 0]),
     ("add", Kind::Add, 16, [0, 0]),
     ("logic", Kind::Logic, 32, [0, 0]),
     ("mul", Kind::Mul, 16, [1_664_525, 1_013_904_223]),
@@ -100,6 +102,9 @@ impl Variant {
         let mut long = [0, 1, 2, 3].map(|k| first.wrapping_add(k));
         let mut own: Vec<u32> = (0..32).map(|k| v[0].wrapping_add(k)).collect();
         let mut at = b.wrapping_mul(i);
+        if self.kind == Kind::Image {
+            (v, at) = ([0; 4], i);
+        }
         let wide = u64::from(a) << 32 | u64::from(a);
         for _ in 0..trips {
             match self.kind {
@@ -121,6 +126,13 @@ impl Variant {
                         v[1] = v[1] >> 3 ^ v[2];
                         v[2] = v[2] << 7 ^ v[3];
                         v[3] = v[3] >> 11 ^ v[0];
+                    }
+                }
+                Kind::Image => {
+                    for _ in 0..16 {
+                        let texels = (TEXELS * TEXELS) as u32;
+                        v[0] = v[0].wrapping_add(word(at & (texels - 1)));
+                        at = at.wrapping_add(33 * TEXELS as u32);
                     }
                 }
                 Kind::Div => v = v.map(|v| v ^ ((v ^ 0x9E37_79B9) / (v >> 16 | 1))),
@@ -213,7 +225,29 @@ impl Variant {
         Ok(None)
     }
 
+    fn of_image(self, settings: &Settings) -> Job {
+        Job {
+            source: Source::Ceilings,
+            entry: "images",
+            defines: vec!["-DIMAGE".to_owned()],
+            needs: Vec::new(),
+            groups: self.groups,
+            group: self.group,
+            may_shrink: false,
+            buffers: vec![4 * self.groups * self.group],
+            fills: Vec::new(),
+            args: vec![Arg::Buffer(0), Arg::Image, Arg::Trips],
+            trips: Trips::Lasting(settings.launch_ns()),
+            check_trips: 3,
+            check: Box::new(move |outcome| self.compare(outcome)),
+            check_args: Vec::new(),
+        }
+    }
+
     fn job(self, settings: &Settings) -> Job {
+        if self.kind == Kind::Image {
+            return self.of_image(settings);
+        }
         let put = if self.is_atomic() { 4 * (self.by[0] as usize + 1) } else { 64 };
         let mut defines = vec![format!("-DKIND={}", self.kind as u32)];
         let mut needs = Vec::new();

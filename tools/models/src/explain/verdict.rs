@@ -126,11 +126,12 @@ pub(super) fn explain(
     let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
     let all = candidates(of, device, model, worked);
     let empty = short(of, device);
+    let launch = model.by_resource(Resource::Launch).map(|b| b.ns.value / worked);
     let found = launching(empty, LAUNCHING)
         .or_else(|| few_groups(of, device, &all))
         .or_else(|| near(&all))
         .or_else(|| launching(empty, 0.0))
-        .or_else(|| best(&all, device, out));
+        .or_else(|| best(&all, device, launch, out));
     let Some(found) = found else {
         let text = if nothing_known(of) {
             "not known: neither operations nor bytes were counted (`clscope record --mix`) or stated"
@@ -219,12 +220,21 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
 }
 
 /// Where no bound comes near: what explains the time best, the next, and what would decide.
-fn best(all: &[Candidate], device: Option<&Device>, out: &mut Explanatory) -> Option<Verdict> {
+fn best(
+    all: &[Candidate],
+    device: Option<&Device>,
+    launch: Option<f64>,
+    out: &mut Explanatory,
+) -> Option<Verdict> {
     // Starting groups goes on beside the work.
     let work = || all.iter().filter(|c| c.resource != Resource::Groups && c.score() > 0.0);
     let it = work().max_by(|a, b| by_score(a, b))?;
     let is_gpu = device.is_some_and(|d| d.kind == "gpu");
     if it.score() < FAR && it.resource != Resource::Latency {
+        // Launching is no limit of the work, but here the work is hardly more.
+        if let Some(launching) = launching(launch, FAR) {
+            return Some(launching);
+        }
         out.decide = Some(Resource::Latency.decided_by(is_gpu).to_owned());
         let text = format!(
             "likely waiting, for results or for the longest of the groups: no ceiling explains the time, {} is closest: {}",

@@ -283,9 +283,14 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         // Compilers merge instructions of the language that is counted.
         found.add(Resource::Issue, Ok(issue(kernel, device).map(wider)), false);
         // What banks give in so many passes, as their ceiling was measured with full ones.
-        if let Ok(local) = kernel.local_passes()
-            && local.value > 0.0
-        {
+        // A CPU has no banks, and atomics a ceiling of their own.
+        let of_atomics = mix.classes.get(&Class::AtomicLocal).map_or(0, |t| t.bytes);
+        let local = match counted_is_certain {
+            true => mix.bank_bytes(),
+            false => mix.bytes(Space::Local).saturating_sub(of_atomics),
+        };
+        if local > 0 {
+            let local = Figure::counted(local);
             let rate = device.get(name::LOCAL);
             found.add(
                 Resource::LocalMemory,

@@ -132,7 +132,7 @@ impl Resource {
             Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu => ACCESSES,
             Self::Latency | Self::Groups | Self::FewGroups | Self::Barriers => SMALLER,
             _ if is_gpu => COUNTERS,
-            _ => "`clscope what-if` and a smaller problem show whether the time follows it",
+            _ => "`clscope record --counters perf` shows instructions and cache misses",
         }
     }
 
