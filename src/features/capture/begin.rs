@@ -180,6 +180,7 @@ pub unsafe fn begun(
         kernel: crate::facts::objects::id(of.handle),
         queue: crate::facts::objects::id(of.command.queue),
         launch,
+        begun: recording::now(),
         ..defs::Capture::default()
     };
     let kernel = Arc::clone(of.kernel);
@@ -317,7 +318,7 @@ unsafe fn copy(
             waits.extend_from_slice(unsafe { std::slice::from_raw_parts(list, count as usize) });
         }
         // SAFETY: events of the recorder's, which the flight holds.
-        waits.extend(flight.copies.iter().map(|word| unsafe { H::from_word(*word) }));
+        waits.extend(flight.copies.iter().map(|(word, _)| unsafe { H::from_word(*word) }));
     }
     Ok((behind, waits))
 }
@@ -341,7 +342,7 @@ unsafe fn enqueue(
     let event = unsafe { flight.calls.copy(queue, from, to, bytes, waits) };
     let event =
         event.map_err(|code| format!("copying its memory failed with {}", ErrorCode(code)))?;
-    flight.copies.push(event.word());
+    flight.copies.push((event.word(), bytes as u64));
     Ok(())
 }
 

@@ -11,8 +11,11 @@ use crate::abi::entry::H;
 use crate::abi::error::ErrorCode;
 use crate::os::lock::clock;
 use crate::os::threads;
-use crate::recording::captures::{Capture, Written};
-use clscope_trace::defs;
+use crate::recording::{
+    self,
+    captures::{Capture, Written},
+};
+use clscope_trace::defs::{self, DeviceCopy};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,8 +66,8 @@ pub struct Flight {
     pub shared: Own,
     /// The application's queue, by value.
     pub queue: usize,
-    /// Events of the copies that are not known to have ended.
-    pub copies: Vec<usize>,
+    /// Events of the copies that are not known to have ended, and bytes of each.
+    pub copies: Vec<(usize, u64)>,
     /// How long copies took on the device, ns.
     pub copied_ns: u64,
     pub parts: Vec<Part>,
@@ -149,17 +152,20 @@ impl Flight {
 
     /// Whether its copies have ended; an error of one is why it comes to nothing.
     pub fn copied(&mut self) -> Result<bool, String> {
-        while let Some(word) = self.copies.last() {
+        while let Some((word, bytes)) = self.copies.last().copied() {
             let mut failed = None;
             // SAFETY: an event of the recorder's.
-            let event = unsafe { H::from_word(*word) };
+            let event = unsafe { H::from_word(word) };
             // SAFETY: as above.
             match unsafe { self.calls.fate(event) } {
                 Fate::Pending => return Ok(false),
                 Fate::Complete => {
                     // SAFETY: as above, complete.
-                    let span = unsafe { self.calls.span(event) };
-                    self.copied_ns += span.map_or(0, |(begin, end)| end - begin);
+                    if let Some((start, end)) = unsafe { self.calls.span(event) } {
+                        self.copied_ns += end - start;
+                        self.def.copies.push(DeviceCopy { start, end, bytes });
+                    }
+                    self.def.seen = recording::now();
                 }
                 Fate::Failed(code) => failed = Some(code),
             }
@@ -276,7 +282,7 @@ impl Flight {
 
     /// Lets go of what the runtime may still be at.
     pub fn let_go(&mut self) {
-        for word in self.copies.drain(..) {
+        for (word, _) in self.copies.drain(..) {
             // SAFETY: events of the recorder's, given back once.
             unsafe { self.calls.release_event(H::from_word(word)) };
         }

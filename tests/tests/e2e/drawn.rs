@@ -120,3 +120,51 @@ fn an_application_that_is_refused_memory_gets_the_recorders() {
         assert_eq!(run.status.success(), nth > 1, "{nth}: {run:?}");
     }
 }
+
+/// Many applications launch what they launch before they wait for the first time: memory for copies
+/// is there before.
+#[test]
+fn memory_is_kept_of_programs_that_seldom_wait() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        for line in ["late_wait 4096", "late_wait 50000000", "late_wait 50000000 out-of-order"] {
+            let run = drawn(&stage, line, "4").run().success();
+            assert_eq!(run.stdout, "late_wait right\n", "{runtime:?} {line}");
+            let log = log(&stage);
+            let kept = places(&log).values().any(|line| line["captured"].is_string());
+            assert!(kept, "{runtime:?} {line}: {log:#?}");
+        }
+    }
+}
+
+/// The recorder's copies are told one by one, and every view has them apart from the application's.
+#[test]
+fn copies_have_a_row_of_their_own() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let app = drawn(&stage, "late_wait 50000000", "4");
+        app.env("CLSCOPE_DEVICE_TIMING", "event").run().success();
+        let report = stage.clscope(["report", "--format", "json", "t"]).run().success().stdout;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let copies = report["answer"]["copies"].as_array().unwrap();
+        let own = copies.iter().find(|row| row["direction"] == "by clscope");
+        let own = own.unwrap_or_else(|| panic!("{runtime:?}: {copies:#?}"));
+        let (count, bytes) = (own["count"].as_u64().unwrap(), own["bytes"].as_u64().unwrap());
+        assert!(count >= 1 && bytes >= 50_000_000, "{runtime:?}: {own}");
+        // Nobody else's: the application copies 4 KiB at most at a time.
+        let others = copies.iter().filter(|row| row["direction"] != "by clscope");
+        let most = others.map(|row| row["bytes"].as_u64().unwrap()).max().unwrap();
+        assert!(most < 1 << 20, "{copies:#?}");
+        let why = report["answer"]["why"].as_array().unwrap();
+        let recording = why.iter().find(|cause| cause["kind"] == "recording").unwrap();
+        let ns = |value: &Value| value["time_ns"]["value"].as_f64().unwrap();
+        let host = recording["time_ns"].as_f64().unwrap();
+        // The queue is in order: nothing of the application's runs beside a copy.
+        assert!(host >= 0.95 * ns(own), "{runtime:?}: {recording} {own}");
+        let shares: f64 = why.iter().map(|cause| cause["share"].as_f64().unwrap()).sum();
+        assert!((shares - 1.0).abs() < 1e-6, "{shares}");
+        stage.clscope(["export", "chrome", "t", "-o", "timeline.json"]).run().success();
+        let drawn = std::fs::read_to_string(stage.join("timeline.json")).unwrap();
+        assert!(drawn.contains("memory of a captured launch"), "{runtime:?}");
+    }
+}

@@ -230,7 +230,7 @@ impl Power {
         let counters = view.counters()?.cloned();
         let mut out = Self::new(view.readings()?, view.energy()?).with_counters(counters);
         out.share(view)?;
-        out.repeated = repeated::batches(view.trace(), view.energy()?);
+        out.repeated = repeated::batches(view.trace(), view.alignment(), view.energy()?);
         Ok(out)
     }
 

@@ -1,8 +1,11 @@
-//! Owns what of a timeline the recorder ran itself: batches of repetitions (`record --replay`),
-//! with their mean power where it is known. Refuses to count them among the application's commands.
+//! Owns what of a timeline the recorder ran itself: copies of captured launches' memory, and in
+//! traces of version 0.1.0 batches of repetitions, with their mean power where it is known. Refuses
+//! to count them among the application's commands.
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use clscope_analysis::stats::beside::Copied;
 use clscope_analysis::time::{ProcessIndex, Span, Ticks};
 use clscope_profile::energy::result::Energy;
 use clscope_profile::interval::Interval;
@@ -27,11 +30,25 @@ pub struct Batch {
 }
 
 /// What the tracks of such batches are called, behind the name of a queue.
-pub const TITLE: &str = "repeated by clscope";
+pub const TITLE: &str = "run by clscope";
 
-/// All batches of a trace, and trials before them, in the order in which they were recorded.
-pub fn batches(trace: &Trace<'_>, energy: &Energy) -> Vec<Batch> {
-    let mut out = Vec::new();
+/// All copies of a trace, then all batches, and trials before them, in the order in which they were
+/// recorded.
+pub fn batches(trace: &Trace<'_>, alignment: &Alignment, energy: &Energy) -> Vec<Batch> {
+    let copied = |copy: Copied| {
+        let device = trace.process(copy.process).definitions.clock_device(copy.queue)?;
+        Some(Batch {
+            process: copy.process,
+            queue: copy.queue,
+            device,
+            name: "memory of a captured launch: copied".to_owned(),
+            span: copy.span,
+            count: 1,
+            watts: None,
+        })
+    };
+    let all = Copied::of_all(trace, alignment);
+    let mut out: Vec<Batch> = all.into_iter().flatten().filter_map(copied).collect();
     let processes = (0u32..).map(ProcessIndex).zip(&trace.processes).zip(&trace.timeline.clocks);
     for ((process, of), clock) in processes {
         let (definitions, mut hint) = (&of.definitions, 0);

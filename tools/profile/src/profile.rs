@@ -212,7 +212,7 @@ impl<'p> View<'p> {
                 devices.iter_mut().for_each(|devices| devices.add(event));
             });
             if let Some(devices) = devices {
-                self.devices.get_or_init(|| devices.finish());
+                self.devices.get_or_init(|| devices.finish(self.alignment()));
             }
             stats
         })
@@ -224,7 +224,7 @@ impl<'p> View<'p> {
             // Who asks for them alone has no use for sums, which take longer.
             let mut devices = Collector::new(&self.trace, self.energy_grouping());
             self.trace.commands(Some(self.alignment())).for_each(|event| devices.add(&event));
-            devices.finish()
+            devices.finish(self.alignment())
         })
     }
 

@@ -14,8 +14,8 @@ mod tests;
 
 pub use frames::{Defs, FRAME_LEN, MAX_PAYLOAD, encode, frame_checksum};
 pub use parts::{
-    Argument, ArgumentKind, BlockCount, ClassCount, ClassTransactions, ClockMarker, Frame,
-    KernelArgument, ReplayBatch, Small,
+    Argument, ArgumentKind, BlockCount, ClassCount, ClassTransactions, ClockMarker, DeviceCopy,
+    Frame, KernelArgument, ReplayBatch, Small,
 };
 
 use crate::field::Field;
@@ -458,6 +458,14 @@ definitions! {
         again: bool,
         /// Host time that capturing took, none of which is in the launch's record, in ticks.
         took: u64,
+        /// Copies of its memory that ran in the application's queue, where the queue profiles.
+        /// Empty in traces before 1.10.
+        copies: Vec<DeviceCopy>,
+        /// Host time before the first of them was enqueued, in ticks; 0 in traces before 1.10.
+        begun: u64,
+        /// Host time at which all of them had been seen to have ended, in ticks; 0 where they
+        /// were not.
+        seen: u64,
     }
     /// A kernel whose code is to be a file's (`CLSCOPE_REPLACE`): whether it is, from a command on.
     /// A later definition of the same kernel takes the place of this one. (Since 1.5.)

@@ -127,7 +127,7 @@
 //! expected content, as it does with the sample of every later version (1.1 adds `Run` and fields
 //! of `Replay`; 1.2 `Code`, `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5
 //! `Replaced`, `LocalSize` and `AppendedOptions`; 1.6 trials of `Replay`; 1.7 transactions of
-//! `Mix`; 1.8 `Detail` of the host's memory; 1.9 a writer beside). `tests/bytes/` states each layout a second time, in
+//! `Mix`; 1.8 `Detail` of the host's memory; 1.9 a writer beside; 1.10 copies of `Capture`). `tests/bytes/` states each layout a second time, in
 //! offsets and bytes, so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
@@ -173,7 +173,7 @@ pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 9);
+pub const VERSION: (u16, u16) = (1, 10);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

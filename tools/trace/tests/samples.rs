@@ -9,6 +9,8 @@ mod bytes_of;
 mod v1_0;
 #[path = "samples/v1_1.rs"]
 mod v1_1;
+#[path = "samples/v1_10.rs"]
+mod v1_10;
 #[path = "samples/v1_2.rs"]
 mod v1_2;
 #[path = "samples/v1_3.rs"]
@@ -45,18 +47,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_9::FOLDER);
+    let folder = folder(v1_10::FOLDER);
     assert_eq!(
-        v1_9::FOLDER,
+        v1_10::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_9::header,
-        definitions: v1_9::definitions(),
-        records: v1_9::records(&arguments, &short, &long),
+        header: v1_10::header,
+        definitions: v1_10::definitions(),
+        records: v1_10::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -67,7 +69,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_9::FOLDER, name);
+        let kept = bytes(v1_10::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -98,7 +100,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 10] = [
+const VERSIONS: [Version; 11] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -158,6 +160,12 @@ const VERSIONS: [Version; 10] = [
         header: v1_9::header,
         definitions: v1_9::definitions,
         records: v1_9::records,
+    },
+    Version {
+        folder: v1_10::FOLDER,
+        header: v1_10::header,
+        definitions: v1_10::definitions,
+        records: v1_10::records,
     },
 ];
 
@@ -271,7 +279,7 @@ fn known(is_known: fn(u16) -> bool) -> BTreeSet<u16> {
 
 #[test]
 fn the_newest_sample_has_every_kind() {
-    let read = |name: &str| bytes(v1_9::FOLDER, name);
+    let read = |name: &str| bytes(v1_10::FOLDER, name);
     let segment = read("4321-2.7.clt");
     let records = Blocks::new(&segment).flat_map(|block| block.records().collect::<Vec<_>>());
     let found = records.map(|(_, record)| name_of(&record)).collect::<BTreeSet<_>>();

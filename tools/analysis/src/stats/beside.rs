@@ -1,11 +1,12 @@
 //! Owns at which commands of a process the recorder ran commands of its own (repetitions, counted
-//! copies, what capturing reads), and when it repeated. Refuses to say for how long the others ran:
-//! a trace does not hold that.
+//! copies, what capturing reads), when it repeated, and when its copies of captured launches' memory
+//! ran. Refuses to say for how long counting ran: a trace does not hold that.
 #![forbid(unsafe_code)]
 
+use crate::align::Alignment;
 use crate::clock::ProcessClock;
-use crate::input::Definitions;
-use crate::time::{Span, Ticks};
+use crate::input::{Definitions, Process};
+use crate::time::{ProcessIndex, Span, Ticks};
 use crate::trace::Trace;
 use std::sync::Arc;
 
@@ -32,6 +33,52 @@ impl Beside {
             self.0.pop();
         }
         self.0.len() < before
+    }
+}
+
+/// A copy of a captured launch's memory, which the recorder made in the application's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// Process.
+    pub process: ProcessIndex,
+    /// Id of the application's queue that it ran in.
+    pub queue: u32,
+    /// When it ran, by the device's stamps.
+    pub span: Span,
+    /// Bytes that it copied.
+    pub bytes: u64,
+}
+
+impl Copied {
+    /// All of a trace, by process.
+    #[must_use]
+    pub fn of_all(trace: &Trace<'_>, alignment: &Alignment) -> Vec<Vec<Self>> {
+        let mut hints = Vec::new();
+        let processes = (0u32..).map(ProcessIndex).zip(&trace.processes);
+        let clocks = processes.zip(&trace.timeline.clocks);
+        let mut of = |((process, of), clock): ((ProcessIndex, &Process<'_>), &ProcessClock)| {
+            let mut hint = 0;
+            let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
+            let mut out = Vec::new();
+            for capture in of.definitions.captures.iter().filter(|c| c.seen > 0) {
+                let (begun, seen) = (at(capture.begun), at(capture.seen));
+                for copy in capture.copies.iter().filter(|copy| copy.end >= copy.start) {
+                    let stamps = [copy.start, copy.start, copy.start, copy.end];
+                    let queue = capture.queue;
+                    let placed = alignment.place(process, queue, stamps, begun, seen, &mut hints);
+                    let Some(span) = placed.map(|placed| placed.span()) else { continue };
+                    out.push(Self { process, queue, span, bytes: copy.bytes });
+                }
+            }
+            out
+        };
+        clocks.map(&mut of).collect()
+    }
+
+    /// When any of them ran.
+    #[must_use]
+    pub fn when(of: &[Self]) -> Repeated {
+        Repeated::joined(of.iter().map(|copy| copy.span).collect())
     }
 }
 

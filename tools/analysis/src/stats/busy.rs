@@ -1,8 +1,8 @@
 //! Owns the union of device spans in bounded memory: busy time, gaps, and the cause of each gap.
 //! Spans come in the order in which the host saw them complete, nearly that of the device; the
 //! newest stretches are kept open for stragglers, older ones are closed. A span that comes after
-//! its stretch was closed is counted, not added. Time in which the recorder repeated commands is
-//! neither busy nor idle: the application was held.
+//! its stretch was closed is counted, not added. Time in which the recorder repeated commands, or
+//! copied memory of captured launches, is neither busy nor idle.
 
 use super::beside::Repeated;
 use super::host_path::HostPath;
@@ -149,6 +149,8 @@ pub struct Busy {
     first: Option<(HostNs, Lead)>,
     busy: u64,
     repeated: Repeated,
+    /// Nanoseconds of the gaps in which the recorder ran commands of its own.
+    pub(super) beside_ns: u64,
     /// Lengths of the gaps between stretches, without what the recorder repeated in them.
     pub gaps: Distribution,
     /// Idle nanoseconds by cause.
@@ -162,7 +164,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Of a process of which the recorder repeated commands at these times.
+    /// Of a process of which the recorder ran commands of its own at these times.
     #[must_use]
     pub fn beside(repeated: &Repeated) -> Self {
         Self { repeated: repeated.clone(), ..Self::default() }
@@ -227,6 +229,7 @@ impl Busy {
                     .saturating_sub(self.repeated.within(Span { begin: end, end: until }))
             };
             let gap = idle(begin);
+            self.beside_ns += begin.since(end).saturating_sub(gap);
             self.gaps.add(gap);
             let mut given = BTreeMap::new();
             let mut give = |cause, ns| {

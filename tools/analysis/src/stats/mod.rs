@@ -35,7 +35,7 @@ use crate::issue::Unfinished;
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
-use beside::{Beside, Repeated};
+use beside::{Beside, Copied, Repeated};
 use buffers::{Buffers, MAKING};
 use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
@@ -98,6 +98,10 @@ pub struct Stats {
     pub tally: Vec<Tally>,
     /// When the recorder repeated commands, per process.
     pub repeated: Vec<Repeated>,
+    /// The recorder's copies of captured launches' memory, per process.
+    pub copied: Vec<Vec<Copied>>,
+    /// When it did either, per process.
+    beside: Vec<Repeated>,
     /// Kernels that ran in command buffers.
     pub in_command_buffers: InCommandBuffers,
     /// Sizes of launches by process and kernel id.
@@ -258,14 +262,19 @@ impl Stats {
         threads: usize,
         mut also: impl FnMut(&Event<'_>),
     ) -> Self {
+        let repeated = Repeated::of_all(trace);
+        let copied = Copied::of_all(trace, alignment);
+        let both = || repeated.iter().zip(&copied).map(|(r, c)| (r, Copied::when(c)));
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
-            repeated: Repeated::of_all(trace),
             waits: vec![Waits::default(); trace.processes.len()],
             buffers: vec![Buffers::default(); trace.processes.len()],
-            walls: Repeated::of_all(trace).iter().map(Wall::beside).collect(),
+            walls: both().map(|(r, c)| Wall::beside(r, &c)).collect(),
+            beside: both().map(|(r, c)| Repeated::any([r, &c].into_iter())).collect(),
             spans: vec![None; trace.processes.len()],
+            repeated,
+            copied,
             ..Self::default()
         };
         let mut pass = Pass { variant, ..Pass::default() };
@@ -599,7 +608,7 @@ impl Stats {
         let what = WaitedFor::of(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
-        let busy = || Busy::beside(&self.repeated[process.0 as usize]);
+        let busy = || Busy::beside(&self.beside[process.0 as usize]);
         let new_queue = || QueueSums { busy: busy(), ..<_>::default() };
         let new_device = || DeviceSums { busy: busy(), ..<_>::default() };
         let sums = self.queues.entry((process, queue)).or_insert_with(new_queue);

@@ -1,6 +1,6 @@
 //! Owns how the recorded time of a process is divided: what its devices ran, and where they ran
 //! nothing, why. Every moment counts once: for kernels where any ran, else for transfers, else for
-//! other commands, else for what kept the next command from beginning; before the first command and
+//! other commands, else for copies of the recorder's, else for what kept the next command from beginning; before the first command and
 //! after the last one for what the host did. Refuses to name kernels and to judge.
 
 use super::beside::Repeated;
@@ -94,6 +94,9 @@ impl Log {
 #[derive(Debug, Clone, Default)]
 pub struct Wall {
     repeated: Repeated,
+    copied: Repeated,
+    /// Both.
+    beside: Repeated,
     all: Busy,
     kernels: Union,
     kernels_and_transfers: Union,
@@ -113,6 +116,8 @@ pub struct WallParts {
     pub transfers_ns: u64,
     /// When other commands ran and nothing else.
     pub others_ns: u64,
+    /// When the recorder's copies of captured launches' memory ran and nothing else.
+    pub copied_ns: u64,
     /// From the first begin of a command to the last end, without repetitions.
     pub extent_ns: u64,
     /// From the enqueue of the first command to the end of the last, by cause.
@@ -136,8 +141,11 @@ impl WallParts {
 }
 
 impl Wall {
-    pub(super) fn beside(repeated: &Repeated) -> Self {
-        Self { repeated: repeated.clone(), all: Busy::beside(repeated), ..Self::default() }
+    /// Of a process of which the recorder repeated commands, and copied memory, at these times.
+    pub(super) fn beside(repeated: &Repeated, copied: &Repeated) -> Self {
+        let beside = Repeated::any([repeated, copied].into_iter());
+        let (all, repeated, copied) = (Busy::beside(&beside), repeated.clone(), copied.clone());
+        Self { repeated, copied, beside, all, ..Self::default() }
     }
 
     /// The host was in a call that enqueued nothing.
@@ -179,8 +187,9 @@ impl Wall {
         let own = |span: Span| span.duration().saturating_sub(self.repeated.within(span));
         let wall_ns = own(recorded);
         let Some(extent) = self.all.extent() else {
-            let before = self.before.divide(recorded, &self.repeated);
-            return WallParts { wall_ns, before, ..WallParts::default() };
+            let before = self.before.divide(recorded, &self.beside);
+            let copied_ns = self.copied.within(recorded);
+            return WallParts { wall_ns, before, copied_ns, ..WallParts::default() };
         };
         let busy = self.all.busy();
         // What came too late for one union is in none of its parts.
@@ -195,7 +204,8 @@ impl Wall {
         let held = lead.and_then(|l| l.held).map(|(by, until)| (by, from(until).max(enqueued)));
         let begun = held.map_or(enqueued, |(_, until)| until);
         let mut give = |cause, begin, end| {
-            let ns = own(Span { begin, end });
+            let span = Span { begin, end };
+            let ns = span.duration().saturating_sub(self.beside.within(span));
             if ns > 0 {
                 *idle.entry(cause).or_default() += ns;
                 *times.entry(cause).or_default() += 1;
@@ -208,16 +218,20 @@ impl Wall {
             give(lead.launch(extent.begin.since(begun), true), begun, extent.begin);
         }
         let first = Span { begin: recorded.begin, end: enqueued };
+        let ahead = Span { begin: recorded.begin, end: extent.begin };
+        let between = self.all.beside_ns.saturating_sub(self.repeated.within(extent));
+        let copied_ns = self.copied.within(ahead) + between + self.copied.within(last);
         WallParts {
             wall_ns,
             kernels_ns,
             transfers_ns: moved - kernels_ns,
             others_ns: busy - moved,
+            copied_ns,
             idle,
             times,
             extent_ns: own(extent),
-            before: self.before.divide(first, &self.repeated),
-            after: self.since.divide(last, &self.repeated),
+            before: self.before.divide(first, &self.beside),
+            after: self.since.divide(last, &self.beside),
             longest: self.all.longest.clone(),
         }
     }

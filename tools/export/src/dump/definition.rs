@@ -1,7 +1,7 @@
 //! Definitions as JSON objects, and in one line each.
 #![forbid(unsafe_code)]
 
-use clscope_trace::defs::{ClockMarker, Def, Mix, ReplayBatch};
+use clscope_trace::defs::{Capture, ClockMarker, Def, Mix, ReplayBatch};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -133,9 +133,7 @@ pub(super) fn definition(def: &Def) -> Value {
             spill_loads
         ),
         Def::Mix(d) => mix(d),
-        Def::Capture(d) => fields!(
-            "Capture", d, kernel, queue, launch, command, folder, bytes, refused, again, took
-        ),
+        Def::Capture(d) => capture(d),
         Def::Replaced(d) => fields!("Replaced", d, kernel, from, file, program, refused),
         Def::LocalSize(d) => {
             fields!("LocalSize", d, kernel, device, global, asked, wanted, refused)
@@ -145,6 +143,26 @@ pub(super) fn definition(def: &Def) -> Value {
         }
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }
+}
+
+fn capture(d: &Capture) -> Value {
+    let copies =
+        d.copies.iter().map(|c| json!({ "start": c.start, "end": c.end, "bytes": c.bytes }));
+    json!({
+        "kind": "Capture",
+        "kernel": d.kernel,
+        "queue": d.queue,
+        "launch": d.launch,
+        "command": d.command,
+        "folder": d.folder,
+        "bytes": d.bytes,
+        "refused": d.refused,
+        "again": d.again,
+        "took": d.took,
+        "copies": copies.collect::<Vec<_>>(),
+        "begun": d.begun,
+        "seen": d.seen,
+    })
 }
 
 fn mix(d: &Mix) -> Value {

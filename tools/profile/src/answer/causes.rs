@@ -8,10 +8,12 @@ use super::{bytes, count, percent, time};
 use crate::report::Report;
 use crate::report::data::{Commands, Wait};
 use clscope_analysis::Trace;
-use clscope_analysis::input::Definitions;
+use clscope_analysis::clock::ProcessClock;
+use clscope_analysis::input::{Definitions, Process};
 use clscope_analysis::stats::busy::{Held, IdleCause};
 use clscope_analysis::stats::{Stats, WallParts};
-use clscope_analysis::time::ProcessIndex;
+use clscope_analysis::time::{ProcessIndex, Ticks};
+use clscope_trace::defs::Capture;
 use clscope_trace::record::{CommandKind, Direction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,6 +148,9 @@ impl Sums {
     }
 }
 
+/// What the recorder's copies of captured launches' memory are called.
+pub(super) const CAPTURED: &str = "by clscope";
+
 /// What copies in a direction are called.
 pub(super) fn direction(of: Direction) -> &'static str {
     match of {
@@ -180,7 +185,7 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     }
     share_devices(&mut sums, trace, stats);
     hold_up(&mut sums, report, trace, rows);
-    let recording = report.recording.recording_ns.min(0.5 * wall);
+    let recording = (report.recording.recording_ns + capturing_ns(trace)).min(0.5 * wall);
     sums.move_to(What::Recording, recording, What::is_host);
     // Bounds of clocks, and commands that came too late to be placed.
     let whole: f64 = sums.sum(|_| true);
@@ -216,6 +221,21 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
     Divided { wall_ns, causes, shares, busy }
 }
 
+/// Host time that capturing took of all processes.
+fn capturing_ns(trace: &Trace<'_>) -> f64 {
+    let processes = trace.processes.iter().zip(&trace.timeline.clocks);
+    let of = |(process, clock): (&Process<'_>, &ProcessClock)| {
+        let told = process.definitions.captures.iter().filter(|capture| capture.begun > 0);
+        let ns = |capture: &Capture| {
+            let [begin, end] = [0, capture.took]
+                .map(|took| clock.at(Ticks(capture.begun.saturating_add(took)), &mut 0));
+            end.since(begin) as f64
+        };
+        told.map(ns).sum::<f64>()
+    };
+    processes.map(of).sum()
+}
+
 /// One process.
 struct OfProcess<'s, 't, 'a> {
     process: ProcessIndex,
@@ -242,6 +262,7 @@ impl OfProcess<'_, '_, '_> {
             out.add(what, *ns as f64);
         }
         let queues = || self.stats.queues.range((self.process, 0)..=(self.process, u32::MAX));
+        out.add(What::Recording, self.parts.copied_ns as f64);
         let untimed = self.untimed();
         if queues().any(|(_, q)| q.left_out > 0) || untimed {
             self.add_estimated(&mut out, untimed);
@@ -363,7 +384,7 @@ impl OfProcess<'_, '_, '_> {
         out.estimated = true;
         let p = &self.parts;
         let known: u64 = p.before.values().chain(p.after.values()).sum();
-        let between = p.wall_ns.saturating_sub(known) as f64;
+        let between = p.wall_ns.saturating_sub(known + p.copied_ns) as f64;
         let run: Vec<(What, f64)> = self.run().into_iter().flatten().collect();
         let whole: f64 = run.iter().map(|(_, ns)| ns).sum();
         let busy = whole.min(between);
@@ -532,7 +553,7 @@ impl Words<'_> {
             }
             What::Before => plain("before the first command: host outside OpenCL", None),
             What::After => plain("after the last command: host outside OpenCL", None),
-            What::Recording => plain("recording", None),
+            What::Recording => plain("recording", self.captures()),
             What::Unknown => plain(
                 "the host waits for commands that have no device time",
                 Some("record --device-timing event times all".to_owned()),
@@ -556,6 +577,13 @@ impl Words<'_> {
         let outliers = rows.iter().find_map(|row| row.outliers.clone());
         let parts: Vec<String> = outliers.into_iter().chain(self.waits_in(name)).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Copies of captured launches' memory.
+    fn captures(&self) -> Option<String> {
+        let row = self.rows.copies.iter().find(|row| row.direction == CAPTURED)?;
+        let all = count(row.count, "copy", "copies");
+        Some(format!("{} in {all} of captured launches' memory", bytes(row.bytes as f64)))
     }
 
     fn held_up(&self, name: &str) -> Option<String> {

@@ -117,7 +117,8 @@ pub struct KernelRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CopyRow {
-    /// `to device`, `from device`, `on device`, `fill` or `copies`.
+    /// `to device`, `from device`, `on device`, `fill` or `copies`; `by clscope`: the recorder's
+    /// copies of captured launches' memory.
     pub direction: &'static str,
     pub share: Option<f64>,
     pub time_ns: Option<Interval>,

@@ -1,7 +1,7 @@
 //! Owns the rows of the answer: kernels, copies, calls, energy and gaps, each with its share of the
 //! wall time. Refuses to estimate: figures are the report's.
 
-use super::causes::{self, direction, outliers};
+use super::causes::{self, CAPTURED, direction, outliers};
 use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, KernelRow, Run};
 use super::percent;
 use crate::energy::result::{Class, DeviceEnergy};
@@ -39,7 +39,7 @@ pub fn rows(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Answer {
     Answer {
         run: run(report, wall, &devices),
         kernels: kernels.collect(),
-        copies: copies(report, &share),
+        copies: copies(report, stats, &share),
         host: host(report, wall),
         energy: report.energy.iter().flat_map(|e| &e.devices).filter_map(energy).collect(),
         gaps: gaps(report, trace, stats),
@@ -196,7 +196,7 @@ fn by_size(
     rows
 }
 
-fn copies(report: &Report, share: &dyn Fn(f64) -> Option<f64>) -> Vec<CopyRow> {
+fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) -> Vec<CopyRow> {
     let all = [
         Direction::HostToDevice,
         Direction::DeviceToHost,
@@ -236,8 +236,27 @@ fn copies(report: &Report, share: &dyn Fn(f64) -> Option<f64>) -> Vec<CopyRow> {
         })
     };
     let mut rows: Vec<CopyRow> = all.into_iter().filter_map(row).collect();
+    rows.extend(captured(report, stats, share));
     rows.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     rows
+}
+
+/// The recorder's copies of captured launches' memory.
+fn captured(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) -> Option<CopyRow> {
+    let all = || stats.copied.iter().flatten();
+    let (count, bytes) =
+        all().fold((0, 0u64), |(n, sum), of| (n + 1, sum.saturating_add(of.bytes)));
+    let ns = all().map(|of| of.span.duration() as f64).sum::<f64>();
+    (count > 0).then(|| CopyRow {
+        direction: CAPTURED,
+        share: share(ns),
+        time_ns: Some(Interval::around(ns, 0.0)),
+        count,
+        bytes,
+        gigabytes_per_second: (ns > 0.0).then(|| bytes as f64 / ns),
+        joules_per_copy: class(report, "transfer", crate::energy::activity::CAPTURED)
+            .and_then(|c| c.joules_per_launch),
+    })
 }
 
 fn host(report: &Report, wall: f64) -> Vec<HostRow> {

@@ -6,6 +6,7 @@
 use super::shapes::{self, Repeated, Shape, Tally};
 use crate::sites::Sites;
 use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::turns::{self, Shared};
 use clscope_analysis::energy::{
     ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place_each, place_overlapping,
@@ -13,6 +14,7 @@ use clscope_analysis::energy::{
 use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::Variant;
+use clscope_analysis::stats::beside::Copied;
 use clscope_analysis::time::{ProcessIndex, Span as Stretch, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::ids::{normal_pci, normal_uuid};
@@ -87,6 +89,9 @@ impl Grouping<'_> {
 pub fn repeated_class(name: &str, restores_only: bool) -> String {
     format!("{name} ({})", if restores_only { "restored" } else { "repeated" })
 }
+
+/// The class of the recorder's copies of captured launches' memory.
+pub const CAPTURED: &str = "copies by clscope";
 
 /// The class of copies of buffers that repetitions may change.
 const SAVED_BUFFERS: &str = "buffers (saved)";
@@ -561,9 +566,10 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         }
     }
 
-    /// All physical devices that ran something, with what they ran, in order of its starts.
+    /// All physical devices that ran something, with what they ran, in order of its starts. The
+    /// alignment is that which placed the events.
     #[must_use]
-    pub fn finish(self) -> Vec<PhysicalDevice> {
+    pub fn finish(self, alignment: &Alignment) -> Vec<PhysicalDevice> {
         let Self { trace, by, mut devices, of, sampled, shapes, .. } = self;
         for (device, class, shape, tally) in shapes.into_values() {
             devices[device].shapes.entry((class, shape)).or_default().add(&tally);
@@ -580,6 +586,16 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 placed.spans.into_iter().for_each(|span| of.push(span, process));
                 of.unplaced += placed.unplaced;
             }
+        }
+        for copy in Copied::of_all(trace, alignment).into_iter().flatten() {
+            let definitions = &trace.process(copy.process).definitions;
+            let of = definitions
+                .clock_device(copy.queue)
+                .and_then(|d| of.get(&(copy.process.0, d)).copied());
+            let Some(device) = of.and_then(|of| devices.get_mut(of)) else { continue };
+            let class = device.class(CAPTURED, false);
+            let (start, end) = (HostNs(copy.span.begin.0), HostNs(copy.span.end.0));
+            device.ran(class, (start, end), 1, copy.process.0);
         }
         let mut replays = Vec::new();
         for (index, process) in trace.processes.iter().enumerate() {

@@ -50,6 +50,15 @@ parts! {
         /// local memory.
         transactions: u64,
     }
+    /// A copy that the recorder made on the device.
+    DeviceCopy {
+        /// CL_PROFILING_COMMAND_START, device time in ns.
+        start: u64,
+        /// CL_PROFILING_COMMAND_END, device time in ns.
+        end: u64,
+        /// Bytes that it copied.
+        bytes: u64,
+    }
     /// How often a block was entered.
     BlockCount {
         /// Index of the block in the code.

@@ -363,6 +363,9 @@ fn definitions_of_captures() {
             refused: t("r"),
             again: true,
             took: 6,
+            copies: vec![DeviceCopy { start: 7, end: 8, bytes: 9 }],
+            begun: 10,
+            seen: 11,
         },
         26,
         Payload::default()
@@ -375,6 +378,12 @@ fn definitions_of_captures() {
             .n(8, 5)
             .s("r")
             .n(1, 1)
-            .n(8, 6),
+            .n(8, 6)
+            .n(4, 1)
+            .n(8, 7)
+            .n(8, 8)
+            .n(8, 9)
+            .n(8, 10)
+            .n(8, 11),
     );
 }

@@ -27,6 +27,7 @@ pub fn definitions() -> Vec<Def> {
             refused: "argument 1 is a pipe".into(),
             again: true,
             took: 300,
+            ..Capture::default()
         }
         .into(),
         Capture {
@@ -39,6 +40,7 @@ pub fn definitions() -> Vec<Def> {
             refused: String::new(),
             again: false,
             took: 1 << 34,
+            ..Capture::default()
         }
         .into(),
     ]);
