@@ -110,7 +110,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
             assert_eq!(row["on"]["is_same"], true, "{row:#}");
             assert!(row["sensor"].as_str().unwrap().starts_with("RAPL PKG"), "{row:#}");
             let windows = row["windows"].as_array().unwrap();
-            assert!(windows.len() >= 3, "{row:#}");
+            assert!(!windows.is_empty(), "{row:#}");
             let of_window = |w: &Value| {
                 let idle = number(&w["idle_watts"]["value"]);
                 // The sampler's thread takes a part of a processor.
@@ -247,6 +247,33 @@ fn an_end_keeps_what_was_measured_and_leaves_no_process() {
     let by_hand = stage.clscope(["__replay"]).run();
     assert_eq!(by_hand.status.code(), Some(1), "{}", by_hand.stderr);
     assert!(by_hand.stderr.contains("is started by"), "{}", by_hand.stderr);
+}
+
+/// Of two ranks that use one device at the same time the last to end measures; the other
+/// says who is in the way, and what measures it later.
+#[test]
+fn of_two_ranks_on_one_device_the_last_to_end_measures() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let app = |name: &str| artifacts().fixture(name).display().to_string();
+        let words = ["record", "--replay=3s", "--sensors", "off", "-o"];
+        let first = stage.clscope(words).args(["first", "--", &app("stepwise")]);
+        let mut first = first.env("PMIX_RANK", "0").limit(120).talk();
+        first.hear();
+        first.tell("20");
+        let second = stage.clscope(words).args(["second", "--", &app("accumulate"), "20"]);
+        let said = second.env("PMIX_RANK", "1").run().success().stderr;
+        assert!(said.contains(" is recorded, too, and shares the device"), "{said}");
+        assert!(said.contains("`clscope replay second.clscope`"), "{said}");
+        let measured = |name: &str| {
+            let file = stage.join(name).join("measured.jsonl");
+            std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
+        };
+        assert!(first.end().success());
+        assert!(measured("first.clscope") > 0 && measured("second.clscope") == 0);
+        stage.clscope(["replay", "second.clscope", "--for", "3s"]).run().success();
+        assert!(measured("second.clscope") > 0);
+    }
 }
 
 #[test]
