@@ -6,8 +6,8 @@
 use super::kept::Folder;
 use crate::os::undisturbed::undisturbed;
 use crate::recording;
+use clscope_trace::Checksum;
 use clscope_trace::directory::{CAPTURES, PART, capture_folder};
-use clscope_trace::{Checksum, hash_of};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -35,11 +35,13 @@ pub struct Written {
 }
 
 impl Capture {
-    /// Begins one that will take so many bytes. `turn` is another number for each of the process.
+    /// Begins one that will take so many bytes, and leaves so many on the disk. `turn` is another
+    /// number for each of the process.
     ///
     /// # Errors
     /// Why it cannot be written: no room, or the system's reason.
-    pub fn begin(turn: u64, bytes: u64) -> Result<Self, String> {
+    pub fn begin(turn: u64, bytes: u64, left: u64) -> Result<Self, String> {
+        let left = left.saturating_add(LEFT_FREE);
         let failed = |what: &str, error: io::Error| format!("{what} failed: {error}");
         let recording = recording::current().ok_or("nothing is recorded any more")?;
         let captures = undisturbed(|| Folder::inside(&recording.files.folder, CAPTURES))
@@ -56,8 +58,8 @@ impl Capture {
         out.captures = Some(captures);
         out.folder = Some(folder.map_err(|error| failed("making its folder", error))?);
         match free {
-            Ok(free) if free < bytes.saturating_add(LEFT_FREE) => Err(format!(
-                "the disk has no room: {free} bytes are free, {bytes} are needed, and {LEFT_FREE} for the trace"
+            Ok(free) if free < bytes.saturating_add(left) => Err(format!(
+                "the disk has no room: {free} bytes are free, {bytes} are needed, and {left} are to stay free"
             )),
             _ => Ok(out),
         }
@@ -78,23 +80,21 @@ impl Capture {
         Ok(Written { file, length: 0, sum: Checksum::new() })
     }
 
-    /// Ends a file: the hash of its bytes.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn end(&mut self, file: Written) -> Result<String, String> {
+    /// Ends a file: the checksum of its bytes, as hex.
+    pub fn end(&mut self, file: Written) -> String {
         self.bytes = self.bytes.saturating_add(file.length);
-        file.hash().map_err(|error| format!("what was written cannot be read: {error}"))
+        format!("{:016x}", file.sum.sum())
     }
 
-    /// Writes a file: the hash of its bytes.
+    /// Writes a file.
     ///
     /// # Errors
     /// The system's.
-    pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
+    pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), String> {
         let mut file = self.file(name)?;
         file.add(bytes)?;
-        self.end(file)
+        self.end(file);
+        Ok(())
     }
 
     /// Gives it the name that says that it is whole.
@@ -189,9 +189,6 @@ impl Drop for Capture {
     }
 }
 
-/// Bytes of a piece that is read back.
-const PIECE: usize = 1 << 20;
-
 impl Written {
     /// Appends a piece; all but the last have a multiple of [`Checksum::STEP`] bytes.
     ///
@@ -203,39 +200,5 @@ impl Written {
         self.sum.add(piece);
         self.length += piece.len() as u64;
         Ok(())
-    }
-
-    /// As [`clscope_trace::hash`] of all bytes; those from the last to the first are read back.
-    fn hash(&self) -> io::Result<String> {
-        let mut backwards = Checksum::new();
-        let mut end = self.length;
-        let mut piece = vec![0; PIECE.min(self.length as usize)];
-        while end > 0 {
-            let length = piece.len().min(end as usize);
-            let part = piece.get_mut(..length).unwrap_or_default();
-            end -= length as u64;
-            undisturbed(|| self.file.read_exact_at(part, end))?;
-            part.reverse();
-            backwards.add(part);
-        }
-        Ok(hash_of(self.sum.sum(), backwards.sum()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_in_pieces_have_the_hash_of_their_bytes() {
-        for length in [0usize, 5, 64, PIECE, PIECE + 1, 3 * PIECE + 77] {
-            let bytes: Vec<u8> = (0..length).map(|i| ((i * 31) >> 3) as u8).collect();
-            let mut written =
-                Written { file: tempfile::tempfile().unwrap(), length: 0, sum: Checksum::new() };
-            for piece in bytes.chunks(PIECE / 2) {
-                written.add(piece).unwrap();
-            }
-            assert_eq!(written.hash().unwrap(), clscope_trace::hash(&bytes), "{length}");
-        }
     }
 }

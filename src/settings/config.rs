@@ -163,9 +163,9 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let captures =
         understood.parsed(s::CAPTURE, "nothing is captured", values::captures).unwrap_or_default();
     let sample = understood.parsed(s::SAMPLE, "no launch is drawn", str::parse);
-    let capture_limit = understood
-        .parsed(s::CAPTURE_LIMIT, "using 1G", values::size)
-        .unwrap_or(values::CAPTURE_LIMIT);
+    let limit = if sample.is_some() { values::DRAWN_LIMIT } else { values::CAPTURE_LIMIT };
+    let capture_limit =
+        understood.parsed(s::CAPTURE_LIMIT, "using the default", values::size).unwrap_or(limit);
     let replace = understood.parsed(s::REPLACE, "nothing is replaced", replace::all::<Replacement>);
     let replace = replace.unwrap_or_default();
     let local = understood.parsed(s::LOCAL, "no size is set", replace::all::<LocalSize>);

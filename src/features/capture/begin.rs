@@ -6,7 +6,7 @@ use super::calls::{Calls, Origin};
 use super::flight::{Asked, Flight, Part};
 use super::info::{self, Bits, bits};
 use super::memories::{self, Memory, Reach, set};
-use super::pool::{AHEAD, Lacking, rounded};
+use super::pool::{Lacking, SMALL, rounded};
 use super::program::Program;
 use super::{Refusal, state};
 use crate::abi::constants as cl;
@@ -152,7 +152,7 @@ pub unsafe fn begun(
     let context = gathered.context.word();
     let others = state(|s| s.traffic.others_run(queue, context)).unwrap_or(true);
     let (both, shared) = gathered.bytes(true);
-    let is_small = both.saturating_add(shared) <= AHEAD;
+    let is_small = both.saturating_add(shared) <= SMALL;
     let unchecked = match after {
         After::No => Some("what the launch left was not asked for"),
         After::Small if !is_small => Some("a second copy of its memory would be large"),
@@ -196,6 +196,8 @@ pub unsafe fn begun(
         asked,
     ));
     flight.unchecked = unchecked;
+    flight.pending = bytes.0.saturating_add(bytes.1);
+    state(|s| s.samples.as_mut().map(|all| all.pends(flight.pending, true)));
     let copied = write(of, &gathered, &mut flight).and_then(|()| {
         // SAFETY: the caller's promise.
         unsafe { copy(of, &gathered, &mut flight) }
@@ -219,16 +221,17 @@ fn write(of: &Coming<'_>, gathered: &Gathered, flight: &mut Flight) -> Result<()
         let times = if memory.read_only() || flight.unchecked.is_some() { 1 } else { 2 };
         sum.saturating_add(memory.bytes.saturating_mul(times))
     });
-    let mut capture = room(bytes)?;
+    let is_drawn = matches!(flight.asked, Asked::Draw(_));
+    let mut capture = room(bytes, is_drawn)?;
     flight.reserved = bytes;
     let mut files = Vec::new();
     for form in &program.forms {
-        let hash = capture.write(&form.file, &form.bytes)?;
+        capture.write(&form.file, &form.bytes)?;
         let mut file = json!({
             "file": form.file,
             "language": form.language,
             "bytes": form.bytes.len(),
-            "hash": hash,
+            "hash": clscope_trace::hash(&form.bytes),
         });
         if let Some(name) = &form.include {
             set(&mut file, "include", name.as_str());
@@ -362,8 +365,9 @@ pub unsafe fn copy_behind(flight: &mut Flight, behind: Vec<Behind>) {
     }
 }
 
-/// Room for a capture of so many bytes, within the limit and on the disk.
-fn room(bytes: u64) -> Result<Capture, String> {
+/// Room for a capture of so many bytes, within the limit and on the disk. One that nobody asked for
+/// by name takes no more than a quarter of what is free there.
+fn room(bytes: u64, is_drawn: bool) -> Result<Capture, String> {
     let limit = config::get().capture_limit;
     let turn = state(|s| {
         let left = limit.saturating_sub(s.bytes);
@@ -375,9 +379,10 @@ fn room(bytes: u64) -> Result<Capture, String> {
         Ok(s.begun)
     });
     match turn {
-        Some(Ok(turn)) => Capture::begin(turn, bytes).inspect_err(|_| {
-            state(|s| s.bytes = s.bytes.saturating_sub(bytes));
-        }),
+        Some(Ok(turn)) => Capture::begin(turn, bytes, if is_drawn { 3 * bytes } else { 0 })
+            .inspect_err(|_| {
+                state(|s| s.bytes = s.bytes.saturating_sub(bytes));
+            }),
         Some(Err(left)) => Err(format!(
             "it takes {bytes} bytes, and {left} are left of the limit of {limit} \
              (--capture-limit raises it)"

@@ -85,6 +85,8 @@ pub struct Flight {
     pub unchecked: Option<&'static str>,
     /// Bytes that it has of the limit of all captures.
     pub reserved: u64,
+    /// Bytes that it was begun with, of those that are under way.
+    pub pending: u64,
     /// Host time that this took, in ticks.
     pub took: u64,
 }
@@ -134,6 +136,7 @@ impl Flight {
             asked,
             unchecked: None,
             reserved: 0,
+            pending: 0,
             took: 0,
         }
     }
@@ -269,7 +272,7 @@ impl Flight {
         let Some(writing) = self.writing.take() else { return Ok(true) };
         let (name, index, is_after) = (name_of(part), part.memory, part.is_after);
         let capture = self.capture.as_mut().ok_or("there is no folder")?;
-        let hash = capture.end(writing.file)?;
+        let hash = capture.end(writing.file);
         if let Some(about) = self.about.get_mut(index) {
             let (file, sum) =
                 if is_after { ("after", "hash_after") } else { ("before", "hash_before") };

@@ -138,6 +138,9 @@ fn given_back(mut flight: Box<Flight>) {
         if let Some(pool) = s.pools.iter_mut().find(|pool| pool.is(at)).filter(|_| free) {
             pool.give_back(&flight.region);
         }
+        if let Some(samples) = &mut s.samples {
+            samples.pends(flight.pending, false);
+        }
         s.traffic.unwatch(flight.def.command.unwrap_or(0));
     });
     FLYING.fetch_sub(1, Ordering::Relaxed);

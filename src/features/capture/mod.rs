@@ -88,9 +88,8 @@ impl State {
 
     /// The samples, where they are asked for.
     fn samples(&mut self) -> Option<&mut Samples> {
-        config::get()
-            .sample
-            .map(|_| self.samples.get_or_insert_with(|| Samples::new(recording::now())))
+        let places = if config::get().sample? == Sample::One { 1 } else { 4 };
+        Some(self.samples.get_or_insert_with(|| Samples::new(recording::now(), places)))
     }
 }
 

@@ -13,15 +13,14 @@ use crate::runtime::functions as api;
 use crate::runtime::waiting;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that a pool may have ahead of any launch: what the application's buffers take together,
-/// if it is no more than this.
-pub const AHEAD: u64 = 32 << 20;
-/// Launches that a pool made ahead has room for, if they reach all of it, within [`AHEAD`].
+/// Bytes of which a second copy is made without being asked for.
+pub const SMALL: u64 = 32 << 20;
+/// Launches that a pool made ahead has room for, if they reach all of the application's buffers,
+/// within [`AHEAD`]. Many programs launch what they launch before they wait for the first time.
 const LAUNCHES: u64 = 32;
-/// Bytes that a pool may have ahead of any launch for one that reaches all of the application's
-/// buffers: where the device has its memory in the host, and elsewhere. Many programs launch what
-/// they launch before they wait for the first time.
-const LARGE: [u64; 2] = [256 << 20, 1 << 30];
+/// Bytes that a pool may have ahead of any launch for so many, and for one: where the device has its
+/// memory in the host, and elsewhere.
+const AHEAD: [[u64; 2]; 2] = [[32 << 20, 256 << 20], [4 << 30, 8 << 30]];
 /// Where regions of a pool begin.
 const ALIGNED: usize = 512;
 /// Pools are made so large that this part of them is never used.
@@ -74,8 +73,8 @@ pub struct Pool {
     pub seen: u64,
     /// A growth was refused: no other is tried for less.
     refused: u64,
-    /// The most that is made ahead of launches, once that is known.
-    large: Option<u64>,
+    /// The most that is made ahead of launches, of many and of one, once that is known.
+    ahead: Option<[u64; 2]>,
 }
 
 /// Why a pool has no room.
@@ -150,7 +149,7 @@ impl Pool {
             epoch: 0,
             seen: 0,
             refused: u64::MAX,
-            large: None,
+            ahead: None,
         }
     }
 
@@ -161,16 +160,15 @@ impl Pool {
         info::handles(api::clGetContextInfo.behind(self.slot), context, info::CONTEXT_DEVICES)
     }
 
-    /// The most that is made ahead of launches.
-    fn large(&mut self) -> u64 {
-        let known = self.large.unwrap_or_else(|| {
+    /// The most that is made ahead of launches, of many and of one.
+    fn ahead(&mut self) -> [u64; 2] {
+        let known = self.ahead.unwrap_or_else(|| {
             let devices = self.devices();
             let is_host = devices.iter().any(|device| super::info::is_hosts(self.slot, *device));
-            let limit = if is_host { LARGE[0] } else { LARGE[1] };
             let free = devices.iter().map(|device| room::most(self.slot, *device, self.seen)).min();
-            limit.min(free.unwrap_or(0))
+            AHEAD[usize::from(!is_host)].map(|limit| limit.min(free.unwrap_or(0)))
         });
-        self.large = Some(known);
+        self.ahead = Some(known);
         known
     }
 
@@ -275,13 +273,13 @@ impl Pool {
             self.is_unified = how != Allocated::Svm;
         }
         self.seen = self.seen.saturating_add(bytes);
-        let large = self.large();
+        let [many, one] = self.ahead();
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
         of.all = of.all.saturating_add(2 * rounded(bytes));
         // Room for some launches that nothing waits between; of larger ones for one.
-        let some = of.all.saturating_mul(LAUNCHES).next_power_of_two().min(AHEAD);
-        let one = of.all.checked_next_power_of_two().unwrap_or(u64::MAX).min(large);
-        let ahead = some.max(one);
+        let rounded = |bytes: u64| bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
+        let many = rounded(of.all.saturating_mul(LAUNCHES)).min(many);
+        let ahead = many.max(rounded(of.all).min(one));
         if ahead > of.bytes as u64 {
             of.wanted = of.wanted.max(ahead);
         }

@@ -9,14 +9,17 @@ use crate::os::maps::HashMap;
 use crate::recording::captures::Whole;
 use std::sync::Arc;
 
-/// Places of a class's sample.
-pub const SLOTS: usize = 4;
+/// Places of a class's sample, at most.
+const SLOTS: usize = 4;
 /// Classes of one kernel on one device: the last one takes all further sizes.
 const SIZES: usize = 8;
 /// Times that a draw moves to a later round where the recorder's memory was in use.
 const MOVES: u32 = 16;
 /// Captures that are the only ones of their class: seconds at least, and share of the run's time.
 const FIRST: (f64, f64) = (2.0, 0.05);
+/// Part of the time that is left for these which one of them may take: kernels that come later have
+/// some, too.
+const ONE: f64 = 0.5;
 /// Share of the run's time for all other captures.
 const MORE: f64 = 0.02;
 /// Bytes a second, before any capture has shown it.
@@ -90,30 +93,30 @@ impl Random {
 
 impl Class {
     /// Algorithm L's next draw behind the launch with number `at`, from 0.
-    fn skip(&mut self, at: u64, random: &mut Random) {
-        self.weight *= (random.unit().ln() / SLOTS as f64).exp();
+    fn skip(&mut self, at: u64, places: usize, random: &mut Random) {
+        self.weight *= (random.unit().ln() / places as f64).exp();
         let gap = (random.unit().ln() / (-self.weight).ln_1p()).floor();
         // A gap beyond 2^63 comes in no run.
         self.next = at.saturating_add(1).saturating_add(gap.min(9e18) as u64);
     }
 
     /// A launch comes: the place that it is drawn for.
-    fn drawn(&mut self, random: &mut Random) -> Option<usize> {
+    fn drawn(&mut self, places: usize, random: &mut Random) -> Option<usize> {
         let at = self.seen;
         self.seen += 1;
         if let Some(slot) = self.again.take() {
             return Some(slot);
         }
-        if at < SLOTS as u64 {
-            if at + 1 == SLOTS as u64 {
+        if at < places as u64 {
+            if at + 1 == places as u64 {
                 self.weight = 1.0;
-                self.skip(at, random);
+                self.skip(at, places, random);
             }
             return Some(at as usize);
         }
         (at == self.next).then(|| {
-            let slot = random.below(SLOTS);
-            self.skip(at, random);
+            let slot = random.below(places);
+            self.skip(at, places, random);
             slot
         })
     }
@@ -122,6 +125,8 @@ impl Class {
 /// The samples of a process.
 #[derive(Debug)]
 pub struct Samples {
+    /// Places of each class's sample.
+    places: usize,
     classes: Vec<Class>,
     keys: HashMap<(Arc<str>, usize, u64), u32>,
     /// Classes of a kernel on a device.
@@ -136,6 +141,8 @@ pub struct Samples {
     /// Seconds that captures took: of what had none, and of others; and their bytes.
     spent: [f64; 2],
     bytes: f64,
+    /// Bytes of captures that are under way.
+    pending: u64,
     /// How many classes lack a capture that a draw waits for.
     lacking: usize,
 }
@@ -153,12 +160,13 @@ pub struct Seen {
 }
 
 impl Samples {
-    /// No launch yet. `seed` is any number.
-    pub fn new(seed: u64) -> Self {
+    /// No launch yet, of samples with so many places. `seed` is any number.
+    pub fn new(seed: u64, places: usize) -> Self {
         // Neighbouring seeds give unlike draws.
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..8).for_each(|_| _ = random.next());
         Self {
+            places: places.clamp(1, SLOTS),
             classes: Vec::new(),
             keys: HashMap::default(),
             sizes: HashMap::default(),
@@ -168,6 +176,7 @@ impl Samples {
             started: None,
             spent: [0.0; 2],
             bytes: 0.0,
+            pending: 0,
             lacking: 0,
         }
     }
@@ -194,7 +203,7 @@ impl Samples {
         of.position += 1;
         let at = of.seen + 1;
         let draw = |slot, moves| Draw { class, slot, at, position, moves };
-        let draw = match of.drawn(&mut self.random) {
+        let draw = match of.drawn(self.places, &mut self.random) {
             Some(slot) => {
                 of.moved.retain(|moved| moved.slot != slot);
                 Some(draw(slot, 0))
@@ -241,11 +250,19 @@ impl Samples {
         let is_first = self.is_only(draw);
         let spent: f64 = self.spent.iter().sum();
         let rate = if spent > 0.0 && self.bytes > 0.0 { self.bytes / spent } else { RATE };
-        let takes = bytes as f64 / rate.max(1.0);
+        let takes = bytes.saturating_add(self.pending) as f64 / rate.max(1.0);
         match is_first {
-            true => self.spent[0] + takes <= FIRST.0.max(FIRST.1 * run),
+            true => takes <= ONE * (FIRST.0.max(FIRST.1 * run) - self.spent[0]),
             false => self.spent[1] + takes <= MORE * run,
         }
+    }
+
+    /// A capture of so many bytes has begun, or is over.
+    pub fn pends(&mut self, bytes: u64, has_begun: bool) {
+        self.pending = match has_begun {
+            true => self.pending.saturating_add(bytes),
+            false => self.pending.saturating_sub(bytes),
+        };
     }
 
     /// Whether a class has no capture in any other place.
@@ -342,7 +359,7 @@ mod tests {
 
     /// Numbers of the launches in the sample, by place, behind so many launches.
     fn sample(seed: u64, launches: u64) -> [u64; SLOTS] {
-        let mut all = Samples::new(seed);
+        let mut all = Samples::new(seed, SLOTS);
         let mut held = [0; SLOTS];
         for n in 1..=launches {
             let seen = all.launched(&kernel(), 1, 1, 0.0);
@@ -388,7 +405,7 @@ mod tests {
     #[test]
     fn captures_of_a_class_grow_with_the_logarithm_of_its_launches() {
         let draws = |launches: u64| {
-            let mut all = Samples::new(7);
+            let mut all = Samples::new(7, SLOTS);
             let drawn = |_: &u64| all.launched(&kernel(), 1, 1, 0.0).draw.is_some();
             (0..launches).filter(drawn).count() as f64
         };
@@ -400,7 +417,7 @@ mod tests {
 
     #[test]
     fn sizes_and_devices_have_classes_of_their_own_up_to_some() {
-        let mut all = Samples::new(3);
+        let mut all = Samples::new(3, SLOTS);
         let mut class = |device, sizes| all.launched(&kernel(), device, sizes, 0.0).class;
         assert_eq!((class(1, 10), class(1, 11), class(1, 10), class(2, 10)), (0, 1, 0, 2));
         let more: Vec<u32> = (12..30).map(|sizes| class(1, sizes)).collect();
@@ -412,14 +429,14 @@ mod tests {
 
     #[test]
     fn a_launch_that_was_none_is_not_counted_and_its_draw_is_the_next_ones() {
-        let mut all = Samples::new(3);
+        let mut all = Samples::new(3, SLOTS);
         let first = all.launched(&kernel(), 1, 1, 0.0);
         all.failed("k", first.class, first.draw);
         let again = all.launched(&kernel(), 1, 1, 0.0);
         assert_eq!((again.launch, again.draw.map(|d| (d.slot, d.at))), (1, Some((0, 1))));
         assert_eq!(all.seen(), [1]);
         // In a long run, too.
-        let mut all = Samples::new(5);
+        let mut all = Samples::new(5, SLOTS);
         let mut refused = 0;
         for _ in 0..1000 {
             let seen = all.launched(&kernel(), 1, 1, 0.0);
@@ -437,7 +454,7 @@ mod tests {
     fn each_kernel_of_a_round_comes_to_its_capture() {
         let names: Vec<Arc<str>> = ["a", "b", "c", "d", "e"].map(Arc::from).to_vec();
         for (seed, takes) in (0..16).zip([0u64, 1, 20, 150].into_iter().cycle()) {
-            let mut all = Samples::new(seed);
+            let mut all = Samples::new(seed, SLOTS);
             let mut free_at = 0;
             for round in 0..6_000u64 {
                 for name in &names {
@@ -463,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_draw_that_finds_the_memory_in_use_moves_to_the_same_position_of_a_later_round() {
-        let mut all = Samples::new(11);
+        let mut all = Samples::new(11, SLOTS);
         // Rounds of three launches.
         let round = |all: &mut Samples| {
             let seen: Vec<_> = (0..3).map(|_| all.launched(&kernel(), 1, 1, 0.0)).collect();
@@ -489,17 +506,20 @@ mod tests {
 
     #[test]
     fn captures_keep_to_their_share_of_time() {
-        let mut all = Samples::new(1);
+        let mut all = Samples::new(1, SLOTS);
         let draw = all.launched(&kernel(), 1, 1, 100.0).draw.unwrap();
-        // Nothing is known: a gigabyte a second. Two seconds for what has none.
-        assert!(all.affords(&draw, 1_900_000_000, 100.0));
-        assert!(!all.affords(&draw, 2_100_000_000, 100.0));
-        all.spent(&draw, 1.0, 500_000_000);
+        // Nothing is known: a gigabyte a second. Two seconds for what has none, half for one.
+        assert!(all.affords(&draw, 900_000_000, 100.0));
+        assert!(!all.affords(&draw, 1_100_000_000, 100.0));
+        all.pends(500_000_000, true);
         assert!(all.affords(&draw, 400_000_000, 100.0) && !all.affords(&draw, 600_000_000, 100.0));
+        all.pends(500_000_000, false);
+        all.spent(&draw, 1.0, 500_000_000);
+        assert!(all.affords(&draw, 200_000_000, 100.0) && !all.affords(&draw, 300_000_000, 100.0));
         let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
         assert_eq!(all.captured(&draw, &whole(1)), None);
         // The place of the only capture: it would be the only one again.
-        assert!(all.affords(&draw, 400_000_000, 100.0));
+        assert!(all.affords(&draw, 200_000_000, 100.0));
         // Others have a fiftieth of the run.
         let draw = Draw { slot: 1, ..draw };
         assert!(!all.affords(&draw, 1, 100.0));

@@ -79,6 +79,11 @@ pub(super) fn document(folder: &Path) -> Value {
     document
 }
 
+/// What a capture tells of the bytes of a memory.
+fn sum(bytes: &[u8]) -> String {
+    format!("{:016x}", clscope_trace::checksum(bytes))
+}
+
 /// Compares a capture with what the application knows; and with itself: sizes and hashes.
 #[track_caller]
 fn assert_holds(capture: &Path, known: &Path, what: &str) -> Value {
@@ -106,7 +111,7 @@ fn assert_holds(capture: &Path, known: &Path, what: &str) -> Value {
             named.push(file);
             let bytes = &held[file];
             assert_eq!(memory["bytes"], bytes.len(), "{what}: {file}");
-            assert_eq!(memory[format!("hash_{when}")], hash(bytes), "{what}: {file}");
+            assert_eq!(memory[format!("hash_{when}")], sum(bytes), "{what}: {file}");
             assert!(known.contains_key(file), "{what}: the application does not know {file}");
         }
     }
@@ -185,7 +190,7 @@ fn what_a_capture_says_is_what_the_application_did() {
     let buffers = captured("buffers", "mixed");
     assert_eq!(
         (&buffers["schema"], &buffers["dimensions"], &buffers["global"]),
-        (&json!(1), &json!(1), &json!([1024]))
+        (&json!(2), &json!(1), &json!([1024]))
     );
     assert_eq!((&buffers["offset"], &buffers["local"]), (&json!([64]), &json!([64])));
     assert_eq!(buffers["queue"]["properties"], json!([]), "profiling was the recorder's");
@@ -441,7 +446,6 @@ fn mistakes_are_refused_with_the_form_that_is_expected() {
         (&["--capture", ""], "gemm:1,5"),
         (&["--capture", "a:b"], "a colon in a name is written as ?"),
         (&["--capture", "a", "--capture-limit", "much"], "number of bytes"),
-        (&["--capture-limit", "1G"], "--capture"),
         (&["--capture", "a", "--no-programs"], "--no-programs"),
     ] {
         let refused = record(&stage, options).run();
@@ -578,7 +582,7 @@ fn real_applications_are_captured() {
             assert!(!memories.is_empty(), "a kernel of OpenCV reaches memory: {document:#}");
             for memory in memories {
                 let bytes = &held[memory["before"].as_str().unwrap()];
-                assert_eq!(memory["hash_before"], hash(bytes), "{memory}");
+                assert_eq!(memory["hash_before"], sum(bytes), "{memory}");
             }
             assert!(document["duration_ns"].as_u64() > Some(0), "{document:#}");
         }

@@ -211,9 +211,10 @@ pub struct Memory {
     /// whole is. Offsets of arguments count from the part's beginning.
     #[serde(default)]
     pub part: Option<Part>,
-    /// Hash of the bytes before.
+    /// Checksum of the bytes before ([`checksum`](fn@clscope_trace::checksum)) as 16 hexadecimal
+    /// digits; before schema 2 their [`hash`](fn@clscope_trace::hash).
     pub hash_before: String,
-    /// Hash of the bytes after.
+    /// The same of the bytes after.
     #[serde(default)]
     pub hash_after: Option<String>,
     /// Where shared virtual memory lay.

@@ -40,7 +40,7 @@ pub const CAPTURES: &str = "captures";
 /// File of a captured launch that describes it.
 pub const CAPTURE_FILE: &str = "launch.json";
 /// Version of [`CAPTURE_FILE`]'s format.
-pub const CAPTURE_SCHEMA: u32 = 1;
+pub const CAPTURE_SCHEMA: u32 = 2;
 /// File of a captured launch that tells how launches like it ran in the application: `clscope
 /// record` adds it.
 pub const CAPTURE_APPLICATION: &str = "application.json";

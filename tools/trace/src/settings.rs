@@ -215,14 +215,14 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: SAMPLE,
-        values: "4 | plan",
+        values: "1 | 4 | plan",
         default: "no launch is drawn",
-        help: "Keeps four launches of each kernel, sizes and device whole, as CLSCOPE_CAPTURE does, drawn by chance from the whole run; plan only notes for each that is drawn whether it could be kept, and why not",
+        help: "Keeps one launch or four of each kernel, sizes and device whole, as CLSCOPE_CAPTURE does, drawn by chance from the whole run; plan only notes for each that is drawn whether it could be kept, and why not",
     },
     Setting {
         name: CAPTURE_LIMIT,
         values: "BYTES, with K, M or G",
-        default: "1G",
+        default: "1G; 16G of launches that are drawn, and a quarter of what the disk has free",
         help: "Most bytes that the captured launches of a process take together",
     },
     Setting {

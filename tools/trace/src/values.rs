@@ -29,7 +29,7 @@ pub enum BadValue {
     )]
     Capture,
     /// Of launches that are drawn.
-    #[error("expected 4 or plan")]
+    #[error("expected 1, 4 or plan")]
     Sample,
     /// Of a kernel's code.
     #[error("expected KERNEL=FILE, with a kernel's name or pattern and a file: sobel=new.cl")]
@@ -106,7 +106,9 @@ impl FromStr for DeviceTiming {
 /// Launches that are drawn by chance, and what becomes of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
-    /// Four of each kernel, sizes and device are captured.
+    /// One of each kernel, sizes and device is captured.
+    One,
+    /// Four are.
     Four,
     /// It is noted whether they could be.
     Plan,
@@ -117,6 +119,7 @@ impl FromStr for Sample {
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         match text.trim() {
+            "1" => Ok(Self::One),
             "4" => Ok(Self::Four),
             "plan" => Ok(Self::Plan),
             _ => Err(BadValue::Sample),
@@ -135,6 +138,9 @@ pub struct Capture {
 
 /// Captured bytes of a process, where no limit is given.
 pub const CAPTURE_LIMIT: u64 = 1 << 30;
+
+/// The same of captures that are drawn, which are deleted once they have been measured.
+pub const DRAWN_LIMIT: u64 = 16 << 30;
 /// Most launches of one pattern.
 const MOST_LAUNCHES: usize = 1000;
 

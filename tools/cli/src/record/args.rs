@@ -130,8 +130,8 @@ pub struct Args {
     /// Leave sources and binaries of APP's programs out of the trace
     #[arg(long)]
     no_programs: bool,
-    /// Count the instructions of kernels, for `clscope mix`: capture some launches of each, and run
-    /// them once more when APP has ended, from a copy of the program that counts
+    /// Count the instructions of kernels, for `clscope mix`: capture one launch of each, and run
+    /// it once more when APP has ended, from a copy of the program that counts
     #[arg(long, conflicts_with = "no_programs")]
     mix: bool,
     /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory
@@ -141,12 +141,13 @@ pub struct Args {
     mix_accesses: bool,
     /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in
     /// the trace's folder captures: program, arguments, and what its buffers and images hold before
-    /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and
-    /// is waited for; `clscope kernel` runs it again
+    /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own,
+    /// and nothing is waited for; `clscope kernel` runs it again
     #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
     capture: Vec<String>,
-    /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
-    #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit, requires = "capture")]
+    /// Most bytes that the captured launches of a process take together (K, M, G)
+    /// [default: 1G; 16G with --replay or --mix, and a quarter of what the disk has free]
+    #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit)]
     capture_limit: Option<String>,
     #[command(flatten)]
     change: change::Args,
@@ -325,7 +326,9 @@ impl Args {
         if self.replay == Some(values::Measuring::Plan) {
             set.insert(settings::SAMPLE, "plan".into());
         } else if self.replay.is_some() || self.mix {
-            set.insert(settings::SAMPLE, "4".into());
+            // Counts of one launch are those of all that do the same.
+            let places = if self.replay.is_some() { "4" } else { "1" };
+            set.insert(settings::SAMPLE, places.into());
         }
         set.extend(self.capture_limit.iter().map(|size| (settings::CAPTURE_LIMIT, size.into())));
         // What this command samples itself, the application need not.
