@@ -15,7 +15,7 @@ const SLOTS: usize = 4;
 const SIZES: usize = 8;
 /// Times that a draw moves to a later round where the recorder's memory was in use.
 const MOVES: u32 = 16;
-/// Captures that are the only ones of their class: seconds at least, and share of the run's time.
+/// Captures that are the first of their class: seconds at least, and share of the run's time.
 const FIRST: (f64, f64) = (2.0, 0.05);
 /// Part of the time that is left for these which one of them may take: kernels that come later have
 /// some, too.
@@ -247,7 +247,7 @@ impl Samples {
     /// Whether there is time for a capture of so many bytes; `now` in seconds.
     pub fn affords(&self, draw: &Draw, bytes: u64, now: f64) -> bool {
         let run = (now - self.started.unwrap_or(now)).max(0.0);
-        let is_first = self.is_only(draw);
+        let is_first = self.is_first(draw);
         let spent: f64 = self.spent.iter().sum();
         let rate = if spent > 0.0 && self.bytes > 0.0 { self.bytes / spent } else { RATE };
         let takes = bytes.saturating_add(self.pending) as f64 / rate.max(1.0);
@@ -278,7 +278,7 @@ impl Samples {
 
     /// A capture took so many seconds, for so many bytes.
     pub fn spent(&mut self, draw: &Draw, seconds: f64, bytes: u64) {
-        let is_first = self.is_only(draw);
+        let is_first = self.is_first(draw);
         let [first, more] = &mut self.spent;
         *(if is_first { first } else { more }) += seconds;
         self.bytes += bytes as f64;
@@ -518,8 +518,8 @@ mod tests {
         assert!(all.affords(&draw, 200_000_000, 100.0) && !all.affords(&draw, 300_000_000, 100.0));
         let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
         assert_eq!(all.captured(&draw, &whole(1)), None);
-        // The place of the only capture: it would be the only one again.
-        assert!(all.affords(&draw, 200_000_000, 100.0));
+        // The place of the only capture: there is one already.
+        assert!(!all.affords(&draw, 200_000_000, 100.0));
         // Others have a fiftieth of the run.
         let draw = Draw { slot: 1, ..draw };
         assert!(!all.affords(&draw, 1, 100.0));
