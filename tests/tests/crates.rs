@@ -101,7 +101,10 @@ fn packages_of_the_library_crates_are_whole() {
 #[test]
 fn the_notice_has_the_terms_of_crates_and_of_the_standard_library() {
     let mut command = Command::new("python3");
-    command.current_dir(root()).env("CARGO_NET_OFFLINE", "true").args(["-B", "tools/setup/notice.py"]);
+    command
+        .current_dir(root())
+        .env("CARGO_NET_OFFLINE", "true")
+        .args(["-B", "tools/setup/notice.py"]);
     command.arg(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let output = command.ended();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

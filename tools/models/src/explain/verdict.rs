@@ -131,7 +131,7 @@ pub(super) fn explain(
         .or_else(|| few_groups(of, device, &all))
         .or_else(|| near(&all))
         .or_else(|| launching(empty, 0.0))
-        .or_else(|| best(&all, device, launch, out));
+        .or_else(|| best(of, &all, device, launch, out));
     let Some(found) = found else {
         let text = if nothing_known(of) {
             "not known: neither operations nor bytes were counted (`clscope record --mix`) or stated"
@@ -221,6 +221,7 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
 
 /// Where no bound comes near: what explains the time best, the next, and what would decide.
 fn best(
+    of: &Kernel,
     all: &[Candidate],
     device: Option<&Device>,
     launch: Option<f64>,
@@ -230,12 +231,14 @@ fn best(
     let work = || all.iter().filter(|c| c.resource != Resource::Groups && c.score() > 0.0);
     let it = work().max_by(|a, b| by_score(a, b))?;
     let is_gpu = device.is_some_and(|d| d.kind == "gpu");
+    let tallies = of.mix.iter().flat_map(|mix| mix.classes.values());
+    let counted = { tallies }.any(|tally| tally.transactions.is_some());
     if it.score() < FAR && it.resource != Resource::Latency {
         // Launching is no limit of the work, but here the work is hardly more.
         if let Some(launching) = launching(launch, FAR) {
             return Some(launching);
         }
-        out.decide = Some(Resource::Latency.decided_by(is_gpu).to_owned());
+        out.decide = Some(Resource::Latency.decided_by(is_gpu, counted).to_owned());
         let text = format!(
             "likely waiting, for results or for the longest of the groups: no ceiling explains the time, {} is closest: {}",
             it.resource.name(),
@@ -250,7 +253,7 @@ fn best(
     if let Some(next) = next {
         text += &format!("; next {}: {}", next.resource.name(), next.share());
     }
-    out.decide = Some(it.resource.decided_by(is_gpu).to_owned());
+    out.decide = Some(it.resource.decided_by(is_gpu, counted).to_owned());
     let reached = (it.least <= ABOVE).then_some(it.least.min(1.0));
     Some(Verdict { limit: it.resource, sure: Sure::Likely, reached, text })
 }

@@ -125,11 +125,11 @@ impl Resource {
         }
     }
 
-    /// The command that would show whether it is the limit.
+    /// The command that would show whether it is the limit; `counted`: how accesses lie is known.
     #[must_use]
-    pub const fn decided_by(self, is_gpu: bool) -> &'static str {
+    pub const fn decided_by(self, is_gpu: bool, counted: bool) -> &'static str {
         match self {
-            Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu => ACCESSES,
+            Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu && !counted => ACCESSES,
             Self::Latency | Self::Groups | Self::FewGroups | Self::Barriers => SMALLER,
             _ if is_gpu => COUNTERS,
             _ => "`clscope record --counters perf` shows instructions and cache misses",
