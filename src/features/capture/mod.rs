@@ -302,7 +302,10 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
             }
             Ok(bytes) if affords(bytes) == Some(true) => {}
             Ok(bytes) => {
-                let why = format!("there is no time for {bytes} bytes yet");
+                let why = format!(
+                    "copying its {bytes} bytes takes longer than captures may \
+                     (--capture takes them all the same)"
+                );
                 let again = state(|s| s.samples.as_ref().is_some_and(|all| !all.is_first(draw)));
                 let def = defs::Capture { refused: why, again: again == Some(true), ..def };
                 out.due = Some(Due::Refused(def, asked));
