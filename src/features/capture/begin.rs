@@ -379,10 +379,12 @@ fn room(bytes: u64, is_drawn: bool) -> Result<Capture, String> {
         Ok(s.begun)
     });
     match turn {
-        Some(Ok(turn)) => Capture::begin(turn, bytes, if is_drawn { 3 * bytes } else { 0 })
-            .inspect_err(|_| {
+        Some(Ok(turn)) => {
+            let left = if is_drawn { bytes.saturating_mul(3) } else { 0 };
+            Capture::begin(turn, bytes, left).inspect_err(|_| {
                 state(|s| s.bytes = s.bytes.saturating_sub(bytes));
-            }),
+            })
+        }
         Some(Err(left)) => Err(format!(
             "it takes {bytes} bytes, and {left} are left of the limit of {limit} \
              (--capture-limit raises it)"

@@ -1,7 +1,8 @@
 //! Owns how the recorded time of a process is divided: what its devices ran, and where they ran
 //! nothing, why. Every moment counts once: for kernels where any ran, else for transfers, else for
-//! other commands, else for copies of the recorder's, else for what kept the next command from beginning; before the first command and
-//! after the last one for what the host did. Refuses to name kernels and to judge.
+//! other commands, else for copies of the recorder's, else for what kept the next command from
+//! beginning; before the first command and after the last one for what the host did. Refuses to name
+//! kernels and to judge.
 
 use super::beside::Repeated;
 use super::busy::{Busy, Gap, IdleCause, Lead};
@@ -239,6 +240,7 @@ impl Wall {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HostPath;
     use super::*;
     use proptest::prelude::*;
 
@@ -253,6 +255,32 @@ mod tests {
                 truth[begin as usize..(begin + length) as usize].fill(true);
             }
             prop_assert_eq!(union.ns(), truth.iter().filter(|t| **t).count() as u64);
+        }
+
+        #[test]
+        fn every_moment_has_one_cause(
+            ran in prop::collection::vec((10i64..3_000, 1i64..90, 0i64..50, any::<bool>()), 1..40),
+            copies in prop::collection::vec((0i64..3_200, 1i64..60), 0..40),
+        ) {
+            let at = |begin, length| Span { begin: HostNs(begin), end: HostNs(begin + length) };
+            let copied: Vec<Span> = copies.iter().map(|(begin, length)| at(*begin, *length)).collect();
+            let copied = Repeated::joined(copied);
+            let mut wall = Wall::beside(&Repeated::default(), &copied);
+            let mut busy = vec![false; 3_300];
+            for (begin, length, ago, is_kernel) in ran {
+                let lead = Lead::at(HostNs(begin - ago.min(begin)), HostPath::default());
+                wall.ran(at(begin, length), lead, is_kernel, !is_kernel);
+                busy[begin as usize..(begin + length) as usize].fill(true);
+            }
+            wall.finish();
+            let parts = wall.parts(at(0, 3_300));
+            let of = |map: &BTreeMap<Option<u16>, u64>| map.values().sum::<u64>();
+            let sum = parts.busy_ns() + parts.copied_ns + parts.idle.values().sum::<u64>()
+                + of(&parts.before) + of(&parts.after);
+            prop_assert_eq!(sum, parts.wall_ns);
+            prop_assert_eq!(parts.busy_ns(), busy.iter().filter(|busy| **busy).count() as u64);
+            let alone = |at: &usize| !busy[*at] && copied.within(Span { begin: HostNs(*at as i64), end: HostNs(*at as i64 + 1) }) > 0;
+            prop_assert_eq!(parts.copied_ns, (0..3_300).filter(alone).count() as u64);
         }
 
         #[test]
