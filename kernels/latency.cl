@@ -1,7 +1,8 @@
 // Latency hiding: a chain of dependent instructions in every work-item, as many groups on a compute unit as their local
 // memory leaves room for. ILP independent chains run in each item.
-//   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
-//   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (all but ADD; ILP 1)
+//   -DKIND_ADD|BARRIER|LOOP|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of: BARRIER: an addition behind a barrier;
+//   LOOP: an addition in a loop that stays one, with its counter and branch
+//   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (SPECIAL and accesses; ILP 1)
 //   -DWIDE (STREAM): accesses of four words, which hold the same number
 //   -DCONFLICT=1|2 words between neighbours in LOCAL   -DSTRIDE=1|2 the same in STREAM
 // Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
@@ -75,7 +76,7 @@ uint next(global const uint4 *t, uint at)
 kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
-#if defined(KIND_ADD) || defined(KIND_SPECIAL)
+#if defined(KIND_ADD) || defined(KIND_BARRIER) || defined(KIND_LOOP) || defined(KIND_SPECIAL)
     float x[ILP];
     for (uint k = 0; k < ILP; k++) {
         x[k] = (float)((i + k) % 4u + 1u);
@@ -92,10 +93,19 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
 #if defined(KIND_ADD)
 // Not x + step: a compiler was seen to make one product of a run of equal sums.
 #define LINK(k) x[k] = step - x[k];
+#elif defined(KIND_BARRIER)
+#define LINK(k) barrier(CLK_LOCAL_MEM_FENCE); x[k] = step - x[k];
 #else
 #define LINK(k) x[k] = rsqrt(x[k]);
 #endif
+#if defined(KIND_LOOP)
+#pragma unroll 1
+        for (uint n = 0; n < 16; n++) {
+            x[0] = step - x[0];
+        }
+#else
         TIMES16(LINKS)
+#endif
 #endif
     }
     float sum = 0.0f;

@@ -35,6 +35,7 @@ mod kernel;
 mod loading;
 mod markers;
 mod merging;
+mod meter;
 mod mix;
 mod models;
 mod names;

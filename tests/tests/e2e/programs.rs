@@ -79,3 +79,41 @@ fn what_kernels_take_of_their_device_is_told_once() {
         }
     }
 }
+
+/// A program that is made of the binary of another, as applications with a cache of their own make
+/// them.
+const OF_BINARY: &str = r#"
+import numpy as np, pyopencl as cl
+device = cl.get_platforms()[0].get_devices()[0]
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+source = "kernel void scaled(global float *a) { a[get_global_id(0)] *= 3.0f; }"
+binary = cl.Program(context, source).build(cache_dir=False).get_info(cl.program_info.BINARIES)
+program = cl.Program(context, [device], binary).build()
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
+cl.Kernel(program, "scaled")(queue, (1024,), (64,), buffer)
+queue.finish()
+"#;
+
+#[test]
+fn machine_code_of_binaries_is_written_as_text() {
+    let Some(python) = crate::real_apps::given("CLSCOPE_TEST_PYTHON") else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let run = stage.program(Mode::Record, "t", &python).args(["-c", OF_BINARY]);
+    run.env("PYOPENCL_NO_CACHE", "1").run().success();
+    let nothing = stage.clscope(["programs", "t", "--disassemble", "none"]).env("PATH", "/nowhere");
+    let said = nothing.run();
+    assert!(!said.status.success() && said.stderr.contains("is installed"), "{}", said.stderr);
+    let tools = ["/usr/bin/llvm-objdump", "/usr/bin/objdump"];
+    if !tools.iter().any(|t| Path::new(t).exists()) {
+        clscope_tests::skip("neither llvm-objdump nor objdump is installed", true);
+        return;
+    }
+    stage.clscope(["programs", "t", "--disassemble", "asm"]).run().success();
+    let written: Vec<_> =
+        std::fs::read_dir(stage.join("asm")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(written.len(), 1, "{written:?}");
+    let text = std::fs::read_to_string(&written[0]).unwrap();
+    // The kernel's own code: a product of floats.
+    assert!(text.contains("scaled") && text.contains("mulps"), "{text}");
+}

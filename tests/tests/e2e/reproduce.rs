@@ -223,7 +223,10 @@ fn all_experiments_keep_to_a_budget_and_go_on_after_a_failure() {
     let experiments = none["experiments"].as_array().unwrap();
     let states: Vec<&str> = experiments.iter().filter_map(|e| e["state"].as_str()).collect();
     assert!(states.len() > 60 && states.len() == experiments.len());
-    assert!(states.iter().all(|s| ["cut_short", "not_reproducible"].contains(s)), "{states:?}");
+    assert!(
+        states.iter().all(|s| ["cut_short", "not_reproducible", "computed"].contains(s)),
+        "{states:?}"
+    );
     assert!(run.stdout.contains("cut short: 000/") && run.stdout.contains("not reproducible: "));
     // No vector has three elements: what needs vectors fails, the rest goes on.
     let (some, run) = of("all --budget 10 --iterations 2 --sweep width=3 -o out");
@@ -242,6 +245,117 @@ fn all_experiments_keep_to_a_budget_and_go_on_after_a_failure() {
     let alone = experiments.iter().filter_map(|e| e["name"].as_str());
     assert!(alone.clone().count() > 60 && alone.clone().all(|name| index.contains(name)));
     assert!(!index.contains("href=\"000-fig4.4/") && index.contains("not reproducible: "));
+}
+
+/// Numbers of the documents' figures and tables: document, kind, numbers; `A-B` counts the last part
+/// up.
+const CAPTIONS: [(&str, &str, &str); 9] = [
+    ("000", "fig", "2.1-11 3.1-2 4.1-17"),
+    ("000", "tab", "2.1-5 3.1-6 4.1-3 A.1"),
+    ("001", "fig", "1.1-3 2.1-4 3.1-11 4.1-13 5.1-5 6.1-6 7.1-14"),
+    ("001", "tab", "2.1-9 3.1-4 4.1-3 6.1-7 7.1"),
+    ("002", "fig", "2.1-4 3.1 4.1 5.1 7.1-6 8.1-3 9.1-4 10.1-7 11.1-4 12.1-9 13.1"),
+    ("003", "fig", "1-14"),
+    ("003", "tab", "1-2"),
+    ("004", "fig", "2.1 3.1-5 6.1-5"),
+    ("004", "tab", "2.1 6.1"),
+];
+
+fn expanded(numbers: &str) -> Vec<String> {
+    let each = |word: &str| {
+        let Some((first, last)) = word.split_once('-') else { return vec![word.to_owned()] };
+        let (chapter, first) = first.rsplit_once('.').map_or(("", first), |(c, n)| (c, n));
+        let dot = if chapter.is_empty() { "" } else { "." };
+        let count = |n: &str| n.parse::<u32>().unwrap();
+        (count(first)..=count(last)).map(|n| format!("{chapter}{dot}{n}")).collect()
+    };
+    numbers.split(' ').flat_map(each).collect()
+}
+
+#[test]
+fn every_figure_and_table_of_the_documents_is_listed_with_what_becomes_of_it() {
+    let stage = Stage::new(Runtime::Pocl);
+    let listed = clscope(&stage, "list").success().stdout;
+    let lines: Vec<&str> = listed.lines().collect();
+    let mut named = 0;
+    for (document, kind, numbers) in CAPTIONS {
+        for number in expanded(numbers) {
+            let name = format!("{document}/{kind}{number}");
+            // Parts of a figure may be listed by themselves.
+            let is_it = |line: &&str| {
+                let word = line.trim_start().split(' ').next().unwrap_or_default();
+                line.starts_with("  0") && word.trim_end_matches(['a', 'b']) == name
+            };
+            let at = lines.iter().position(|l| is_it(&l)).unwrap_or_else(|| panic!("no {name}"));
+            let next = lines[at + 1].trim_start();
+            let said = ["measured", "computed", "not reproducible: "];
+            let shown = lines[at].contains("shown by ");
+            assert!(shown || said.iter().any(|s| next.starts_with(s)), "{name}: {next}");
+            named += lines.iter().filter(is_it).count();
+        }
+    }
+    // Nothing is listed as a figure or table that no document has.
+    let is_caption = |line: &&&str| {
+        let word = line.split('/').nth(1).unwrap_or_default();
+        line.starts_with("  0") && (word.starts_with("fig") || word.starts_with("tab"))
+    };
+    assert_eq!(lines.iter().filter(is_caption).count(), named);
+}
+
+/// Experiments about power, on sensors that are emulated: one after another has its figure.
+#[test]
+fn power_of_experiments_is_tried_by_emulation() {
+    let stage = Stage::new(Runtime::Pocl);
+    let run = |line: &str| {
+        let words = format!("bench --repeat 3 --json --reproduce {line}");
+        let run = stage.clscope(words.split_whitespace());
+        document(&run.env("XDG_CACHE_HOME", stage.join("cache")).run().success().stdout)
+    };
+    // A package that draws 30 W whatever runs, by its own counter.
+    let tree = crate::energy::Tree::of(
+        &stage.join("tree"),
+        crate::energy::LATE,
+        &[("intel-rapl:0", "package-0", 30.0)],
+    );
+    let root = tree.root.display().to_string();
+    let small = "--sweep cores=1,2 --window 0.6";
+    let of = tree.rises(|| run(&format!("004/fig6.4a {small} --sysfs-root {root}")));
+    let of = &of["experiments"][0];
+    assert_eq!(of["state"], "measured", "{of}");
+    let points = of["curves"][0]["points"].as_array().unwrap();
+    for point in points {
+        let watts = point["y"]["value"].as_f64().unwrap();
+        assert!((watts / 30.0 - 1.0).abs() < 0.15, "{watts} W: {of}");
+    }
+    // The same of readings that were given, and refused with the line where they are none.
+    let readings = stage.join("readings");
+    let mut text = crate::energy::flat_in_steps(0.0, 100e9, 45.0, 10e6);
+    std::fs::write(&readings, &text).unwrap();
+    let given = format!(
+        "004/fig6.4b --sweep lanes=1,2 --window 0.6 --replay-sensors {}",
+        readings.display()
+    );
+    let of = run(&given);
+    let watts = of["experiments"][0]["curves"][0]["points"][0]["y"]["value"].as_f64();
+    assert!(watts.is_some_and(|w| (w / 45.0 - 1.0).abs() < 0.15), "{of}");
+    text.push_str("none\n");
+    std::fs::write(&readings, text).unwrap();
+    let of = run(&given);
+    let why = of["experiments"][0]["reason"].as_str().unwrap();
+    assert!(why.contains("readings:"), "{why}");
+    // What is computed needs no sensor, and stands beside the document.
+    for (name, numbers) in [("000/tab2.4", 9), ("000/tab3.4", 9), ("001/tab3.4", 6)] {
+        let of = run(name);
+        let of = &of["experiments"][0];
+        assert_eq!(of["state"], "computed", "{of}");
+        let rows = of["numbers"].as_array().unwrap();
+        assert_eq!(rows.len(), numbers);
+        for row in rows {
+            let [here, printed] = [&row["here"]["value"], &row["printed"][0]["value"]];
+            let [here, printed] = [here, printed].map(|x| x.as_f64().unwrap());
+            assert!((here - printed).abs() <= 0.001 * printed, "{row}");
+        }
+    }
 }
 
 #[test]

@@ -149,6 +149,8 @@ pub struct Timeline {
     /// Per host, the raw time of its first domain to the reference's; `None` where they are the
     /// same, or it could not be placed.
     to_reference: Vec<Option<Line>>,
+    /// From the wall clock of the reference to its raw time.
+    from_wall: Option<Line>,
     domains: Vec<domain::Placed>,
     /// Index in `domains` of each process.
     domain_of: Vec<usize>,
@@ -219,6 +221,13 @@ impl Timeline {
         }
     }
 
+    /// A time of the wall clock (CLOCK_REALTIME, ns since 1970) of the first host on the timeline;
+    /// `None` where no anchor has it.
+    #[must_use]
+    pub fn at_wall(&self, wall_ns: i64) -> Option<HostNs> {
+        Some(HostNs(self.from_wall.as_ref()?.at(u64::try_from(wall_ns).ok()?, &mut 0)))
+    }
+
     /// Bound of the place of a process's clock against the reference host's first clock, in
     /// nanoseconds, given that wall clocks agree; `None` where it could not be placed.
     #[must_use]
@@ -253,10 +262,12 @@ impl Timeline {
                 .and_then(|domains| domains.first()?.anchors.first())
                 .map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
             to_reference: Vec::with_capacity(hosts.len()),
+            from_wall: None,
             domains: Vec::new(),
             domain_of: vec![0; processes.len()],
         };
         let reference = hosts.first().and_then(|domains| domains.first()?.raw_to_wall());
+        out.from_wall = reference.as_ref().map(|(corners, _)| inverse(corners));
         for (number, domains) in hosts.iter().enumerate() {
             let Some(main) = domains.first() else { continue };
             let to_reference =
@@ -316,12 +327,16 @@ impl Timeline {
     }
 }
 
+/// The map back.
+fn inverse(corners: &[(u64, i64)]) -> Line {
+    Line::new(rising(corners.iter().map(|c| (c.1 as u64, c.0 as i64))).0, 1.0)
+}
+
 /// Map of a domain's raw time to the reference's raw time, as corners, and its bound.
 fn between(domain: &Domain, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64)> {
     let (own, spread) = domain.raw_to_wall()?;
     let (reference, reference_spread) = reference;
-    let inverse: Vec<(u64, i64)> = reference.iter().map(|c| (c.1 as u64, c.0 as i64)).collect();
-    let inverse = Line::new(rising(inverse.into_iter()).0, 1.0);
+    let inverse = inverse(reference);
     let mut hint = 0;
     let corners = rising(own.iter().map(|c| (c.0, inverse.at(c.1 as u64, &mut hint)))).0;
     if corners.is_empty() {

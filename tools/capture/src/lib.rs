@@ -7,6 +7,7 @@ pub mod compiler;
 pub mod control;
 pub mod counters;
 pub mod directory;
+pub mod disassembler;
 pub mod drainer;
 pub mod elf;
 pub mod environment;

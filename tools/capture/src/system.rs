@@ -336,6 +336,12 @@ pub fn send(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
+/// Sends a signal to a group of processes whose first is a child that was not waited for.
+pub fn send_group(pid: u32, signal: i32) {
+    // SAFETY: as in `send`; the group's number is the child's.
+    unsafe { libc::killpg(pid as libc::pid_t, signal) };
+}
+
 /// Ends this process by the signal that ended the application, so that a shell sees what it would
 /// have seen. Comes back only if the signal does not end processes.
 pub fn die_by(signal: i32) {

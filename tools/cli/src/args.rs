@@ -74,8 +74,8 @@ impl NameArgs {
 /// Options about energy.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct EnergyArgs {
-    /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
-    /// recorded, else auto]
+    /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml, hwmon or meter [default:
+    /// as recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
     pub gpu_power: Option<Choice>,
     /// What gets its own energy figure and counters [default: kernel, or as in --by]

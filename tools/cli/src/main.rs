@@ -15,6 +15,7 @@ mod export;
 mod kernel;
 mod list_counters;
 mod merge;
+mod meter;
 mod mix;
 mod oa;
 mod output;
@@ -83,6 +84,8 @@ enum Command {
     Programs(programs::Args),
     /// Put several traces into one directory
     Merge(merge::Args),
+    /// Add the readings of an external power meter to a trace
+    Meter(meter::Args),
     /// Write a timeline or a flame graph for a viewer
     Export(export::Args),
     /// Ask traces a question in SQL (DuckDB answers)
@@ -190,6 +193,7 @@ fn run() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Mix(args) => mix::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Meter(args) => meter::run(&args),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
         Command::Sql(args) => sql::run(&args).map(|()| ExitCode::SUCCESS),

@@ -3,16 +3,18 @@
 #![forbid(unsafe_code)]
 
 use crate::output::{count, say, show};
-use anyhow::Result;
+use anyhow::{Result, bail};
+use clscope_capture::disassembler;
 use clscope_profile::profile::{Options, Profile};
-use clscope_profile::programs::extract;
+use clscope_profile::programs::{Code, extract, write_each};
 use std::path::PathBuf;
 
 /// Options of `clscope programs`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
   clscope programs                        sources and binaries of the newest trace
-  clscope programs run1 --extract sources writes them into the folder sources")]
+  clscope programs run1 --extract sources writes them into the folder sources
+  clscope programs run1 --disassemble asm machine code as text, by the tools that are installed")]
 pub struct Args {
     /// Trace directories [default: the newest of the working directory]
     #[arg(value_name = "TRACE")]
@@ -20,6 +22,11 @@ pub struct Args {
     /// Write them into this folder, which is made if missing: KERNEL-HASH.LANGUAGE each
     #[arg(long, value_name = "DIR")]
     extract: Option<PathBuf>,
+    /// Write the machine code of binaries as text into this folder: KERNEL-HASH.s each. It takes
+    /// llvm-objdump or objdump (processors, AMD), nvdisasm or cuobjdump (NVIDIA), spirv-dis
+    /// (SPIR-V)
+    #[arg(long, value_name = "DIR", conflicts_with = "extract")]
+    disassemble: Option<PathBuf>,
     #[command(flatten)]
     names: crate::args::NameArgs,
 }
@@ -33,6 +40,23 @@ pub fn run(args: &Args) -> Result<()> {
     let view = profile.view(Options { form: args.names.form(false), ..Options::default() });
     crate::report::warn_opened(&view);
     let programs = view.programs();
+    if let Some(folder) = &args.disassemble {
+        let binaries: Vec<Code> = programs
+            .into_iter()
+            .filter(|c| !["cl", "ptx"].contains(&c.language.as_str()))
+            .collect();
+        if binaries.is_empty() {
+            bail!("the trace keeps no binary: only text, which --extract writes");
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let make = |_: &Code, bytes: Vec<u8>| {
+            let made = disassembler::disassemble(&bytes, &path)?;
+            Ok(("s".to_owned(), made.text.into_bytes()))
+        };
+        let written = write_each(&binaries, folder, &|text| say(text), &make)?;
+        say(format_args!("{} in {}", count(written, "program", "programs"), folder.display()));
+        return Ok(());
+    }
     match &args.extract {
         None => show(|out| clscope_text::programs::list(out, &programs)),
         Some(folder) => {

@@ -5,7 +5,8 @@
 use crate::measure::Subject;
 use crate::stage::{Stage, StageError};
 use clscope_clock::monotonic_raw;
-use clscope_microbench::power::{Power, Sensors, Window};
+use clscope_io::text::chain;
+use clscope_microbench::power::{Metering, Power, Sensors, Window};
 use clscope_microbench::stats::Estimate;
 use clscope_profile::interval::Interval;
 use clscope_profile::measured;
@@ -44,6 +45,11 @@ pub struct Watched {
     pub drawn: Vec<Result<Drawn, String>>,
 }
 
+/// The sensors of the system, or of a tree in a folder.
+fn below(root: Option<&Path>) -> Metering {
+    Metering { root: root.map(Path::to_owned), ..Metering::default() }
+}
+
 /// Meters subjects with the sensors of the system, or of a tree in a folder. `counters` asks for
 /// the device's performance counters, too. `begins` is told how long metering takes at most, in
 /// nanoseconds, before it begins.
@@ -61,12 +67,9 @@ pub fn watch(
     let mut length = FIRST_NS;
     let mut told = false;
     loop {
-        let sensors = match Sensors::below(root, counters) {
+        let sensors = match Sensors::start(&below(root), counters) {
             Ok(sensors) => sensors,
-            Err(error) => {
-                let why = format!("the sampling thread could not be started: {error}");
-                return Ok(nothing(&why, subjects.len()));
-            }
+            Err(error) => return Ok(nothing(&chain(&error), subjects.len())),
         };
         if !sensors.may_meter(facts.kind) {
             let power = sensors.finish(&facts);
@@ -156,11 +159,9 @@ pub fn turns(
     let facts = stage.session.facts().clone();
     let without =
         |why: &str| Ok(Turns { sensor: None, windows: Err(why.to_owned()), counters: Vec::new() });
-    let sensors = match Sensors::below(root, counters) {
+    let sensors = match Sensors::start(&below(root), counters) {
         Ok(sensors) => sensors,
-        Err(error) => {
-            return without(&format!("the sampling thread could not be started: {error}"));
-        }
+        Err(error) => return without(&chain(&error)),
     };
     if !sensors.may_meter(facts.kind) {
         let power = sensors.finish(&facts);

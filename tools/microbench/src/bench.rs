@@ -9,8 +9,9 @@ use crate::results::Timing;
 pub use crate::settings::Settings;
 use crate::source::{self, BinaryCache, Source};
 use crate::stats;
+use clscope_capture::compiler;
 use clscope_clock::monotonic_raw;
-use clscope_mix::{Block, Mix, ptx};
+use clscope_mix::{Block, Mix, ptx, spirv};
 use clscope_trace::codes;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -436,8 +437,9 @@ impl<'a> Bench<'a> {
         fastest.map(|(samples, warm_up)| (samples, warm_up, false)).ok_or(CaseError::Interrupted)
     }
 
-    /// Runs the job once more with a counter for each basic block. `None` where the runtime gives
-    /// no PTX, takes no changed one back, or the counts do not fit the launch.
+    /// Runs the job once more with a counter for each basic block. `None` where the program cannot
+    /// be had in a language that is counted, the runtime takes no changed one back, or the counts do
+    /// not fit the launch.
     fn count(
         &mut self,
         job: &Job,
@@ -451,23 +453,24 @@ impl<'a> Bench<'a> {
         if geometry.group > plain && geometry.group <= largest {
             defines.push(format!("-DGROUP={}", geometry.group));
         }
-        let key = (job.source, self.options(&defines));
-        let binary = self.programs.get(&key)?.binary()?;
-        if !ptx::is_ptx(&binary) {
-            return None;
-        }
-        let counted = ptx::counted(&binary, false).ok()?;
-        let program = self.session.load("a program that counts", &counted.code, "").ok()?;
+        let (counted, program) = self.counting(job.source, &defines)?;
         self.fill(&job.fills, buffers).ok()?;
         let kernel = self.session.kernel(&program, job.entry).ok()?;
         self.set(&kernel, &job.args, buffers, geometry.trips).ok()?;
-        self.once(&kernel, geometry).ok()?;
         let words = counted.words();
         let counters = self.session.buffer(8 * words, false).ok()?;
-        let dump = self.session.kernel(&program, counted.dump.as_deref()?).ok()?;
-        dump.set(0, &Argument::Buffer(&counters)).ok()?;
-        let group = group_that_divides(words, dump.largest_group().min(256));
-        self.session.launch(&dump, words, group).ok()?;
+        if counted.dump.is_none() {
+            self.session.fill(&counters, &[0; 8], 8 * words).ok()?;
+            let last = kernel.argument_count().ok()?.checked_sub(1)?;
+            kernel.set(last, &Argument::Buffer(&counters)).ok()?;
+        }
+        self.once(&kernel, geometry).ok()?;
+        if let Some(dump) = counted.dump.as_deref() {
+            let dump = self.session.kernel(&program, dump).ok()?;
+            dump.set(0, &Argument::Buffer(&counters)).ok()?;
+            let group = group_that_divides(words, dump.largest_group().min(256));
+            self.session.launch(&dump, words, group).ok()?;
+        }
         self.session.finish().ok()?;
         let mut bytes = vec![0; 8 * words];
         self.session.read(&counters, 0, &mut bytes).ok()?;
@@ -484,6 +487,27 @@ impl<'a> Bench<'a> {
         let blocks = counted.program.blocks.iter().cloned().zip(warps);
         let entered = blocks.filter(|(_, times)| *times > 0.0).collect();
         Some((counted.program.mix(&counts), entered))
+    }
+
+    /// A copy of a program that counts its blocks: of the PTX that the runtime hands out, else of
+    /// the SPIR-V that the system's compilers make of the source.
+    fn counting(
+        &self,
+        source: Source,
+        defines: &[String],
+    ) -> Option<(clscope_mix::Counted, Program)> {
+        const NAME: &str = "a program that counts";
+        let key = (source, self.options(defines));
+        if let Some(binary) = self.programs.get(&key)?.binary().filter(|b| ptx::is_ptx(b)) {
+            let counted = ptx::counted(&binary, false).ok()?;
+            let program = self.session.load(NAME, &counted.code, "").ok()?;
+            return Some((counted, program));
+        }
+        let path = self.settings.compilers.as_deref()?;
+        let module = compiler::translate(source.text().as_bytes(), &key.1, path).ok()?;
+        let counted = spirv::counted(&module).ok()?;
+        let program = self.session.build_il(NAME, &counted.code, "").ok()?;
+        Some((counted, program))
     }
 
     /// Launches a kernel so many times without a pause and waits for all; nanoseconds of the host's

@@ -6,6 +6,7 @@
 use crate::bench::Settings;
 use crate::cl::{ClError, Device as Cl};
 use crate::model::Effort;
+use crate::power::Metering;
 use crate::results::{CaseResult, Status};
 use crate::run::{self, Choice, Watch};
 use clscope_models::device::Device;
@@ -90,7 +91,7 @@ pub fn check(
     let suites = ["flop", "memory", "classes", "latency", "structure"];
     let choice = Choice {
         suites: suites.map(str::to_owned).to_vec(),
-        no_sensors: true,
+        sensors: Metering { off: true, ..Metering::default() },
         ..Choice::default()
     };
     let results = run::run(cl, &settings, &choice, watch)?;

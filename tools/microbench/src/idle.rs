@@ -6,7 +6,7 @@
 use crate::bench::{Bench, CaseError, Settings};
 use crate::change;
 use crate::cl::{ClError, Device, Session};
-use crate::power::{Power, Sensors, Window};
+use crate::power::{Metering, NoSampling, Power, Sensors, Window};
 use crate::results::{self, CaseResult, Figure, Point};
 use crate::stats::{self, Estimate};
 use crate::suite::{self, flop};
@@ -41,9 +41,9 @@ pub enum NoStates {
     /// The load could not be run.
     #[error(transparent)]
     Load(#[from] CaseError),
-    /// No thread for the sensors.
-    #[error("the sampling thread could not be started: {0}")]
-    Thread(#[from] std::io::Error),
+    /// Nothing is sampled.
+    #[error(transparent)]
+    Unsampled(#[from] NoSampling),
 }
 
 /// Watches for so long, in pieces.
@@ -69,9 +69,10 @@ type Series = Vec<(f64, f64, Option<f64>)>;
 pub fn watch(
     device: &Device,
     watching: Watching,
+    metering: &Metering,
     stop: &dyn Fn() -> bool,
 ) -> Result<(States, String), NoStates> {
-    let sensors = Sensors::start(false)?;
+    let sensors = Sensors::start(metering, false)?;
     if !sensors.may_meter(device.facts.kind) {
         let power = sensors.finish(&device.facts);
         return Err(unmetered(&power));

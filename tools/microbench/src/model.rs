@@ -5,6 +5,7 @@
 use crate::bench::{DISTURBED, Settings};
 use crate::cl::{ClError, Device as Cl, DeviceFacts, DeviceKind};
 use crate::idle::{self, Watching};
+use crate::power::Metering;
 use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
 use crate::stats::Estimate;
@@ -85,12 +86,14 @@ const WINDOW_NS: u64 = 400_000_000;
 pub struct Effort {
     /// Fewer cases, no power, no idle states.
     pub quick: bool,
-    /// No sensors at all.
-    pub no_sensors: bool,
+    /// Sensors that are read.
+    pub sensors: Metering,
     /// Tiny sizes: for tests.
     pub tiny: bool,
     /// Where binaries are kept.
     pub cache: Option<std::path::PathBuf>,
+    /// Folders in which compilers are looked for, to count kernels of runtimes that give no PTX.
+    pub compilers: Option<std::ffi::OsString>,
     /// Today, UTC.
     pub date: String,
 }
@@ -110,13 +113,14 @@ pub struct Measured {
 /// # Errors
 /// If the device cannot be opened at all. What a case could not measure is absent, with the reason.
 pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measured, ClError> {
-    let metered = !effort.quick && !effort.no_sensors;
+    let metered = !effort.quick && !effort.sensors.off;
     let settings = Settings {
         tiny: effort.tiny,
         repeat: if effort.quick { 5 } else { 10 },
         counters: metered,
         mix: metered,
         cache: effort.cache.clone(),
+        compilers: effort.compilers.clone(),
         window_ns: (!effort.tiny).then_some(WINDOW_NS),
         agree: !effort.tiny,
         ..Settings::default()
@@ -139,7 +143,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let with = Choice {
         suites: suites(&["flop", "memory", "levels", "classes", "blend", "transfer"]),
         cases,
-        no_sensors: effort.no_sensors,
+        sensors: effort.sensors.clone(),
         peak: None,
     };
     let first = run::run(cl, &settings, &with, watch)?;
@@ -149,7 +153,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     let without = Choice {
         suites: chosen,
         cases: patterns(&UNMETERED).into_iter().chain(unfused).collect(),
-        no_sensors: true,
+        sensors: Metering { off: true, ..Metering::default() },
         peak: None,
     };
     let plain = Settings { counters: false, mix: false, ..settings };
@@ -163,7 +167,7 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
 }
 
 fn idle_states(cl: &Cl, effort: &Effort, watch: &mut dyn Watch, device: &mut Device) {
-    if effort.quick || effort.no_sensors || effort.tiny || watch.stop() {
+    if effort.quick || effort.sensors.off || effort.tiny || watch.stop() {
         let why = "not watched in a quick run, or without sensors: `clscope bench idle`";
         device.absent.insert("idle".to_owned(), why.to_owned());
         return;
@@ -171,7 +175,7 @@ fn idle_states(cl: &Cl, effort: &Effort, watch: &mut dyn Watch, device: &mut Dev
     watch.begin("idle", 0, 1);
     let watching = Watching { load_s: 2.0, watch_s: 12.0, runs: 1 };
     let watcher = std::cell::RefCell::new(watch);
-    match idle::watch(cl, watching, &|| watcher.borrow().stop()) {
+    match idle::watch(cl, watching, &effort.sensors, &|| watcher.borrow().stop()) {
         Ok((states, _)) => device.idle = Some(states),
         Err(why) => drop(device.absent.insert("idle".to_owned(), why.to_string())),
     }
@@ -527,7 +531,7 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         })
         .collect();
     if observations.is_empty() {
-        let why = "no kernel's instructions could be counted: the runtime gives no PTX".to_owned();
+        let why = "no kernel's instructions could be counted: the runtime gives no PTX, and its sources were not counted as SPIR-V (that takes clang and llvm-spirv, and a device that takes SPIR-V)".to_owned();
         absent(why, out);
         return Vec::new();
     }

@@ -6,13 +6,14 @@
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::stats::{self, Estimate};
 use clscope_readings::Clocks;
-use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
+use clscope_sensors::gpu_power::{Choice, Formula, GpuPlace, Planes, Selected, select, slot};
 use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfOpener, Unopened};
+use clscope_sensors::replay::{Pacing, Replay};
 use clscope_sensors::sampler::{Sampler, SamplerEvent, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
-use clscope_sensors::{Roots, System};
-use std::path::Path;
+use clscope_sensors::{Roots, SensorError, SensorSource, System};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -105,53 +106,77 @@ impl Sink for Readings {
 /// A tree that is not the system's names event numbers that mean something else here.
 const ELSEWHERE: Unopened = Unopened("perf events are the running system's");
 
+/// Which sensors are read.
+#[derive(Clone, Debug, Default)]
+pub struct Metering {
+    /// None, whatever a suite wants.
+    pub off: bool,
+    /// Those of a tree of sysfs below this folder: its files alone, without the running system's
+    /// perf events and NVML.
+    pub root: Option<PathBuf>,
+    /// Recorded readings in place of sensors, as if they came now.
+    pub readings: Option<PathBuf>,
+    /// How GPU power is formed.
+    pub formula: Choice,
+}
+
+/// Why nothing is sampled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoSampling {
+    /// The file of readings cannot be used.
+    #[error(transparent)]
+    Readings(#[from] SensorError),
+    /// There is no thread.
+    #[error("the sampling thread could not be started")]
+    Thread(#[from] std::io::Error),
+}
+
 /// The sampling thread.
 pub struct Sensors {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Readings>,
     refusals: Vec<String>,
     planes: Vec<Plane>,
+    formula: Choice,
 }
 
 impl Sensors {
-    /// Opens what the machine has, with its performance counters if they are wanted, and starts
-    /// sampling.
+    /// Opens what the machine has, or what is given in its place, with its performance counters if
+    /// they are wanted, and starts sampling.
     ///
     /// # Errors
-    /// Why no thread could be started.
-    pub fn start(counters: bool) -> std::io::Result<Sensors> {
-        Self::below(None, counters)
-    }
-
-    /// As [`start`](Self::start), of a tree of sysfs that lies in a folder: its files alone,
-    /// without the running system's perf events and NVML.
-    ///
-    /// # Errors
-    /// Why no thread could be started.
-    pub fn below(root: Option<&Path>, counters: bool) -> std::io::Result<Sensors> {
+    /// Why nothing is sampled.
+    pub fn start(of: &Metering, counters: bool) -> Result<Sensors, NoSampling> {
+        let root = of.root.as_deref();
         let roots = root.map_or_else(Roots::default, Roots::below);
         let perf: &dyn PerfOpener = if root.is_some() { &ELSEWHERE } else { &PerfKernel };
-        let mut opened = clscope_sensors::doctor::open_host(&System, &roots, perf, None);
-        match root.is_none().then(|| clscope_nvml::load(None)) {
+        let (mut sources, mut findings) = (Vec::new(), Vec::new());
+        if let Some(path) = &of.readings {
+            sources.push(Box::new(Replay::open(path, Pacing::Live)?) as Box<dyn SensorSource>);
+        } else {
+            let opened = clscope_sensors::doctor::open_host(&System, &roots, perf, None);
+            (sources, findings) = (opened.sources, opened.findings);
+        }
+        match (root.is_none() && of.readings.is_none()).then(|| clscope_nvml::load(None)) {
             None => {}
             Some(Ok((api, devices))) => {
-                let (sources, findings) = clscope_nvml::open(
+                let (more, found) = clscope_nvml::open(
                     &api,
                     &devices,
                     &clscope_nvml::Wanted { gpm: counters.then(Vec::new) },
                 );
-                opened.sources.extend(sources);
-                opened.findings.extend(findings);
+                sources.extend(more);
+                findings.extend(found);
             }
-            Some(Err(finding)) => opened.findings.push(*finding),
+            Some(Err(finding)) => findings.push(*finding),
         }
-        let failed = opened.findings.iter().filter(|f| f.remedy.is_some());
+        let failed = findings.iter().filter(|f| f.remedy.is_some());
         let refusals = failed
             .map(|f| format!("{}: {}", f.name, f.remedy.as_deref().unwrap_or_default()))
             .collect();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let sources = opened.sources;
         let metered =
             |d: &&Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
         let planes = sources
@@ -164,13 +189,16 @@ impl Sensors {
             sampler.run(&mut SystemHost(Clocks), &mut readings, &|| seen.load(Ordering::Relaxed));
             readings
         })?;
-        Ok(Sensors { stop, thread, refusals, planes })
+        Ok(Sensors { stop, thread, refusals, planes, formula: of.formula })
     }
 
     /// Whether any sensor could meter such a device: without one, watching power only takes time.
     #[must_use]
     pub fn may_meter(&self, kind: DeviceKind) -> bool {
+        let by_meter =
+            |p: &Plane| matches!(p, Plane::Other(name) if name == clscope_sensors::meter::PLANE);
         let known = |p: &Plane| match kind {
+            _ if by_meter(p) => true,
             DeviceKind::Cpu => *p == Plane::Package,
             _ => matches!(
                 p,
@@ -188,7 +216,7 @@ impl Sensors {
         std::thread::sleep(std::time::Duration::from_millis(60));
         self.stop.store(true, Ordering::Relaxed);
         let readings = self.thread.join().unwrap_or_default();
-        Power::new(readings, device, &self.refusals)
+        Power::new(readings, device, &self.refusals, self.formula)
     }
 }
 
@@ -225,7 +253,12 @@ fn is_of(series: &Series, device: &DeviceFacts) -> bool {
 }
 
 impl Power {
-    fn new(readings: Readings, device: &DeviceFacts, refusals: &[String]) -> Power {
+    fn new(
+        readings: Readings,
+        device: &DeviceFacts,
+        refusals: &[String],
+        formula: Choice,
+    ) -> Power {
         let mut power = Power {
             readings,
             terms: Vec::new(),
@@ -243,7 +276,7 @@ impl Power {
             all.filter(|(_, s)| counts(s) && is_of(s, device)).map(|(i, _)| i).collect();
         let described = match device.kind {
             DeviceKind::Cpu => power.choose_cpu(),
-            _ => power.choose_gpu(device),
+            _ => power.choose_gpu(device, formula),
         };
         power.source = described.map_err(|why| {
             let because = if refusals.is_empty() {
@@ -284,7 +317,7 @@ impl Power {
         ))
     }
 
-    fn choose_gpu(&mut self, device: &DeviceFacts) -> Result<String, String> {
+    fn choose_gpu(&mut self, device: &DeviceFacts, choice: Choice) -> Result<String, String> {
         let own = |s: &Series| is_of(s, device);
         let find = |wanted: fn(&Quantity) -> bool, name: &str| {
             self.alive()
@@ -292,7 +325,8 @@ impl Power {
                 .map(|(i, _)| i)
         };
         let clock = find(|q| matches!(q, Quantity::Clock), "sm-clock")
-            .or_else(|| find(|q| matches!(q, Quantity::Clock), ""));
+            .or_else(|| find(|q| matches!(q, Quantity::Clock), ""))
+            .or_else(|| device.shares_host_memory.then(|| self.only_drm_clock()).flatten());
         let reasons = find(|q| matches!(q, Quantity::Flags), "");
         // The planes that work, and the series behind each: the best sensor of a board comes first
         // among its own.
@@ -318,8 +352,13 @@ impl Power {
         }
         let place =
             if device.shares_host_memory { GpuPlace::Integrated } else { GpuPlace::Discrete };
-        let Selected { formula, .. } = select(Default::default(), place, &planes)
-            .map_err(|_| "no sensor of this GPU was found".to_owned())?;
+        let Selected { formula, .. } = select(choice, place, &planes).map_err(|why| {
+            if choice == Choice::Auto {
+                "no sensor of this GPU was found".to_owned()
+            } else {
+                why.to_string()
+            }
+        })?;
         let number = |p: Option<Watts>| p.map(|w| w.0 as usize);
         let terms = match formula {
             Formula::Pp1 => vec![(number(behind.pp1), 1.0)],
@@ -331,6 +370,7 @@ impl Power {
             ],
             Formula::Nvml => vec![(number(behind.nvml), 1.0)],
             Formula::Hwmon => vec![(number(behind.hwmon), 1.0)],
+            Formula::Meter => vec![(number(behind.meter), 1.0)],
         };
         let terms: Vec<(usize, f64)> =
             terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
@@ -344,6 +384,17 @@ impl Power {
         );
         (self.terms, self.clock, self.reasons) = (terms, clock, reasons);
         Ok(text)
+    }
+
+    /// The clock of the only card of a kernel driver: a GPU of the processor need not say its
+    /// address.
+    fn only_drm_clock(&self) -> Option<usize> {
+        let is_one = |s: &Series| {
+            matches!(s.domain.quantity, Quantity::Clock) && s.source.starts_with("drm:")
+        };
+        let mut all = self.alive().filter(|(_, s)| is_one(s));
+        let (index, first) = all.next()?;
+        all.all(|(_, s)| s.source == first.source).then_some(index)
     }
 
     fn one(&self, index: usize, window: Window) -> Option<Estimate> {

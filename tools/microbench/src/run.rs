@@ -7,11 +7,12 @@ use crate::cl::{ClError, Device, Session};
 use crate::idle;
 use crate::job::Scalar;
 use crate::peak;
-use crate::power::{Power, Sensors, Window};
+use crate::power::{Metering, Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::{self, Estimate};
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
 use crate::sweep::{self, Along, Axis, SweepError};
+use clscope_io::text::chain;
 use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ pub struct Choice {
     pub suites: Vec<String>,
     /// Only cases whose id contains one of these parts; empty: all. `*` matches anything.
     pub cases: Vec<String>,
-    /// No sensors, whatever the suite wants.
-    pub no_sensors: bool,
+    /// Sensors that are read.
+    pub sensors: Metering,
     /// The peak in GFLOP/s that shares are given of, instead of the device's own.
     pub peak: Option<f64>,
 }
@@ -186,11 +187,13 @@ pub fn run_cases(
     watch: &mut dyn Watch,
 ) -> Result<Results, ClError> {
     let total = suites.iter().map(|(_, cases)| cases.len()).sum();
-    let wants = !choice.no_sensors
+    let wants = !choice.sensors.off
         && (settings.counters
             || settings.power
             || suites.iter().any(|(suite, _)| suite.wants_power));
-    let sensors = wants.then(|| Sensors::start(settings.counters)).and_then(Result::ok);
+    let started = wants.then(|| Sensors::start(&choice.sensors, settings.counters)).transpose();
+    let unstarted = started.as_ref().err().map(|why| chain(why));
+    let sensors = started.ok().flatten();
     let session = Session::new(device)?;
     let mut results = Results {
         schema: SCHEMA,
@@ -244,8 +247,8 @@ pub fn run_cases(
         let power = sensors.finish(&device.facts);
         results.power_source = power.source().map_or_else(none, str::to_owned);
         resolve(&mut results, &pending, &power);
-    } else if wants {
-        results.power_source = none("the sampling thread could not be started");
+    } else if let Some(why) = unstarted {
+        results.power_source = none(&why);
     }
     unwatched(&mut results, &pending);
     shares(&mut results, choice.peak);

@@ -37,8 +37,11 @@ pub struct Settings {
     /// Read performance counters: every case that times a kernel then runs it for a window of
     /// steady running too.
     pub counters: bool,
-    /// Count what kernels execute, where the runtime gives their PTX.
+    /// Count what kernels execute, where the runtime gives their PTX, or compilers their SPIR-V.
     pub mix: bool,
+    /// Folders in which `clang` and `llvm-spirv` are looked for, as in `PATH`; none: SPIR-V is not
+    /// made.
+    pub compilers: Option<std::ffi::OsString>,
     /// Launches are timed again until two times agree.
     pub agree: bool,
     /// Where binaries are kept.
@@ -63,6 +66,7 @@ impl Default for Settings {
             validate: false,
             counters: false,
             mix: false,
+            compilers: None,
             agree: false,
             cache: None,
         }

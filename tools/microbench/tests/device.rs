@@ -50,7 +50,7 @@ fn tiny() -> Settings {
 fn suites(names: &[&str]) -> Choice {
     Choice {
         suites: names.iter().map(|&n| n.to_owned()).collect(),
-        no_sensors: true,
+        sensors: clscope_microbench::power::Metering { off: true, ..Default::default() },
         ..Choice::default()
     }
 }
@@ -134,7 +134,7 @@ fn parameters_of_the_device_have_intervals() {
     let Some(device) = device() else { return };
     let effort = Effort {
         quick: true,
-        no_sensors: true,
+        sensors: clscope_microbench::power::Metering { off: true, ..Default::default() },
         tiny: true,
         cache: None,
         date: "2026-01-01".into(),

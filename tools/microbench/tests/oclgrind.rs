@@ -98,7 +98,7 @@ fn class_worker() {
     let choice = Choice {
         suites: vec!["classes".to_owned()],
         cases: vec![name.clone()],
-        no_sensors: true,
+        sensors: clscope_microbench::power::Metering { off: true, ..Default::default() },
         ..Choice::default()
     };
     let results = run(&device, &settings, &choice, &mut Never).expect("the device opens");

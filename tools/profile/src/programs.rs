@@ -126,7 +126,7 @@ fn kept(files: &TraceFiles, hash: &str, language: &str) -> Option<PathBuf> {
 }
 
 /// A file name that says what is in it, of harmless characters alone.
-fn file_name(code: &Code) -> String {
+fn file_name(code: &Code, ending: &str) -> String {
     let kernel = code.kernels.first().map_or("program", String::as_str);
     let kernel: String = kernel
         .chars()
@@ -134,7 +134,7 @@ fn file_name(code: &Code) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
         .collect();
     let hash: String = code.hash.chars().take(12).collect();
-    format!("{kernel}-{hash}.{}", code.language)
+    format!("{kernel}-{hash}.{ending}")
 }
 
 /// Who may read the trace that keeps it.
@@ -155,6 +155,9 @@ pub enum ExtractError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Nothing was made of any.
+    #[error("no file was written, for the reasons above")]
+    Nothing,
     /// There is none.
     #[error("the trace keeps no program; record without --no-programs")]
     None,
@@ -167,6 +170,22 @@ pub enum ExtractError {
 /// # Errors
 /// If one cannot be read or written, or there is none.
 pub fn extract(programs: &[Code], folder: &Path, tell: &dyn Fn(&str)) -> Result<u64, ExtractError> {
+    write_each(programs, folder, tell, &|code, bytes| Ok((code.language.clone(), bytes)))
+}
+
+/// What is written of a program: the ending of its name, and the bytes; or why nothing is.
+pub type Made = Result<(String, Vec<u8>), String>;
+
+/// The same of what is made of each.
+///
+/// # Errors
+/// If one cannot be read or written, or nothing was made of any.
+pub fn write_each(
+    programs: &[Code],
+    folder: &Path,
+    tell: &dyn Fn(&str),
+    make: &dyn Fn(&Code, Vec<u8>) -> Made,
+) -> Result<u64, ExtractError> {
     let attempt = |what: String| |source| ExtractError::System { attempt: what, source };
     let shown = folder.display();
     // Of several traces a folder lets in whom all of them let in.
@@ -189,14 +208,25 @@ pub fn extract(programs: &[Code], folder: &Path, tell: &dyn Fn(&str)) -> Result<
         }
         let bytes =
             code.read().map_err(attempt(format!("cannot read {hash}.{language} of the trace")))?;
-        let path = folder.join(file_name(code));
+        let (ending, bytes) = match make(code, bytes) {
+            Ok(made) => made,
+            Err(why) => {
+                tell(&format!("{hash}.{language} is left out: {why}"));
+                continue;
+            }
+        };
+        let path = folder.join(file_name(code, &ending));
         let shown = path.display();
         let mut file = create_new(&path, access(code))
             .map_err(attempt(format!("cannot write {shown}; choose another folder")))?;
         file.write_all(&bytes).map_err(attempt(format!("cannot write {shown}")))?;
         written += 1;
     }
-    if written == 0 { Err(ExtractError::None) } else { Ok(written) }
+    if written > 0 {
+        return Ok(written);
+    }
+    let kept = programs.iter().any(|c| c.path.is_some());
+    Err(if kept { ExtractError::Nothing } else { ExtractError::None })
 }
 
 #[cfg(test)]

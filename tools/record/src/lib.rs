@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`plan`] | what is wanted, checked |
+//! | [`meter`] | readings of an external meter |
 //! | [`summary`] | what was recorded, as lines |
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod alone;
 mod conclude;
 mod error;
 mod measure;
+pub mod meter;
 pub mod plan;
 pub mod summary;
 
@@ -128,6 +130,7 @@ struct Ready {
     counters: Option<counter_sampler::Running>,
     prepared: Option<prepare::Prepared>,
     drainer: Option<Drainer>,
+    meter: Option<meter::Running>,
     /// `--snapshot` finds no sensor that it can read; that was said.
     is_blind: bool,
     /// Options for joules have nothing to read; that was said.
@@ -145,6 +148,9 @@ impl Drop for Ready {
             counters.finish();
         }
         drop((self.prepared.take(), self.drainer.take()));
+        if let Some(meter) = self.meter.take() {
+            let _ = meter.finish();
+        }
         for file in [sampler::FILE, counter_sampler::FILE] {
             let _ = std::fs::remove_file(self.trace.join(file));
         }
@@ -227,6 +233,7 @@ impl Ready {
             counters: None,
             prepared: None,
             drainer: None,
+            meter: None,
             is_blind: false,
             is_unread: false,
         };
@@ -260,6 +267,9 @@ impl Ready {
             self.is_blind = true;
         }
         sensors.gpm = wanted.gpm();
+        let meter = plan.meter.as_ref().map(meter::Running::start).transpose();
+        self.meter =
+            meter.map_err(|why| RecordError::Refused(format!("--meter {}", chain(&why))))?;
         self.sampler = sampler::start(trace, &sensors, plan.idle_window, say)?;
 
         let root = plan.sensors.sysfs_root.as_deref();
@@ -284,6 +294,7 @@ impl Ready {
         }
         // Before it may take longer for nothing.
         self.is_unread = !plan.snapshot
+            && plan.meter.is_none()
             && plan.options_for_energy()
             && self.sampler.as_ref().is_none_or(|sampler| sampler.reads_energy() == Some(false));
         if self.is_unread {
@@ -361,6 +372,7 @@ impl Started {
         if let Some(Err(error)) = meta_file.map(|mut file| file.write(&ready.meta)) {
             say(&chain(&error));
         }
+        let is_metered = ready.meter.take().is_some_and(|meter| add_meter(plan, trace, meter));
         if ready.is_blind {
             contents.warnings.remove(settings::NO_SNAPSHOT);
         }
@@ -368,11 +380,37 @@ impl Started {
             measure::measure(plan, trace, &held, &ready.meta.still_running, wall);
         }
         conclude(plan, trace, &contents, program, end);
-        if !reads_energy && !ready.is_unread && !plan.snapshot && contents.commands > 0 {
+        if !reads_energy
+            && !is_metered
+            && !ready.is_unread
+            && !plan.snapshot
+            && contents.commands > 0
+        {
             plan.options_without_energy().for_each(|text| plan.tell(text));
         }
         let trace = std::mem::take(&mut ready.trace);
         Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
+    }
+}
+
+/// Adds the readings of a meter, and says how; whether there are any. What fails costs them alone,
+/// and can be tried again.
+fn add_meter(plan: &Plan<'_>, trace: &Path, running: meter::Running) -> bool {
+    let format = plan.meter.as_ref().map(|m| m.format.clone()).unwrap_or_default();
+    let added = running.finish().and_then(|(what, of)| meter::attach(trace, &what, &of, &format));
+    match added {
+        Ok(said) => {
+            said.iter().for_each(|text| plan.tell(format_args!("meter: {text}")));
+            true
+        }
+        Err(why) => {
+            let (trace, table) = (directory::shown_path(trace), meter::TABLE);
+            plan.tell(format_args!(
+                "warning: --meter: no readings were added: {}; to try again: clscope meter {trace}/{table} {trace} --meter-format ...",
+                chain(&why)
+            ));
+            false
+        }
     }
 }
 

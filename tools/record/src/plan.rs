@@ -1,6 +1,7 @@
 //! What is wanted of a recording. Owns how it is said; refuses to know options.
 #![forbid(unsafe_code)]
 
+use crate::meter;
 use clscope_capture::Tell;
 use clscope_capture::counters::choice;
 use clscope_capture::environment::Way;
@@ -53,6 +54,8 @@ pub struct Plan<'a> {
     pub counters: choice::Options,
     /// Sensors that are read.
     pub sensors: sources::Options,
+    /// An external meter whose readings are added.
+    pub meter: Option<meter::Wanted>,
     /// The application reads them around its commands.
     pub snapshot: bool,
     /// How GPU power is computed.

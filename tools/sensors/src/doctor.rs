@@ -5,6 +5,7 @@
 
 use crate::error::SensorError;
 use crate::files::{Files, Roots};
+use crate::gt_clock::GtClock;
 use crate::hwmon::Hwmon;
 use crate::kind::SourceKind;
 use crate::liveness::{Liveness, Verdict};
@@ -194,6 +195,11 @@ pub fn open_host(
             }
             opened.findings.push(finding);
         }
+    }
+    // Nobody misses it where there is no such GPU.
+    for source in GtClock::open(files, roots) {
+        let name = format!("GPU clock through {}", source.name());
+        opened.add(Box::new(source), &name, &[]);
     }
     opened
 }

@@ -27,11 +27,13 @@ pub struct Planes<T> {
     pub nvml: Option<T>,
     /// hwmon card or package power of a discrete GPU.
     pub hwmon: Option<T>,
+    /// An external meter.
+    pub meter: Option<T>,
 }
 
 impl<T> Default for Planes<T> {
     fn default() -> Planes<T> {
-        Planes { pkg: None, pp0: None, pp1: None, dram: None, nvml: None, hwmon: None }
+        Planes { pkg: None, pp0: None, pp1: None, dram: None, nvml: None, hwmon: None, meter: None }
     }
 }
 
@@ -48,6 +50,8 @@ pub enum Formula {
     Nvml,
     /// The card's or GPU package's power as its hwmon driver gives it.
     Hwmon,
+    /// All that an external meter feeds.
+    Meter,
 }
 
 /// What the user may ask for.
@@ -92,7 +96,9 @@ pub enum NoFormula {
 
 /// A name is no formula's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no GPU power formula; use auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon")]
+#[error(
+    "{0:?} is no GPU power formula; use auto, pp1, pkg-pp0, pkg-pp0-dram, nvml, hwmon or meter"
+)]
 pub struct UnknownFormula(pub String);
 
 fn list(names: &[&'static str]) -> String {
@@ -102,9 +108,16 @@ fn list(names: &[&'static str]) -> String {
 impl Formula {
     /// All of them, the most trusted first: the order in which `auto` tries them. A discrete GPU's
     /// own sensor goes before the planes of the processor. The formula with DRAM is last: it is
-    /// right only if PKG contains DRAM.
-    pub const ALL: [Formula; 5] =
-        [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
+    /// right only if PKG contains DRAM; an external meter, which measures much
+    /// else, comes behind all.
+    pub const ALL: [Formula; 6] = [
+        Formula::Nvml,
+        Formula::Hwmon,
+        Formula::Pp1,
+        Formula::PkgPp0,
+        Formula::PkgPp0Dram,
+        Formula::Meter,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -115,6 +128,7 @@ impl Formula {
             Formula::PkgPp0Dram => "pkg-pp0-dram",
             Formula::Nvml => "nvml",
             Formula::Hwmon => "hwmon",
+            Formula::Meter => "meter",
         }
     }
 
@@ -127,6 +141,7 @@ impl Formula {
             Formula::PkgPp0Dram => "P_iGPU = P_PKG - P_PP0 - P_DRAM",
             Formula::Nvml => "P_GPU = P_board (NVML)",
             Formula::Hwmon => "P_GPU = P_card (hwmon)",
+            Formula::Meter => "P = P_meter (external)",
         }
     }
 
@@ -145,6 +160,9 @@ impl Formula {
                 "the whole board: GPU, memory, voltage regulators, as far as its sensor reaches"
             }
             Formula::Hwmon => "the card or GPU package its driver names; on an APU the CPU too",
+            Formula::Meter => {
+                "all that the external meter feeds: other devices, the host and losses of its supply too"
+            }
         }
     }
 
@@ -157,6 +175,7 @@ impl Formula {
             Formula::PkgPp0Dram => &["PKG", "PP0", "DRAM"],
             Formula::Nvml => &["NVML"],
             Formula::Hwmon => &["hwmon"],
+            Formula::Meter => &["meter"],
         }
     }
 
@@ -176,6 +195,7 @@ impl Formula {
                 .map(|((pkg, pp0), dram)| pkg - pp0 - dram),
             Formula::Nvml => planes.nvml,
             Formula::Hwmon => planes.hwmon,
+            Formula::Meter => planes.meter,
         };
         value.ok_or_else(|| {
             let has = |name: &str| match name {
@@ -184,6 +204,7 @@ impl Formula {
                 "PP1" => planes.pp1.is_some(),
                 "DRAM" => planes.dram.is_some(),
                 "NVML" => planes.nvml.is_some(),
+                "meter" => planes.meter.is_some(),
                 _ => planes.hwmon.is_some(),
             };
             let missing = self.needs().iter().copied().filter(|name| !has(name)).collect();
@@ -284,7 +305,14 @@ pub fn select<T: Copy + Sub<Output = T>>(
     let mut order = Formula::ALL;
     if place == GpuPlace::Integrated {
         // An APU's hwmon figure holds the CPU too: the planes of the processor come first.
-        order = [Formula::Pp1, Formula::PkgPp0, Formula::Hwmon, Formula::PkgPp0Dram, Formula::Nvml];
+        order = [
+            Formula::Pp1,
+            Formula::PkgPp0,
+            Formula::Hwmon,
+            Formula::PkgPp0Dram,
+            Formula::Nvml,
+            Formula::Meter,
+        ];
     }
     let mut passed_over = Vec::new();
     for formula in order.into_iter().filter(|f| place.admits(*f)) {
@@ -301,6 +329,8 @@ pub fn select<T: Copy + Sub<Output = T>>(
                 };
                 return Ok(Selected { formula, reason });
             }
+            // Nobody misses a meter that was not named.
+            Err(_) if formula == Formula::Meter => {}
             Err(missing) => passed_over.push(missing),
         }
     }
@@ -383,6 +413,7 @@ pub fn slot<'a, T>(
         Plane::Dram => &mut planes.dram,
         Plane::Gpu | Plane::GpuCard if from_nvml => &mut planes.nvml,
         Plane::Gpu | Plane::GpuCard | Plane::Apu => &mut planes.hwmon,
+        Plane::Other(name) if name == crate::meter::PLANE => &mut planes.meter,
         _ => return None,
     })
 }
@@ -408,6 +439,7 @@ mod tests {
         let planes = Planes {
             nvml: Some(Watts(300.0)),
             hwmon: Some(Watts(80.0)),
+            meter: Some(Watts(500.0)),
             ..rapl(20.0, 5.0, 11.0, 2.5)
         };
         let table = [
@@ -416,6 +448,7 @@ mod tests {
             (Formula::PkgPp0Dram, 12.5),
             (Formula::Nvml, 300.0),
             (Formula::Hwmon, 80.0),
+            (Formula::Meter, 500.0),
         ];
         for (formula, want) in table {
             assert_eq!(formula.apply(&planes), Ok(Watts(want)), "{formula}");

@@ -54,7 +54,7 @@ fn is_apu(files: &dyn Files, device: &Path) -> Option<bool> {
     }
 }
 
-fn pci_address(files: &dyn Files, dir: &Path) -> Option<String> {
+pub(crate) fn pci_address(files: &dyn Files, dir: &Path) -> Option<String> {
     let device = dir.join("device");
     let from_uevent = files.text(&device.join("uevent")).ok().and_then(|text| {
         text.lines()

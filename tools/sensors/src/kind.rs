@@ -20,6 +20,8 @@ pub enum SourceKind {
     Nvml,
     /// A file of recorded readings.
     Replay,
+    /// An external power meter.
+    Meter,
     /// None of these.
     Other,
 }
@@ -31,12 +33,13 @@ impl SourceKind {
         let mut parts = source.split(':');
         match (parts.next().unwrap_or_default(), parts.next()) {
             ("powercap" | "perf" | "msr" | "helper", None) => Self::Rapl,
-            ("hwmon", _) => Self::Hwmon,
+            ("hwmon" | "drm", _) => Self::Hwmon,
             ("nvml", Some("ring")) => Self::NvmlRing,
             ("nvml", Some("energy")) => Self::NvmlEnergy,
             ("nvml", Some("gpm")) => Self::NvmlGpm,
             ("nvml", _) => Self::Nvml,
             ("replay", None) => Self::Replay,
+            (crate::meter::SOURCE, None) => Self::Meter,
             _ => Self::Other,
         }
     }
@@ -64,12 +67,14 @@ mod tests {
             ("powercap", SourceKind::Rapl),
             ("helper", SourceKind::Rapl),
             ("hwmon:xe:0000:03:00.0", SourceKind::Hwmon),
+            ("drm:0000:00:02.0", SourceKind::Hwmon),
             ("nvml:ring:0", SourceKind::NvmlRing),
             ("nvml:energy:3", SourceKind::NvmlEnergy),
             ("nvml:gpm:0", SourceKind::NvmlGpm),
             ("nvml:instant:0", SourceKind::Nvml),
             ("nvml", SourceKind::Nvml),
             ("replay", SourceKind::Replay),
+            ("meter", SourceKind::Meter),
             ("perfect", SourceKind::Other),
             ("", SourceKind::Other),
         ] {

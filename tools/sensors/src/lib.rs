@@ -8,7 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`units`], [`source`], [`error`], [`files`] | the vocabulary: units, stamps, domains, readings, typed errors, movable roots |
-//! | [`rapl`], [`hwmon`], [`replay`] | the sources |
+//! | [`rapl`], [`hwmon`], [`gt_clock`], [`replay`], [`meter`] | the sources; tables of an external meter |
 //! | [`accumulator`], [`liveness`], [`response`] | totals from wrapping counters; works or not; period, lag and delay |
 //! | [`gpu_power`] | the formulas that make GPU power of planes |
 //! | [`sampler`] | one thread that reads all sources at rates they deserve |
@@ -20,10 +20,12 @@ pub mod doctor;
 pub mod error;
 pub mod files;
 pub mod gpu_power;
+pub mod gt_clock;
 pub mod handover;
 pub mod hwmon;
 mod kind;
 pub mod liveness;
+pub mod meter;
 pub mod perf_event;
 pub mod rapl;
 mod repeats;

@@ -29,6 +29,7 @@
 
 mod activity;
 mod attribution;
+mod by_load;
 pub mod combine;
 mod company;
 mod compare;
@@ -51,6 +52,7 @@ mod variance;
 
 pub use activity::{Activity, ClassTime, Span, Timing};
 pub use attribution::{AttributionError, Problem, attribute, measured};
+pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};

@@ -13,6 +13,7 @@ use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
 use clscope_microbench::files;
 use clscope_microbench::png::Renderer;
+use clscope_microbench::power::Metering;
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
@@ -132,8 +133,18 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
     /// Do not read power sensors
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["sysfs_root", "replay_sensors"])]
     no_sensors: bool,
+    /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml, hwmon or meter
+    /// [default: auto]
+    #[arg(long, value_name = "FORMULA", conflicts_with = "no_sensors")]
+    gpu_power: Option<clscope_sensors::gpu_power::Choice>,
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    sysfs_root: Option<PathBuf>,
+    /// Take readings from this file instead of sensors, as if they came now
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    replay_sensors: Option<PathBuf>,
     /// Build every program anew instead of taking binaries of earlier runs
     #[arg(short, long)]
     build: bool,
@@ -275,6 +286,16 @@ fn settings(args: &Args) -> Settings {
     }
 }
 
+/// Which sensors are read.
+fn metering(args: &Args) -> Metering {
+    Metering {
+        off: args.no_sensors,
+        root: args.sysfs_root.clone(),
+        readings: args.replay_sensors.clone(),
+        formula: args.gpu_power.unwrap_or_default(),
+    }
+}
+
 /// Runs the subcommand. The exit code is a failure where the device computed wrong results or
 /// OpenCL failed.
 ///
@@ -351,7 +372,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 .map(|name| if is_case(name) { name.clone() } else { format!("{name}/") });
             args.choose.iter().cloned().chain(named).collect()
         },
-        no_sensors: args.no_sensors,
+        sensors: metering(args),
         peak: args.peak,
     };
     let chosen = match &args.sweep {

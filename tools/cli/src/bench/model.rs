@@ -160,9 +160,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     ));
     let effort = Effort {
         quick: args.model.quick,
-        no_sensors: args.no_sensors,
+        sensors: super::metering(args),
         tiny: false,
         cache: if args.build { None } else { parameters::cache("bench") },
+        compilers: std::env::var_os("PATH"),
         date: today(),
     };
     let measured =
@@ -250,7 +251,9 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
         device.facts.name, device.facts.platform, watch_s
     ));
     let watching = Watching { load_s: 2.0, watch_s, runs: 3 };
-    let found = idle::watch(&device, watching, &|| progress.stop.load(Ordering::Relaxed));
+    let found = idle::watch(&device, watching, &super::metering(args), &|| {
+        progress.stop.load(Ordering::Relaxed)
+    });
     let (found, source) = found
         .with_context(|| format!("cannot tell the idle states of {}", line(&device.facts.name)))?;
     show(|out| {

@@ -2,7 +2,7 @@
 //! exit code; refuses to order and to measure them: [`clscope_microbench::reproduce`] does.
 #![forbid(unsafe_code)]
 
-use super::{Args, Progress, counted, settings};
+use super::{Args, Progress, counted, metering, settings};
 use crate::output::{say, screen, show, show_json};
 use anyhow::{Context, Result, bail};
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
@@ -62,12 +62,12 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         }),
         News::First(_) | News::Report(..) => Ok(()),
     };
-    let settings = settings(args);
+    let (settings, metering) = (settings(args), metering(args));
     let wanted = Wanted {
         device,
         settings: &settings,
         asked,
-        no_sensors: args.no_sensors,
+        sensors: &metering,
         budget: args.budget,
         output: args.output.as_deref(),
         png: args.png,

@@ -10,7 +10,7 @@ use clscope_capture::environment;
 use clscope_capture::ranks::Ranks;
 use clscope_doctor::Surroundings;
 use clscope_io::output::Access;
-use clscope_record::{Plan, Voice};
+use clscope_record::{Plan, Voice, meter};
 use clscope_trace::{settings, values};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -173,13 +173,22 @@ pub struct Args {
     wait: Duration,
     #[command(flatten)]
     sensors: SensorArgs,
+    /// Add the readings of an external power meter: a CSV with columns of time and power, which a
+    /// logger writes to FILE meanwhile, or which COMMAND prints. The report then has its power as
+    /// `meter`, and GPU power by it with --gpu-power meter
+    #[arg(long, value_name = "FILE|COMMAND")]
+    meter: Option<String>,
+    /// How the meter's table is read, such as power=Watts,zone=+01:00 or place=load: `clscope meter
+    /// --help` has all
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "meter")]
+    meter_format: Option<clscope_sensors::meter::Format>,
     #[command(flatten)]
     counters: CounterArgs,
     /// Read sensors this long before APP starts and after it has ended, to measure power at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     idle_window: Duration,
-    /// How GPU power is computed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
-    /// [default: auto]
+    /// How GPU power is computed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml, hwmon or
+    /// meter [default: auto]
     #[arg(long, value_name = "FORMULA")]
     gpu_power: Option<clscope_sensors::gpu_power::Choice>,
     /// Print no messages, unless something fails
@@ -384,6 +393,10 @@ impl Args {
             ranks: self.ranks.as_ref(),
             counters: self.counters.options(),
             sensors: self.sensors.options(),
+            meter: self.meter.as_ref().map(|what| meter::Wanted {
+                what: what.clone(),
+                format: self.meter_format.clone().unwrap_or_default(),
+            }),
             snapshot: self.snapshot,
             gpu_power: self.gpu_power,
             replay: self.replay(),

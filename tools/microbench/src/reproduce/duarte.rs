@@ -17,6 +17,7 @@ const ONE_WIDTH: &[(Axis, Span)] =
     &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1]))];
 const BOTH: Span = Span::Types(&[Scalar::Float, Scalar::Double]);
 const AT_WIDTHS: &[(Axis, Span)] = &[(Axis::Width, WIDTHS), (Axis::Precision, BOTH)];
+const AT_WIDTHS_ALONE: &[(Axis, Span)] = &[(Axis::Width, WIDTHS)];
 
 // The thesis's mad is one instruction of its GPU: fma here, since a compiler may make two of a
 // product and a sum (`--enable-fma`). A device without fma measures mad all the same.
@@ -28,6 +29,8 @@ const COPY: Part = sweep(&["memory/copy_loop/scalar/x3"], OVER_GROUPS);
 const POWER_FLOAT: Part = watched(&["power/float/fma/scalar"], OVER_ROUNDS);
 const POWER_DOUBLE: Part = watched(&["power/double/fma/scalar"], OVER_ROUNDS);
 const POWER_WIDTHS: Part = watched(&["power/float/fma/scalar"], AT_WIDTHS);
+const WIDTHS_FLOAT: Part = watched(&["power/float/fma/scalar"], AT_WIDTHS_ALONE);
+const WIDTHS_DOUBLE: Part = watched(&["power/double/fma/scalar"], AT_WIDTHS_ALONE);
 const ADD_FLOAT: Part = watched(&["power/float/add/scalar"], ONE_WIDTH);
 const ADD_DOUBLE: Part = watched(&["power/double/add/scalar"], ONE_WIDTH);
 
@@ -222,15 +225,15 @@ pub(super) const THESIS: &[Experiment] = &[
     GEN.experiment(
         "000/fig4.13",
         "4.4",
-        "watts by width, mad, single precision (and double: figure 4.14)",
-        measured(&[POWER_WIDTHS], over_widths("power")),
+        "watts by width, mad, single precision",
+        measured(&[WIDTHS_FLOAT], over_widths("power")),
         &[],
     ),
     GEN.experiment(
         "000/fig4.14",
         "4.4",
-        "watts by width, mad, double precision (and single: figure 4.13)",
-        measured(&[POWER_WIDTHS], over_widths("power")),
+        "watts by width, mad, double precision",
+        measured(&[WIDTHS_DOUBLE], over_widths("power")),
         &[],
     ),
     GEN.experiment(
@@ -277,7 +280,14 @@ pub(super) const PAPER: &[Experiment] = &[
         "003/fig10",
         "VI",
         "watts by width, single precision",
-        measured(&[POWER_WIDTHS], over_widths("power")),
+        measured(&[WIDTHS_FLOAT], over_widths("power")),
+        &[],
+    ),
+    GEN.experiment(
+        "003/fig11",
+        "VI",
+        "watts by width, double precision",
+        measured(&[WIDTHS_DOUBLE], over_widths("power")),
         &[],
     ),
     GEN.experiment(

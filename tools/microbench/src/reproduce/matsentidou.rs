@@ -177,10 +177,4 @@ pub(super) const MEMORY: &[Experiment] = &[
         ),
         &[],
     ),
-    MALI.cannot(
-        "002/fig13.1",
-        "13.1",
-        "the model of the Mali's time",
-        "a formula and no measurement: `clscope explain` has its idea, waves of groups, for any device",
-    ),
 ];

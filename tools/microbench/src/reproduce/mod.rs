@@ -6,7 +6,9 @@
 //! documents; one that is a quotient of two printed numbers names both.
 #![forbid(unsafe_code)]
 
+mod captions;
 mod command;
+mod computed;
 mod couples;
 mod duarte;
 mod matsentidou;
@@ -19,7 +21,9 @@ mod volkov;
 mod volkov_kernels;
 mod volkov_models;
 
+pub use captions::{Caption, Standing, captions};
 pub use command::Ran;
+pub use computed::Computed;
 pub use measure::{cases, settings};
 pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
@@ -178,6 +182,9 @@ pub enum Ours {
         model: Model,
         /// Whether the largest.
         over: bool,
+        /// Among points of so many additions for each access, or of the number nearest to it that
+        /// was measured; of all without.
+        alpha: Option<u32>,
     },
     /// A parameter that the models take.
     Input(Input),
@@ -191,6 +198,8 @@ pub enum Ours {
     },
     /// Of the work-items of a unit that hide latency over additions for each instruction of a case.
     Needed(&'static str, Needed),
+    /// What this program computes without a device.
+    Computed(Computed),
     /// Nothing, because of this.
     Nothing(&'static str),
 }
@@ -271,6 +280,8 @@ pub enum How {
         /// How it is drawn.
         draw: Draw,
     },
+    /// By computing its numbers, without a device; by what.
+    Compute(&'static str),
     /// Not: what is missing, and what comes near it.
     Cannot(&'static str),
 }
@@ -345,9 +356,11 @@ pub const DOCUMENTS: [Document; 5] = [
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
     [
         duarte::THESIS,
+        computed::THESIS,
         volkov::ALL,
         volkov_kernels::ALL,
         volkov_models::ALL,
+        computed::MODELS,
         matsentidou::GROUPS,
         couples::ALL,
         matsentidou::MEMORY,
@@ -359,8 +372,12 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 /// Figures and tables that another experiment shows, too.
-pub const SHOWN_BY: [(&str, &str); 12] = [
+pub const SHOWN_BY: [(&str, &str); 16] = [
     ("000/fig4.5", "000/fig4.4"),
+    ("001/tab3.2", "001/tab3.4"),
+    ("001/tab3.3", "001/tab3.4"),
+    ("003/fig6", "003/fig5"),
+    ("003/fig7", "003/fig5"),
     ("001/fig3.8", "001/fig3.7"),
     ("001/fig4.5", "001/fig4.6"),
     ("001/fig7.9", "001/fig7.13"),
@@ -395,7 +412,7 @@ impl Experiment {
     pub fn parts(&self) -> &'static [Part] {
         match self.how {
             How::Measure { parts, .. } => parts,
-            How::Cannot(_) => &[],
+            How::Compute(_) | How::Cannot(_) => &[],
         }
     }
 }
@@ -449,7 +466,7 @@ mod tests {
                 assert!(row.printed.iter().flatten().all(|x| x.is_finite()), "{}", e.name);
             }
             match e.how {
-                How::Cannot(why) => assert!(!why.is_empty(), "{}", e.name),
+                How::Cannot(why) | How::Compute(why) => assert!(!why.is_empty(), "{}", e.name),
                 How::Measure { parts, .. } => {
                     assert!(!parts.is_empty(), "{}", e.name);
                     assert!(parts.iter().all(|p| !p.cases.is_empty() && p.along.len() <= 2));

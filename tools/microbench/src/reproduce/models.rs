@@ -185,13 +185,17 @@ impl Fitted {
         self.compared(&self.grid).into_iter().map(shown).collect()
     }
 
-    /// The worst quotient of a model.
+    /// The worst quotient of a model, among all points or those of the measured number of additions
+    /// that is nearest to `alpha`.
     ///
     /// # Errors
     /// What of its inputs is not known.
-    pub fn worst_of(&self, model: Model, over: bool) -> Result<f64, String> {
+    pub fn worst_of(&self, model: Model, over: bool, alpha: Option<u32>) -> Result<f64, String> {
         self.can(model)?;
-        let all = self.compared(&self.grid);
+        let all = match alpha {
+            Some(alpha) => self.compared(&self.nearest(f64::from(alpha))),
+            None => self.compared(&self.grid),
+        };
         let found = all.iter().find(|w| w.model == model).ok_or("it has no finite estimate")?;
         Ok(if over { found.over } else { found.under })
     }
@@ -216,16 +220,28 @@ impl Fitted {
         if self.has_clock { Ok(found) } else { Err(NO_CLOCK.to_owned()) }
     }
 
-    /// Throughput over occupancy at the measured alpha that is nearest, measured and estimated.
-    pub fn estimates(&self, alpha: usize, models: &[Model]) -> Vec<Curve> {
-        let distance = |p: &&Point| (p.alpha / alpha as f64).ln().abs();
+    /// Points of the measured alpha that is nearest.
+    fn nearest(&self, alpha: f64) -> Vec<Point> {
+        let distance = |p: &&Point| (p.alpha / alpha).ln().abs();
         let nearest = self.grid.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        let Some(alpha) = nearest.map(|p| p.alpha) else { return Vec::new() };
-        let ours: Vec<&Point> = self.grid.iter().filter(|p| p.alpha == alpha).collect();
-        let measured =
-            curve(format!("measured, {alpha} additions"), ours.iter().map(|p| (p.n, p.measured)));
+        let is = |p: &&Point| nearest.is_some_and(|n| n.alpha == p.alpha);
+        self.grid.iter().filter(is).copied().collect()
+    }
+
+    /// Additions a cycle and unit over occupancy at the measured alpha that is nearest, measured and
+    /// estimated.
+    pub fn estimates(&self, alpha: usize, models: &[Model]) -> Vec<Curve> {
+        let ours = self.nearest(alpha as f64);
+        let Some(alpha) = ours.first().map(|p| p.alpha) else { return Vec::new() };
+        // The unit of the document's figures: of work-items, not of warps, and without accesses.
+        let additions = |turns: f64| turns * self.lanes * alpha;
+        let measured = curve(
+            format!("measured, {alpha} additions"),
+            ours.iter().map(|p| (p.n, additions(p.measured))),
+        );
         let of = |model: &Model| {
-            let at = |p: &&Point| Some((p.n, model.throughput(&self.inputs, p.n, p.alpha)?));
+            let at =
+                |p: &Point| Some((p.n, additions(model.throughput(&self.inputs, p.n, p.alpha)?)));
             curve(model.name().to_owned(), ours.iter().filter_map(at))
         };
         let models = models

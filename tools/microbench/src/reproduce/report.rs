@@ -73,14 +73,17 @@ pub enum State {
     Failed,
     /// The budget or the user ended it before its end.
     CutShort,
+    /// Its numbers were computed, without a device.
+    Computed,
     /// No case measures this.
     NotReproducible,
 }
 
 impl State {
     /// All.
-    pub const ALL: [State; 5] = [
+    pub const ALL: [State; 6] = [
         State::Measured,
+        State::Computed,
         State::NotAvailable,
         State::Failed,
         State::CutShort,
@@ -95,6 +98,7 @@ impl State {
             State::NotAvailable => "not available here",
             State::Failed => "failed",
             State::CutShort => "cut short",
+            State::Computed => "computed",
             State::NotReproducible => "not reproducible",
         }
     }
@@ -134,7 +138,7 @@ pub struct Report {
     /// How far each model is from what was measured; of experiments about models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<Worst>,
-    /// Where the models' parameters come from.
+    /// What computed it; of models, where their parameters come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
 }
@@ -217,6 +221,22 @@ impl Report {
         }
     }
 
+    /// An experiment whose numbers are computed, by `how`.
+    #[must_use]
+    pub fn computed(of: &'static Experiment, how: &'static str) -> Report {
+        let (seen, fitted) = (Seen { results: &[] }, Err(String::new()));
+        let ours = |row: &Row| match seen.ours(row, &fitted) {
+            Ok(here) => Number { here: Some(here), ..number(of, row) },
+            Err(why) => Number { reason: Some(why), ..number(of, row) },
+        };
+        Report {
+            reason: None,
+            method: Some(how.to_owned()),
+            numbers: of.rows.iter().map(ours).collect(),
+            ..Report::without(of, State::Computed, String::new())
+        }
+    }
+
     /// An experiment of which its parts gave these results.
     #[must_use]
     pub fn of(of: &'static Experiment, results: &[&Results]) -> Report {
@@ -262,7 +282,7 @@ impl Report {
             Draw::Estimates(alpha, models) => {
                 let curves =
                     fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.estimates(alpha, models));
-                (Some("warps on a compute unit"), Some(TURNS.to_owned()), curves)
+                (Some("warps on a compute unit"), Some(ADDITIONS.to_owned()), curves)
             }
             Draw::Ratios(models) => {
                 let curves = fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.ratios(models));
@@ -417,7 +437,8 @@ pub(super) fn schedulers(device: &DeviceFacts) -> Option<f64> {
 }
 
 /// What the curves of the models stand at.
-const TURNS: &str = "accesses with their additions, of a warp, a cycle and unit";
+const ADDITIONS: &str =
+    "additions of work-items, a cycle and unit (a nanosecond where no clock is known)";
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -7,6 +7,7 @@ use super::{Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all
 use crate::bench::Settings;
 use crate::cl::{ClError, Device};
 use crate::files::{self, WriteError};
+use crate::power::Metering;
 use crate::results::{CaseResult, Results};
 use crate::run::{self, Choice, Watch};
 use crate::sweep::{Along, SweepError};
@@ -30,8 +31,8 @@ pub struct Wanted<'a> {
     pub settings: &'a Settings,
     /// The axes whose values the user chose.
     pub asked: &'a [Along],
-    /// Read no sensors of power.
-    pub no_sensors: bool,
+    /// Sensors that are read.
+    pub sensors: &'a Metering,
     /// Seconds for all together.
     pub budget: Option<f64>,
     /// Directory of files.
@@ -201,7 +202,7 @@ impl Session<'_> {
             let choice = Choice {
                 suites: chosen.iter().map(|(suite, _)| suite.name.to_owned()).collect(),
                 cases: part.cases.iter().map(|c| (*c).to_owned()).collect(),
-                no_sensors: self.wanted.no_sensors,
+                sensors: self.wanted.sensors.clone(),
                 peak: None,
             };
             let results = run::run_cases(device, &settings, &choice, &chosen, watch)?;
@@ -227,6 +228,9 @@ impl Session<'_> {
         let now = Instant::now();
         if let How::Cannot(why) = of.how {
             return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
+        }
+        if let How::Compute(how) = of.how {
+            return Ok(Report::computed(of, how));
         }
         if end.is_some_and(|end| now >= end) {
             let why =

@@ -30,6 +30,10 @@ pub const SUITE: Suite = Suite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Add,
+    /// An addition behind a barrier of the group.
+    Barrier,
+    /// An addition in a loop that is not unrolled: with its counter and its branch.
+    Loop,
     Special,
     Local,
     LocalConflict,
@@ -41,8 +45,10 @@ enum Kind {
     Random,
 }
 
-const KINDS: [(Kind, &str); 8] = [
+const KINDS: [(Kind, &str); 10] = [
     (Kind::Add, "add"),
+    (Kind::Barrier, "barrier"),
+    (Kind::Loop, "loop"),
     (Kind::Special, "special"),
     (Kind::Local, "local"),
     (Kind::LocalConflict, "local2"),
@@ -53,6 +59,11 @@ const KINDS: [(Kind, &str); 8] = [
 ];
 
 impl Kind {
+    /// Whether it adds.
+    fn is_sum(self) -> bool {
+        matches!(self, Kind::Add | Kind::Barrier | Kind::Loop)
+    }
+
     /// Whether it reads global memory.
     fn is_global(self) -> bool {
         matches!(self, Kind::Stream | Kind::Stride | Kind::Wide | Kind::Random)
@@ -76,7 +87,7 @@ const LINKS: u32 = 16;
 
 impl Variant {
     fn step(&self) -> f32 {
-        if self.kind == Kind::Add { 0.25 } else { 0.0 }
+        if self.kind.is_sum() { 0.25 } else { 0.0 }
     }
 
     fn is_global(&self) -> bool {
@@ -118,12 +129,12 @@ impl Variant {
         let links = u64::from(geometry.trips) * u64::from(LINKS);
         let l = i % geometry.group as u32;
         match self.kind {
-            Kind::Add | Kind::Special => {
+            Kind::Add | Kind::Barrier | Kind::Loop | Kind::Special => {
                 let mut sum = 0.0f32;
                 for k in 0..self.ilp {
                     let mut x = ((i + k) % 4 + 1) as f32;
                     for _ in 0..links {
-                        x = if self.kind == Kind::Add { self.step() - x } else { 1.0 / x.sqrt() };
+                        x = if self.kind.is_sum() { self.step() - x } else { 1.0 / x.sqrt() };
                     }
                     sum += x;
                 }
@@ -258,7 +269,7 @@ impl Swept for Variant {
             (true, 1, _) => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb, Axis::Size],
             (true, ..) => &[Axis::Occupancy, Axis::Tpb, Axis::Size],
             // Additions between additions are no mix.
-            (_, 1, kind) if kind != Kind::Add => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb],
+            (_, 1, kind) if !kind.is_sum() => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb],
             _ => &[Axis::Occupancy, Axis::Tpb],
         }
     }
@@ -375,7 +386,10 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         // As many accesses of four words as of one: caches keep as small a part of them.
         let table_words = table_words(device, settings, if kind == Kind::Wide { 4 } else { 1 });
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
-        for ilp in [1, 2, 4] {
+        // Barriers of several chains are one; a loop holds one chain.
+        let all_ilp: &[u32] =
+            if matches!(kind, Kind::Barrier | Kind::Loop) { &[1] } else { &[1, 2, 4] };
+        for &ilp in all_ilp {
             for &level in &all {
                 // Quick: independent chains where nothing else hides latency, and with the most
                 // items: memory may reach its peak with both alone.

@@ -87,9 +87,8 @@ impl Variant {
                 Question::Steps if trips > 4096 => continue,
                 Question::Steps => (
                     i,
-                    (0..16 * trips).fold(i as u32 + 1, |x, _| {
-                        x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
-                    }),
+                    (0..16 * trips)
+                        .fold(i as u32 + 1, |x, _| (x ^ 0x9e37_79b9).wrapping_mul(1_664_525)),
                 ),
                 Question::Registers(live) if trips > 256 && live > 0 => continue,
                 Question::Registers(live) => (i, registers(i as u32, live, trips)),

@@ -52,7 +52,7 @@ impl<'r> Processor<'r> {
             Formula::Pp1 => &[("PP1", 1.0)],
             Formula::PkgPp0 => &[("PKG", 1.0), ("PP0", -1.0)],
             Formula::PkgPp0Dram => &[("PKG", 1.0), ("PP0", -1.0), ("DRAM", -1.0)],
-            Formula::Nvml | Formula::Hwmon => return None,
+            Formula::Nvml | Formula::Hwmon | Formula::Meter => return None,
         };
         for (plane, sign) in wanted {
             terms.extend(self.terms(plane, *sign)?);

@@ -61,6 +61,11 @@ pub enum NoPower {
     /// A processor without counters.
     #[error("no working counter of the processor package (PKG)")]
     NoPackage,
+    /// A meter was asked for.
+    #[error(
+        "no readings of an external meter: `clscope record --meter` or `clscope meter` adds them"
+    )]
+    NoMeter,
     /// The caller's choice leaves nothing.
     #[error("no sensor has the name asked for")]
     NoSuchSensor,
@@ -259,7 +264,24 @@ pub fn power_of(
 ) -> Result<Power, NoPower> {
     let processor = Processor::of(readings, device.host);
     let named = |s: &&Sensor| wanted.is_none_or(|w| s.name().contains(w));
+    let meter = usable(readings, device.host)
+        .find(|s| kind(s) == SourceKind::Meter && s.series.quantity == Quantity::Power);
+    let asked = choice == Choice::Fixed(Formula::Meter);
+    // What it reads is of one device only where no other worked.
+    let works_alone =
+        devices.iter().filter(|d| d.host == device.host && !d.spans.is_empty()).count() <= 1;
+    let meter =
+        meter.filter(|s| asked || (works_alone && wanted.is_none_or(|w| s.name().contains(w))));
+    if let Some(meter) = meter
+        && (asked || (device.kind == Kind::Cpu && processor.get("PKG").is_none()))
+    {
+        let reason = if asked { "asked for" } else { "the only sensor of power" };
+        return Ok(by_meter(meter, readings, reason.to_owned()));
+    }
     if device.kind == Kind::Cpu {
+        if asked {
+            return Err(NoPower::NoMeter);
+        }
         let terms = processor.terms("PKG", 1.0).ok_or(NoPower::NoPackage)?;
         let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
         if terms.is_empty() {
@@ -320,9 +342,13 @@ pub fn power_of(
         dram: works(processor.get("DRAM")),
         nvml: works(Some(&nvml)),
         hwmon: works(Some(&hwmon)),
+        meter: meter.map(|_| 0.0),
     };
     let selected = select(choice, place(device, !mine.is_empty()), &planes)?;
     let formula = selected.formula;
+    if let (Formula::Meter, Some(meter)) = (formula, meter) {
+        return Ok(by_meter(meter, readings, selected.reason));
+    }
     let (series, response, period, settle, sources, includes, around) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
@@ -368,6 +394,26 @@ pub fn power_of(
         limit: limit(device, readings, alone),
         around,
     })
+}
+
+/// Power as an external meter reads it.
+fn by_meter(meter: &Sensor, readings: &Readings, reason: String) -> Power {
+    let formula = Formula::Meter;
+    let (series, response, period, settle) = single(meter, readings);
+    Power {
+        formula: formula.name(),
+        equation: formula.equation(),
+        includes: meter.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned()),
+        reason,
+        matched: "nothing says what it feeds: this host is taken to be among it".to_owned(),
+        sources: vec![meter.name()],
+        series,
+        response,
+        period,
+        settle,
+        limit: None,
+        around: None,
+    }
 }
 
 /// The largest limit of a device's power that was in force, watts.

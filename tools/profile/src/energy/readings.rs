@@ -283,7 +283,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
                         "works" => sensor.dead = None,
                         "repeats" => sensor.repeats = true,
                         // What it counts from here on has another start.
-                        "jumped" => sensor.starts.extend(at(event.time)),
+                        "jumped" | "gap" => sensor.starts.extend(at(event.time)),
                         _ => {}
                     }
                 }

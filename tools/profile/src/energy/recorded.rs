@@ -59,7 +59,7 @@ pub(super) fn notes(readings: &Readings) -> Vec<String> {
         .map(|why| format!("readings of sensors not used: {why}"))
         .collect();
     // Of standstills the sampler sees the beginning only.
-    let is_told = |code: &str| !matches!(code, "works" | "dead" | "stalled");
+    let is_told = |code: &str| !matches!(code, "works" | "dead" | "stalled" | "gap");
     let told = readings.events.iter().filter(|(_, e)| is_told(&e.code));
     let mut texts: Vec<(String, usize)> = Vec::new();
     for (name, event) in told {

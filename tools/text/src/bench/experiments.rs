@@ -3,26 +3,39 @@
 
 use super::walks::{aligned, sparkline};
 use crate::figure::number;
-use clscope_microbench::reproduce::{self, DOCUMENTS, How, Number, On, Report, Reported, State};
+use clscope_microbench::reproduce::{
+    self, DOCUMENTS, Number, On, Report, Reported, Standing, State,
+};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// All experiments: name, what it shows, the commands behind it or why there are none.
+/// Every figure and table of the documents: what it shows, what becomes of it, the commands behind
+/// it or why there are none.
 ///
 /// # Errors
 /// Where it cannot be written.
 pub fn list(out: &mut impl Write) -> io::Result<()> {
     for document in &DOCUMENTS {
         writeln!(out, "{}: {}", document.key, document.title)?;
-        for e in reproduce::all().filter(|e| e.document() == document) {
-            writeln!(out, "  {}  {} (section {})", e.name, e.shows, e.section)?;
-            match e.how {
-                How::Cannot(why) => writeln!(out, "      not reproducible: {why}")?,
-                How::Measure { parts, .. } => {
-                    for part in parts {
-                        writeln!(out, "      {}", part.command())?;
-                    }
-                }
+        for of in reproduce::captions(document.key) {
+            let name = of.name;
+            match of.standing {
+                Standing::ShownBy(by) => writeln!(out, "  {name}  shown by {by}")?,
+                _ => writeln!(out, "  {name}  {}", of.shows)?,
+            }
+            match of.standing {
+                Standing::Not(why) => writeln!(out, "      not reproducible: {why}")?,
+                Standing::Computed => writeln!(out, "      computed, without a device")?,
+                Standing::Metered => writeln!(
+                    out,
+                    "      measured with a sensor of power, or by emulation: --sysfs-root, --replay-sensors"
+                )?,
+                Standing::Measured => writeln!(out, "      measured")?,
+                Standing::ShownBy(_) => {}
+            }
+            let Some(e) = reproduce::all().find(|e| e.name == name) else { continue };
+            for part in e.parts() {
+                writeln!(out, "      {}", part.command())?;
             }
             if e.rows.is_empty() && !e.parts().is_empty() {
                 writeln!(out, "      the document has a picture alone, without numbers")?;
@@ -80,8 +93,9 @@ pub fn report(out: &mut impl Write, of: &Report, on: &On) -> io::Result<()> {
     for command in &of.commands {
         writeln!(out, "  {command}")?;
     }
+    let why = of.reason.as_deref().or(of.method.as_deref()).unwrap_or("no reason");
     if of.state != State::Measured {
-        writeln!(out, "  {}: {}", of.state.words(), of.reason.as_deref().unwrap_or("no reason"))?;
+        writeln!(out, "  {}: {why}", of.state.words())?;
     }
     for note in &of.notes {
         writeln!(out, "  {note}")?;
@@ -173,6 +187,7 @@ pub fn summary(out: &mut impl Write, of: &Reported, took: Duration) -> io::Resul
     )?;
     for state in [
         State::Measured,
+        State::Computed,
         State::NotAvailable,
         State::CutShort,
         State::Failed,

@@ -74,12 +74,12 @@ fn a_device_of_the_basic_model_gives_its_parameters_and_the_errors_of_the_others
         assert!((got / want - 1.0).abs() < 1e-9, "{input:?}: {got}");
     }
     for over in [true, false] {
-        let own = of.worst_of(Model::Basic, over).unwrap();
+        let own = of.worst_of(Model::Basic, over, None).unwrap();
         assert!((own - 1.0).abs() < 1e-9, "{own}");
     }
     // Section 7.9: the models before are over by more than 1.7 between the extremes.
     for model in [Model::HongKim, Model::ZhangOwens, Model::Sim] {
-        let over = of.worst_of(model, true).unwrap();
+        let over = of.worst_of(model, true, None).unwrap();
         assert!(over > 1.7, "{model:?}: {over}");
     }
     let at = of.worst().into_iter().find(|w| w.model == Model::Sim.name()).unwrap().over_at;
@@ -95,6 +95,15 @@ fn curves_are_those_of_the_grid() {
     assert_eq!(names, ["measured, 32 additions", "Volkov 2016, basic", "Hong and Kim 2009"]);
     for (a, b) in curves[0].points.iter().zip(&curves[1].points) {
         assert!(a.x == b.x && (a.y.value / b.y.value - 1.0).abs() < 1e-9, "{a:?} {b:?}");
+    }
+    // In additions of work-items: no more than all that a unit can do, and near that in the end.
+    let most = curves[0].points.iter().map(|p| p.y.value).fold(0.0, f64::max);
+    let all = of.lanes * of.inputs.workload.add_throughput;
+    assert!((0.3 * all..=all).contains(&most), "{most} of {all}");
+    // What is worst at one number of additions is no worse than what is worst at all.
+    for model in [Model::HongKim, Model::Sim, Model::Basic] {
+        let [all, some] = [None, Some(32)].map(|alpha| of.worst_of(model, true, alpha).unwrap());
+        assert!(some <= all, "{}: {some} {all}", model.name());
     }
     let ratios = of.ratios(&[Model::Basic]);
     assert_eq!(ratios.len(), 2, "the largest and the smallest");
@@ -116,11 +125,14 @@ fn what_is_missing_is_named() {
     let of = Fitted::of(&[&results(perfect())]).unwrap();
     let no_clock = |why: String| assert!(why.contains("no clock"), "{why}");
     no_clock(of.input(Input::MemoryLatency).unwrap_err());
-    no_clock(of.worst_of(Model::HuangGreedy, true).unwrap_err());
+    no_clock(of.worst_of(Model::HuangGreedy, true, None).unwrap_err());
     let known = fitted(perfect()).unwrap();
     for model in [Model::Basic, Model::HongKim, Model::Baghsorkhi, Model::ZhangOwens, Model::Sim] {
         for over in [true, false] {
-            let (a, b) = (of.worst_of(model, over).unwrap(), known.worst_of(model, over).unwrap());
+            let (a, b) = (
+                of.worst_of(model, over, None).unwrap(),
+                known.worst_of(model, over, None).unwrap(),
+            );
             assert!((a / b - 1.0).abs() < 1e-9, "{model:?}: {a} {b}");
         }
     }
@@ -134,7 +146,7 @@ fn quotients_do_not_depend_on_the_clock() {
     };
     let (slow, fast) = (at(500), at(2000));
     for model in [Model::HongKim, Model::Baghsorkhi, Model::Sim, Model::HuangRoundRobin] {
-        let of = |f: &Fitted| f.worst_of(model, true).unwrap();
+        let of = |f: &Fitted| f.worst_of(model, true, None).unwrap();
         assert!((of(&slow) / of(&fast) - 1.0).abs() < 1e-9, "{model:?}");
     }
     // The greedy policy counts single cycles: it must be the one that needs a clock.

@@ -165,7 +165,7 @@ impl<'r> Seen<'r> {
             out.push(curve(format!("measured, {}", walk.case), known.collect()));
             let Some(kind) = walk.case.split('/').nth(1) else { continue };
             let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
-            for model in [Model::Basic, Model::ByUtilisation] {
+            for model in [Model::Basic, Model::Refined, Model::ByUtilisation] {
                 let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
                 let name = format!("{}, {kind}", model.name());
                 out.push(curve(name, needs.iter().filter_map(of).collect()));
@@ -281,10 +281,11 @@ impl<'r> Seen<'r> {
     fn value(&self, of: Ours, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
         let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
-            Ours::Worst { model, over } => {
-                let ratio = fitted()?.worst_of(model, over)?;
+            Ours::Worst { model, over, alpha } => {
+                let ratio = fitted()?.worst_of(model, over, alpha)?;
                 Ok(Estimate::symmetric(ratio, 0.0))
             }
+            Ours::Computed(by) => by.value().map(|x| Estimate::symmetric(x, 0.0)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
             Ours::Input(input) => {
