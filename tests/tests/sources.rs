@@ -1,5 +1,6 @@
-//! Rules that every Rust source of the repository keeps: it says at its head what it owns, and a
-//! module without unsafe code forbids it. What the compiler or Clippy can tell is left to them.
+//! Rules that every Rust source of the repository keeps: it says at its head what it owns, a module
+//! without unsafe code forbids it, and no sentence for people has a word that only this project
+//! knows. What the compiler or Clippy can tell is left to them.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -102,6 +103,133 @@ fn every_source_says_what_it_owns() {
     };
     let found: Vec<String> = all().iter().filter_map(silent).collect();
     assert!(found.is_empty(), "without a paragraph at their head: {found:#?}");
+}
+
+/// Crates of the recorder and of tests, and schemas, whose values are data: no sentences of theirs
+/// reach people who read a report.
+const WITHOUT_SENTENCES: [&str; 6] =
+    ["src", "tests", "tools/bench", "tools/testing", "tools/generate", "tools/export/src/parquet"];
+
+/// What no sentence says, in whole words, lower case; `*` is any ending.
+const DIALECT: [&str; 25] = [
+    "floor*",
+    "unattributed",
+    "told apart",
+    "tell apart",
+    "tells apart",
+    "tell them apart",
+    "tells them apart",
+    "acquit*",
+    "blame*",
+    "lend*",
+    "lent",
+    "borrow*",
+    "seldom",
+    "its turn",
+    "whose turn",
+    "in the company",
+    "stamps",
+    "dynamic joules",
+    "dynamic energy",
+    "known only with",
+    "repetitions make it",
+    "leave open",
+    "open by",
+    "not told",
+    "p_gain",
+];
+
+/// The string literals of a source, each with its line; what stands in `mod tests` is left out.
+fn literals(source: &str) -> Vec<(usize, String)> {
+    let shipped = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+    let mut out = Vec::new();
+    let mut rest = shipped;
+    let line = |rest: &str| shipped[..shipped.len() - rest.len()].matches('\n').count() + 1;
+    while let Some(c) = rest.chars().next() {
+        let end = |of: &str, from: usize| rest[from..].find(of).map(|at| from + at + of.len());
+        let hashes = rest.get(1..).unwrap_or("").chars().take_while(|c| *c == '#').count();
+        let length = if rest.starts_with("//") {
+            end("\n", 0)
+        } else if rest.starts_with("/*") {
+            end("*/", 2)
+        } else if c == 'r' && rest[1 + hashes..].starts_with('"') {
+            let close = format!("\"{}", "#".repeat(hashes));
+            let length = end(&close, hashes + 2);
+            out.extend(length.map(|n| (line(rest), rest[..n].to_owned())));
+            length
+        } else if c == '"' {
+            let mut escaped = false;
+            let close = rest.char_indices().skip(1).find(|(_, c)| {
+                let is_end = *c == '"' && !escaped;
+                escaped = *c == '\\' && !escaped;
+                is_end
+            });
+            let length = close.map(|(at, _)| at + 1);
+            out.extend(length.map(|n| (line(rest), rest[..n].to_owned())));
+            length
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") {
+            Some(if rest.starts_with("'\"'") { 3 } else { 4 })
+        } else if c == '_' || c.is_alphanumeric() {
+            // A name that ends in `r` begins no raw literal.
+            rest.find(|c: char| c != '_' && !c.is_alphanumeric())
+        } else {
+            Some(c.len_utf8())
+        };
+        rest = length.map_or("", |length| &rest[length..]);
+    }
+    out
+}
+
+/// The word of [`DIALECT`] that a sentence has. What is no sentence has none: names and values of
+/// data are one word.
+fn dialect(literal: &str) -> Option<&'static str> {
+    let text = literal.trim_matches('"').replace("\\n", " ").replace("\\\n", " ");
+    // What stands between braces is code.
+    let text: String = text.split('{').map(|of| of.split_once('}').map_or(of, |of| of.1)).collect();
+    let words: Vec<String> = text
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let is = |wanted: &str, word: &str| match wanted.strip_suffix('*') {
+        Some(begin) => word.starts_with(begin),
+        None => word == wanted,
+    };
+    let has = |phrase: &&str| {
+        let wanted: Vec<&str> = phrase.split(' ').collect();
+        words.windows(wanted.len()).any(|those| wanted.iter().zip(those).all(|(w, of)| is(w, of)))
+    };
+    DIALECT.into_iter().find(|phrase| text.trim().contains(' ') && has(phrase))
+}
+
+#[test]
+fn no_sentence_has_a_word_that_only_this_project_knows() {
+    let inside = |path: &Path| WITHOUT_SENTENCES.iter().any(|of| path.starts_with(root().join(of)));
+    let is_test = |path: &Path| {
+        let part = |of: &str| path.components().any(|part| part.as_os_str() == of);
+        part("tests") || part("examples") || path.to_string_lossy().ends_with("tests.rs")
+    };
+    let mut found = Vec::new();
+    for (path, text) in all().iter().filter(|(path, _)| !inside(path) && !is_test(path)) {
+        let said = literals(text).into_iter().filter_map(|(line, of)| Some((line, dialect(&of)?)));
+        found.extend(said.map(|(line, word)| format!("{}:{line}: {word}", path.display())));
+    }
+    assert!(found.is_empty(), "{} sentences: {found:#?}", found.len());
+}
+
+#[test]
+fn words_of_sentences_are_found() {
+    let source = concat!(
+        "// \"the floor of it\"\nfor x in y { a('\"'); say(\"at the floor: {x}\") }\n",
+        "let b = r#\"it \"lends\" joules\"#; let kind = \"floor\"; is(\"x\\\"y its\\n turn\");\n",
+        "#[cfg(test)]\nmod tests { fn t() { \"no floor here\" } }"
+    );
+    let found: Vec<_> = literals(source);
+    let words: Vec<_> = found.iter().map(|(line, of)| (*line, dialect(of))).collect();
+    let wanted = [(2, Some("floor*")), (3, Some("lend*")), (3, None), (3, Some("its turn"))];
+    assert_eq!(words, wanted, "{found:?}");
+    assert_eq!(dialect("\"flooring is floored\""), Some("floor*"));
+    assert_eq!(dialect("\"a calendar, relents\""), None);
 }
 
 #[test]

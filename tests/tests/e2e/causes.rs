@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A mode, the kinds of cause that are right, what the first one says, and words of its advice, one
 /// of which is there.
 const CAUSES: [(&str, &[&str], &[&str], &str); 10] = [
-    ("host", &["host"], &["outside OpenCL"], "own code|while the device works"),
+    ("host", &["host"], &["outside OpenCL"], "works or sleeps|while the device works"),
     ("copy", &["copy", "call"], &["copies to the device", "clEnqueueWriteBuffer"], "move less"),
     ("launch", &["launching"], &["launching"], "fewer and larger"),
     ("kernel", &["kernel", "held-up-launches"], &["spin"], ""),

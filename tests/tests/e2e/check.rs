@@ -215,7 +215,7 @@ fn commands_that_may_race_are_counted_with_what_helps() {
         for told in [
             "1 command is ordered by nothing with others that have the same memory",
             "argument 0 of produce (program ",
-            "(of a binary or SPIR-V, and the runtime does not tell)",
+            "(of a binary or SPIR-V, and the runtime does not say)",
             "OpenCV: OPENCV_OPENCL_CACHE_ENABLE=0",
         ] {
             assert!(notes.contains(told), "{told}: {notes}");

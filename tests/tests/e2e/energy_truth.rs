@@ -44,7 +44,7 @@ fn a_deep_state_before_the_first_command_is_not_the_floor() {
     }
     std::fs::write(stage.join("readings"), text).unwrap();
     let readings = stage.join("readings").display().to_string();
-    let device = energy_of(&stage, &["--readings", &readings, "--floor", "run"]);
+    let device = energy_of(&stage, &["--readings", &readings, "--idle-power", "run"]);
     assert_conserved(&device);
     let floor = &device["floors"][0]["watts"];
     assert!((number(&floor["value"]) / 5.0 - 1.0).abs() < 0.3, "{device:#}");
@@ -77,11 +77,11 @@ fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
     let lines: Vec<&str> = all.lines().filter(shown).collect();
     std::fs::write(stage.join("readings"), lines.join("\n") + "\n").unwrap();
     let readings = stage.join("readings").display().to_string();
-    let device = |floor: &str| energy_of(&stage, &["--readings", &readings, "--floor", floor]);
+    let device = |floor: &str| energy_of(&stage, &["--readings", &readings, "--idle-power", floor]);
     let notes = |device: &Value| device["notes"].to_string();
     let alone = device("run");
     assert!(alone["floors"][0]["watts"].is_null(), "{alone:#}");
-    assert!(notes(&alone).contains("no idle time was recorded"), "{alone:#}");
+    assert!(notes(&alone).contains("the device was never idle"), "{alone:#}");
     // Given in watts, or by the idle states of a device.
     let idle = serde_json::json!({
         "states": [{"watts": {"value": 5.0, "low": 4.9, "high": 5.1, "estimated": true},
@@ -100,20 +100,23 @@ fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
     let file = stage.join("device.json");
     std::fs::write(&file, parameters(&"another".into()).to_string()).unwrap();
     let with = device(&file.display().to_string());
-    assert!(notes(&with).contains("is of another, and not used for this device"), "{with:#}");
+    assert!(
+        notes(&with).contains("is not used for this device, because it is of another"),
+        "{with:#}"
+    );
     assert!(with["floors"][0]["watts"].is_null(), "{with:#}");
     std::fs::write(&file, parameters(&alone["device"]).to_string()).unwrap();
     for floor in ["5", &file.display().to_string()] {
         let with = device(floor);
         assert_conserved(&with);
-        assert!(notes(&with).contains("5.0 W between launches are from"), "{with:#}");
+        assert!(notes(&with).contains("idle power of 5.0 W is from"), "{with:#}");
         let watts = &with["floors"][0]["watts"];
         assert!(number(&watts["low"]) <= 5.0 && number(&watts["high"]) >= 5.0, "{watts}");
         // Another day's floor is known to a watt or so.
         assert!(number(&watts["high"]) - number(&watts["low"]) > 1.5, "{watts}");
     }
-    for (wrong, words) in [("-3", "is none"), ("absent.json", "cannot read")] {
-        let refused = stage.clscope(["report", &trace, &format!("--floor={wrong}")]).run();
+    for (wrong, words) in [("-3", "no idle power"), ("absent.json", "cannot read")] {
+        let refused = stage.clscope(["report", &trace, &format!("--idle-power={wrong}")]).run();
         assert_eq!(refused.status.code(), Some(2), "{wrong}");
         assert!(refused.stderr.contains(words), "{wrong}: {}", refused.stderr);
     }

@@ -202,8 +202,9 @@ fn joules_are_the_reports() {
     let stage = Stage::new(Runtime::Pocl);
     crate::energy::emulated(&stage);
     for floor in ["auto", "12"] {
-        let shown = top(&stage, &["t.clscope", "--floor", floor]);
-        let report = stage.clscope(["report", "t.clscope", "--format", "json", "--floor", floor]);
+        let shown = top(&stage, &["t.clscope", "--idle-power", floor]);
+        let report =
+            stage.clscope(["report", "t.clscope", "--format", "json", "--idle-power", floor]);
         let report: Value = serde_json::from_str(&report.run().success().stdout).unwrap();
         let classes = &report["energy"]["devices"][0]["classes"];
         let kernels = shown["kernels"].as_array().unwrap();
@@ -212,7 +213,7 @@ fn joules_are_the_reports() {
         for kernel in kernels {
             let class = named(classes, "name", &kernel["name"]);
             for field in ["joules", "joules_per_launch", "watts"] {
-                assert_eq!(kernel[field], class[field], "--floor {floor}: {kernel}");
+                assert_eq!(kernel[field], class[field], "--idle-power {floor}: {kernel}");
             }
             assert_eq!(kernel["joules_known"], class["identifiability"], "{kernel}");
         }

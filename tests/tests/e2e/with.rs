@@ -96,8 +96,8 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     std::fs::write(stage.join("readings"), readings_of_all).unwrap();
     let notes = note(&["--with", &foreign]);
     assert!(notes.contains("foreign.clscope was used: no kernel or transfer"), "{notes}");
-    let notes = note(&["--floor", "9000"]);
-    assert!(notes.contains("9000 W of --floor is no floor of this device"), "{notes}");
+    let notes = note(&["--idle-power", "9000"]);
+    assert!(notes.contains("idle power of 9000 W (--idle-power) is not used"), "{notes}");
     // A run that is too short for any sensor has what repetitions say of its launches.
     let words = ["report", &short, "--format", "json", "--readings", &readings, "--with", &lent];
     let told: Value = serde_json::from_str(&stage.clscope(words).run().success().stdout).unwrap();

@@ -1,6 +1,7 @@
 //! Whatever a person reads is in plain words: no output of the command has a word that only this
 //! project knows, or an id that only its code knows. Every kind of output is made of one run.
 
+use crate::energy::{LATE, Tree};
 use clscope_tests::{Mode, Runtime, Stage};
 
 /// What none of them says, in lower case: words of the code, and their plain forms are in the
@@ -71,6 +72,54 @@ fn no_output_has_a_word_that_only_this_project_knows() {
             assert_eq!(wide, None, "{arguments:?} is wider than 80 columns");
         }
     }
+}
+
+/// Options after `report e.clscope` that make it say why joules are not known, or not used.
+const ENERGY: [&[&str]; 8] = [
+    &["--section", "energy"],
+    &["--all", "--idle-power", "9000"],
+    &["--all", "--idle-power", "0.5"],
+    &["--all", "--iteration-kernel", "absent", "--flop", "absent=1e9"],
+    &["--all", "--energy-window", "0..0.1"],
+    &["--all", "--with", "a.clscope"],
+    &["--format", "html"],
+    &["--format", "csv", "--section", "energy"],
+];
+
+/// Words that only sentences about energy may have had.
+const OF_ENERGY: [&str; 6] = ["floor", "lent", "whose turn", "open by", "told", "stamps"];
+
+#[test]
+fn notes_of_energy_are_in_the_same_words() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "a", "causes turns 0.2").run().success();
+    let tree = Tree::new(&stage.join("tree"), LATE);
+    let root = tree.root.display().to_string();
+    let app = clscope_tests::artifacts().fixture("causes").display().to_string();
+    let record = ["record", "-q", "-f", "-o", "e", "--idle-window", "0.2", "--sysfs-root", &root];
+    let words = ["--", &app, "host", "2"];
+    tree.rises(|| stage.clscope(record.iter().chain(&words)).run().success());
+    let mut notes = 0;
+    for options in ENERGY {
+        let run = stage.clscope(["report", "e.clscope"]).args(options).env("COLUMNS", "80").run();
+        let run = run.success();
+        // A page holds what is drawn with scripts of its own, behind the tables.
+        let text = run.stdout.split("<script").next().unwrap_or_default().to_owned() + &run.stderr;
+        notes += text.matches("note:").count();
+        let low = text.to_lowercase();
+        let is_word = |line: &str, word: &str| {
+            line.split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
+        };
+        for word in OF_ENERGY.iter().chain(&FORBIDDEN) {
+            let has = |line: &&str| match word.contains(' ') {
+                true => line.contains(word),
+                false => is_word(line, word),
+            };
+            let line = low.lines().find(has);
+            assert_eq!(line, None, "{options:?}: {word:?}");
+        }
+    }
+    assert!(notes >= 4, "{notes} notes: too few are looked at");
 }
 
 /// Queues have names, never ids: a viewer has no use for the numbers of the trace.

@@ -189,7 +189,7 @@ pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
             notes.push(format!("{}: {}", process.label, gap.note()));
         } else if !state.ended {
             notes.push(format!(
-                "{}: the process did not end in order: what was never released is not told",
+                "{}: the process did not end in order, so that objects which were never released are not listed",
                 process.label
             ));
         }

@@ -106,7 +106,7 @@ pub struct EnergyArgs {
     /// states that `clscope bench idle` kept of the device here), run (the run alone), watts, or a
     /// file of device parameters
     #[arg(long, value_name = "WHAT", default_value = "auto")]
-    pub floor: FloorArg,
+    pub idle_power: FloorArg,
 }
 
 impl EnergyArgs {
@@ -121,7 +121,7 @@ impl EnergyArgs {
             energy_sensor: self.energy_sensor.clone(),
             readings: self.readings.clone(),
             with: self.with.clone(),
-            floors: self.floor.floors(),
+            floors: self.idle_power.floors(),
         }
     }
 
@@ -137,7 +137,7 @@ impl EnergyArgs {
             energy_sensor,
             readings,
             with,
-            floor,
+            idle_power,
         } = self;
         let mut out = Vec::new();
         // In one word with its name: a value may begin with a dash.
@@ -166,14 +166,14 @@ impl EnergyArgs {
         }
         readings.iter().for_each(|path| option("readings", path.as_os_str()));
         with.iter().for_each(|path| option("with", path.as_os_str()));
-        match floor {
+        match idle_power {
             FloorArg::Auto => {}
-            FloorArg::Run => option("floor", "run".as_ref()),
+            FloorArg::Run => option("idle-power", "run".as_ref()),
             // Watts of the user's own, of no device; else the file that they are from.
             FloorArg::Known(known) if known.device.is_none() => {
-                option("floor", known.watts.to_string().as_ref());
+                option("idle-power", known.watts.to_string().as_ref());
             }
-            FloorArg::Known(known) => option("floor", known.source.as_ref()),
+            FloorArg::Known(known) => option("idle-power", known.source.as_ref()),
         }
         out
     }
@@ -226,9 +226,9 @@ impl FromStr for FloorArg {
         if let Ok(watts) = text.parse::<f64>() {
             // More than any device draws is a mistake, not a floor.
             if !(watts > 0.0 && watts < 1e5) {
-                return Err(format!("a floor of {watts} W is none"));
+                return Err(format!("{watts} W is no idle power: expected 0 to 100000 W"));
             }
-            let source = "--floor".to_owned();
+            let source = "--idle-power".to_owned();
             return Ok(Self::Known(KnownFloor {
                 device: None,
                 watts,
@@ -420,12 +420,12 @@ mod tests {
             "--readings=r.clt",
             "--with=one.clscope",
             "--with=two.clscope",
-            "--floor=31.5",
+            "--idle-power=31.5",
         ];
         let given = of(all.iter().map(OsString::from).collect());
         assert_eq!(given.arguments(), all);
         assert_eq!(format!("{:?}", of(given.arguments())), format!("{given:?}"));
-        assert_eq!(of(vec!["--floor=run".into()]).arguments(), ["--floor=run"]);
+        assert_eq!(of(vec!["--idle-power=run".into()]).arguments(), ["--idle-power=run"]);
         assert!(of(Vec::new()).arguments().is_empty());
     }
 

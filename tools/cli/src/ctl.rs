@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let mut alive = 0;
-    let mut out = crate::output::screen();
+    let mut out = crate::output::prose();
     for ring in &rings {
         let state = apply(ring, args.command.into())
             .with_context(|| format!("cannot control the process of {}", ring.display()))?;

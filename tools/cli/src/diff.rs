@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use crate::output::{self, say};
+use crate::select::RowArgs;
 use anyhow::{Result, bail};
-use clscope_compare::diff::{Diff, Limit, Metric};
+use clscope_compare::diff::{Diff, Limit, Metric, Row};
 use clscope_compare::run::Run;
 use clscope_export::differences;
 use clscope_profile::names::Names;
@@ -52,9 +53,8 @@ pub struct Args {
     /// File to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Rows of each kind, 0 for all [default: 15 for people, 300 on a page, all for programs]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[command(flatten)]
+    rows: RowArgs,
     #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
@@ -95,6 +95,16 @@ fn limit(text: &str) -> Result<Limit, String> {
     }
 }
 
+/// Whether a row is among those that were selected. Totals are of all rows.
+fn is_shown(rows: &RowArgs, names: &Names, row: &Row) -> bool {
+    match row.section {
+        "total" => rows.name.is_none() && rows.device.is_none(),
+        "kernel" => rows.is_shown(names, &row.name) && rows.has_device(&row.of),
+        "function" => rows.is_shown(names, &row.name),
+        _ => true,
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -114,12 +124,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.format == Format::Json {
         diff.display_names = names.display();
     }
-    let most = args.limit.or(match args.format {
+    let most = args.rows.most(match args.format {
         Format::Table | Format::Markdown => Some(15),
         Format::Html => Some(clscope_export::page::ROWS),
         Format::Json | Format::Junit => None,
     });
-    let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
+    // Limits are of what is shown.
+    diff.rows.retain(|row| is_shown(&args.rows, &names, row));
     let write = |out: &mut dyn Write| -> Result<()> {
         match args.format {
             Format::Table => {

@@ -6,6 +6,7 @@ use crate::args::choices;
 use anyhow::{Context, Result};
 use clscope_doctor::{Status, Wanted, calibrate, examine};
 use clscope_text::doctor::text;
+use clscope_text::table::wrapped;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -56,9 +57,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match args.format {
         Format::Json => crate::output::show_json(&found)?,
         // Past the screen, for the sake of the colours: every value was escaped by itself.
-        Format::Text => std::io::stdout()
-            .write_all(text(&found.findings, std::io::stdout().is_terminal()).as_bytes())
-            .context("cannot print")?,
+        Format::Text => {
+            let text = text(&found.findings, std::io::stdout().is_terminal());
+            std::io::stdout()
+                .write_all(wrapped(&text, crate::output::terminal_width()).as_bytes())
+                .context("cannot print")?;
+        }
     }
     Ok(if found.status == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -28,6 +28,7 @@ mod record;
 mod replay;
 mod report;
 mod roofline;
+mod select;
 mod sensord;
 mod sql;
 mod stat;
@@ -272,7 +273,7 @@ fn surroundings<T>(
 }
 
 fn print_settings() -> anyhow::Result<()> {
-    let mut out = output::screen();
+    let mut out = output::prose();
     writeln!(
         out,
         "Environment variables of the recorder; `clscope record` sets them from its options.\n"

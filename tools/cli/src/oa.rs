@@ -116,9 +116,10 @@ struct Sets {
 /// # Errors
 /// If the file cannot be read or is no such stream, or if a set or figure named does not exist.
 pub fn run(args: &Args) -> Result<()> {
-    let mut out = match &args.action {
-        Action::Decode(args) if args.output == Output::Json => crate::output::json(),
-        _ => crate::output::screen(),
+    let mut out: Box<dyn Write> = match &args.action {
+        Action::Decode(args) if args.output == Output::Json => Box::new(crate::output::json()),
+        Action::Decode(args) if args.output == Output::Csv => Box::new(crate::output::screen()),
+        _ => Box::new(crate::output::prose()),
     };
     match &args.action {
         Action::Decode(args) => decode(args, &mut out)?,

@@ -10,6 +10,7 @@ use clscope_text::report::first;
 use clscope_text::table::wrapped;
 use std::fmt::Display;
 use std::io::{BufWriter, StdoutLock, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,17 +27,23 @@ pub fn json() -> Screen<BufWriter<StdoutLock<'static>>> {
     stdout(Form::Json)
 }
 
-/// Shows people what `write` writes.
+/// Standard output for people who read sentences and tables: [`screen`], with lines that are wider
+/// than the terminal broken between words.
+pub fn prose() -> Wrapping<Screen<BufWriter<StdoutLock<'static>>>> {
+    Wrapping::new(screen(), terminal_width())
+}
+
+/// Shows people what `write` writes, as [`prose`] does.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn show<E>(
-    write: impl FnOnce(&mut Screen<BufWriter<StdoutLock<'static>>>) -> Result<(), E>,
+    write: impl FnOnce(&mut Wrapping<Screen<BufWriter<StdoutLock<'static>>>>) -> Result<(), E>,
 ) -> Result<()>
 where
     anyhow::Error: From<E>,
 {
-    let mut out = screen();
+    let mut out = prose();
     write(&mut out)?;
     Ok(out.flush()?)
 }
@@ -46,7 +53,7 @@ where
 /// # Errors
 /// If it cannot be written.
 pub fn show_text(text: &str) -> Result<()> {
-    show(|out| out.write_all(wrapped(text, terminal_width()).as_bytes()))
+    show(|out| out.write_all(text.as_bytes()))
 }
 
 /// Prints a document as JSON.
@@ -62,14 +69,56 @@ pub fn show_json(document: &impl serde::Serialize) -> Result<()> {
 
 /// Columns of the terminal that standard output is; where it is none, what COLUMNS says.
 pub fn terminal_columns() -> Option<usize> {
-    let terminal = terminal_size::terminal_size_of(std::io::stdout());
-    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
-    terminal.map(|(width, _)| usize::from(width.0)).or_else(asked)
+    columns_of(&std::io::stdout())
 }
 
-/// Columns that tables have: the terminal's, 80 at least.
+/// Columns that outputs for people have: the terminal's, or 80; not fewer than a table needs.
 pub fn terminal_width() -> usize {
-    terminal_columns().unwrap_or(first::COLUMNS).max(first::COLUMNS)
+    terminal_columns().unwrap_or(first::COLUMNS).max(first::NARROWEST)
+}
+
+/// The same of the terminal that standard error is.
+pub fn error_width() -> usize {
+    columns_of(&std::io::stderr()).unwrap_or(first::COLUMNS).max(first::NARROWEST)
+}
+
+fn columns_of(stream: &impl AsFd) -> Option<usize> {
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).or_else(asked)
+}
+
+/// A writer that breaks long lines between words, as `wrapped` does. A line is written when it is
+/// complete.
+pub struct Wrapping<W: Write> {
+    to: W,
+    width: usize,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Wrapping<W> {
+    fn new(to: W, width: usize) -> Self {
+        Self { to, width, line: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for Wrapping<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                let text = String::from_utf8_lossy(&line);
+                self.to.write_all(wrapped(&text, self.width).as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// What is left of a line without an end is written as it is.
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.write_all(&std::mem::take(&mut self.line))?;
+        self.to.flush()
+    }
 }
 
 /// Standard output for a file that is piped on: JSON, or bytes as they are.
@@ -208,6 +257,17 @@ pub fn write_to(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_broken_when_they_are_complete() {
+        let mut out = Wrapping::new(Vec::new(), 20);
+        for piece in ["some words ", "that do not", " fit\nshort\n", "no end"] {
+            out.write_all(piece.as_bytes()).unwrap();
+        }
+        assert_eq!(out.to, b"some words that do\n    not fit\nshort\n");
+        out.flush().unwrap();
+        assert!(out.to.ends_with(b"short\nno end"));
+    }
 
     #[test]
     fn a_file_that_cannot_be_finished_is_named_and_leaves_nothing() {

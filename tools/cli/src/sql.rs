@@ -217,7 +217,10 @@ fn text(answer: Answer, null: &str, limit: usize) -> Result<()> {
         let mut table = Table::new(&titles);
         found.rows.into_iter().for_each(|row| table.row(row));
         let lines = table.render(output::terminal_width());
-        output::show(|out| lines.lines().try_for_each(|line| writeln!(out, "{line}")))?;
+        // Rows stay whole, however many columns were asked for.
+        let mut out = output::screen();
+        out.write_all(lines.as_bytes())?;
+        out.flush()?;
     }
     if found.more > 0 {
         say(format_args!(

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]
-    select: crate::report::SelectArgs,
+    select: crate::select::SelectArgs,
     #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
@@ -103,7 +103,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
         ..Options::default()
     });
     let mut report = view.report()?;
-    args.select.place(&mut report, &view)?;
+    args.select.apply(&mut report, &view)?;
     let names = profile.files().names();
     if report.duration_ns.is_none() {
         bail!("nothing of {} could be read: `clscope report` says why", names.join(", "));
@@ -116,8 +116,10 @@ fn body(args: &Args) -> Result<Vec<u8>> {
                 true => crate::explain::all(&view, &args.parameters)?,
                 false => Vec::new(),
             };
-            clscope_text::report::narrow(&mut report, &args.select.shown(view.names()));
-            let options = page::Options { title: None, most: Some(64 << 20), explained };
+            let shown = args.select.shown(view.names(), &clscope_text::report::Section::ALL);
+            clscope_text::report::narrow(&mut report, &shown);
+            let sections = shown.sections.iter().map(|of| (*of).into()).collect();
+            let options = page::Options { title: None, most: Some(64 << 20), explained, sections };
             page::write(&view, &report, &options, &mut body)?;
         }
         Show::Perfetto => {

@@ -253,10 +253,11 @@ impl Run {
             kernels += here;
             next = next.or(device.next.as_deref().filter(|_| here > 0));
         }
-        let next = next.unwrap_or("`clscope report` shows the sums; a longer run may tell more");
+        let next =
+            next.unwrap_or("`clscope report` shows the sums; a longer run may separate them");
         (kernels > 0).then(|| {
             let of = if kernels == 1 { "kernel" } else { "kernels" };
-            format!("joules of {kernels} {of} are known only as a sum: {next}")
+            format!("joules of {kernels} {of} are measured as a sum only: {next}")
         })
     }
 

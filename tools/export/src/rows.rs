@@ -200,7 +200,7 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
                 PartOf::Class(_) => continue,
                 PartOf::Sum(names) => format!("only as a sum: {}", names.join(" + ")),
                 PartOf::Repetitions => repeated::TITLE.to_owned(),
-                PartOf::Floor(floor) => format!("floor: {}", floor.name),
+                PartOf::Floor(floor) => format!("idle power {}", floor.name),
                 PartOf::Rest => "unattributed".to_owned(),
             };
             let mut row = vec![

@@ -63,7 +63,7 @@ impl Heard {
             (Some(_), Some(captured), false) => Ended {
                 who: at.who.clone(),
                 step: captured.step,
-                how: format!("{how}, in a turn of {} after its own,", captured.who),
+                how: format!("{how}, in a run of {} after its own,", captured.who),
             },
             _ => Ended { who: at.who.clone(), step: at.step, how: how.to_owned() },
         })
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!((of.who, of.how.as_str()), (Who::Other, "signal 6 (SIGABRT)"));
         let of = heard(&[other, (Who::Captured, Step::Timing)]).ended("signal 11").unwrap();
         assert_eq!((&of.who, of.step), (&Who::Other, Step::Timing));
-        let words = "ended by signal 11, in a turn of the version as captured after its own, while it was timed";
+        let words = "ended by signal 11, in a run of the version as captured after its own, while it was timed";
         assert_eq!(of.to_string(), words);
     }
 

@@ -300,7 +300,7 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     if !energies.is_empty() {
         let axes = axes(
             "energy",
-            "Energy of a statement above the floor, by class",
+            "Energy of a statement above idle, by class",
             "pJ for each work-item",
             "",
             LINEAR,

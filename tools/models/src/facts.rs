@@ -444,7 +444,7 @@ fn unknown(identifiability: &str, is_repeated: bool) -> String {
         other => other,
     };
     let remedy = if is_repeated {
-        "repetitions tell none of its own: `clscope report` says why"
+        "it was not measured alone either: `clscope report --section energy` says why"
     } else {
         "`clscope record --replay` repeats its launches by themselves"
     };

@@ -483,15 +483,12 @@ fn joules(
         }
         (Some(measured), ..) if change.device.is_none() => {
             let floor = kernel.floor_watts.ok_or_else(|| {
-                Missing::new(
-                    "the floor's watts are not known",
-                    "record with idle time before and after",
-                )
+                Missing::new("idle power is not known", "record with idle time before and after")
             })?;
             let idle = floor.value * before_ns.value * 1e-9;
             let dynamic = (measured.value - idle).max(0.0) * change.scale.unwrap_or(1.0);
             let value = dynamic + floor.value * after_ns.value * 1e-9;
-            reasons.push("what is above the floor grows with the work-items".to_owned());
+            reasons.push("energy above idle grows with the work-items".to_owned());
             let sides = measured.value / measured.low.max(1e-300) - 1.0;
             let sides = sides.clamp(0.0, 1.0).hypot(doubt.min(1.0));
             Ok(above(Figure::exact(value, Evidence::Modelled).widened(sides)))

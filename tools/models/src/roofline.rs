@@ -250,7 +250,7 @@ fn points(
     match (requested, told) {
         (Ok(_), None) if moved.is_some() => Err(Missing::new(
             "what memory moved has no dot: its interval reaches 0",
-            "longer launches, or more of them, make counters tell it",
+            "counters need longer launches, or more of them",
         )),
         (Err(why), None) => Err(why),
         _ => Ok(()),

@@ -131,9 +131,7 @@ pub(super) fn conclude(
         && running::still_running(trace, &contents.unended).is_empty()
         && let Err(why) = application::write_all(trace)
     {
-        plan.tell(format_args!(
-            "how launches like the captured ones ran is not beside them: {why}"
-        ));
+        plan.tell(format_args!("the captures have no times of the run: {why}"));
     }
     let (captures, next) = match are_kept {
         true => summary::captures(&contents.captures, trace),

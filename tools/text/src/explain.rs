@@ -1,6 +1,7 @@
 //! An explanation as lines for people. Owns the layout; refuses to say what is not in the value.
 #![forbid(unsafe_code)]
 
+use crate::table::wrapped;
 use clscope_io::text::{count, line};
 use clscope_models::explain::{
     Explained, Explanation, Explanatory, FirstLaunches, Lever, Moved, Statement,
@@ -9,8 +10,6 @@ use clscope_models::{Figure, Missing};
 
 /// Column of the sentences.
 const INDENT: usize = 14;
-/// Columns of a line.
-const WIDTH: usize = 100;
 /// Lines of a kernel, unless all is wanted.
 const LINES: usize = 30;
 /// Changes, and unknown inputs, of a kernel, unless all are wanted.
@@ -25,6 +24,8 @@ pub struct Shown {
     pub only_kernels: bool,
     /// The numbers behind verdicts too, however long.
     pub all: bool,
+    /// Columns of a line.
+    pub width: usize,
 }
 
 /// An explanation as lines.
@@ -34,7 +35,7 @@ pub fn render(of: &Explanation, shown: Shown) -> String {
     for device in &of.devices {
         render_device(device, shown, &mut out);
     }
-    out
+    wrapped(&out, shown.width)
 }
 
 fn render_device(of: &Explained, shown: Shown, out: &mut String) {
@@ -113,6 +114,7 @@ fn render_kernel(of: &Explanatory, shown: Shown, out: &mut String) {
     statements(&first, &mut text);
     levers(&of.levers[..of.levers.len().min(FEW)], &mut text);
     missing(&of.missing[..of.missing.len().min(FEW)], &mut text);
+    let text = wrapped(&text, shown.width);
     // The head has two lines, the hint one.
     let lines: Vec<&str> = text.lines().collect();
     let kept = lines.len().min(LINES - 3);
@@ -141,23 +143,9 @@ fn render_transfers(of: &Moved, out: &mut String) {
     missing(&of.missing, out);
 }
 
-/// One line, or several, below a heading.
+/// A line with a heading.
 fn put(heading: &str, text: &str, out: &mut String) {
-    let mut column = INDENT;
-    out.push_str(&format!("  {heading:<width$}", width = INDENT - 2));
-    for (n, word) in line(text).split(' ').enumerate() {
-        let length = word.chars().count();
-        if n > 0 && column + 1 + length > WIDTH {
-            out.push_str(&format!("\n{:INDENT$}", ""));
-            column = INDENT;
-        } else if n > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out.push('\n');
+    out.push_str(&format!("  {heading:<width$}{}\n", line(text), width = INDENT - 2));
 }
 
 fn statements(of: &[Statement], out: &mut String) {
@@ -232,8 +220,8 @@ mod tests {
         of.kernels[0].missing = vec![Missing::new("a", "b"); 9];
         let render = |all| {
             let mut out = String::new();
-            render_kernel(&of.kernels[0], Shown { all, only_kernels: true }, &mut out);
-            out
+            render_kernel(&of.kernels[0], Shown { all, only_kernels: true, width: 100 }, &mut out);
+            wrapped(&out, 100)
         };
         let (few, all) = (render(false), render(true));
         assert!(few.lines().count() <= LINES && few.contains("--all"), "{few}");
@@ -258,7 +246,8 @@ mod tests {
             evidence: Evidence::Counted,
         };
         statements(&[s], &mut out);
-        assert!(out.lines().all(|l| l.chars().count() <= WIDTH), "{out}");
+        out = wrapped(&out, 100);
+        assert!(out.lines().all(|l| l.chars().count() <= 100), "{out}");
         assert!(out.lines().count() > 2 && out.trim_end().ends_with("[counted]"));
         out.clear();
         put("", "a\nname\u{1b}[31m", &mut out);

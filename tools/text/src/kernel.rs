@@ -174,7 +174,9 @@ fn version(out: &mut Page, of: &Version) {
     put!(out, "  launch   {} work-items{from}, {groups}", shown(&of.global));
     results(out, &of.results);
     match &of.time {
-        None => out.push_str("  time     not known: the runtime's time stamps say nothing\n"),
+        None => {
+            out.push_str("  time     not known: the runtime gives no usable device timestamps\n")
+        }
         Some(t) => {
             let restored = if t.restored { ", memories restored before each" } else { "" };
             put!(
@@ -290,7 +292,7 @@ fn ratio(out: &mut Page, of: &Changed) {
     let verdict = match of.time_verdict {
         verdict::Verdict::More => "slower",
         verdict::Verdict::Less => "faster",
-        verdict::Verdict::Same => "the same, as far as noise tells",
+        verdict::Verdict::Same => "the same within noise",
         _ => "unclear: there is too much noise; more launches with --repeat",
     };
     let percent = |x: f64| format!("{:+.1} %", x * 100.0);

@@ -8,9 +8,6 @@ use clscope_mix::Precision;
 use clscope_profile::mixes::{KernelMix, shared_names};
 use std::fmt::Write as _;
 
-/// Columns of the table of classes.
-const WIDTH: usize = 100;
-
 /// A mean, with a digit behind the point where it is no whole number.
 fn mean(value: f64) -> String {
     if value.fract() == 0.0 && value < 9e15 {
@@ -25,7 +22,7 @@ fn sizes(of: &[u64]) -> String {
 }
 
 /// All of them, one behind the other. Programs are named where a kernel's name is not enough.
-pub fn text(rows: &[&KernelMix]) -> String {
+pub fn text(rows: &[&KernelMix], width: usize) -> String {
     let mut out = Page::default();
     if rows.is_empty() {
         put!(out, "No kernel was launched while the application was recorded.");
@@ -36,7 +33,7 @@ pub fn text(rows: &[&KernelMix]) -> String {
         if at > 0 {
             out.push_str("\n");
         }
-        kernel(&mut out, row, shared.contains(row.kernel.as_str()));
+        kernel(&mut out, row, shared.contains(row.kernel.as_str()), width);
     }
     if rows.iter().all(|row| row.counted == 0 && row.refused.is_empty()) {
         put!(out, "\nNo launch was counted: record with `clscope record --mix -- APP`.");
@@ -44,7 +41,7 @@ pub fn text(rows: &[&KernelMix]) -> String {
     out.into_string()
 }
 
-fn kernel(out: &mut Page, row: &KernelMix, is_shared: bool) {
+fn kernel(out: &mut Page, row: &KernelMix, is_shared: bool, width: usize) {
     let local = match row.local.is_empty() {
         true => String::new(),
         false => format!(" by {}", sizes(&row.local)),
@@ -65,12 +62,12 @@ fn kernel(out: &mut Page, row: &KernelMix, is_shared: bool) {
         put!(out, "  not counted  {why}");
     }
     if row.counted > 0 {
-        executed(out, row);
+        executed(out, row, width);
     }
     resources(out, row);
 }
 
-fn executed(out: &mut Page, row: &KernelMix) {
+fn executed(out: &mut Page, row: &KernelMix, width: usize) {
     let all = row.mix.total();
     let one = |figure: u64| mean(row.per_launch(figure).unwrap_or(0.0));
     let items = row.items().max(1) as f64;
@@ -166,7 +163,7 @@ fn executed(out: &mut Page, row: &KernelMix) {
             class.name().to_owned(),
         ]);
     }
-    out.push_str(&table.render(WIDTH));
+    out.push_str(&table.render(width));
     if !row.unknown.is_empty() {
         let names: Vec<&str> = row.unknown.iter().map(String::as_str).collect();
         put!(out, "  unknown      {}", names.join(", "));
@@ -211,7 +208,7 @@ mod tests {
             KernelMix { kernel: kernel.to_owned(), program, ..KernelMix::default() }
         };
         let (one, other) = (of("k", "0123456789abcdef", ""), of("k", "0123456789abcdef", "-D N=2"));
-        let shown = text(&[&one, &other, &of("alone", "fedcba9876543210", "-D N=3")]);
+        let shown = text(&[&one, &other, &of("alone", "fedcba9876543210", "-D N=3")], 100);
         let lines: Vec<&str> = shown.lines().filter(|line| line.contains("program ")).collect();
         let named =
             ["  program      0123456789ab", "  program      0123456789ab, built with -D N=2"];
@@ -220,18 +217,18 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_says_why() {
-        assert!(text(&[]).contains("No kernel was launched"));
+        assert!(text(&[], 100).contains("No kernel was launched"));
         let mut row =
             KernelMix { kernel: "k".into(), global: vec![64], launches: 2, ..KernelMix::default() };
-        assert!(text(&[&row]).contains("record --mix"));
+        assert!(text(&[&row], 100).contains("record --mix"));
         row.refused.insert("argument 1 is a pipe".into());
-        let shown = text(&[&row]);
+        let shown = text(&[&row], 100);
         assert!(shown.contains("0 of 2 launches counted\n  not counted  argument 1 is a pipe"));
         row.counted = 2;
         let fma = Tally { threads: 128, warps: Some(4), flop: 256, ..Tally::default() };
         row.mix.classes.insert(Class::SingleFma, fma);
         row.resources.multiple = Some(32);
-        let shown = text(&[&row]);
+        let shown = text(&[&row], 100);
         assert!(shown.contains("64 instructions (SPIR-V), 1.0 a work-item"), "{shown}");
         assert!(shown.contains("100.0 % of lanes busy") && shown.contains("128 fp32"), "{shown}");
         assert!(!shown.contains("accesses") && !shown.contains("banks"), "not counted: {shown}");
@@ -239,7 +236,7 @@ mod tests {
         load.transactions = Some(64);
         row.mix.classes.insert(Class::LoadGlobal, load);
         row.mix.classes.insert(Class::StoreLocal, Tally { transactions: Some(6), ..load });
-        let shown = text(&[&row]);
+        let shown = text(&[&row], 100);
         let lines = [
             "  accesses     32 pieces of 32 bytes, 16.00 for each of a warp; side by side 4.00",
             "  banks        3 passes, 1.50 for each of a warp; side by side 1.00",

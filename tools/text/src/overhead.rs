@@ -7,7 +7,8 @@ use clscope_profile::report::recording::Share;
 /// What was measured, and the share of a trace where one was named.
 #[must_use]
 pub fn text(m: &Measured, share: Option<&Share>) -> String {
-    let times = |ns: f64| format!("{:.2} times the floor of {:.1}ns", ns / m.floor_ns, m.floor_ns);
+    let times =
+        |ns: f64| format!("{:.2} times the least possible ({:.1}ns)", ns / m.floor_ns, m.floor_ns);
     let row = |name: &str, value: String, more: &str| format!("  {name:<22} {value:>8}  {more}\n");
     let ns = |v: f64| if v < 1e4 { format!("{v:.0}ns") } else { format!("{:.0}us", v / 1e3) };
     let mut out = "clscope overhead: what recording adds on this machine\n".to_owned();
@@ -58,7 +59,7 @@ mod tests {
             Share { recording_ns: 4e6, of_wall: Some(0.004), call_ns: 25.0, command_ns: 300.0 };
         let text = text(&m, Some(&share));
         for part in [
-            "25.0ns  1.25 times the floor of 20.0ns",
+            "25.0ns  1.25 times the least possible (20.0ns)",
             "210ns",
             "1500us",
             "about 0.40% of its time (4.00ms on all threads)",

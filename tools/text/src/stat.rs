@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::figure::{dash, si};
-use crate::table::{Table, time};
+use crate::table::{Table, time, wrapped};
 use clscope_compare::repeat::{Repeated, Spread};
 use clscope_io::text::Page;
 use std::fmt::Write;
@@ -79,11 +79,11 @@ pub fn render(of: &Repeated, most: usize, width: usize) -> String {
         }
     }
     out.push_str(
-        "\n+- is half of the 95 % interval: of the mean over runs (Student's t), of joules from the\n\
+        "\n+- is half of the 95 % interval: of the mean over runs (Student's t), of joules from the \
          readings of all runs together.\n",
     );
     if let Some(next) = &of.next {
         let _ = writeln!(out, "{next}");
     }
-    out.into_string()
+    wrapped(&out.into_string(), width)
 }

@@ -109,30 +109,66 @@ impl Table {
     }
 }
 
-/// Sentences that are wider than the terminal go on in lines of their own; tables keep to it
-/// themselves.
+/// Sentences that are wider than the terminal go on in lines of their own: below the text where a
+/// heading stands before it, else indented by two more. Tables keep to the width themselves. A word that is longer than a line stays whole, and so does what
+/// stands between backticks: it is a command to type.
 #[must_use]
 pub fn wrapped(text: &str, width: usize) -> String {
-    const INDENT: &str = "    ";
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
+        let indent = hanging(line).min(width / 2);
         let (mut rest, mut room) = (line, width);
-        while rest.chars().count() > room {
-            let begin = rest.len() - rest.trim_start().len();
-            let spaces =
-                rest.char_indices().take(room.saturating_add(1)).filter(|(_, c)| *c == ' ');
-            // A word that is longer than a line stays whole.
-            let Some(at) = spaces.map(|(at, _)| at).filter(|at| *at > begin).last() else { break };
+        while rest.chars().count() > room
+            && let Some(at) = break_of(rest, room)
+        {
             let (head, tail) = rest.split_at(at);
             out.push_str(head.trim_end());
             out.push('\n');
-            out.push_str(INDENT);
-            (rest, room) = (tail.trim_start(), width.saturating_sub(INDENT.len()));
+            out.extend(std::iter::repeat_n(' ', indent));
+            (rest, room) = (tail.trim_start(), width.saturating_sub(indent));
         }
         out.push_str(rest);
         out.push('\n');
     }
     out
+}
+
+/// Characters of a heading in front of a text, at most.
+const HEADING: usize = 24;
+
+/// Where the lines begin that a line goes on in.
+fn hanging(line: &str) -> usize {
+    let begin = line.chars().take_while(|c| *c == ' ').count();
+    let mut blanks = 0;
+    for (at, c) in line.chars().enumerate().skip(begin).take(HEADING) {
+        match c {
+            ' ' => blanks += 1,
+            _ if blanks > 1 => return at,
+            _ => blanks = 0,
+        }
+    }
+    begin + 2
+}
+
+/// Where a line is broken that has more than `room` characters: at the last space with as much room
+/// before it, else at the first.
+fn break_of(line: &str, room: usize) -> Option<usize> {
+    let begin = line.len() - line.trim_start().len();
+    let (mut last, mut is_command) = (None, false);
+    // A backtick that is never closed opens nothing.
+    let mut backticks = line.matches('`').count();
+    for (n, (at, c)) in line.char_indices().enumerate() {
+        if n > room && last.is_some() {
+            break;
+        }
+        match c {
+            '`' if is_command || backticks > 1 => is_command = !is_command,
+            ' ' if !is_command && at > begin => last = Some(at),
+            _ => {}
+        }
+        backticks -= usize::from(c == '`');
+    }
+    last
 }
 
 /// A time with a unit, three significant digits.
@@ -233,6 +269,12 @@ mod tests {
         assert!(lines[0].starts_with("  note: word") && lines[1].starts_with("    word"), "{text}");
         let wide: Vec<_> = lines.iter().filter(|line| line.chars().count() > 40).collect();
         assert_eq!((wide.len(), lines.last()), (1, Some(&"short")), "{text}");
+        // A command is not broken; a backtick alone begins none.
+        let command = wrapped("    to fix it, type `clscope record -- APP` and wait\n", 26);
+        assert_eq!(command.lines().nth(1), Some("      `clscope record -- APP`"), "{command}");
+        assert_eq!(wrapped("a ` b c d e\n", 6), "a ` b\n  c d\n  e\n");
+        let below = wrapped("  gaps   idle for 84 % of the time\n", 24);
+        assert_eq!(below, "  gaps   idle for 84 %\n         of the time\n");
         let words = |of: &str| of.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&text), words(&format!("{long} short")));
         assert_eq!(wrapped("a b\n", usize::MAX), "a b\n");

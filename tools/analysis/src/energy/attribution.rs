@@ -43,10 +43,10 @@ pub struct Problem<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttributionError {
     /// No floor was given, not even one to be fitted.
-    #[error("no power state was given; give at least one floor, known or to be fitted")]
+    #[error("no power state was given; give at least one idle power, known or to be fitted")]
     NoFloor,
     /// A state span names a floor that was not given.
-    #[error("a span is in power state {state}, but only {floors} floors were given")]
+    #[error("a span is in power state {state}, but only {floors} were given")]
     UnknownState {
         /// The state.
         state: usize,

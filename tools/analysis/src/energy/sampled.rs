@@ -82,14 +82,14 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of_timed(launches: &[Launch]) -> Self {
+    fn of_timed(launches: impl Iterator<Item = Launch>) -> Self {
         let (mut alike, mut classes) = (IdMap::<Length>::default(), IdMap::<Length>::default());
         for launch in launches {
             if let Some((start, end)) = launch.timed {
                 let length = end.since(start) as f64;
                 let is_weight = launch.weight.is_finite() && launch.weight >= 1.0;
                 let weight = if is_weight { launch.weight } else { 1.0 };
-                alike.entry(key(launch)).or_default().add(length, weight);
+                alike.entry(key(&launch)).or_default().add(length, weight);
                 classes.entry(u64::from(launch.class.0)).or_default().add(length, weight);
             }
         }
@@ -119,7 +119,7 @@ fn key(launch: &Launch) -> u64 {
 /// others, and where they overlap, the others do as much.
 #[must_use]
 pub fn place_overlapping(launches: &[Launch]) -> Placed {
-    let lengths = Lengths::of_timed(launches);
+    let lengths = Lengths::of_timed(launches.iter().copied());
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     for launch in launches {
@@ -192,17 +192,20 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
     let mut spans = Vec::with_capacity(launches.len());
-    let unplaced = place_each(launches, |span| spans.push(span));
+    let unplaced = place_each(launches.iter().copied(), |span| spans.push(span));
     Placed { spans, unplaced }
 }
 
 /// As [`place`], with each span given away when it is known: those of very many launches need no
 /// room at once. Gives how many were left out.
-pub fn place_each(launches: &[Launch], mut placed: impl FnMut(Span)) -> u64 {
+pub fn place_each(
+    launches: impl Iterator<Item = Launch> + Clone,
+    mut placed: impl FnMut(Span),
+) -> u64 {
     let placed: &mut dyn FnMut(Span) = &mut placed;
     let mut unplaced = 0;
-    let lengths = Lengths::of_timed(launches);
-    let between = usually_between(launches);
+    let lengths = Lengths::of_timed(launches.clone());
+    let between = usually_between(launches.clone());
     let mut stretch: Vec<Launch> = Vec::new();
     let mut free_from = None;
     for launch in launches {
@@ -220,7 +223,7 @@ pub fn place_each(launches: &[Launch], mut placed: impl FnMut(Span)) -> u64 {
                 });
                 free_from = Some(end);
             }
-            None if lengths.get(launch).is_some() => stretch.push(*launch),
+            None if lengths.get(&launch).is_some() => stretch.push(launch),
             None => unplaced += 1,
         }
     }
@@ -230,10 +233,11 @@ pub fn place_each(launches: &[Launch], mut placed: impl FnMut(Span)) -> u64 {
 
 /// What usually lies between two launches of a queue that had work, nanoseconds, by timed ones that
 /// follow each other; `None` where none do.
-fn usually_between(launches: &[Launch]) -> Option<f64> {
-    median(launches.windows(2).filter_map(|pair| {
-        let ((_, end), (start, _)) = (pair[0].timed?, pair[1].timed?);
-        (pair[1].enqueued <= end).then(|| start.since(end) as f64)
+fn usually_between(launches: impl Iterator<Item = Launch> + Clone) -> Option<f64> {
+    let pairs = launches.clone().zip(launches.skip(1));
+    median(pairs.filter_map(|(before, after)| {
+        let ((_, end), (start, _)) = (before.timed?, after.timed?);
+        (after.enqueued <= end).then(|| start.since(end) as f64)
     }))
 }
 

@@ -1,5 +1,6 @@
 //! Owns the buffers that a process made, by size and flags, with the copies that used them. Refuses
-//! to keep them one by one beyond some hundred thousand objects and a thousand kinds: of more it says so.
+//! to keep them one by one beyond some hundred thousand objects and a thousand kinds: of more it
+//! says so.
 
 use crate::event::{Call, Command, Outcome};
 use crate::ids::IdMap;
@@ -62,7 +63,7 @@ pub struct Buffers {
 }
 
 /// The functions that make buffers.
-pub(super) const MAKING: [&str; 2] = ["clCreateBuffer", "clCreateBufferWithProperties"];
+pub const MAKING: [&str; 2] = ["clCreateBuffer", "clCreateBufferWithProperties"];
 
 impl Buffers {
     /// A call of one of [`MAKING`].

@@ -31,7 +31,7 @@ pub enum Access {
 /// Why it is not known what a kernel does with an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// There is no source that shows it, and the runtime does not tell.
+    /// There is no source that shows it, and the runtime does not say.
     Untold,
     /// The same, of a program that was not made of source.
     Unseen,
@@ -52,8 +52,8 @@ impl Why {
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Self::Untold => "neither source nor runtime tells",
-            Self::Unseen => "of a binary or SPIR-V, and the runtime does not tell",
+            Self::Untold => "neither source nor runtime says",
+            Self::Unseen => "of a binary or SPIR-V, and the runtime does not say",
             Self::Conditional => "used inside #if or #ifdef",
             Self::Redeclared => "its name is declared again in the kernel",
             Self::Macro => "used by way of a macro",

@@ -255,7 +255,7 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
         progress.stop.load(Ordering::Relaxed)
     });
     let (found, source) = found
-        .with_context(|| format!("cannot tell the idle states of {}", line(&device.facts.name)))?;
+        .with_context(|| format!("cannot measure the idle states of {}", line(&device.facts.name)))?;
     show(|out| {
         writeln!(out, "{} | power: {source}", device.facts.name)?;
         text::states(out, &found)

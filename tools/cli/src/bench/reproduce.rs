@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress, counted, metering, settings};
-use crate::output::{say, screen, show, show_json};
+use crate::output::{prose, say, screen, show, show_json};
 use anyhow::{Context, Result, bail};
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
 use clscope_microbench::files;
@@ -56,7 +56,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
             Ok(())
         }
         News::Report(report, on) if !args.json => bar.suspend(|| {
-            let mut to = screen();
+            let mut to = prose();
             experiments::report(&mut to, report, on)?;
             to.flush()
         }),

@@ -202,7 +202,7 @@ fn judged(traces: &[PathBuf], args: &Args) -> Result<Found> {
             out.flush()?;
         }
         None => {
-            let mut out = output::screen();
+            let mut out = output::prose();
             write(&mut out, args, &document)?;
             out.flush()?;
         }

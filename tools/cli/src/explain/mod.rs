@@ -5,6 +5,7 @@
 use crate::args::{By, EnergyArgs, NameArgs, trace_or_kernel};
 use crate::output;
 use crate::parameters::ParameterArgs;
+use crate::select::RowArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
@@ -46,6 +47,8 @@ pub struct Args {
     /// is
     #[arg(long, value_enum, default_value_t = Form::Joules, value_name = "FORM")]
     pub form: Form,
+    #[command(flatten)]
+    pub rows: RowArgs,
     #[command(flatten)]
     pub facts: FactArgs,
 }
@@ -148,7 +151,7 @@ pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>
         .collect()
 }
 
-/// Tells apart by the energy model what the readings know as a sum only, where the trace holds
+/// Separates by the energy model what the readings know as a sum only, where the trace holds
 /// instructions and the device's parameters are kept or named. A page has another use for them.
 ///
 /// # Errors
@@ -163,7 +166,7 @@ pub fn split_sums(
     if !has_sums || !view.has_mixes() {
         if parameters.parameters.is_some() && !is_page {
             bail!(
-                "--parameters is for sums of joules that the energy model tells apart by counted \
+                "--parameters is for sums of joules that the energy model separates by counted \
                  instructions (`record --mix`), of which there is none here, and for the bounds of \
                  kernels on a page (--format html); `clscope explain` prints them"
             );
@@ -175,7 +178,7 @@ pub fn split_sums(
         let (shares, missing) = split::all(on, &device);
         for into in energy.devices.iter_mut().filter(|d| d.device == on.name) {
             split::put_into_device(&shares, into);
-            let why = missing.iter().map(|m| format!("not told apart by the energy model: {m}"));
+            let why = missing.iter().map(|m| format!("not separated by the energy model: {m}"));
             into.notes.extend(why);
         }
     }
@@ -204,27 +207,38 @@ pub fn run(args: &Args) -> Result<()> {
     let view = profile.view(args.facts.options(args.format == Format::Json));
     crate::changed::say_changes(&view);
     let devices = args.facts.devices(&view)?;
-    let wanted = |name: &str| kernel.as_deref().is_none_or(|k| view.names().is_meant(k, name));
-    if let Some(kernel) = &kernel
+    let wanted = |name: &str| {
+        kernel.as_deref().is_none_or(|k| view.names().is_meant(k, name))
+            && args.rows.is_shown(view.names(), name)
+    };
+    let asked = kernel.as_ref().or(args.rows.name.as_ref());
+    if let Some(asked) = asked
         && !devices.iter().flat_map(|d| &d.kernels).any(|k| wanted(&k.name))
     {
-        bail!("no kernel of the trace is called {kernel}{no_trace}; `clscope report` names them");
+        bail!("no kernel of the trace is called {asked}{no_trace}; `clscope report` names them");
     }
     // Who asks for a kernel wants it, however short it is.
-    let least_share = if kernel.is_some() { 0.0 } else { args.least / 100.0 };
+    let least_share = if asked.is_some() { 0.0 } else { args.least / 100.0 };
     let mut explanation = Explanation {
         schema: explain::SCHEMA,
         traces: profile.files().names(),
         display_names: view.display_names(),
         devices: Vec::new(),
     };
-    for device in &devices {
+    if let Some(pattern) = &args.rows.device
+        && !devices.iter().any(|device| args.rows.has_device(&device.name))
+    {
+        let all: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        bail!("no device of the trace is called {pattern}; there are: {}", all.join(", "));
+    }
+    for device in devices.iter().filter(|device| args.rows.has_device(&device.name)) {
         let parameters =
             args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
         let access_rates = args.form == Form::AccessRate;
         let options = Options { least_share, access_rates, wanted: &wanted };
-        let explained = explain::device(device, parameters.as_ref(), options);
-        if kernel.is_none() || !explained.kernels.is_empty() {
+        let mut explained = explain::device(device, parameters.as_ref(), options);
+        explained.kernels.truncate(args.rows.most(None));
+        if asked.is_none() || !explained.kernels.is_empty() {
             explanation.devices.push(explained);
         }
     }
@@ -233,7 +247,8 @@ pub fn run(args: &Args) -> Result<()> {
             output::show_json(&explanation).context("could not write the explanation")?;
         }
         Format::Text => {
-            let shown = text::Shown { only_kernels: kernel.is_some(), all: args.all };
+            let width = output::terminal_width();
+            let shown = text::Shown { only_kernels: asked.is_some(), all: args.all, width };
             output::show_text(&text::render(&explanation, shown))?;
         }
     }

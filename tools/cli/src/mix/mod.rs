@@ -94,8 +94,9 @@ pub fn run(args: &Args) -> Result<()> {
             output::show_json(&document)
         }
         Format::Text => {
-            let text =
-                against.as_ref().map_or_else(|| text::mix::text(&rows), text::simulated::text);
+            let width = output::terminal_width();
+            let of_rows = || text::mix::text(&rows, width);
+            let text = against.as_ref().map_or_else(of_rows, text::simulated::text);
             output::show_text(&text)
         }
     }

@@ -3,79 +3,23 @@
 //! figures come from the analysis.
 #![forbid(unsafe_code)]
 
-use crate::args::{By, EnergyArgs, NameArgs, choices};
-use crate::output::{terminal_columns, terminal_width};
+use crate::args::{EnergyArgs, NameArgs};
+use crate::output::terminal_columns;
 use crate::parameters::ParameterArgs;
 use crate::progress::ProgressArgs;
+use crate::select::{Rows, Section, SelectArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use clap::builder::NonEmptyStringValueParser;
 use clscope_export::page;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
-use clscope_profile::report::places::{PlaceBy, Places};
+use clscope_profile::report::places::Places;
 use clscope_profile::report::{Report, correct};
 use clscope_text::report::{self, Shown, first};
-use clscope_trace::settings::RANKS;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
-
-/// What of a trace is shown, the same in `report` and `view`.
-#[derive(Debug, clap::Args)]
-pub struct SelectArgs {
-    /// Rows per section, 0 for all [default: 15; for json and csv: all]
-    #[arg(long, value_name = "N")]
-    pub limit: Option<usize>,
-    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word
-    /// matches anywhere
-    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
-    pub name: Option<String>,
-    /// What gets its own row: among kernels, joules and counters; or whole MPI ranks or hosts, in a
-    /// table of their own
-    #[arg(long, value_enum, default_value_t = Rows::Kernel, value_name = "WHAT")]
-    pub by: Rows,
-    /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
-    /// address
-    #[arg(long, value_name = "NAME")]
-    pub counter_device: Option<String>,
-}
-
-impl SelectArgs {
-    /// Gives a report its rows by rank or host, where those were asked for.
-    ///
-    /// # Errors
-    /// If no process has a rank.
-    pub fn place(&self, report: &mut Report, view: &View<'_>) -> Result<()> {
-        let Some(by) = self.by.places() else { return Ok(()) };
-        let energy = report.energy.as_ref();
-        let has_rank = report.processes.iter().any(|process| process.mpi_rank.is_some());
-        if by == PlaceBy::Rank && !has_rank {
-            bail!(
-                "no process of {} has an MPI rank (none of {} was set when it ran): \
-                 `--by host` gives rows by host",
-                report.traces.join(", "),
-                RANKS.join(", ")
-            );
-        }
-        report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
-        Ok(())
-    }
-
-    /// All sections, with the rows that were asked for.
-    pub fn shown(&self, names: &Rc<Names>) -> Shown {
-        Shown {
-            sections: report::Section::ALL.to_vec(),
-            most: self.limit.unwrap_or(15),
-            limited: self.limit.is_some(),
-            pattern: self.name.clone(),
-            names: Rc::clone(names),
-            counters: Vec::new(),
-            width: terminal_width(),
-        }
-    }
-}
 
 /// Options of `clscope report`.
 #[derive(Debug, clap::Args)]
@@ -108,16 +52,6 @@ pub struct Args {
     /// Largest size of the page, 0 for any: above it, its timeline is less fine
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = page_size)]
     pub max_size: u64,
-    /// Sections to show [default: all; for csv: kernels]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
-    pub section: Vec<Section>,
-    /// Order of the rows in every section
-    #[arg(long, value_enum, default_value_t = Sort::Total)]
-    pub sort: Sort,
-    /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an
-    /// OA stream (comma-separated) [default: those that any kernel moved]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub counters: Vec<String>,
     /// Subtract the measured span bias (`clscope doctor --calibrate`) from the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
@@ -131,41 +65,6 @@ pub struct Args {
     pub energy: EnergyArgs,
     #[command(flatten)]
     pub progress: ProgressArgs,
-}
-
-/// What has a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Rows {
-    /// The kernel's name
-    Kernel,
-    /// The kernel and its global size
-    Ndrange,
-    /// The kernel and where in the application it was launched from (`record --call-sites`)
-    CallSite,
-    /// The MPI rank: device time, waits, joules, imbalance, the slowest and why
-    Rank,
-    /// The host, likewise
-    Host,
-}
-
-impl Rows {
-    /// What kernels are told apart by.
-    pub fn of_kernels(self) -> By {
-        match self {
-            Self::Kernel | Self::Rank | Self::Host => By::Kernel,
-            Self::Ndrange => By::Ndrange,
-            Self::CallSite => By::CallSite,
-        }
-    }
-
-    /// What has a table of its own.
-    fn places(self) -> Option<PlaceBy> {
-        match self {
-            Self::Rank => Some(PlaceBy::Rank),
-            Self::Host => Some(PlaceBy::Host),
-            _ => None,
-        }
-    }
 }
 
 /// Output format.
@@ -192,65 +91,19 @@ fn page_size(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-choices! {
-    /// Part of the report.
-    pub enum Section = report::Section {
-        /// Kernels by device time.
-        Kernels,
-        /// Joules per kernel.
-        Energy,
-        /// Hardware counters per kernel.
-        Counters,
-        /// Transfers and other commands.
-        Transfers,
-        /// Command queues.
-        Queues,
-        /// Why devices were idle.
-        Idle,
-        /// What the host waited for.
-        Waits,
-        /// API functions by host time.
-        Functions,
-    }
-}
-
-choices! {
-    /// Order of rows.
-    pub enum Sort = report::Sort {
-        /// Total time.
-        Total,
-        /// Number of launches or calls.
-        Count,
-        /// Mean time.
-        Mean,
-        /// Longest time.
-        Max,
-        /// Name.
-        Name,
-    }
-}
-
 /// Whether the first screen is wanted: who chooses rows or columns wants the tables.
 fn is_first(args: &Args) -> bool {
-    let chosen = args.all
-        || args.correct_bias
-        || !args.section.is_empty()
-        || !args.counters.is_empty()
-        || args.select.limit.is_some()
-        || args.select.name.is_some()
-        || (args.select.by, args.sort) != (Rows::Kernel, Sort::Total);
-    args.format == Format::Table && !chosen
+    args.format == Format::Table && !(args.all || args.correct_bias || args.select.is_chosen())
 }
 
 fn shown(args: &Args, names: &Rc<Names>) -> Shown {
-    let sections = match (args.section.is_empty(), args.format) {
-        (false, _) => args.section.iter().map(|of| (*of).into()).collect(),
+    let all: &[report::Section] = match args.format {
         // Ranks and hosts are a section of their own.
-        (true, Format::Csv) if args.select.by.places().is_some() => Vec::new(),
-        (true, Format::Csv) => vec![report::Section::Kernels],
-        (true, _) => report::Section::ALL.to_vec(),
+        Format::Csv if args.select.by.places().is_some() => &[],
+        Format::Csv => &[report::Section::Kernels],
+        _ => &report::Section::ALL,
     };
-    let shown = Shown { sections, counters: args.counters.clone(), ..args.select.shown(names) };
+    let shown = args.select.shown(names, all);
     match args.names.full_names {
         // Who asks for whole names wants no part of them left out.
         true => Shown { width: usize::MAX, ..shown },
@@ -283,14 +136,13 @@ pub fn run(args: &Args) -> Result<()> {
     if report.duration_ns.is_none() && refuse_unreadable(&report.issues) {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
-    report::sort(&mut report, args.sort.into());
     progress.stage("attributes energy");
     let mut energy = view.energy()?.clone();
     crate::explain::split_sums(&view, &args.parameters, args.format == Format::Html, &mut energy)?;
     report.energy = Some(energy);
-    args.select.place(&mut report, &view)?;
     report.counters = view.counters()?.cloned();
     report.answer_anew(view.trace(), view.stats());
+    args.select.apply(&mut report, &view)?;
     drop(progress);
     let sites = view.sites();
     let shown = shown(args, view.names());
@@ -304,7 +156,7 @@ pub fn run(args: &Args) -> Result<()> {
         let names =
             report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
         if let (Some(pattern), false) =
-            (&args.select.name, names.into_iter().any(|name| shown.matches(name)))
+            (&args.select.rows.name, names.into_iter().any(|name| shown.matches(name)))
         {
             crate::output::say(format_args!(
                 "warning: no kernel and no function has a name that matches --name {pattern}"
@@ -320,7 +172,9 @@ pub fn run(args: &Args) -> Result<()> {
                 true => crate::explain::all(&view, &args.parameters)?,
                 false => Vec::new(),
             };
-            let options = page::Options { title: args.title.clone(), most, explained };
+            let title = args.title.clone();
+            let sections = shown.sections.iter().map(|of| (*of).into()).collect();
+            let options = page::Options { title, most, explained, sections };
             report::narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)
         }
@@ -341,7 +195,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     if report.counters.is_none()
-        && (args.section.contains(&Section::Counters) || !args.counters.is_empty())
+        && (args.select.section.contains(&Section::Counters) || !args.select.counters.is_empty())
     {
         crate::output::say(
             "warning: this trace holds no hardware counters: `clscope record --counters LIST` records them",

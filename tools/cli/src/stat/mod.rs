@@ -6,10 +6,11 @@
 use crate::args::{EnergyArgs, FloorArg};
 use crate::output::{self, say};
 use crate::record::{self, Alone, Ran, end_alike};
+use crate::select::RowArgs;
 use anyhow::{Context, Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
-use clscope_compare::repeat::{Measured, Repeated, repeated};
+use clscope_compare::repeat::{Measured, Repeated, Row, repeated};
 use clscope_profile::energy::borrowed::lenders;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
@@ -45,9 +46,8 @@ pub struct Args {
     /// File to write figures to instead of stderr
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Rows of kernels and transfers, 0 for all [default: 15 for people, all for programs]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[command(flatten)]
+    rows: RowArgs,
     /// Where a run repeats nothing, take the repetitions of this trace: the same application on the
     /// same device, recorded with `record --replay` (repeat for several)
     #[arg(long, value_name = "TRACE")]
@@ -56,7 +56,7 @@ pub struct Args {
     /// that `clscope bench idle` kept of the device here), run (the runs alone), watts, or a file
     /// of device parameters
     #[arg(long, value_name = "WHAT", default_value = "auto")]
-    floor: FloorArg,
+    idle_power: FloorArg,
     #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
@@ -84,8 +84,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // Said now, and not when all runs are over.
         output::check(path)?;
     }
-    let energy =
-        EnergyArgs { with: args.with.clone(), floor: args.floor.clone(), ..EnergyArgs::default() };
+    let energy = EnergyArgs {
+        with: args.with.clone(),
+        idle_power: args.idle_power.clone(),
+        ..EnergyArgs::default()
+    };
     let options = || Options { energy: energy.options(), ..Options::default() };
     for trace in &args.with {
         // One that lends nothing is told of now, and not when all runs are over.
@@ -206,8 +209,12 @@ fn measured(
 fn write(args: &Args, mut figures: Repeated) -> Result<()> {
     let kernels = figures.rows.iter().filter(|row| row.kind == "kernel");
     let names = Names::new(kernels.map(|row| row.name.as_str()));
-    let most = args.limit.or((args.format == Format::Table).then_some(15));
-    let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
+    let most = args.rows.most((args.format == Format::Table).then_some(15));
+    let is_shown = |row: &Row| {
+        args.rows.is_shown(&names, &row.name)
+            && row.device.as_deref().is_none_or(|device| args.rows.has_device(device))
+    };
+    figures.rows.retain(is_shown);
     let text = match args.format {
         Format::Table => {
             let form = args.names.form(false);
@@ -215,7 +222,11 @@ fn write(args: &Args, mut figures: Repeated) -> Result<()> {
                 row.name = names.shown(&row.name, form).to_owned();
             }
             figures.next = figures.next.map(|next| names.in_text(&next, form));
-            clscope_text::stat::render(&figures, most, output::terminal_width())
+            let width = match &args.to {
+                Some(_) => output::terminal_width(),
+                None => output::error_width(),
+            };
+            clscope_text::stat::render(&figures, most, width)
         }
         Format::Json => {
             figures.display_names = names.display();

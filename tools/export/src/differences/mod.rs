@@ -173,12 +173,19 @@ fn verdicts(diff: &Diff) -> String {
     }
 }
 
-/// The name is as long as the traces' names are asked for; a device's has no other form.
-fn name(row: &Row) -> String {
-    if row.of.is_empty() {
+/// The name is as long as the traces' names are asked for; a device's has no other form, and is
+/// left out where it is that of all kernels.
+fn name(row: &Row, one_device: bool) -> String {
+    if row.of.is_empty() || one_device && row.section == "kernel" {
         return row.name.clone();
     }
     format!("{} ({})", row.name, middle(&row.of, NAME))
+}
+
+/// Whether all kernels ran on one device.
+fn has_one_device(diff: &Diff) -> bool {
+    let kernels = diff.rows.iter().filter(|row| row.section == "kernel");
+    kernels.map(|row| row.of.as_str()).collect::<BTreeSet<&str>>().len() < 2
 }
 
 /// Rows of a section: those with a change first, and `most` of them. Counts that are the same say
@@ -236,6 +243,7 @@ pub fn table(diff: &Diff, most: usize) -> String {
     for text in lines.chain(head(diff)) {
         let _ = writeln!(out, "{}", line(&text));
     }
+    let one_device = has_one_device(diff);
     for (section, title) in SECTIONS {
         let (shown, left) = rows(diff, section, most);
         if shown.is_empty() {
@@ -257,7 +265,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
                 let figures = [figure(r.metric, r.base), figure(r.metric, r.new)];
                 let [base, new] = figures;
                 let verdict = if common.is_some() { String::new() } else { verdict(r) };
-                let [name, verdict] = [name(r), verdict].map(|text| line(&text).into_owned());
+                let [name, verdict] =
+                    [name(r, one_device), verdict].map(|text| line(&text).into_owned());
                 [base, new, change(r), metric(r).to_owned(), name, verdict]
             })
             .collect();
@@ -329,7 +338,7 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
         );
         for r in shown {
             let cells = [
-                name(r),
+                name(r, false),
                 metric(r).to_owned(),
                 figure(r.metric, r.base),
                 figure(r.metric, r.new),
@@ -388,7 +397,7 @@ pub fn junit(diff: &Diff) -> String {
             out,
             "<testcase classname=\"{}\" name=\"{}: {}\">",
             r.section,
-            escaped(&name(r)),
+            escaped(&name(r, false)),
             metric(r)
         );
         let _ = match r.verdict {

@@ -56,7 +56,7 @@ fn table(page: &mut Html, title: &'static str, shown: &[&Row], left: usize) {
             Verdict::Less | Verdict::Gone => "fell",
             Verdict::Same | Verdict::Unclear | Verdict::NotJudged => "row",
         };
-        page.raw("<tr class=\"").raw(class).raw("\"><td class=\"name\">").put(name(row));
+        page.raw("<tr class=\"").raw(class).raw("\"><td class=\"name\">").put(name(row, false));
         page.raw("</td><td class=\"of\">").raw(render::metric(row));
         for side in [row.base, row.new] {
             page.raw("</td><td class=\"n\"");

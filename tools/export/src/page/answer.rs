@@ -46,6 +46,17 @@ pub fn answer(page: &mut Html, answer: &Answer) {
         }
         page.raw("</ol>\n");
     }
+    if !answer.patterns.is_empty() {
+        page.raw("<h3>What the application repeats</h3>\n<ul>\n");
+        for pattern in &answer.patterns {
+            page.raw("<li>").name(&pattern.text);
+            if let Some(ns) = pattern.time_ns {
+                page.raw(" <span class=\"soft\">").put(time(ns)).raw(" in the calls</span>");
+            }
+            page.raw("</li>\n");
+        }
+        page.raw("</ul>\n");
+    }
     page.raw("</section>\n");
 }
 

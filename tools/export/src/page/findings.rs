@@ -83,12 +83,12 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
         if let Some((seconds, spent)) = gaps.filter(|(_, spent)| *spent > SOME * all) {
             let floor = device.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
             let drawn = spent / seconds;
-            // Where the floor is all that gaps took, its interval is theirs.
+            // Where idle power is all that gaps took, its interval is theirs.
             let (took, floor) = match floor.filter(|w| w.low <= drawn && drawn <= w.high) {
                 Some(w) => {
                     let floor = told(&w, |w| format!("{w:.1} W"));
                     let took = w.times(spent / w.value);
-                    (told(&took, joules), format!(", at a floor of {floor}"))
+                    (told(&took, joules), format!(", at an idle power of {floor}"))
                 }
                 None => (format!("about {}", joules(spent)), String::new()),
             };
@@ -102,7 +102,7 @@ fn energy(report: &Report, out: &mut Vec<Said>) {
                     device.device
                 ),
                 remedy: Some(
-                    "enqueue ahead, so that the run ends sooner: the floor is drawn as long as it lasts"
+                    "enqueue ahead: a shorter run needs less idle energy"
                         .to_owned(),
                 ),
                 to: ENERGY,

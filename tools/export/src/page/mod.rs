@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod answer_rows;
 mod charts;
 mod details;
 mod executed;
@@ -18,6 +19,7 @@ mod spans;
 mod tables;
 
 use crate::power::Power;
+use crate::rows::Section;
 use crate::{ExportError, stacks};
 use clscope_analysis::stats::estimate::Estimate;
 use clscope_io::text::is_printable;
@@ -63,6 +65,8 @@ pub struct Options {
     pub most: Option<u64>,
     /// What the models say of each device's kernels, under the names that the view shows.
     pub explained: Vec<Explained>,
+    /// Sections with tables.
+    pub sections: Vec<Section>,
 }
 
 /// What the script draws from.
@@ -155,9 +159,14 @@ fn write_to(
     findings::findings(&mut page, report);
     let known = executed::Known::of(view, &options.explained);
     places::places(&mut page, report);
-    tables::kernels(&mut page, report, &details, &known, length);
-    tables::energy(&mut page, report);
-    tables::rest(&mut page, report);
+    let has = |section| options.sections.contains(&section);
+    if has(Section::Kernels) {
+        tables::kernels(&mut page, report, &details, &known, length);
+    }
+    if has(Section::Energy) {
+        tables::energy(&mut page, report);
+    }
+    tables::rest(&mut page, report, &options.sections);
     page.raw("<section id=\"flame\"><h2>Flame graph</h2>\n");
     charts::flames(&mut page, &stacks);
     page.raw("</section>\n");
@@ -241,7 +250,18 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
     if report.places.is_some() {
         page.raw("<a href=\"#places\">Ranks and hosts</a>");
     }
-    page.raw("<a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
+    let links = [
+        (Section::Kernels, "<a href=\"#kernels\">Kernels</a>"),
+        (Section::Energy, "<a href=\"#energy\">Energy</a>"),
+        (Section::Idle, "<a href=\"#idle\">Idle causes</a>"),
+        (Section::Transfers, "<a href=\"#transfers\">Transfers</a>"),
+        (Section::Waits, "<a href=\"#waits\">Host waits</a>"),
+        (Section::Functions, "<a href=\"#functions\">API calls</a>"),
+    ];
+    for (_, link) in links.iter().filter(|(section, _)| options.sections.contains(section)) {
+        page.raw(link);
+    }
+    page.raw("<a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
 }
 
 /// What the run changed of its application, and whether it still runs: before any figure.

@@ -5,8 +5,9 @@
 use super::details::{Details, Key, Sum};
 use super::executed::Known;
 use super::html::{Html, joules, number, time};
-use super::{OPEN, ROWS, charts, rate, size};
+use super::{OPEN, ROWS, answer_rows, charts, rate, size};
 use crate::repeated;
+use crate::rows::Section;
 use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::{DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
@@ -411,8 +412,31 @@ fn function(page: &mut Html, f: &Function) {
     figure(page, Some(f.errors as f64), count);
 }
 
-/// Idle causes, transfers, queues, waits and API calls.
-pub fn rest(page: &mut Html, report: &Report) {
+/// Idle causes, transfers, queues, waits and API calls, as far as they are among the sections.
+pub fn rest(page: &mut Html, report: &Report, sections: &[Section]) {
+    let has = |section| sections.contains(&section);
+    if has(Section::Idle) {
+        idle(page, report);
+    }
+    if has(Section::Transfers) || has(Section::Queues) {
+        page.raw("<section id=\"transfers\"><h2>Transfers and other commands</h2>\n");
+        if has(Section::Transfers) {
+            transfers(page, report);
+        }
+        if has(Section::Queues) {
+            queues(page, report);
+        }
+        page.raw("</section>\n");
+    }
+    if has(Section::Waits) {
+        waits(page, report);
+    }
+    if has(Section::Functions) {
+        functions(page, report);
+    }
+}
+
+fn idle(page: &mut Html, report: &Report) {
     page.raw("<section id=\"idle\"><h2>Why devices were idle</h2>\n");
     for why in &report.idle_absent {
         page.raw("<p>").sentence(why).raw("</p>");
@@ -427,7 +451,11 @@ pub fn rest(page: &mut Html, report: &Report) {
             figure(page, Some(idle.ns as f64), time);
         });
     }
-    page.raw("</section>\n<section id=\"transfers\"><h2>Transfers and other commands</h2>\n");
+    answer_rows::gaps(page, &report.answer);
+    page.raw("</section>\n");
+}
+
+fn transfers(page: &mut Html, report: &Report) {
     let rows = || report.transfers.iter().chain(&report.other_commands);
     let timed = sampled(rows());
     let last = ["Bytes#", if timed { "Rate of timed#" } else { "Rate#" }];
@@ -442,6 +470,10 @@ pub fn rest(page: &mut Html, report: &Report) {
     if timed {
         sampled_note(page);
     }
+    answer_rows::buffers(page, &report.answer);
+}
+
+fn queues(page: &mut Html, report: &Report) {
     page.raw("<h3>Command queues</h3>\n");
     let columns = [
         "Queue",
@@ -473,8 +505,9 @@ pub fn rest(page: &mut Html, report: &Report) {
     if report.queues.iter().any(|q| q.left_out > 0) {
         page.raw("<p class=\"soft\">A random part was timed: busy time is the estimated sum of all commands' times, where that is known; idle time and gaps are not known; waits are of the timed commands.</p>\n");
     }
-    page.raw("</section>\n");
-    waits(page, report);
+}
+
+fn functions(page: &mut Html, report: &Report) {
     page.raw("<section id=\"functions\"><h2>API calls by host time</h2>\n");
     let columns =
         ["Function", "Share#", "Total#", "Calls#", "Mean#", "Median#", "p95#", "Max#", "Errors#"];

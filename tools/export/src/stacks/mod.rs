@@ -240,7 +240,7 @@ fn attribute(
                 continue;
             }
             PartOf::Floor(floor) => {
-                alone(stacks, format!("floor: {}", floor.name), joules);
+                alone(stacks, format!("idle power {}", floor.name), joules);
                 continue;
             }
             PartOf::Rest => {

@@ -158,7 +158,7 @@ pub fn known(capture: &Capture) -> Result<Known, CaptureError> {
     };
     let found = of_trace(&files.trace()).into_iter().find(|(folder, _)| *folder == name);
     found.map_or_else(
-        || nothing("the trace that the capture lies in does not tell of it"),
+        || nothing("the trace of the capture does not have it"),
         |(_, application)| Ok(Known::Launches(application)),
     )
 }

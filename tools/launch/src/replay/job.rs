@@ -77,7 +77,7 @@ pub enum JobError {
     NoDevice(String),
     /// More than one device may be it.
     #[error(
-        "{count} devices are called {name}, and nothing tells which of them ran it: --device NUMBER names one"
+        "{count} devices are called {name}, and the trace does not say which of them ran it: --device NUMBER names one"
     )]
     Several {
         /// How many.

@@ -59,7 +59,7 @@ pub(super) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "004/tab6.1",
         "6.2.1",
-        "joules of an instruction above the floor, by class",
+        "joules of an instruction above idle, by class",
         measured(&[CLASSES], Draw::Numbers),
         TABLE,
     ),
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "004/fig6.3",
         "6.2.1",
-        "watts of continuous host-device transfers above the floor (there of the computer, here of the device)",
+        "watts of continuous host-device transfers above idle (there of the computer, here of the device)",
         measured(&[COPIES], Draw::Numbers),
         &[
             copies("to the device, from pinned memory", "pinned/to_device"),

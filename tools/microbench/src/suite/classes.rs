@@ -355,7 +355,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             .collect();
         if let Some(line) = fit::line(&points, false) {
             let text = format!(
-                "power grows by {:.3} W (±{:.3}) for each {what}, from {:.1} W",
+                "power grows by {:.3} W (+-{:.3}) for each {what}, from {:.1} W",
                 line.slope.value,
                 line.slope.half(),
                 line.intercept.value

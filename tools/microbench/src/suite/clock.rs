@@ -425,7 +425,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let (Some(kernel), Some(host)) = (of("kernel_over_event"), of("host_over_event")) else {
         return Vec::new();
     };
-    let shown = |f: &Figure| format!("{:.3} (±{:.3})", f.estimate.value, f.estimate.half());
+    let shown = |f: &Figure| format!("{:.3} (+-{:.3})", f.estimate.value, f.estimate.half());
     let text = format!(
         "a launch by the clock inside its kernel is {} of its event's time; by the host's clock it is {}",
         shown(&kernel),

@@ -296,7 +296,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         let ratio = of(fast)?.over(of(slow)?);
         Some(Finding {
             name: format!("{}/{name}", SUITE.name),
-            text: format!("{what} takes {:.2} times as long (±{:.2})", ratio.value, ratio.half()),
+            text: format!("{what} takes {:.2} times as long (+-{:.2})", ratio.value, ratio.half()),
             figures: vec![Figure::new("ratio", "", ratio)],
             confidence: None,
             method: "quotient of means",

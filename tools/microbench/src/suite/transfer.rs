@@ -284,7 +284,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             let latency = line.intercept.times(1e-3);
             let bandwidth = line.slope.reciprocal(1.0);
             let text = format!(
-                "{memory} {direction}: {:.2} us (±{:.2}) + size / {:.2} GB/s (±{:.2}; misfit {:.0} % of the time)",
+                "{memory} {direction}: {:.2} us (+-{:.2}) + size / {:.2} GB/s (+-{:.2}; misfit {:.0} % of the time)",
                 latency.value,
                 latency.half(),
                 bandwidth.value,

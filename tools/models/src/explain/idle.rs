@@ -85,7 +85,7 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
                     "states",
                     Evidence::Measured,
                     format!(
-                        "gaps take {} at the floor of {:.0} W",
+                        "gaps take {} at an idle power of {:.0} W",
                         joules(watts.value * idle),
                         watts.value
                     ),

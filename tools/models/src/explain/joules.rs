@@ -35,16 +35,16 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, out: &mut Explanator
             // Less by no more than the figure is open.
             let is_all = (of_launch.value..=of_launch.high).contains(&least);
             text += &if is_all {
-                format!(", about what the floor of {:.0} W takes in its time", floor.value)
+                format!(", about what idle power ({:.0} W) takes in its time", floor.value)
             } else if least > of_launch.value {
                 format!(
-                    ", less than the {} that the floor of {:.0} W takes in its time",
+                    ", less than the {} that idle power ({:.0} W) takes in its time",
                     joules(least),
                     floor.value
                 )
             } else {
                 let share = percent(least / of_launch.value);
-                format!(", {share} of it the floor of {:.0} W", floor.value)
+                format!(", {share} of it idle power ({:.0} W)", floor.value)
             };
         }
         if let Some(modelled) = out.modelled_joules.filter(|_| !is_share) {
@@ -129,7 +129,7 @@ pub(super) fn access_rates(of: &Kernel, device: Option<&Device>, out: &mut Expla
         format!("; without a measured rate or joules, left out: {}", found.left_out.join(", "))
     };
     let text = format!(
-        "all cycles one after another take {} of {}; {:.0} W above the floor, {} a launch: {}{left_out}",
+        "all cycles one after another take {} of {}; {:.0} W above idle, {} a launch: {}{left_out}",
         time(found.time_ns),
         time(took),
         found.runtime_watts,

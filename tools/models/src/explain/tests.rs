@@ -236,11 +236,11 @@ fn joules_stand_on_the_floor_of_the_run_and_judge_the_model_only_where_known() {
     // Less than the floor alone takes.
     k.joules = Some(Figure::new(0.05, 0.049, 0.051, Evidence::Measured));
     let text = said(&explained(&k), "joules")[0].to_owned();
-    assert!(text.contains("less than the 100 mJ that the floor of 100 W takes"), "{text}");
+    assert!(text.contains("less than the 100 mJ that idle power (100 W) takes"), "{text}");
     // By less than the figure is open.
     k.joules = Some(Figure::new(0.0999, 0.098, 0.102, Evidence::Measured));
     let text = said(&explained(&k), "joules")[0].to_owned();
-    assert!(text.contains(", about what the floor of 100 W takes"), "{text}");
+    assert!(text.contains(", about what idle power (100 W) takes"), "{text}");
 }
 
 #[test]

@@ -84,14 +84,14 @@ fn moved(direction: Direction, of: &Transfers, device: Option<&Device>) -> Moved
             out.statements.push(Statement::new("latency", Evidence::Modelled, text));
         }
         (None, Some(misfit)) => out.missing.push(Missing::new(
-            "latency and bandwidth are not told apart",
+            "latency and bandwidth are not separated",
             format!(
                 "times do not follow sizes: latency + size / bandwidth misses them by {}",
                 percent(misfit)
             ),
         )),
         (None, None) => out.missing.push(Missing::new(
-            "latency and bandwidth are not told apart",
+            "latency and bandwidth are not separated",
             "transfers of three sizes at least are needed, of which larger ones take longer",
         )),
     }
@@ -135,7 +135,7 @@ fn memory(out: &mut Moved) {
         (of.pinned, "from mapped memory that OpenCL allocated on the host (CL_MEM_ALLOC_HOST_PTR)"),
         (of.mapped, "from other memory that OpenCL mapped or shares"),
         (of.application, "from the application's own memory"),
-        (of.unknown, "from memory that the trace does not tell"),
+        (of.unknown, "from memory of unknown kind"),
     ];
     if of.unknown.count < out.count {
         let some = parts.iter().filter(|(part, _)| part.count > 0);
@@ -154,7 +154,7 @@ fn memory(out: &mut Moved) {
     if of.unknown.count > 0 {
         out.missing.push(Missing::new(
             format!("which memory of the host {} of {} transfers use", of.unknown.count, out.count),
-            "`clscope record` of this version tells, where no more is mapped at a time than it keeps",
+            "`clscope record` of this version records it, unless too much is mapped at a time",
         ));
     }
 }
@@ -265,8 +265,8 @@ fn pinned(of: &Transfers, pageable: Option<&Link>, pinned: Option<&Link>, out: &
         0 => format!(
             "{which} from the application's own memory, unless it pinned that by other means"
         ),
-        n if n == of.count() => "if the memory is pageable (the trace does not tell)".to_owned(),
-        n => format!("{which}, if their memory is pageable (the trace does not tell of {n})"),
+        n if n == of.count() => "if the memory is pageable (the trace does not say)".to_owned(),
+        n => format!("{which}, if their memory is pageable (the trace does not say for {n})"),
     };
     let saved = |kept: f64| ns * (1.0 - kept).max(0.0);
     out.levers.push(Lever {

@@ -53,7 +53,7 @@ pub(super) fn percent(share: f64) -> String {
 /// The half of an interval over its value, behind the value; nothing where it has none.
 pub(super) fn doubt(of: Figure) -> String {
     let side = (of.high - of.low) / 2.0 / of.value;
-    if side.is_finite() && side > 5e-4 { format!(" (±{})", percent(side)) } else { String::new() }
+    if side.is_finite() && side > 5e-4 { format!(" (+-{})", percent(side)) } else { String::new() }
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(many(412.0, "gaps"), "412 gaps");
         assert_eq!(joules(0.0021), "2.10 mJ");
         assert_eq!((percent(0.82), percent(0.012)), ("82 %".to_owned(), "1.2 %".to_owned()));
-        assert_eq!(doubt(Figure::new(10.0, 9.0, 11.0, Evidence::Measured)), " (±10 %)");
+        assert_eq!(doubt(Figure::new(10.0, 9.0, 11.0, Evidence::Measured)), " (+-10 %)");
         assert_eq!(doubt(Figure::exact(10.0, Evidence::Measured)), "");
     }
 }

@@ -2,8 +2,9 @@
 //! Refuses to advise what the application does already, and against causes too small to matter.
 
 use super::causes::{Divided, What};
-use super::data::Advice;
+use super::data::{Advice, Pattern};
 use super::habits::{Habits, is_copy};
+use super::{bytes, count};
 use crate::report::Report;
 use clscope_analysis::stats::sketch::RELATIVE_ERROR;
 use clscope_io::shorten;
@@ -18,13 +19,22 @@ const MOST: usize = 4;
 const OF_A_KERNEL: f64 = 0.5;
 /// So many launches of one kernel are many, as in the models.
 const MANY_LAUNCHES: u64 = 100;
+/// Fewer waits are no habit.
+const OFTEN: u64 = 10;
+/// Copies for each launch from which on copies, not launches, are many.
+const COPIES: u64 = 4;
 /// A launch shorter than this takes about as long to begin as to run.
 const SHORT_NS: f64 = 20_000.0;
 
 /// What to do, the largest gain first.
-pub fn advise(divided: &Divided, report: &Report, habits: &Habits) -> Vec<Advice> {
+pub fn advise(
+    divided: &Divided,
+    report: &Report,
+    habits: &Habits,
+    patterns: &[Pattern],
+) -> Vec<Advice> {
     let causes = divided.shares.iter().filter(|(_, share)| **share >= MATTERS);
-    let advisor = Advisor { divided, report, habits };
+    let advisor = Advisor { divided, report, habits, patterns };
     let mut out: Vec<Advice> =
         causes.filter_map(|(what, share)| advisor.against(what, *share)).collect();
     out.extend(short_kernels(report, divided));
@@ -49,6 +59,7 @@ struct Advisor<'r> {
     divided: &'r Divided,
     report: &'r Report,
     habits: &'r Habits,
+    patterns: &'r [Pattern],
 }
 
 impl Advisor<'_> {
@@ -65,6 +76,11 @@ impl Advisor<'_> {
                 gain: Some(OF_A_KERNEL * share),
                 command: Some(format!("clscope explain {}", quoted(name))),
             }),
+            What::Copy("fill") => say(
+                "fill less: once, or in the kernel that uses the data".to_owned(),
+                Some(share),
+                None,
+            ),
             What::Copy(_) => say(self.moving(), Some(share), Some("clscope bench transfer")),
             What::Command(_) => None,
             What::TakeTurns(..) => {
@@ -81,7 +97,7 @@ impl Advisor<'_> {
                 Some("clscope view"),
             ),
             What::HeldUp(_) => say(
-                "unless they have more to do, leave the processors to the device: fewer threads and processes beside it, or a sub-device (clCreateSubDevices) of fewer units".to_owned(),
+                "leave the processors to the device: run fewer threads and processes meanwhile, or use a sub-device (clCreateSubDevices) of fewer units".to_owned(),
                 Some(share),
                 None,
             ),
@@ -98,7 +114,7 @@ impl Advisor<'_> {
                         Some("clscope view"),
                     ),
                     false => say(
-                        "the host's own code is the limit: profile it as any other program (perf, py-spy)".to_owned(),
+                        "the host is the limit: it works or sleeps outside OpenCL; profile it as any other program (perf, py-spy)".to_owned(),
                         Some(share),
                         None,
                     ),
@@ -125,11 +141,10 @@ impl Advisor<'_> {
                 Some(share),
                 None,
             ),
-            What::Launching => say(
-                "fewer and larger launches: join kernels, enlarge the NDRange, enqueue ahead of the device".to_owned(),
-                Some(share),
-                Some("clscope overhead"),
-            ),
+            What::Launching => {
+                let (text, command) = self.fewer();
+                say(text, Some(share), Some(command))
+            }
             What::NotBegun if !habits.does("clFlush") => say(
                 "call clFlush after enqueueing: the runtime may hold commands back until then".to_owned(),
                 Some(share),
@@ -143,7 +158,7 @@ impl Advisor<'_> {
             ),
             What::After | What::Recording => None,
             What::Unknown => say(
-                "time all commands, so that they can be told apart".to_owned(),
+                "time all commands, so that causes can be separated".to_owned(),
                 None,
                 Some("clscope record --device-timing event"),
             ),
@@ -172,6 +187,7 @@ impl Advisor<'_> {
                 None,
                 Some("clscope view"),
             ),
+            "clFinish" | "clWaitForEvents" if habits.calls(name) < OFTEN * habits.processes => None,
             "clFinish" | "clWaitForEvents" => say(
                 "enqueue the next commands before you wait, so that the device has work meanwhile"
                     .to_owned(),
@@ -188,7 +204,15 @@ impl Advisor<'_> {
                     false => None,
                 }
             }
-            _ if habits.calls(name) > 2 * habits.processes => {
+            "clSetKernelArg" => say(
+                "set an argument when it changes: a kernel keeps the others".to_owned(),
+                Some(share),
+                Some("clscope report --section functions"),
+            ),
+            // What others do is done anew each time.
+            _ if habits.calls(name) > 2 * habits.processes
+                && ["clCreate", "clGet"].iter().any(|begin| name.starts_with(begin)) =>
+            {
                 let gain = share * self.beyond_longest(name);
                 let text = format!("call {name} less often: keep what it gives");
                 match gain >= MATTERS {
@@ -209,6 +233,26 @@ impl Advisor<'_> {
         (1.0 - longest * self.habits.processes as f64 / total).max(0.0)
     }
 
+    /// What helps where commands take long to begin, and the command that shows more.
+    fn fewer(&self) -> (String, &'static str) {
+        let launches: u64 = self.report.kernels.iter().map(|kernel| kernel.count).sum();
+        let copies: u64 = self.report.transfers.iter().map(|of| of.count).sum();
+        let moved: u64 = self.report.transfers.iter().map(|of| of.bytes).sum();
+        if copies > MANY_LAUNCHES && copies > COPIES * launches {
+            let (each, all) =
+                (bytes(moved as f64 / copies as f64), count(copies, "copy", "copies"));
+            let text = format!("fewer and larger copies: join them ({all} of {each} on average)");
+            return (text, "clscope bench transfer");
+        }
+        let text = match self.patterns.iter().find(|of| of.kind == "wait-for-each-launch") {
+            Some(of) => {
+                format!("enqueue several launches before you wait: the application {}", of.text)
+            }
+            None => "fewer and larger launches: join kernels, enlarge the NDRange, enqueue ahead of the device".to_owned(),
+        };
+        (text, "clscope overhead")
+    }
+
     /// What helps where copies take long.
     fn moving(&self) -> String {
         let habits = self.habits;
@@ -216,7 +260,7 @@ impl Advisor<'_> {
             (true, "leave data on the device"),
             (!habits.on_processors, "pinned memory"),
             (habits.copies_block(), "copies that do not block"),
-            (!habits.has_queues && !habits.on_processors, "a second queue beside kernels"),
+            (!habits.has_queues && !habits.on_processors, "a second queue for copies"),
             (habits.on_processors, "map buffers: the device shares the host's memory"),
         ];
         let ways: Vec<&str> = ways.iter().filter(|(is, _)| *is).map(|(_, way)| *way).collect();
@@ -274,6 +318,7 @@ fn quoted(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::energy::activity::{By, Grouping};
+    use crate::report::data::Commands;
     use crate::sites::Sites;
     use clscope_analysis::Trace;
     use clscope_analysis::align::Alignment;
@@ -294,7 +339,7 @@ mod tests {
         let report = Report::new(Vec::new(), &trace, &Alignment::default(), &stats, by);
         let shares = BTreeMap::from([(what.clone(), 0.4)]);
         let divided = Divided { busy: 0.4, shares, ..Divided::default() };
-        let advice = advise(&divided, &report, habits);
+        let advice = advise(&divided, &report, habits, &[]);
         advice.into_iter().next().map_or_else(String::new, |advice| advice.text)
     }
 
@@ -321,6 +366,31 @@ mod tests {
     }
 
     #[test]
+    fn waits_after_each_launch_and_small_copies_are_named() {
+        let by = Grouping { by: By::Kernel, sites: &Sites::default() };
+        let (trace, stats) = (Trace::default(), Stats::default());
+        let mut report = Report::new(Vec::new(), &trace, &Alignment::default(), &stats, by);
+        let shares = BTreeMap::from([(What::Launching, 0.4)]);
+        let divided = Divided { busy: 0.4, shares, ..Divided::default() };
+        let pattern = Pattern {
+            kind: "wait-for-each-launch",
+            text: "waits in clFinish 20 times for 20 launches".into(),
+            times: 20,
+            time_ns: None,
+        };
+        let text = |report: &Report, patterns: &[Pattern]| {
+            advise(&divided, report, &calls(&[]), patterns)[0].text.clone()
+        };
+        assert!(text(&report, &[]).contains("fewer and larger launches"));
+        let waits = text(&report, std::slice::from_ref(&pattern));
+        assert!(waits.contains("before you wait") && waits.contains("clFinish 20"), "{waits}");
+        let copies = Commands { count: 1000, bytes: 4000, ..Commands::default() };
+        report.transfers.push(copies);
+        let small = text(&report, &[pattern]);
+        assert!(small.contains("1000 copies of 4 B"), "{small}");
+    }
+
+    #[test]
     fn each_cause_that_has_a_remedy_gets_advice_of_its_own() {
         let cases = [
             (What::UserEvent, "clSetUserEventStatus"),
@@ -330,7 +400,8 @@ mod tests {
             (What::TakeTurns(vec![], true), "overlap"),
             (What::Shared(4), "device of its own"),
             (What::HeldUp("k".into()), "processors"),
-            (What::Call("clFinish".into()), "before you wait"),
+            (What::Copy("fill"), "fill less"),
+            (What::Call("clSetKernelArg".into()), "when it changes"),
             (What::Kernel("a b".into()), "faster"),
         ];
         for (what, part) in cases {

@@ -422,7 +422,8 @@ impl OfProcess<'_, '_, '_> {
             out.add(What::Unknown, left);
         }
         let launched = self.stats.kernels_of(self.process).map(|(.., sums)| sums.count);
-        out.launches += launched.sum::<u64>();
+        let others = self.stats.commands_of(self.process).map(|(.., sums)| sums.count);
+        out.launches += launched.chain(others).sum::<u64>();
     }
 }
 
@@ -529,7 +530,7 @@ impl Words<'_> {
                 self.held_up(name),
             ),
             What::Outside => {
-                plain("host outside OpenCL (no call is pending): the application's own work", None)
+                plain("host outside OpenCL (no call is pending): it works or sleeps", None)
             }
             What::Call(name) => self.call(name),
             What::ShortCalls => plain("host in many short OpenCL calls", None),
@@ -602,7 +603,9 @@ impl Words<'_> {
             let rate = row
                 .gigabytes_per_second
                 .map_or_else(String::new, |rate| format!(" at {rate:.1} GB/s"));
-            format!("{} in {}{rate}", bytes(row.bytes as f64), count(row.count, "copy", "copies"))
+            let (one, many) =
+                if direction == "fill" { ("fill", "fills") } else { ("copy", "copies") };
+            format!("{} in {}{rate}", bytes(row.bytes as f64), count(row.count, one, many))
         });
         let what = match direction {
             "to device" => "copies to the device".to_owned(),

@@ -25,10 +25,11 @@ impl Answer {
     pub fn new(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Self {
         let mut out = rows::rows(report, trace, stats);
         let divided = causes::divide(report, trace, stats, &out);
-        out.advice = advice::advise(&divided, report, &Habits::gather(trace, stats));
         out.run.wall_ns = divided.wall_ns;
         out.buffers = buffers::rows(stats);
         out.patterns = patterns::patterns(report, trace, &out.buffers);
+        let habits = Habits::gather(trace, stats);
+        out.advice = advice::advise(&divided, report, &habits, &out.patterns);
         out.why = divided.causes;
         out
     }

@@ -7,6 +7,7 @@ use super::data::{BufferRow, Pattern};
 use super::{bytes, count, time};
 use crate::report::Report;
 use clscope_analysis::Trace;
+use clscope_analysis::stats::buffers::MAKING;
 use std::collections::BTreeMap;
 
 /// Fewer times are no pattern.
@@ -29,7 +30,8 @@ pub fn patterns(report: &Report, trace: &Trace<'_>, buffers: &[BufferRow]) -> Ve
             true => ", one for each launch",
             false => "",
         };
-        let ns = calls("clCreateBuffer").map_or(0, |f| f.time_ns.total) as f64;
+        let making = MAKING.into_iter().filter_map(calls);
+        let ns = making.map(|f| f.time_ns.total).sum::<u128>() as f64;
         let all: u64 = buffers.iter().map(|row| row.made).sum();
         out.push(Pattern {
             kind: "buffers",
@@ -48,8 +50,8 @@ pub fn patterns(report: &Report, trace: &Trace<'_>, buffers: &[BufferRow]) -> Ve
                 times: f.calls,
                 time_ns: Some(ns),
             });
-        } else if matches!(f.name.as_str(), "clFinish" | "clWaitForEvents")
-            && f.calls >= OFTEN
+        } else if f.calls >= OFTEN
+            && f.name != "clFlush"
             && (launches as f64) <= PER_LAUNCH * f.calls as f64
             && launches >= OFTEN
         {

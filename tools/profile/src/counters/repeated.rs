@@ -72,8 +72,7 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
         .collect();
     if told {
         out.notes.push(
-            "kernels that always run beside others have the counters of their repetitions"
-                .to_owned(),
+            "kernels that always run with others have the counters of their repetitions".to_owned(),
         );
     }
 }

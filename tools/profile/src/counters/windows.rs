@@ -130,7 +130,7 @@ pub fn matched(
         return device
             .name
             .contains(name)
-            .then(|| format!("name {name}, as told by --counter-device"));
+            .then(|| format!("name {name}, as --counter-device says"));
     }
     if about.pid.is_some() {
         return (device.kind == Kind::Cpu).then(|| "the application's own threads".to_owned());

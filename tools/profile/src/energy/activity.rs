@@ -20,6 +20,7 @@ use clscope_trace::Untimed;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::{Direction, size_class};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZeroU32;
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
 const MOST_SPANS: usize = 1 << 20;
@@ -456,11 +457,57 @@ pub struct Collector<'t, 'a, 's> {
     /// Which of `devices` each (process, device id) is.
     of: HashMap<(u32, u32), usize>,
     /// Queues of which some launches were left out by sampling: all their launches, to be placed.
-    sampled: IdMap<(usize, Vec<Launch>), (u32, u32)>,
+    sampled: IdMap<OfQueue, (u32, u32)>,
     /// What decides the class, so that names are looked up once.
     names: IdMap<Option<(usize, ClassId)>, What>,
     /// What the recorder repeats as one, with its device and class.
     shapes: IdMap<(usize, ClassId, Shape, Tally), ShapeKey>,
+}
+
+/// The launches of a queue that samples, until all are known.
+struct OfQueue {
+    device: usize,
+    launches: Vec<Kept>,
+    /// Start, end and weight of those with times.
+    timed: Vec<(HostNs, HostNs, f64)>,
+}
+
+/// One of them. There may be very many, of which few have times.
+#[derive(Clone, Copy)]
+struct Kept {
+    class: ClassId,
+    alike: u32,
+    enqueued: HostNs,
+    /// One more than its place among those with times.
+    timed: Option<NonZeroU32>,
+}
+
+impl OfQueue {
+    fn new(device: usize) -> Self {
+        Self { device, launches: Vec::new(), timed: Vec::new() }
+    }
+
+    fn push(&mut self, launch: Kept, timed: Option<(HostNs, HostNs, f64)>) {
+        self.timed.extend(timed);
+        let place = u32::try_from(self.timed.len()).ok().and_then(NonZeroU32::new);
+        self.launches.push(Kept { timed: place.filter(|_| timed.is_some()), ..launch });
+    }
+
+    /// All of them, as they are placed.
+    fn launches(&self) -> impl Iterator<Item = Launch> + Clone {
+        self.launches.iter().map(|kept| {
+            let place = kept.timed.map(|place| place.get() as usize - 1);
+            let timed = place.and_then(|place| self.timed.get(place));
+            Launch {
+                class: kept.class,
+                alike: kept.alike,
+                weight: timed.map_or(1.0, |timed| timed.2),
+                device: DeviceIndex(0),
+                enqueued: kept.enqueued,
+                timed: timed.map(|timed| (timed.0, timed.1)),
+            }
+        })
+    }
 }
 
 /// Process, kernel, geometry, kind, class of size; device and class.
@@ -540,18 +587,14 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let is_kernel = record.kind.is_kernel();
         let alike = if is_kernel { record.geometry } else { size_class(record.bytes) };
         let weight = record.probability().map_or(1.0, f64::recip);
-        let launch =
-            |timed| Launch { class, alike, weight, device: DeviceIndex(0), enqueued, timed };
+        let launch = Kept { class, alike, enqueued, timed: None };
         match &command.outcome {
             Outcome::Timed(times) => {
                 let Some(placed) = times.placed else { return };
                 let (start, end) = (HostNs(placed.span().begin.0), HostNs(placed.span().end.0));
                 if may_sample {
-                    sampled
-                        .entry(key)
-                        .or_insert_with(|| (device, Vec::new()))
-                        .1
-                        .push(launch(Some((start, end))));
+                    let of = sampled.entry(key).or_insert_with(|| OfQueue::new(device));
+                    of.push(launch, Some((start, end, weight)));
                 } else {
                     devices[device].push(
                         Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed },
@@ -560,7 +603,8 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 }
             }
             Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
-                sampled.entry(key).or_insert_with(|| (device, Vec::new())).1.push(launch(None));
+                let of = sampled.entry(key).or_insert_with(|| OfQueue::new(device));
+                of.push(launch, None);
             }
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
         }
@@ -574,15 +618,15 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         for (device, class, shape, tally) in shapes.into_values() {
             devices[device].shapes.entry((class, shape)).or_default().add(&tally);
         }
-        for ((process, queue), (device, mut launches)) in sampled {
-            launches.sort_by_key(|l| l.enqueued);
+        for ((process, queue), mut those) in sampled {
+            those.launches.sort_by_key(|l| l.enqueued);
             let definitions = &trace.process(ProcessIndex(process)).definitions;
             let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
-            let of = &mut devices[device];
+            let of = &mut devices[those.device];
             if in_order {
-                of.unplaced += place_each(&launches, |span| of.push(span, process));
+                of.unplaced += place_each(those.launches(), |span| of.push(span, process));
             } else {
-                let placed = place_overlapping(&launches);
+                let placed = place_overlapping(&those.launches().collect::<Vec<_>>());
                 placed.spans.into_iter().for_each(|span| of.push(span, process));
                 of.unplaced += placed.unplaced;
             }

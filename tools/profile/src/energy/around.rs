@@ -399,17 +399,17 @@ pub(super) fn fill(
     out.readings = windows.len();
     if unfilled > 0 {
         out.notes.push(format!(
-            "the host worked for {host_seconds:.3} s inside {unfilled} launches, for example to compile: {host_joules:.2} J of that time are unattributed, and the energy of these launches is known within bounds only"
+            "the host worked for {host_seconds:.3} s inside {unfilled} launches, for example to compile: {host_joules:.2} J of that time are not assigned, and these launches have wide intervals"
         ));
     }
     if mixed > 0.0 {
         out.notes.push(format!(
-            "commands ran beside each other between two readings: {mixed:.2} J of them are unattributed"
+            "commands ran at the same time between two readings: {mixed:.2} J of them are not assigned"
         ));
     }
     if device.unplaced > 0 {
         out.notes.push(format!(
-            "{} commands ran at unknown times: their energy is in the figures of others, or unattributed",
+            "{} commands ran at unknown times: their energy counts for others, or is not assigned",
             device.unplaced
         ));
     }

@@ -75,7 +75,7 @@ fn lent_in_vain(lenders: &[Lender]) -> Option<String> {
     names.dedup();
     (!names.is_empty()).then(|| {
         format!(
-            "nothing of {} (--with) is used: repetitions tell apart what this run's own readings measured, and there are none",
+            "{} (--with) is not used, because this run has no readings of its own to divide",
             names.join(", ")
         )
     })
@@ -146,7 +146,7 @@ pub fn energy_of(
         .filter(|l| !l.is_own && !devices.iter().any(|d| d.name == l.device))
     {
         out.notes.push(format!(
-            "{} repeats what ran on {}, where nothing of this run did",
+            "{} is not used: it was measured on {}, and this run used another device",
             lender.path.display(),
             lender.device
         ));
@@ -176,7 +176,7 @@ fn boots(trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<String> {
         let count = devices.iter().filter(same).map(|d| d.host).collect::<BTreeSet<_>>().len();
         if count > 1 {
             out.push(format!(
-                "{} ran in {count} boots of {}: readings of each boot are attributed by themselves, not pooled; `--with` lends repetitions of one to the other",
+                "{} ran in {count} boots of {}: each boot is evaluated by itself; `--with` uses measurements of one for the other",
                 device.name,
                 host(device).unwrap_or("the host")
             ));
@@ -232,7 +232,7 @@ pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&Known
         .filter(|(least, known)| known.watts > ABOVE_LEAST * least);
     if let Some((least, known)) = above {
         let why = format!(
-            "{} W of {} is no floor of this device: it drew as little as {least:.0} W in this run",
+            "idle power of {} W ({}) is not used, because the device drew as little as {least:.0} W in this run",
             known.watts, known.source
         );
         let told = asked.is_some().then_some(why);
@@ -241,7 +241,7 @@ pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&Known
     let unused = || {
         asked.map(|known| {
             format!(
-                "{} W of {} is not used: the run itself shows the floor",
+                "idle power of {} W ({}) is not used, because the run itself shows it",
                 known.watts, known.source
             )
         })
@@ -285,7 +285,7 @@ pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&Known
             let Some((least, floor)) = between else { return seen() };
             let (floors, states) = idle.below(floor);
             let told = format!(
-                "the device rested only before its first command, perhaps deeper than between launches: the floor between launches may be anything up to {:.0} W; `clscope bench idle` measures it",
+                "idle power between launches is known to be at most {:.0} W, because the device was idle before its first command only: `clscope bench idle` measures it",
                 least.0
             );
             Floors { floors, states, told: Some(told), ..of_run() }
@@ -298,7 +298,7 @@ fn between_launches(idle: &IdleLevels, problem: &Problem<'_>, settle: f64) -> Op
     let working = fit::while_working(problem.activity, problem.series, Seconds(settle))?;
     let (floors, states) = idle.below(idle.undercut(working)?);
     let told = format!(
-        "the device drew as little as {:.1} W between its first and its last command, less than the {:.1} W at rest before or behind: the floor between launches is about the former",
+        "idle power between launches is about {:.1} W: the device drew as little then, and {:.1} W before its first or after its last command",
         working.least.0,
         idle.levels.first()?.watts.0
     );
@@ -412,13 +412,13 @@ pub(super) fn measure(
     let mut out = rows::unknown(trace, device, power);
     if trace.issues.iter().any(|issue| issue.kind.means_loss()) {
         out.notes.push(
-            "records of the trace are missing: what ran meanwhile may count as rest, so that floors may be too high, and joules of kernels too low"
+            "records of the trace are missing: idle power may be too high and joules of kernels too low, because commands may have run unseen"
                 .to_owned(),
         );
     }
     if let Some(known) = known.filter(|_| floors.borrowed) {
         out.notes.push(format!(
-            "the device did not rest while the sensor was read: {:.1} W between launches are from {}",
+            "idle power of {:.1} W is from {}, because the device was never idle while the sensor was read",
             known.watts, known.source
         ));
     }
@@ -434,7 +434,8 @@ pub(super) fn measure(
     out.notes.extend(told.unwrap_or_else(|| floors.told.into_iter().collect()));
     for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
         let of = other.device.as_deref().unwrap_or_default();
-        out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
+        out.notes
+            .push(format!("{} is not used for this device, because it is of {of}", other.source));
     }
     if super::around::fill(&mut out, device, power, window) {
         rows::within_limit(&mut out, power.limit, power.seen());
@@ -508,7 +509,7 @@ pub(super) fn measure(
             } else {
                 out.failed = Some(error.to_string());
                 out.notes.push(format!(
-                    "at {} readings a second, some {:.0} s of work are needed for a first figure",
+                    "the sensor has {} readings a second: record about {:.0} s of work or more",
                     rate(power),
                     needed(power)
                 ));

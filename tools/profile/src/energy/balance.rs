@@ -33,11 +33,13 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
     }
     let percent = 100.0 * (rest / own).abs();
     let what = match rest > 0.0 {
-        true => format!("{percent:.1} % of the application's energy is in no row"),
-        false => format!("rows and floors add up to {percent:.1} % more than was measured"),
+        true => format!("{percent:.1} % of the application's energy is not assigned"),
+        false => format!(
+            "kernels, copies and idle power add up to {percent:.1} % more than was measured"
+        ),
     };
     out.notes.push(format!(
-        "{what}: repetitions explain this run less well than their own errors say (a kernel draws otherwise in it, or the floor is another); the intervals of what was repeated hold that much more"
+        "{what}, because a kernel draws another power here than repeated alone, or idle power differs: intervals of repeated kernels include this"
     ));
     let told = |class: &Class| matches!(class.method, Some("repeated" | "both" | "sum"));
     // Of floors as much as of rows.
@@ -75,14 +77,11 @@ pub(super) fn beside_dynamic(out: &mut DeviceEnergy) {
         return;
     }
     let of = match dynamic > rest.abs() {
-        true => format!(
-            "{:.0} % of the {dynamic:.0} J that the application adds to the floor",
-            100.0 * rest.abs() / dynamic
-        ),
-        false => "more than what the application adds to the floor".to_owned(),
+        true => format!("{:.0} % of the {dynamic:.0} J above idle", 100.0 * rest.abs() / dynamic),
+        false => "more than all energy above idle".to_owned(),
     };
     out.notes.push(format!(
-        "unattributed are {of}, as if the floor were {:.1} W {}: dynamic joules, and joules of kernels that draw little more than the floor, are open by as much",
+        "{of} is not assigned, as if idle power were {:.1} W {}: energy above idle is uncertain by as much",
         rest.abs() / seconds,
         if rest > 0.0 { "higher" } else { "lower" }
     ));
@@ -137,7 +136,7 @@ pub(super) fn floors_moved(
     if overlapped && moved < 0.0 {
         if -moved > BESIDE * out.measured_joules.unwrap_or(0.0) {
             out.notes.push(format!(
-                "launches ran beside each other: each counts with the floor for its own length, so that {:.0} J of the floor are counted more than once; `unattributed` is less by them",
+                "launches ran at the same time, and each includes idle power for its own length: {:.0} J of idle power are counted more than once",
                 -moved
             ));
         }
@@ -192,7 +191,7 @@ mod tests {
         let mut out = device();
         assert_eq!(floors_moved(&mut out, -264.0, 100.0, true), 264.0);
         assert_eq!((out.floors[0].joules, out.notes.len()), (Some(100.0), 1));
-        assert!(out.notes[0].contains("264 J of the floor are counted more than once"));
+        assert!(out.notes[0].contains("264 J of idle power are counted more than once"));
         let mut out = device();
         assert_eq!(floors_moved(&mut out, -40.0, 100.0, false), 0.0);
         assert_eq!((out.floors[0].joules, out.notes.len()), (Some(60.0), 0));

@@ -253,12 +253,12 @@ pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Ve
     let note = |lender: &Lender| {
         let runs = |lent: &Lent| device.shapes.keys().any(|(_, shape)| *shape == lent.found.shape);
         let why = match lender.found.iter().any(runs) {
-            true => "this run repeated the same itself, or another trace of --with did",
+            true => "this run repeated the same kernels itself, or another trace of --with did",
             false => {
-                "no kernel or transfer that it repeats ran here with the same arguments' sizes: is it a trace of the same application?"
+                "none of its kernels and copies ran here with arguments of the same size. Is it a trace of the same application?"
             }
         };
-        format!("nothing of {} was used: {why}", lender.path.display())
+        format!("{} (--with) is not used: {why}", lender.path.display())
     };
     idle.map(note).collect()
 }
@@ -300,7 +300,10 @@ mod tests {
         let mut found = Vec::new();
         assert_eq!(borrow(&mut found, &device, &other, 120.0), Vec::<&Path>::new());
         let [note] = &unused(&device, &other, &[])[..] else { panic!("one note") };
-        assert!(note.contains("nothing of lent") && note.contains("same application"), "{note}");
+        assert!(
+            note.starts_with("lent (--with) is not used") && note.contains("same application"),
+            "{note}"
+        );
         assert!(unused(&device, &other, &[Path::new("lent")]).is_empty());
         assert_eq!(borrow(&mut found, &device, &lent, 120.0), [Path::new("lent")]);
         let [moved] = &found[..] else { panic!("{found:?}") };

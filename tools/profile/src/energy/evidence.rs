@@ -286,8 +286,8 @@ impl Evidence<'_> {
             return result.groups.clone();
         };
         self.out.notes.push(format!(
-            "not every launch was timed, and this run's readings cannot tell {} apart, though they seemed to: repetitions contradict each of these sums and agree with all of them together, which is taken instead (`record --device-timing event` times all)",
-            compared.join(" from ")
+            "only the sum of {} is measured here, because not every launch was timed: record with --device-timing event",
+            compared.join(" and ")
         ));
         others.push(sum);
         others
@@ -346,7 +346,7 @@ impl Evidence<'_> {
         }
         let name = self.device.classes.get(class.0 as usize).map_or("", |c| c.name.as_str());
         self.out.notes.push(format!(
-            "{name}: the launches that were repeated are much shorter or longer than those of the run in the mean (a scalar argument or the data may decide how much one does): its joules are by the run's own readings"
+            "{name}: its joules are from the run's own readings, because the repeated launches are much shorter or longer than the run's mean"
         ));
         true
     }
@@ -621,9 +621,9 @@ struct Left {
 }
 
 /// Why a class was not repeated: here, and in a trace that was to lend repetitions.
-pub(super) const NO_TURN: &str = "its turn did not come within the added time";
-pub(super) const ONCE: &str = "it came once, and only what comes again is repeated";
-pub(super) const NOT_LENT: &str = "no trace of --with repeats it";
+pub(super) const NO_TURN: &str = "the time for repetitions ran out before it";
+pub(super) const ONCE: &str = "launched once, and only what is launched again is repeated";
+pub(super) const NOT_LENT: &str = "no trace of --with has it";
 
 /// Whether a class is a part of the device's work worth a figure: by its time, or by what running
 /// it added, as far as that is known.

@@ -130,18 +130,18 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
     if device.few_readings && device.replays.is_empty() {
         if device.seconds >= LONG {
             return Some(format!(
-                "clscope record --replay -- {command} measures its kernels, of which this run's readings saw too little: {price}"
+                "clscope record --replay -- {command} measures its kernels, because this run has too few readings: {price}"
             ));
         }
         return Some(format!(
-            "clscope stat -r 10 -- {command} runs it ten times: their readings together know more than one short run's"
+            "clscope stat -r 10 -- {command} runs it ten times, because one short run has too few readings"
         ));
     }
     let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(evidence::NOT_LENT);
     let absent = device.replays.iter().filter(is_absent).count();
     if absent > 0 {
         return Some(format!(
-            "clscope record --replay -- {command} measures the {absent} that no trace of --with does"
+            "clscope record --replay -- {command} measures the {absent} that no trace of --with has"
         ));
     }
     if !device.replays.is_empty() {
@@ -150,7 +150,7 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
     let unknown = unknown(device) as u64;
     if unknown > 0 {
         return Some(format!(
-            "clscope record --replay -- {command} measures {} that the run does not separate: {price}",
+            "clscope record --replay -- {command} measures {} that the run alone does not separate: {price}",
             count(unknown, "kernel", "kernels")
         ));
     }
@@ -160,8 +160,8 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
         format!(
-            "clscope record --replay -- {command} makes {} better known: {price}",
-            count(weak as u64, "weak figure", "weak figures")
+            "clscope record --replay -- {command} narrows {}: {price}",
+            count(weak as u64, "wide interval", "wide intervals")
         )
     })
 }
@@ -231,7 +231,7 @@ mod tests {
         device.classes[0].joules_per_launch = Some(figure);
         device.classes[0].identifiability = "weak";
         let told = said(&device).unwrap();
-        assert!(told.contains("makes 1 weak figure better known"), "{told}");
+        assert!(told.contains("narrows 1 wide interval"), "{told}");
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl DeviceEnergy {
     pub fn batches_told(&self) -> String {
         let all: usize = self.replays.iter().map(|r| r.batches).sum();
         match self.repetitions.as_ref().and_then(|r| r.batches_in_window) {
-            Some(here) => format!("{here} of the run's {all} batches, on all of which rows rest,"),
+            Some(here) => format!("{here} of the run's {all} batches (rows use all of them)"),
             None => format!("{all} batches"),
         }
     }
@@ -388,14 +388,14 @@ impl Repetitions {
             let [predicted, measured] = [a.predicted_joules, measured].map(&joules);
             let by = a.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
             lines.push(format!(
-                "{}: repetitions make it {predicted} above the floor, the run measured {measured} ({by}{})",
+                "{}: repeated alone {predicted} above idle, in the run {measured} ({by}{})",
                 a.names.join(" + "),
                 verdict(agrees)
             ));
         }
         if !other.is_empty() {
             lines.push(format!(
-                "{}: the run's own readings know too little of {} to say whether repetitions agree",
+                "{}: the run alone measures {} too coarsely to compare with repetitions",
                 other.join(", "),
                 if other.len() > 1 { "each" } else { "it" }
             ));
@@ -407,8 +407,8 @@ impl Repetitions {
 /// Whether repetitions and a run agree, in words.
 const fn verdict(agrees: bool) -> &'static str {
     match agrees {
-        true => "within what both leave open",
-        false => "more than both leave open, so that intervals are wide enough to hold both",
+        true => "within both intervals",
+        false => "outside both intervals, which were widened to include it",
     }
 }
 
@@ -555,8 +555,8 @@ mod tests {
         };
         let lines = all.told(|joules| format!("{joules:.1} J"));
         assert_eq!(lines.len(), 3);
-        assert!(lines[0].contains("the run measured 9.5 J (-5.0 %, within"), "{lines:?}");
-        assert!(lines[1].contains("more than both leave open"), "{lines:?}");
-        assert!(lines[2].starts_with("open: the run's own readings know too little of it"));
+        assert!(lines[0].contains("in the run 9.5 J (-5.0 %, within"), "{lines:?}");
+        assert!(lines[1].contains("outside both intervals"), "{lines:?}");
+        assert!(lines[2].starts_with("open: the run alone measures it too coarsely"));
     }
 }

@@ -119,12 +119,12 @@ pub(super) fn shorter_than_stamped(out: &mut DeviceEnergy) {
         let (joules, watts) = class.joules_per_launch.zip(class.watts)?;
         let (alone, stamped) = (joules.value / watts.value, class.busy_seconds / class.launches);
         let is_told = class.kind == "kernel" && is_repeated && alone < (1.0 - SHORTER) * stamped;
-        is_told.then(|| format!("{} ({} of {})", class.name, us(alone), us(stamped)))
+        is_told.then(|| format!("{} (alone {}, in the run {})", class.name, us(alone), us(stamped)))
     };
     let each: Vec<String> = out.classes.iter().filter_map(told).collect();
     if !each.is_empty() {
         out.notes.push(format!(
-            "joules and power are of launches as they take when repeated one after another, less than the run's stamps say: {}; for the rest of the stamped time the device is taken to be at its floor",
+            "repeated alone, launches are shorter than in the run: {}; the rest of their time in the run counts as idle",
             each.join(", ")
         ));
     }
@@ -147,7 +147,7 @@ fn classes(
             row.group.and_then(|g| result.groups.get(g)).and_then(|group| group.integrated);
         if let Some(i) = integrated.filter(|i| !i.agrees) {
             notes.push(format!(
-                "{}: read directly while it ran alone it draws {:+.1} % of the fit's figure: its power differs between places in the run",
+                "{}: where it ran alone it drew {:+.1} % against the estimate for the whole run: its power changes during the run",
                 class.name,
                 i.discrepancy * 100.0
             ));
@@ -258,7 +258,7 @@ pub(super) fn drift(out: &mut DeviceEnergy, found: Option<fit::Drift>, runs: usi
     });
     if let Some(d) = found.filter(|d| d.noticed) {
         out.notes.push(format!(
-            "power changed by {:+.1} % ± {:.1} from start to end of {} (temperature or clock): figures are means over it",
+            "power changed by {:+.1} % +- {:.1} from start to end of {} (temperature or clock): figures are means over it",
             d.relative * 100.0,
             d.half_width * 100.0,
             if runs > 1 { "one of the runs" } else { "the run" }
@@ -271,7 +271,9 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
     let f = &result.faults;
     if f.gaps > 0 {
         let gaps = if f.gaps == 1 { "a gap".to_owned() } else { format!("{} gaps", f.gaps) };
-        out.notes.push(format!("the sensor's readings have {gaps} of more than four usual steps"));
+        out.notes.push(format!(
+            "the sensor's readings have {gaps} of more than four times the typical period"
+        ));
     }
     if f.backwards > 0 {
         let times =
@@ -288,7 +290,7 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
     }
     if device.unplaced > 0 {
         out.notes.push(format!(
-            "{} commands ran at unknown times: their energy is in the figures of others, or unattributed",
+            "{} commands ran at unknown times: their energy counts for others, or is not assigned",
             device.unplaced
         ));
     }
@@ -299,10 +301,10 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
 pub(super) fn widen_shared(out: &mut DeviceEnergy) {
     let Some(s) = out.shared else { return };
     let (how, share) = if s.separated {
-        ("whole commands show whose turn it was, and what was set aside meanwhile does not count as running".to_owned(), turns::SEPARATED)
+        ("each process counts only while its commands ran".to_owned(), turns::SEPARATED)
     } else {
         let how = format!(
-            "it is unknown whose turn it was for {:.2} s of it, and each counts for an equal share; --device-timing event separates the turns",
+            "for {:.2} s it is not known which process ran, and each counts for an equal share: record with --device-timing event",
             s.left_seconds
         );
         (how, turns::OVERLAP)
@@ -318,7 +320,7 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
         (group.joules, group.watts) = (group.joules.widened(share), group.watts.widened(share));
     }
     out.notes.push(format!(
-        "commands of {} processes overlap for {:.2} s on this device: {how}; intervals hold {:.0} % for that",
+        "commands of {} processes overlap for {:.2} s on this device: {how}; intervals include {:.0} % for that",
         s.processes,
         s.overlap_seconds,
         share * 100.0
@@ -420,11 +422,11 @@ pub(super) fn bound(out: &mut DeviceEnergy) {
 pub(super) fn missing(out: &mut DeviceEnergy, options: &Options, is_repeated: bool) {
     if options.iteration_kernel.is_some() && out.iteration.is_none() {
         out.notes.push(match is_repeated {
-            true => "no iteration: this run holds repetitions between its iterations; --iteration-kernel is for one without --replay (`--with` this one tells its kernels apart)".to_owned(),
-            false => "no iteration: the kernel named by --iteration-kernel did not run at least twice while the sensor was read".to_owned(),
+            true => "no joules per iteration: this run repeated kernels between iterations. Record without --replay, and give this trace to `--with`".to_owned(),
+            false => "no joules per iteration: the kernel of --iteration-kernel ran less than twice while the sensor was read".to_owned(),
         });
     }
     if out.floors.iter().all(|f| f.watts.is_none()) {
-        out.notes.push("no idle time was recorded, so dynamic and idle energy cannot be separated: record with --idle-window 2".to_owned());
+        out.notes.push("energy above idle is not known, because the device was never idle: record with --idle-window 2".to_owned());
     }
 }

@@ -267,7 +267,7 @@ pub struct Totals {
 }
 
 /// A distribution in figures; all null where it is empty.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     pub count: u64,
@@ -296,7 +296,7 @@ impl Summary {
 }
 
 /// Commands of one class: a kernel on a device, or a kind of transfer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Commands {
     pub name: String,

@@ -27,16 +27,18 @@ pub(super) fn joules_of_rows(
             let part = match (class.joules, class.group.and_then(|i| device.groups.get(i))) {
                 (Some(joules), _) => joules_of(joules, shares.time(row, ran)?),
                 (None, None) => {
-                    return Err(format!("the readings do not tell the power of {}", ran.name));
+                    return Err(format!("the power of {} was not measured", ran.name));
                 }
                 (None, Some(group)) if group.with_floor => {
                     let names = named(&group.names);
-                    return Err(format!("the power of {names} is known only with the floor"));
+                    return Err(format!(
+                        "the power of {names} is measured together with idle power only"
+                    ));
                 }
                 (None, Some(group)) if shares.rows_of(ran.metered, class.group) > 1 => {
                     let names = named(&group.names);
                     return Err(format!(
-                        "the power of {names} is known only as a sum, and rows may differ in their shares of it: `record --replay` tells them apart"
+                        "the power of {names} is measured as a sum only, and rows may have other shares of it: `record --replay` separates them"
                     ));
                 }
                 (None, Some(_)) if !counted.insert((ran.metered, class.group)) => continue,
@@ -92,7 +94,7 @@ fn known<'e>(
     }
     let kind = if ran.kernel { "kernel" } else { "transfer" };
     let class = device.classes.iter().find(|c| c.kind == kind && c.name == ran.name);
-    let untold = || format!("the readings do not tell the power of {}", ran.name);
+    let untold = || format!("the power of {} was not measured", ran.name);
     Ok((device, class.ok_or_else(untold)?))
 }
 
@@ -185,7 +187,7 @@ mod tests {
         let rows = values(&[sum(&[("a", &[30])]), sum(&[("b", &[10])])], &energy);
         for row in rows {
             let why = row.unwrap_err();
-            assert!(why.contains("a + b is known only as a sum"), "{why}");
+            assert!(why.contains("a + b is measured as a sum only"), "{why}");
         }
     }
 
@@ -196,9 +198,9 @@ mod tests {
         };
         let one = sum(&[("a", &[30])]);
         let known = energy(vec![class("b", Some(1.0), None)], false);
-        assert_eq!(why(&known, &one), "the readings do not tell the power of a");
+        assert_eq!(why(&known, &one), "the power of a was not measured");
         let floor = energy(vec![class("a", None, Some(0))], true);
-        assert_eq!(why(&floor, &one), "the power of a is known only with the floor");
+        assert_eq!(why(&floor, &one), "the power of a is measured together with idle power only");
         let none = Energy { absent: Some("no sensor here".to_owned()), ..Energy::default() };
         assert_eq!(why(&none, &one), "no sensor here");
         let other = Energy::default();

@@ -76,7 +76,7 @@ fn value(of: &Number, reason: Option<&str>) -> String {
             format!("at least {}", place(e.value))
         }
         (Some(e), _) if e.half().is_finite() && e.half() > 0.0 => {
-            format!("{} ±{}", number(e.value), number(e.half()))
+            format!("{} +-{}", number(e.value), number(e.half()))
         }
         (Some(e), _) => number(e.value),
         (None, reason) => format!("none: {}", reason.unwrap_or("not measured")),

@@ -91,7 +91,7 @@ pub fn parameters(out: &mut impl Write, device: &Device) -> io::Result<()> {
     if let Some(energy) = &device.energy {
         writeln!(
             out,
-            "  energy: floor {:.1} W, errors of {:.1} % on kernels that are not in the fit",
+            "  energy: idle power {:.1} W, errors of {:.1} % on kernels that are not in the fit",
             energy.floor_watts,
             energy.error * 100.0
         )?;

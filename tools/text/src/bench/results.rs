@@ -65,7 +65,7 @@ pub fn cases(
 /// A figure with half its interval and its unit.
 pub fn shown(figure: &Figure) -> String {
     let e = figure.estimate;
-    format!("{} ±{} {}", number(e.value), number(e.half()), figure.unit)
+    format!("{} +-{} {}", number(e.value), number(e.half()), figure.unit)
 }
 
 /// The figures a line of the table shows, in this order, as far as a case has them.
@@ -105,7 +105,7 @@ fn line(case: &CaseResult) -> String {
                 "latency_5" => " (5th percentile)",
                 "latency_50" => " (median)",
                 "latency_95" => " (95th)",
-                name if name.starts_with("dynamic_") => " above the floor",
+                name if name.starts_with("dynamic_") => " above idle",
                 "share_of_peak_at_stated_clock" => " of peak at the stated clock",
                 _ => "",
             };

@@ -50,7 +50,7 @@ pub fn render(counters: &Counters, shown: &Shown, out: &mut Page) {
     }
 }
 
-fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
+pub(super) fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
     match shown.counters.as_slice() {
         [] => source.moved().collect(),
         [all] if all == "all" || all == "clocks" => {

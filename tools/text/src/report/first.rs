@@ -19,7 +19,7 @@ pub const LINES: usize = 40;
 /// Columns where there is no terminal.
 pub const COLUMNS: usize = 80;
 /// The fewest that are filled: on a narrower terminal lines wrap.
-const NARROWEST: usize = 40;
+pub const NARROWEST: usize = 40;
 /// Part of the time of a table after which it ends.
 const SHOWN: f64 = 0.99;
 /// Lines of causes and of advice.
@@ -259,7 +259,18 @@ fn cause_lines(cause: &Cause, spare: &mut usize, out: &mut Screen) {
     *spare -= 1;
     out.put(&format!("{head}{}", fit(&format!("{}:", cause.text), name, room)));
     let indent = " ".repeat(head.chars().count() + 2);
-    out.put(&format!("{indent}{}", shorten::middle(&line(more), room - 2)));
+    out.put(&format!("{indent}{}", fit_parts(more, room - 2)));
+}
+
+/// As many parts of a text, which semicolons separate, as have room; a part of the first at least.
+fn fit_parts(text: &str, room: usize) -> String {
+    let text = line(text);
+    let ends = text.match_indices("; ").map(|(at, _)| at).chain([text.len()]);
+    let fits = |end: &usize| text[..*end].chars().count() <= room;
+    match ends.filter(fits).last() {
+        Some(end) => text[..end].to_owned(),
+        None => shorten::middle(&text, room),
+    }
 }
 
 /// A cause in few words.

@@ -145,6 +145,17 @@ pub fn narrow(report: &mut Report, shown: &Shown) {
     report.totals = report.totals_of(|name| shown.matches(name));
     report.kernels.retain(|k| shown.matches(&k.name));
     report.functions.retain(|f| shown.matches(&f.name));
+    for source in report.counters.iter_mut().flat_map(|counters| &mut counters.sources) {
+        let kept: Vec<String> =
+            counters::chosen(source, shown).iter().map(|column| column.name.clone()).collect();
+        if !shown.counters.is_empty() {
+            source.columns.retain(|column| kept.contains(&column.name));
+            source
+                .classes
+                .iter_mut()
+                .for_each(|class| class.values.retain(|n, _| kept.contains(n)));
+        }
+    }
     if shown.limited {
         report.kernels.truncate(shown.limit(report.kernels.len()));
         report.functions.truncate(shown.limit(report.functions.len()));

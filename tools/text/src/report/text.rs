@@ -51,9 +51,16 @@ pub fn render(report: &Report, shown: &Shown) -> String {
 fn heading(report: &Report, width: usize) -> Page {
     // An argument or a device may have a name of megabytes: JSON has it whole.
     let width = width.min(shorten::PROSE);
-    let line = |out: &mut Page, name: &str, text: &str| {
+    // A command may be very long, and its ends say most; all else is read to its end.
+    let short = |out: &mut Page, name: &str, text: &str| {
         let text = shorten::middle(text, width.saturating_sub(12));
         let _ = writeln!(out, "  {name:<9} {text}");
+    };
+    let line = |out: &mut Page, name: &str, text: &str| {
+        let text = wrapped(&shorten::middle(text, shorten::PROSE), width.saturating_sub(12));
+        for (name, text) in std::iter::once(name).chain(std::iter::repeat("")).zip(text.lines()) {
+            let _ = writeln!(out, "  {name:<9} {text}");
+        }
     };
     let mut out = Page::default();
     let traces = shorten::middle(&report.traces.join(", "), width.saturating_sub(18));
@@ -69,7 +76,7 @@ fn heading(report: &Report, width: usize) -> Page {
             (false, _) => process.arguments.join(" "),
         };
         let rank = process.mpi_rank.map_or_else(String::new, |r| format!(", rank {r}"));
-        line(&mut out, "command", &format!("{arguments} (pid {}{rank})", process.pid));
+        short(&mut out, "command", &format!("{arguments} (pid {}{rank})", process.pid));
     }
     if report.processes.len() > 4 {
         line(
@@ -142,7 +149,8 @@ fn heading(report: &Report, width: usize) -> Page {
     if let Some(captures) = &report.captures {
         captured(captures, |name, text| line(&mut out, name, text));
     }
-    for device in report.devices.iter().take(4) {
+    let names: Vec<&str> = report.devices.iter().map(|device| device.name.as_str()).collect();
+    for (at, device) in report.devices.iter().enumerate().take(4) {
         let extent = device.extent_ns;
         let without = report.repeated_ns.map_or("", |_| " without repetitions");
         let busy = match (device.busy(), &device.busy_share, report.own_ns()) {
@@ -170,7 +178,9 @@ fn heading(report: &Report, width: usize) -> Page {
             Some(n) => format!(", {}", count(u64::from(n), "compute unit", "compute units")),
         };
         let about = format!("{}{units}{pid}", device.driver);
-        line(&mut out, "device", &format!("{} ({about}): {busy}", device.name));
+        // The name stays one that no other device has.
+        let name = shorten::distinct(&names, width.saturating_sub(14)).swap_remove(at);
+        line(&mut out, "device", &format!("{name} ({about}): {busy}"));
         let bound = &device.clock_bound_ns;
         if device.busy_without > 0 {
             let n = count(device.busy_without, "command", "commands");
