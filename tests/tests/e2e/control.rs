@@ -178,3 +178,23 @@ fn recording_in_every_way_of_injection_can_be_stopped() {
         assert_eq!(launches(&stage), 2, "{mode:?}");
     }
 }
+
+/// Nobody takes a process for ended whose first thread alone has: the system shows no memory of it
+/// under the process's own id.
+#[test]
+fn a_process_goes_on_when_its_first_thread_has_ended() {
+    let stage = Stage::new(Runtime::Pocl);
+    let (mut app, pid) = stepwise(&stage, &[]);
+    let trace = stage.trace("t");
+    app.tell("3");
+    app.tell("alone");
+    for target in [trace.as_path(), Path::new(&pid)] {
+        assert!(ctl(&stage, target, "status").ends_with(": recording\n"));
+    }
+    app.tell("4");
+    assert_eq!(launches(&stage), 7, "read while it runs");
+    app.tell("5");
+    assert!(app.end().success());
+    assert_eq!(launches(&stage), 12);
+    assert!(ctl(&stage, &trace, "status").ends_with(": ended\n"));
+}

@@ -327,3 +327,97 @@ fn a_runtime_is_found_where_only_a_variable_names_its_driver() {
     let last = rows.last().unwrap();
     assert_eq!((&last["failed"], &last["on"]["is_same"]), (&Value::Null, &true.into()));
 }
+
+/// Captures that `record` made for measuring, by the names of their folders.
+fn kept(stage: &Stage) -> Vec<String> {
+    let all = super::captures::folders(&stage.trace("t"));
+    all.into_iter().filter(|name| !name.ends_with(".jsonl")).collect()
+}
+
+/// Whatever keeps `record` from measuring a launch, its capture stays, and one line says how to go
+/// on; what was measured is deleted.
+#[test]
+fn what_record_could_not_measure_stays_and_can_be_measured() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", IDLE)]);
+    let root = tree.root.display().to_string();
+    let app = artifacts().fixture("rounds").display().to_string();
+    let words = ["record", "-f", "-o", "t", "--replay=60s", "--sysfs-root", &root, "--", &app];
+    let (said, status) = tree.rises(|| {
+        let mut running = stage.clscope(words).args(["400"]).begin();
+        let mut said = Vec::new();
+        while let Some(line) = running.line(Stream::Err) {
+            if line.contains("measuring 1 of") {
+                running.signal(libc::SIGINT);
+            }
+            said.push(line);
+        }
+        (said.join("\n"), running.end())
+    });
+    // The application had ended.
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.contains("; interrupted"), "{said}");
+    let left = kept(&stage);
+    let measured = measured_lines(&stage);
+    assert!(!left.is_empty(), "{said}");
+    let line = said.lines().find(|line| line.contains("left in the trace: ")).unwrap_or("");
+    assert!(line.contains(&format!("left in the trace: {} captured", left.len())), "{said}");
+    assert!(line.contains("`clscope replay t.clscope`"), "{said}");
+    stage.clscope(["replay", "t.clscope", "--sysfs-root", &root, "--for", "1s"]).run().success();
+    assert!(measured_lines(&stage) > measured);
+    // Where nothing is in the way nothing is left, and nothing is said of it.
+    let words = ["record", "-f", "-o", "t", "--replay=2s", "--sensors", "off", "--", &app];
+    let whole = stage.clscope(words).args(["400"]).run().success().stderr;
+    assert!(!whole.contains("left in the trace"), "{whole}");
+    assert_eq!(kept(&stage), Vec::<String>::new(), "{whole}");
+    assert!(measured_lines(&stage) > 0, "{whole}");
+}
+
+fn measured_lines(stage: &Stage) -> usize {
+    let text = std::fs::read_to_string(stage.trace("t").join("measured.jsonl"));
+    text.map_or(0, |text| text.lines().count())
+}
+
+/// An application that is ended before it has waited for any launch leaves no half capture.
+#[test]
+fn captures_that_are_not_whole_go_and_the_reason_is_said() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = artifacts().fixture("stepwise").display().to_string();
+    let words = ["record", "-f", "-o", "t", "--replay=2s", "--sensors", "off", "--", &app];
+    let mut running = stage.clscope(words).begin();
+    let process: i32 = running.line(Stream::Out).unwrap().trim().parse().unwrap();
+    // Answered when the launches are made; nothing was waited for.
+    running.write(b"leave 6\n");
+    assert_eq!(running.line(Stream::Out).as_deref(), Some("0"));
+    // SAFETY: a process of this test's own.
+    assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    let said = running.lines(Stream::Err).join("\n");
+    running.end();
+    assert!(said.contains("not measured: no launch was captured: the application ended"), "{said}");
+    assert_eq!(kept(&stage), Vec::<String>::new(), "{said}");
+}
+
+/// What a dry run says is what a recording can do: share of time, and the reason of the rest.
+#[test]
+fn a_dry_run_says_what_share_of_the_time_can_be_captured() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let known = stage.join("known");
+        std::fs::create_dir_all(&known).unwrap();
+        let (app, known) = (artifacts().fixture("captured"), known.display().to_string());
+        for (case, share) in [("buffers", "100 %"), ("fine", "0 %")] {
+            let words = ["record", "-f", "-o", "t", "--replay=plan"];
+            let ran = stage.clscope(words).args(["--device-timing", "event", "--"]);
+            let ran = ran.arg(&app).args([case, &known]).run().success();
+            if ran.stdout.starts_with("skipped") {
+                continue;
+            }
+            let said = format!("--replay can capture {share} of the kernels' device time");
+            assert!(ran.stderr.contains(&said), "{runtime:?} {case}: {}", ran.stderr);
+            let refused = ran.stderr.lines().any(|line| line.contains("cannot capture "));
+            assert_eq!(refused, share == "0 %", "{runtime:?} {case}: {}", ran.stderr);
+            assert!(!ran.stderr.contains("has no joules"), "{}", ran.stderr);
+            assert_eq!(kept(&stage), Vec::<String>::new());
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! them.
 #![forbid(unsafe_code)]
 
+use clscope_io::mapped;
 use clscope_trace::settings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,11 +20,12 @@ pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
             std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory))
         };
         let list = |what: &str| {
-            std::fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().flatten()
+            let path = format!("/proc/{}/{what}", mapped::living(*pid));
+            std::fs::read_dir(path).into_iter().flatten().flatten()
         };
+        let maps = || mapped::files(*pid).unwrap_or_default();
         list("map_files").chain(list("fd")).any(|entry| in_directory(entry.path()))
-            || std::fs::read_to_string(format!("/proc/{pid}/maps"))
-                .is_ok_and(|maps| maps.contains(&*directory.to_string_lossy()))
+            || maps().iter().any(|(_, path)| path.starts_with(directory))
     };
     let mut running: Vec<u32> = unended
         .iter()
@@ -51,7 +53,7 @@ pub fn recorders(directory: &Path) -> Vec<u32> {
             break;
         }
         unseen.retain(|pid| {
-            let all = std::fs::read(format!("/proc/{pid}/environ"));
+            let all = std::fs::read(format!("/proc/{}/environ", mapped::living(*pid)));
             if all.as_ref().is_ok_and(Vec::is_empty) && is_program(*pid) {
                 return true;
             }
@@ -72,7 +74,7 @@ pub fn recorders(directory: &Path) -> Vec<u32> {
 
 /// Whether a process has a program: threads of the kernel and ended processes have none.
 fn is_program(pid: u32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+    std::fs::read_link(format!("/proc/{}/exe", mapped::living(pid))).is_ok()
 }
 
 /// Processes that are recorded into other traces than this one and share its devices, as far as this
@@ -86,7 +88,8 @@ pub fn sharing(directory: &Path) -> Vec<u32> {
         settings::RANKS.iter().any(|rank| rank.as_bytes() == name)
     };
     let has_gpu = |pid: &u32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let files = format!("/proc/{}/fd", mapped::living(*pid));
+        let open = std::fs::read_dir(files).into_iter().flatten().flatten();
         let mut targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
         targets.any(|target| {
             ["/dev/nvidia", "/dev/dri/", "/dev/kfd"]
@@ -95,7 +98,8 @@ pub fn sharing(directory: &Path) -> Vec<u32> {
         })
     };
     let shares = |pid: &u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = format!("/proc/{}/environ", mapped::living(*pid));
+        let environment = std::fs::read(environment).unwrap_or_default();
         let variables = || environment.split(|byte| *byte == 0);
         variables().any(|variable| variable.starts_with(&name) && variable != own)
             && (variables().any(is_rank) || has_gpu(pid))

@@ -1,5 +1,6 @@
 //! Which files a process has mapped: whether somebody still writes to a file through its memory.
-//! Owns the reading of `/proc/PID/maps`. Refuses to guess: where it may not be read is an error.
+//! Owns the reading of `/proc/PID/maps`, also where the first thread of PID
+//! has ended and others run. Refuses to guess: where it may not be read is an error.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -7,12 +8,43 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// How often a process is looked at that is about to end.
+const LOOKS: usize = 1000;
+
 /// The inodes and paths of all files that a process has mapped.
 ///
 /// # Errors
 /// `NotFound` where there is no such process; `PermissionDenied` where it is another user's.
 pub fn files(pid: u32) -> io::Result<Vec<(u64, PathBuf)>> {
-    fs::read_to_string(format!("/proc/{pid}/maps")).map(|maps| in_maps(&maps))
+    // A thread that ends meanwhile has given its memory back before it counts as ended.
+    for _ in 0..LOOKS {
+        match fs::read_to_string(format!("/proc/{}/maps", living(pid)))? {
+            maps if !maps.is_empty() => return Ok(in_maps(&maps)),
+            _ if has_ended(pid) => break,
+            _ => std::thread::yield_now(),
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The id under which `/proc` shows the memory and the files of a process: its own, or where its
+/// first thread has ended that of a thread that still runs.
+#[must_use]
+pub fn living(pid: u32) -> u32 {
+    if !has_ended(pid) {
+        return pid;
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    ids.find(|thread| !has_ended(*thread)).unwrap_or(pid)
+}
+
+/// Whether a thread has ended: `/proc` still shows it where others of its process, or its parent,
+/// have not taken note of it.
+fn has_ended(thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    // Behind the name, which may hold anything.
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// Whether a process of this namespace has a file mapped; `None` where that cannot be seen: of

@@ -7,14 +7,15 @@ use crate::Plan;
 use clscope_capture::directory::shown_path;
 use clscope_capture::running;
 use clscope_capture::system::{self, Held};
-use clscope_io::input;
 use clscope_io::output::{self, Access};
-use clscope_io::text::chain;
+use clscope_io::text::{chain, count};
+use clscope_launch::read::captures;
 use clscope_launch::replay::course::News;
-use clscope_launch::replay::{self, Options, Plan as Launches, PlanError};
-use clscope_trace::directory::{CAPTURES, SAMPLES};
+use clscope_launch::replay::drawn::{self, Capturable};
+use clscope_launch::replay::{self, Options, Plan as Launches, PlanError, Replayed};
+use clscope_profile::measured::Which;
+use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::values::Measuring;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -25,9 +26,6 @@ use std::time::Duration;
 const LEAST: Duration = Duration::from_secs(20);
 const PART: f64 = 0.05;
 const MOST: Duration = Duration::from_secs(180);
-
-/// Most bytes of the recorder's log of what was drawn.
-const MOST_LOG: u64 = 64 << 20;
 
 /// How long to measure for behind a run.
 fn budget(wanted: Measuring, run: Duration) -> Option<Duration> {
@@ -41,49 +39,79 @@ fn budget(wanted: Measuring, run: Duration) -> Option<Duration> {
 /// Measures what was captured for it, and says what came of it. `unended`: processes of the trace
 /// that still run; `run`: how long the application ran.
 pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32], run: Duration) {
-    let wanted = match (plan.replay, plan.mix) {
-        (Some(wanted), _) => wanted,
-        (None, true) => Measuring::Auto,
-        (None, false) => return,
-    };
+    if !plan.mix && plan.replay.is_none() {
+        return;
+    }
+    let left = measure_drawn(plan, trace, held, unended, run);
+    if plan.keep_captures {
+        return;
+    }
+    let mut folders = Vec::new();
+    // What the application did not live to complete no command takes; it holds its data all the same.
+    if unended.is_empty() && !plan.captures {
+        folders.extend(captures(trace).unwrap_or_default().1);
+    }
+    // Those that were asked for by name stay.
+    if let Some(left) = left {
+        let gone = drawn::names(trace).into_iter().filter(|name| !left.contains(name));
+        let gone = gone.filter(|name| is_capture_folder(name));
+        folders.extend(gone.map(|name| trace.join(CAPTURES).join(name)));
+        if !left.is_empty() {
+            plan.tell(format_args!(
+                "left in the trace: {} not measured; `clscope replay {}` measures what is left",
+                count(left.len() as u64, "captured launch", "captured launches"),
+                shown_path(trace)
+            ));
+        }
+    }
+    delete(plan, &folders);
+}
+
+/// Measures what was drawn, if now is the time for it. Which captures are still of use then; none
+/// where all are.
+fn measure_drawn(
+    plan: &Plan<'_>,
+    trace: &Path,
+    held: &Held,
+    unended: &[u32],
+    run: Duration,
+) -> Option<BTreeSet<String>> {
+    let wanted = plan.replay.unwrap_or(Measuring::Auto);
     let next = || format!("`clscope replay {}` measures them", shown_path(trace));
     let Some(budget) = budget(wanted, run) else {
-        if wanted == Measuring::Later {
-            plan.tell(format_args!("captured launches are kept: {}", next()));
+        match wanted {
+            Measuring::Plan => tell_plan(plan, trace),
+            _ => plan.tell(format_args!("captured launches are kept: {}", next())),
         }
-        return;
+        return None;
     };
     if let [process, ..] = unended {
         plan.tell(format_args!("not measured: process {process} still runs; later {}", next()));
-        return;
+        return None;
     }
     // Whoever measures has the devices and their sensors for himself.
     let _alone = match alone(plan, trace, held) {
         Ok(lock) => lock,
         Err(why) => {
             plan.tell(format_args!("not measured: {why}; later {}", next()));
-            return;
+            return None;
         }
     };
     let launches = match Launches::of(trace, None, true) {
         Ok(launches) => launches,
-        Err(error @ PlanError::Nothing { .. }) => {
-            plan.tell(format_args!("not measured: {}", chain(&error)));
-            return;
+        Err(PlanError::Nothing { why, .. }) => {
+            plan.tell(format_args!("not measured: no launch was captured{why}"));
+            return Some(BTreeSet::new());
         }
         Err(error) => {
             (plan.voice.say)(&format_args!(
                 "captured launches are not measured: {}",
                 chain(&error)
             ));
-            return;
+            return None;
         }
     };
-    // Those that were asked for by name stay.
-    let drawn = drawn(trace);
-    let all = launches.launches.iter().filter(|launch| drawn.contains(&launch.which.capture));
-    let folders: Vec<PathBuf> =
-        all.filter(|_| !plan.keep_captures).map(|launch| launch.folder.clone()).collect();
+    let all: Vec<Which> = launches.launches.iter().map(|launch| launch.which.clone()).collect();
     // Counting takes as long as it takes.
     let budget = if plan.replay.is_some() { budget } else { MOST };
     let options = Options {
@@ -112,46 +140,56 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
     let start = || replay::command(plan.here.program);
     let replayed = replay::run(trace, launches, &options, held, &start, &news);
     (plan.voice.progress)(None);
-    match replayed {
+    let replayed = match replayed {
+        Ok(replayed) => replayed,
         Err(error) => {
-            (plan.voice.say)(&format_args!(
-                "captured launches are not measured: {}",
-                chain(&error)
-            ));
+            let why = chain(&error);
+            (plan.voice.say)(&format_args!("not measured: {why}; later {}", next()));
+            return None;
         }
-        Ok(replayed) => {
-            replayed.lines().iter().for_each(|line| plan.tell(line));
-            if let Some(error) = &replayed.full {
-                (plan.voice.say)(&format_args!("not all of it is kept: {}", chain(error)));
-            }
-            // What was not measured can still be.
-            if !replayed.interrupted && replayed.full.is_none() {
-                delete(plan, &folders);
-            }
+    };
+    replayed.lines().iter().for_each(|line| plan.tell(line));
+    if let Some(error) = &replayed.full {
+        (plan.voice.say)(&format_args!("not all of it is kept: {}", chain(error)));
+    }
+    let drawn = drawn::names(trace);
+    let left = all.into_iter().filter(|which| !is_done(which, &replayed));
+    Some(left.map(|which| which.capture).filter(|name| drawn.contains(name)).collect())
+}
+
+/// Whether there is nothing left to measure of a captured launch: it was, or one of its kind where
+/// it was not tried.
+fn is_done(which: &Which, replayed: &Replayed) -> bool {
+    let mut of_it = replayed.rows.iter().filter(|row| row.launch == *which);
+    match of_it.next() {
+        Some(row) => row.failed.is_none(),
+        None => {
+            let mut good = replayed.rows.iter().filter(|row| row.failed.is_none());
+            !replayed.interrupted
+                && replayed.full.is_none()
+                && good.any(|row| row.launch.is_alike(which))
         }
     }
 }
 
-/// Names of the captures that were drawn to be measured, by the recorder's logs.
-fn drawn(trace: &Path) -> BTreeSet<String> {
-    let folder = trace.join(CAPTURES);
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let logs = entries.map(|entry| entry.path()).filter(|path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(SAMPLES))
-    });
-    let mut out = BTreeSet::new();
-    for text in logs.filter_map(|path| input::read_inside(&path, MOST_LOG).ok()) {
-        let lines = text.split(|byte| *byte == b'\n');
-        let lines = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        out.extend(lines.filter_map(|line| Some(line.get("captured")?.as_str()?.to_owned())));
+/// Says what could be captured, and why the rest could not.
+fn tell_plan(plan: &Plan<'_>, trace: &Path) {
+    match Capturable::of(trace) {
+        Ok(capturable) => capturable.lines().iter().for_each(|line| plan.tell(line)),
+        Err(error) => (plan.voice.say)(&format_args!(
+            "what --replay can capture is not known: {}",
+            chain(&error)
+        )),
     }
-    out
 }
 
 /// Deletes what was captured to be measured: it holds the application's data.
 fn delete(plan: &Plan<'_>, folders: &[PathBuf]) {
     for folder in folders {
-        if let Err(error) = std::fs::remove_dir_all(folder) {
+        // The recorder has taken back what other launches took the place of.
+        if let Err(error) = std::fs::remove_dir_all(folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             let shown = folder.display();
             (plan.voice.say)(&format_args!("cannot delete the captured launch {shown}: {error}"));
         }

@@ -110,7 +110,9 @@ impl Plan<'_> {
             true => "--sensors off",
             false => "no sensor of energy or power could be read; `clscope doctor` says why",
         };
-        let replay = self.replay.map(|_| ("--replay", "no joules of what it captured"));
+        // A dry run measures nothing anyhow.
+        let measured = self.replay.filter(|wanted| *wanted != values::Measuring::Plan);
+        let replay = measured.map(|_| ("--replay", "no joules of what it captured"));
         let formula = self.gpu_power.map(|_| ("--gpu-power", "nothing it applies to"));
         [replay, formula]
             .into_iter()

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Args, Progress, counted, metering, settings};
-use crate::output::{prose, say, screen, show, show_json};
+use crate::output::{prose, say, show, show_json};
 use anyhow::{Context, Result, bail};
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
 use clscope_microbench::files;

@@ -107,7 +107,8 @@ pub struct Args {
     /// Joules of every kernel, also where APP always runs them in the same proportions: capture
     /// some launches of each, and measure them when APP has ended, each in a process of its own.
     /// AMOUNT is how long for: auto (the larger of 20 s and 5 % of the run, at most 180 s) or 30s;
-    /// later leaves it to `clscope replay`; plan only tells what could be captured
+    /// later leaves it to `clscope replay`; plan captures nothing, and says which share of the
+    /// kernels' time could be captured, and why not the rest
     #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay, conflicts_with = "no_programs")]
     replay: Option<values::Measuring>,
     /// Keep what --replay and --mix captured: it holds APP's data. By default it is deleted when it
@@ -141,8 +142,8 @@ pub struct Args {
     mix_accesses: bool,
     /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in
     /// the trace's folder captures: program, arguments, and what its buffers and images hold before
-    /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own,
-    /// and nothing is waited for; `clscope kernel` runs it again
+    /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own;
+    /// `clscope kernel` runs it again
     #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
     capture: Vec<String>,
     /// Most bytes that the captured launches of a process take together (K, M, G)

@@ -24,6 +24,9 @@ use std::path::PathBuf;
 pub const NOT_ASKED: &str = "no joules were asked for";
 /// Launches that are timed.
 const EFFORT: Effort = Effort { launches: 30, longest_ns: 1_000_000_000 };
+/// Why there are no joules of what is put back before each launch.
+const RESTORING: &str =
+    "not measurable by itself: putting back what it writes takes most of the energy";
 /// Part of the windows' energy that restoring may take before the joules are only those of restoring.
 const MOST_RESTORING: f64 = 0.5;
 
@@ -220,10 +223,7 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
         Err(why) => out.energy_missing = Some(why),
         Ok(windows) => match energy::restoring_share(&windows) {
             Some(share) if share >= MOST_RESTORING => {
-                out.energy_missing = Some(format!(
-                    "not measurable by itself: putting back what it writes takes {:.0} % of the energy",
-                    100.0 * share.min(1.0)
-                ));
+                out.energy_missing = Some(RESTORING.to_owned());
             }
             _ => out.windows = windows,
         },

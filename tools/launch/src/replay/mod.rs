@@ -8,9 +8,11 @@
 //! | [`plan`] | which launches there are to measure, and which have no capture |
 //! | [`job`] | one launch, measured inside of its process |
 //! | [`course`] | all of them in a time: order, progress, what became of each |
+//! | [`drawn`] | what the recorder's logs say: which launches were drawn, which share could be captured |
 //! | [`kept`] | lines of the trace's file |
 
 pub mod course;
+pub mod drawn;
 pub mod job;
 pub mod kept;
 pub mod plan;

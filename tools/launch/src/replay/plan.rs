@@ -163,7 +163,11 @@ impl Plan {
         let path = || trace.display().to_string();
         if out.launches.is_empty() {
             let why = refused.into_iter().next();
-            let why = why.map_or_else(String::new, |(name, why)| format!(": of {name}, {why}"));
+            let why = match why {
+                Some((name, why)) => format!(": of {name}, {why}"),
+                None if has_parts(&trace) => UNFINISHED.to_owned(),
+                None => String::new(),
+            };
             return Err(PlanError::Nothing { path: path(), why });
         }
         if let Some(wanted) = kernel {
@@ -186,6 +190,13 @@ impl Plan {
         });
         Ok(out)
     }
+}
+
+/// Why captures were begun and none is whole.
+const UNFINISHED: &str = ": the application ended before it had waited for its launches";
+
+fn has_parts(trace: &Path) -> bool {
+    crate::read::captures(trace).is_ok_and(|(_, parts)| !parts.is_empty())
 }
 
 /// A capture that can be measured; else why it cannot be, as a clause.
