@@ -27,6 +27,30 @@ const READING: Duration = Duration::from_secs(1);
 /// Kernels whose resources are told, by [`number`].
 static DESCRIBED: ForkSafe<HashSet<u64>> = ForkSafe::new();
 
+/// Numbers of what programs were made from and built with, by their ids: equal where those are equal.
+static PROGRAMS: ForkSafe<HashMap<u32, u64>> = ForkSafe::new();
+/// The same of kernels, by their handles.
+static BUILT_FROM: ForkSafe<HashMap<usize, u64>> = ForkSafe::new();
+
+/// A program was made from something, or built with something: followed in runs that draw launches,
+/// where kernels of one name may be of several programs, and one program be made again and again.
+pub fn program_has(program: u32, parts: &[&[u8]]) {
+    if config::get().sample.is_none() || program == 0 {
+        return;
+    }
+    PROGRAMS.with(|known| {
+        let number = known.entry(program).or_default();
+        let mut hasher = DefaultHasher::new();
+        (*number, parts).hash(&mut hasher);
+        *number = hasher.finish();
+    });
+}
+
+/// A number for what a kernel's program was made from and built with; 0 where that was not seen.
+pub fn built_from(kernel: H) -> u64 {
+    BUILT_FROM.with(|known| known.get(&kernel.word()).copied()).flatten().unwrap_or(0)
+}
+
 /// Whether launches of this kernel are passed on untouched.
 #[inline]
 pub fn filtered_out(kernel: H) -> bool {
@@ -76,6 +100,10 @@ pub fn named(site: Site, kernel: H, program: u32) -> u32 {
         if out {
             FILTERING.store(true, Ordering::Relaxed);
         }
+    }
+    if config::get().sample.is_some() {
+        let built = PROGRAMS.with(|known| known.get(&program).copied()).flatten();
+        BUILT_FROM.with(|known| known.insert(kernel.word(), built.unwrap_or(0)));
     }
     let number = number(program, &name);
     recording::define(&defs::Kernel { id: kernel_id, program, name }.into());

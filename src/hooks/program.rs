@@ -4,7 +4,7 @@ use super::{define, outermost_unrecorded, passed};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
-use crate::facts::{compiled, info, objects};
+use crate::facts::{compiled, info, kernels, objects};
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
@@ -71,6 +71,11 @@ fn made(
                     bytes,
                 });
                 keep(program_id, origin, &parts);
+                let id = program_id.to_ne_bytes();
+                let own = if bytes == 0 { &id[..] } else { &[] };
+                let all: Vec<&[u8]> =
+                    parts.iter().map(Vec::as_slice).chain(std::iter::once(own)).collect();
+                kernels::program_has(program_id, &all);
             });
         });
     }
@@ -289,11 +294,13 @@ unsafe fn built(site: Site, program: H, options: P, result: i32) {
             }
         }
     }
+    // SAFETY: the caller's promise.
+    let options = unsafe { text_of(options) };
+    kernels::program_has(objects::id(program), &[options.as_bytes()]);
     define(defs::Build {
         program: objects::id(program),
         function: site.function,
-        // SAFETY: the caller's promise.
-        options: unsafe { text_of(options) },
+        options,
         result,
         log,
     });

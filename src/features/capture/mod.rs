@@ -237,10 +237,11 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
         ),
         None => H::NULL,
     };
+    let built = kernels::built_from(of.handle);
     let (number, asked, seen) = state(|s| {
         let now = seconds(begun);
-        let launched =
-            |all: &mut Samples| all.launched(of.kernel, device.word(), of.sizes.number(), now);
+        let whose = (Arc::clone(of.kernel), built, device.word());
+        let launched = |all: &mut Samples| all.launched(whose, of.sizes.number(), now);
         let seen = s.samples().map(launched);
         let (number, due) = s.requests.launched(&config.captures, of.kernel)?;
         let asked = match (due, seen.and_then(|seen| seen.draw)) {

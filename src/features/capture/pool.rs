@@ -166,7 +166,9 @@ impl Pool {
             let devices = self.devices();
             let is_host = devices.iter().any(|device| super::info::is_hosts(self.slot, *device));
             let free = devices.iter().map(|device| room::most(self.slot, *device, self.seen)).min();
-            AHEAD[usize::from(!is_host)].map(|limit| limit.min(free.unwrap_or(0)))
+            let [hosts, others] = AHEAD;
+            let limits = if is_host { hosts } else { others };
+            limits.map(|limit| limit.min(free.unwrap_or(0)))
         });
         self.ahead = Some(known);
         known

@@ -6,7 +6,8 @@ use clscope_tests::{Mode, Run, Runtime, Stage};
 use serde_json::{Value, json};
 
 /// What each mode repeats: the kind, how often, and words of the sentence.
-const MODES: [(&str, &[(&str, u64, &str)]); 7] = [
+type Expected = [(&'static str, u64, &'static str)];
+const MODES: [(&str, &Expected); 7] = [
     ("once", &[]),
     ("builds", &[("builds", 20, "builds one text 20 times, with the same options")]),
     ("options", &[("builds", 20, "with 20 different options")]),

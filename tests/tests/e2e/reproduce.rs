@@ -282,7 +282,7 @@ fn every_figure_and_table_of_the_documents_is_listed_with_what_becomes_of_it() {
         for number in expanded(numbers) {
             let name = format!("{document}/{kind}{number}");
             // Parts of a figure may be listed by themselves.
-            let is_it = |line: &&str| {
+            let is_it = |line: &&&str| {
                 let word = line.trim_start().split(' ').next().unwrap_or_default();
                 line.starts_with("  0") && word.trim_end_matches(['a', 'b']) == name
             };

@@ -264,7 +264,7 @@ mod tests {
         for piece in ["some words ", "that do not", " fit\nshort\n", "no end"] {
             out.write_all(piece.as_bytes()).unwrap();
         }
-        assert_eq!(out.to, b"some words that do\n    not fit\nshort\n");
+        assert_eq!(out.to, b"some words that do\n  not fit\nshort\n");
         out.flush().unwrap();
         assert!(out.to.ends_with(b"short\nno end"));
     }

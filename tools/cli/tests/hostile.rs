@@ -159,7 +159,8 @@ fn clscope(dir: &Path, arguments: &[&str]) -> Output {
 fn harm(what: &str, bytes: &[u8]) -> Option<String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Some(format!("{what}: no UTF-8")) };
     let strange = text.chars().find(|c| *c != '\n' && !clscope_io::text::is_printable(*c));
-    let forged = text.lines().any(|line| line.trim_start().starts_with("FORGED"));
+    // A long name goes on in a line that is set back.
+    let forged = text.lines().any(|line| line.starts_with("FORGED"));
     (strange.is_some() || forged).then(|| format!("{what}: {strange:?} in {text:?}"))
 }
 

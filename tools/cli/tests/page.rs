@@ -315,7 +315,7 @@ fn the_page_begins_with_the_answer() {
     for advice in json["answer"]["advice"].as_array().unwrap() {
         assert!(place(advice["text"].as_str().unwrap()) > last, "{why}");
     }
-    assert!(why.contains("fewer and larger launches"), "{why}");
+    assert!(why.contains("enqueue several launches before you wait"), "{why}");
     assert!(place("<h2>Why it takes") < last);
     let findings = between(&text, "<section id=\"findings\">", "</section>");
     let one = findings.lines().find(|line| line.contains("1 API call failed"));

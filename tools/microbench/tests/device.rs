@@ -137,6 +137,7 @@ fn parameters_of_the_device_have_intervals() {
         sensors: clscope_microbench::power::Metering { off: true, ..Default::default() },
         tiny: true,
         cache: None,
+        compilers: None,
         date: "2026-01-01".into(),
     };
     let mut watch = Quiet { stop_after: usize::MAX, ended: 0 };

@@ -502,6 +502,6 @@ mod tests {
             once.contains("only as a sum") && once.contains("`clscope record --replay`"),
             "{once}"
         );
-        assert!(unknown("not-at-all", true).contains("`clscope report` says why"));
+        assert!(unknown("not-at-all", true).contains("`clscope report --section energy` says why"));
     }
 }

@@ -241,7 +241,7 @@ mod tests {
             kernels: [String::from("../../etc/x\u{1b}[31m")].into(),
             ..Code::default()
         };
-        assert_eq!(file_name(&code), "______etc_x__31m-0123456789ab.cl");
-        assert_eq!(file_name(&Code::default()), "program-.");
+        assert_eq!(file_name(&code, "cl"), "______etc_x__31m-0123456789ab.cl");
+        assert_eq!(file_name(&Code::default(), "s"), "program-.s");
     }
 }

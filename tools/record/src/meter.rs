@@ -411,7 +411,7 @@ fn recorded(profile: &Profile, view: &View<'_>) -> Option<(i64, i64)> {
     let moment =
         |meta: &serde_json::Value, which: &str| meta.get(which)?.get("monotonic_raw_ns")?.as_i64();
     let mut metas = profile.files().directories.iter().flat_map(|d| d.recordings());
-    let of_meta = metas.find_map(|meta| Some((moment(&meta, "start")?, moment(&meta, "end")?)));
+    let of_meta = metas.find_map(|meta| Some((moment(meta, "start")?, moment(meta, "end")?)));
     of_meta.or_else(|| life(view))
 }
 

@@ -66,7 +66,7 @@ impl GtClock {
         let mut out = Vec::new();
         for entry in files.list(&class).unwrap_or_default() {
             // Connectors are called card0-DP-1.
-            if !entry.strip_prefix("card").is_some_and(|n| n.parse::<u32>().is_ok()) {
+            if entry.strip_prefix("card").is_none_or(|n| n.parse::<u32>().is_err()) {
                 continue;
             }
             let card = class.join(&entry);

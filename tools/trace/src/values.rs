@@ -484,6 +484,8 @@ mod tests {
             ["", ",", "a,", ":1", "a:", "a:0", "a:-1", "a:x", "a:1:2", "a:b", "a::b:", "1", "a,2"]
         {
             assert_eq!(captures(bad), Err(BadValue::Capture), "{bad}");
+        }
+        for bad in ["", "0", "2", "4,", "plan4", "all"] {
             assert_eq!(bad.parse::<Sample>(), Err(BadValue::Sample), "{bad}");
         }
         let many: Vec<String> = (1..=2000).map(|n| n.to_string()).collect();

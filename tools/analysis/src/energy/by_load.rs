@@ -329,13 +329,7 @@ mod tests {
 
     /// Work of uneven bursts, and a meter of steps of `step` seconds that began `shift` before the
     /// host's 0 and whose clock runs by `drift` slow.
-    fn made(
-        seed: u64,
-        step: f64,
-        shift: f64,
-        drift: f64,
-        noise: f64,
-    ) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
+    fn made(seed: u64, step: f64, shift: f64, drift: f64, noise: f64) -> [Vec<(f64, f64)>; 2] {
         let mut random = Noise(seed * 2 + 1);
         let (mut busy, mut at) = (Vec::new(), 20.0);
         while at < 320.0 {
@@ -349,7 +343,7 @@ mod tests {
             let host = time * (1.0 + drift) + shift;
             (time, 40.0 + 60.0 * work.share(host - step, host) + noise * (random.next() - 0.5))
         });
-        (points.collect(), busy)
+        [points.collect(), busy]
     }
 
     proptest! {
@@ -357,7 +351,7 @@ mod tests {
         /// The place is found within its error, wherever it is.
         #[test]
         fn readings_are_placed_by_their_load(seed in 1u64..1000, step in 0.2f64..1.5, shift in -9.0f64..9.0, noise in 0.5f64..30.0) {
-            let (points, busy) = made(seed, step, shift, 0.0, noise);
+            let [points, busy] = made(seed, step, shift, 0.0, noise);
             let found = place_by_load(&points, &busy).unwrap();
             prop_assert!((found.place(170.0) - 170.0 - shift).abs() <= found.within, "{found:?}, {shift}");
             prop_assert!(found.within < step, "{found:?}");
@@ -366,7 +360,7 @@ mod tests {
         /// A clock that drifts is found out, and its readings are placed all the same.
         #[test]
         fn a_clock_that_drifts_is_told(seed in 1u64..1000, drift in 2e-3f64..4e-3) {
-            let (points, busy) = made(seed, 0.5, 3.0, drift, 5.0);
+            let [points, busy] = made(seed, 0.5, 3.0, drift, 5.0);
             let found = place_by_load(&points, &busy).unwrap();
             let within = found.drift_within.unwrap();
             prop_assert!((found.drift - drift).abs() < 1.5 * within && within < 1e-3, "{found:?}, {drift}");
@@ -379,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_does_not_follow_the_load_or_repeats_has_no_place() {
-        let (points, busy) = made(7, 1.0, 0.0, 0.0, 5.0);
+        let [points, busy] = made(7, 1.0, 0.0, 0.0, 5.0);
         let mut random = Noise(99);
         let noise: Vec<_> = points.iter().map(|p| (p.0, random.next())).collect();
         assert!(matches!(place_by_load(&noise, &busy), Err(NotPlaced::Unlike(_))));

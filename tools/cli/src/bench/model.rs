@@ -254,8 +254,9 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     let found = idle::watch(&device, watching, &super::metering(args), &|| {
         progress.stop.load(Ordering::Relaxed)
     });
-    let (found, source) = found
-        .with_context(|| format!("cannot measure the idle states of {}", line(&device.facts.name)))?;
+    let (found, source) = found.with_context(|| {
+        format!("cannot measure the idle states of {}", line(&device.facts.name))
+    })?;
     show(|out| {
         writeln!(out, "{} | power: {source}", device.facts.name)?;
         text::states(out, &found)

@@ -125,10 +125,10 @@ impl Capturable {
                 }
                 let seconds = tally.seconds / tally.timed as f64 * tally.launches as f64;
                 let (name, refused) = match known.get(&shape.name) {
-                    Some(classes) => (shape.name.clone(), refused(classes, &shape.sizes)),
-                    None => (class.name.clone(), BTreeMap::from([(NOT_DRAWN.to_owned(), 1.0)])),
+                    Some(classes) => (&shape.name, refused(classes, &shape.sizes)),
+                    None => (&class.name, BTreeMap::from([(NOT_DRAWN.to_owned(), 1.0)])),
                 };
-                rows.push(Row { name, share: seconds, refused });
+                rows.push(Row { name: name.clone(), share: seconds, refused });
             }
         }
         let all: f64 = rows.iter().map(|row| row.share).sum();
@@ -150,7 +150,9 @@ impl Capturable {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let Some(share) = self.share() else {
-            return vec!["what --replay can capture is not known: no launch has a device time".into()];
+            return vec![
+                "what --replay can capture is not known: no launch has a device time".into(),
+            ];
         };
         let mut out =
             vec![format!("--replay can capture {} of the kernels' device time", percent(share))];

@@ -140,8 +140,7 @@ impl Experiment {
                         .iter()
                         .any(|p| case.starts_with(p))
                 };
-                let is_metered =
-                    parts.iter().any(|p| p.power || p.cases.iter().any(|c| metered(&c)));
+                let is_metered = parts.iter().any(|p| p.power || p.cases.iter().any(metered));
                 if is_metered { Standing::Metered } else { Standing::Measured }
             }
         }

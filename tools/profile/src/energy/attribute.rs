@@ -776,7 +776,7 @@ mod tests {
         let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
         assert!(rest.abs() < 0.006, "{rest}");
         assert!(
-            out.notes.iter().any(|n| n.contains("W at rest before or behind")),
+            out.notes.iter().any(|n| n.contains("W before its first or after its last command")),
             "{:?}",
             out.notes
         );
@@ -797,7 +797,7 @@ mod tests {
             );
             let class = &out.classes[0];
             let length = class.joules_per_launch.unwrap().value / class.watts.unwrap().value;
-            (length, out.notes.into_iter().find(|n| n.contains("one after another")))
+            (length, out.notes.into_iter().find(|n| n.starts_with("repeated alone")))
         };
         let (length, note) = told(&device);
         assert!((length - 0.04).abs() < 0.0004 && note.is_none(), "{length} {note:?}");
@@ -805,7 +805,7 @@ mod tests {
         device.replays[0].batches.iter_mut().for_each(|b| b.1 = HostNs(b.0.0 + 380 * MS));
         let (length, note) = told(&device);
         assert!((length - 0.038).abs() < 0.0004, "{length}");
-        assert!(note.is_some_and(|note| note.contains("k (38.0 ms of 40.0 ms)")));
+        assert!(note.is_some_and(|note| note.contains("k (alone 38.0 ms, in the run 40.0 ms)")));
     }
 
     /// The same, with its batches among what ran.

@@ -228,7 +228,7 @@ mod tests {
         assert!(notes[0].contains("18 % of the 100 J"), "{notes:?}");
         assert!(notes[0].contains("2.0 W lower"), "{notes:?}");
         let notes = with(11.0, -18.0);
-        assert!(notes[0].contains("more than what the application adds"), "{notes:?}");
+        assert!(notes[0].contains("more than all energy above idle"), "{notes:?}");
         // Little of both, and much of all, of which another note speaks.
         assert_eq!((with(9.0, 4.0), with(9.0, 60.0)), (vec![], vec![]));
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::figure::thousands;
+use crate::table::wrapped;
 use clscope_io::shorten;
 use clscope_io::text::{Page, line};
 use clscope_profile::answer::bytes;
@@ -63,10 +64,12 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     let copies = copies(answer);
     let calls = calls(answer);
     let footer = footer(report, trace, width);
-    let energies = answer.energy.len().min(ENERGIES) + usize::from(answer.energy.len() > ENERGIES);
+    let several = answer.energy.len() > 1;
+    let of_each = answer.energy.iter().take(ENERGIES);
+    let energies: Vec<String> = of_each.flat_map(|row| energy(row, several, width)).collect();
     let patterns = patterns(answer);
     let rows = |table: &Option<Columns>| table.as_ref().map_or(0, |t| t.rows.len() + 1);
-    let others = rows(&copies) + rows(&calls) + patterns.len() + energies + footer.len() + 1;
+    let others = rows(&copies) + rows(&calls) + patterns.len() + energies.len() + footer.len() + 2;
     let room = LINES.saturating_sub(out.lines + others + 1);
     if let Some(kernels) = kernels(answer, room) {
         kernels.render(&mut out);
@@ -77,9 +80,7 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     for (head, text) in ["REPEATS     ", "            "].iter().zip(&patterns) {
         out.put(&shorten::middle(&format!("{head}{text}"), width));
     }
-    for row in answer.energy.iter().take(ENERGIES) {
-        out.put(&shorten::middle(&energy(row, answer.energy.len() > 1), width));
-    }
+    energies.iter().for_each(|line| out.put(line));
     if answer.energy.len() > ENERGIES {
         out.put(&format!("            and {} more devices", answer.energy.len() - ENERGIES));
     }
@@ -507,7 +508,7 @@ fn calls(answer: &Answer) -> Option<Columns> {
     (!rows.is_empty()).then_some(Columns { titles, rows, has_text: true, more: 0 })
 }
 
-fn energy(row: &EnergyRow, several: bool) -> String {
+fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let device = if several { format!("{}: ", row.device) } else { String::new() };
     let mut parts: Vec<String> = Vec::new();
     if let Some(watts) = &row.idle_watts {
@@ -531,7 +532,8 @@ fn energy(row: &EnergyRow, several: bool) -> String {
     let all = joules(row.joules);
     let watts = row.watts.map_or_else(String::new, |watts| format!(", {watts:.0} W"));
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-    format!("ENERGY      {device}{all}{watts}{parts}")
+    let text = format!("ENERGY      {device}{all}{watts}{parts}");
+    wrapped(&text, width).lines().map(str::to_owned).collect()
 }
 
 fn footer(report: &Report, trace: Option<&str>, width: usize) -> Vec<String> {
