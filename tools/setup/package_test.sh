@@ -214,6 +214,10 @@ assert sum(k['launches'] for k in run.kernels()) > 100, list(run.kernels())
     complete "$root/usr"
     "${manager[@]}" -V --nodeps clscope >"$work/log" 2>&1 || { tail "$work/log" >&2; fail "rpm -V"; }
     "${manager[@]}" --force-debian -e --nodeps clscope >"$work/log" 2>&1 || { tail "$work/log" >&2; fail "rpm -e"; }
+    # Folders that Fedora's package "filesystem" owns.
+    for shared in fish/vendor_completions.d fish zsh/site-functions zsh; do
+        rmdir --ignore-fail-on-non-empty "$root/usr/share/$shared" 2>/dev/null || true
+    done
     listing >"$work/after"
     diff "$work/before" "$work/after" >"$work/difference" || fail "the rpm leaves: $(head "$work/difference")"
 

@@ -12,8 +12,8 @@ find_cargo
 # Wheels: PyOpenCL with the loader it bundles, Intel's runtime for CPUs, a second implementation of OpenCL, DuckDB, which
 # reads exported tables, and what the Python module offers rows to.
 venv=$cache/python
-wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 duckdb==2.0.0 \
-pandas==2.3.3 pyarrow==26.0.1 matplotlib==3.11.2"
+wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 \
+matplotlib==3.11.2 $(reading newest duckdb polars pandas pyarrow)"
 python_with "$venv" "$wheels"
 # The wheel's own .icd file holds a placeholder in the place of its path.
 library=$(find "$venv/lib" -name libintelocl.so | head -n 1)

@@ -533,7 +533,33 @@ fn asked_through(engine: &str) {
     let told = run.limit(840).run().success().stdout;
     assert_eq!(told.matches(" rows are equal").count(), recipes().len(), "{told}");
     assert!(!told.contains("energy: 0 rows"), "{told}");
-    assert!(told.contains("a worker killed during"), "{told}");
+    assert!(told.contains("a worker of 2 killed during"), "{told}");
+}
+
+/// Tables of two ranks as other readers have them: pyarrow, Polars and DuckDB count and add up the
+/// same, and the files say units, order, schema and statistics.
+#[test]
+fn tables_are_read_by_others() {
+    let mut stage = Stage::new(Runtime::Pocl);
+    let engines = std::env::var_os("CLSCOPE_TEST_ENGINES").map(PathBuf::from);
+    let Some(python) = engines.or_else(|| python(&stage)) else { return };
+    stage.limit(300);
+    for rank in 0..2 {
+        let line = format!("multi_queue 2 {}", 20 * (rank + 1));
+        let run = stage.app(Mode::Record, &format!("rank{rank}"), &line);
+        run.env("PMI_RANK", rank.to_string()).run().success();
+        export(&stage, &[&format!("rank{rank}.clscope")]);
+    }
+    let script = root().join("tests/fixtures/tables.py");
+    let run = Run::new(python, stage.path()).arg("-B").arg(script).arg("data");
+    let told = run.limit(200).run().success().stdout;
+    for reader in ["pyarrow", "polars", "duckdb"] {
+        if told.contains(&format!("no {reader}")) {
+            skip(&format!("{reader}: CLSCOPE_TEST_PYTHON does not have it"), true);
+        } else {
+            assert!(told.contains(&format!("{reader}: 12 tables")), "{told}");
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
-"""compare.py FOLDER --clscope PATH [--engine spark|dask] [--namespaces]: whether other engines give what `clscope sql` gives.
+"""compare.py FOLDER --clscope PATH [OPTIONS]: whether other engines give what `clscope sql` gives.
 
-Starts a cluster of two workers (Spark standalone, and Dask), asks all recipes of each, then kills one worker with
-SIGKILL while it works on an answer and asks again. Integers and names must be equal, so times are equal to the
+Starts a cluster of two workers, or of --workers (Spark standalone, and Dask, or --engine of them), asks all recipes of
+each, or --recipes, then kills one worker with SIGKILL while it works on an answer and asks again. Integers and names must be equal, so times are equal to the
 nanosecond; sums of floats are added in other orders, and may differ by 1e-9 of themselves. With --namespaces each
 worker is a host: a network namespace of its own, with a route to the others (root; changes nothing outside of it).
-Prints what was compared; ends with 1 at the first difference."""
+Prints what was compared, and what it took for each command of the folder; ends with 1 at the first difference."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ def free(address: str) -> int:
 
 
 class Hosts:
-    """Two places for workers: this host, or a network namespace for each."""
+    """Places for workers: this host, or a network namespace for each."""
 
-    def __init__(self, separate: bool, folder: str) -> None:
+    def __init__(self, count: int, separate: bool, folder: str) -> None:
+        self.count = count
         self.address = HERE if separate else "127.0.0.1"
         self.folder = folder
-        self.enter: List[List[str]] = [[], []]
-        self.addresses = [self.address] * 2
+        self.enter: List[List[str]] = [[] for _ in range(count)]
+        self.addresses = [self.address] * count
         self.started: List[subprocess.Popen] = []
         if not separate:
             return
@@ -71,7 +72,7 @@ class Hosts:
         ip("address", "add", f"{HERE}/32", "dev", "lo")
         # Of this namespace alone: from one worker's network to the other's.
         pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-        for i in range(2):
+        for i in range(count):
             network = f"10.213.{i + 1}"
             holder = self.start(["unshare", "--net", "sleep", "infinity"], f"host{i}")
             own = os.readlink("/proc/self/ns/net")
@@ -121,13 +122,13 @@ class Dask:
         dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", at, "--no-dashboard"]
         hosts.start(dask, "dask-scheduler")
         self.workers = {}
-        for i in range(2):
+        for i in range(hosts.count):
             address = f"tcp://{hosts.addresses[i]}:{free(hosts.address)}"
             worker = [sys.executable, "-m", "distributed.cli.dask_worker", at, "--listen-address", address,
                       "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", hosts.folder]
             self.workers[address] = hosts.start([*hosts.enter[i], *worker], f"dask-worker{i}")
         self.client = Client(at, timeout=LIMIT)
-        self.client.wait_for_workers(2, timeout=LIMIT)
+        self.client.wait_for_workers(hosts.count, timeout=LIMIT)
         for module in (tables, with_dask):
             self.client.upload_file(module.__file__)
 
@@ -171,7 +172,7 @@ class Spark:
         until("Spark's master", listens)
         at = f"spark://{hosts.address}:{port}"
         self.workers = []
-        for i in range(2):
+        for i in range(hosts.count):
             worker = [run, f"{deploy}.worker.Worker", "--host", hosts.addresses[i], "--cores", "1",
                       "--memory", "700m", "-d", os.path.join(hosts.folder, f"spark{i}"), *web, at]
             made = hosts.start([*hosts.enter[i], *worker], f"spark-worker{i}", SPARK_LOCAL_IP=hosts.addresses[i], **common)
@@ -180,7 +181,7 @@ class Spark:
         self.spark = with_spark.session(
             at, spark_driver_host=hosts.address, spark_executor_memory="600m", spark_ui_enabled="false",
             spark_sql_shuffle_partitions="4", spark_local_dir=hosts.folder)
-        until("Spark's workers", lambda: self.left() == 2)
+        until("Spark's workers", lambda: self.left() == hosts.count)
 
     def answer(self, name: str) -> List[dict]:
         return self.module.answer(self.spark, self.folder, name)
@@ -255,17 +256,27 @@ def lose_a_worker(name: str, engine: Any, want: dict, hosts: Hosts) -> str:
     raise SystemExit(f"{name}: no answer took long enough for a kill: try again with more data")
 
 
-def trial(name: str, kind: Callable, hosts: Hosts, folder: str, want: dict) -> None:
+def commands(folder: str) -> int:
+    """Commands that the folder holds."""
+    import pyarrow.parquet
+
+    return sum(pyarrow.parquet.read_metadata(part.path).num_rows for part in tables.parts(folder, "commands"))
+
+
+def trial(name: str, kind: Callable, hosts: Hosts, folder: str, want: dict, took: dict) -> None:
     engine = kind(hosts, folder)
+    count = commands(folder)
     for recipe, rows in want.items():
         begun = time.monotonic()
         compare(f"{name}, {recipe}", rows, engine.answer(recipe))
-        print(f"{name}: {recipe}: {len(rows)} rows are equal, {time.monotonic() - begun:.1f} s", flush=True)
+        spent = time.monotonic() - begun
+        print(f"{name}: {recipe}: {len(rows)} rows are equal, {spent:.1f} s, {spent / max(count, 1) * 1e9:.0f} ns a command;"
+              f" clscope sql {took[recipe]:.1f} s, {took[recipe] / max(count, 1) * 1e9:.0f} ns", flush=True)
     recipe = lose_a_worker(name, engine, want, hosts)
-    until("one worker to be left", lambda: engine.left() == 1)
+    until("a worker to be gone", lambda: engine.left() == hosts.count - 1)
     for again, rows in want.items():
-        compare(f"{name}, {again}, one worker left", rows, engine.answer(again))
-    print(f"{name}: a worker killed during {recipe}: all {len(want)} answers are equal", flush=True)
+        compare(f"{name}, {again}, one worker less", rows, engine.answer(again))
+    print(f"{name}: a worker of {hosts.count} killed during {recipe}: all {len(want)} answers are equal", flush=True)
     engine.close()
 
 
@@ -275,6 +286,8 @@ def run() -> None:
     parser.add_argument("--clscope", required=True)
     parser.add_argument("--engine", choices=["spark", "dask"])
     parser.add_argument("--namespaces", action="store_true")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--recipes", type=lambda text: text.split(","), default=[])
     named: Any = parser.parse_args()
     tables.check(named.folder)
     if named.engine is None:
@@ -285,15 +298,17 @@ def run() -> None:
         run_again([], ["env", f"{INSIDE}=1", "unshare", "--net"])
         return
     folder = os.path.abspath(named.folder)
-    want = {}
-    for recipe in tables.questions():
+    want, took = {}, {}
+    for recipe in tables.chosen(named.recipes):
         command = [named.clscope, "sql", "--engine", sys.executable, "--format", "json", "--recipe", recipe, folder]
+        begun = time.monotonic()
         want[recipe] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        took[recipe] = time.monotonic() - begun
     with tempfile.TemporaryDirectory(prefix="clscope-engines-") as logs:
         hosts = None
         try:
-            hosts = Hosts(named.namespaces, logs)
-            trial(named.engine, KINDS[named.engine], hosts, folder, want)
+            hosts = Hosts(named.workers, named.namespaces, logs)
+            trial(named.engine, KINDS[named.engine], hosts, folder, want, took)
         except BaseException:
             for log in sorted(pathlib.Path(logs).glob("*.log")):
                 text = log.read_bytes()[-2000:].decode(errors="replace")

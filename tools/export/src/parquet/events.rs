@@ -16,8 +16,10 @@ use clscope_trace::record::error_text;
 use std::collections::HashMap;
 
 /// Rows that all files together keep in memory, at most; a row of commands takes some 250 bytes.
-const ROWS: usize = 1 << 18;
-/// Rows of a file that are kept, at most and at least: smaller groups compress worse.
+const ROWS: usize = 1 << 19;
+/// Row groups that the files of a process keep: two of each table that has an order.
+const GROUPS: usize = 5;
+/// Rows of a row group, at most and at least: smaller groups compress worse.
 const MOST: usize = 1 << 17;
 const LEAST: usize = 1 << 10;
 
@@ -53,7 +55,7 @@ impl<'t, 'a> Events<'t, 'a> {
         names: &[String],
         wanted: &dyn Fn(&Table) -> bool,
     ) -> Result<Self, ExportError> {
-        let group = (ROWS / (3 * trace.processes.len().max(1))).clamp(LEAST, MOST);
+        let group = (ROWS / (GROUPS * trace.processes.len().max(1))).clamp(LEAST, MOST);
         let mut files = Vec::new();
         for (process, name) in trace.processes.iter().zip(names) {
             let of = &process.definitions.process;

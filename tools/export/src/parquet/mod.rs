@@ -3,6 +3,7 @@
 //! add its part to one folder where its trace lies. Refuses to merge what lies there already: a
 //! part of the same process is replaced, others stay.
 
+mod arrow;
 mod events;
 mod folder;
 mod part;

@@ -1,15 +1,17 @@
 //! Owns one file of a table: rows are kept by column up to a bounded number, then written as a row
-//! group. The file appears whole or not at all. Refuses to know what a table means.
+//! group, in order of time where the table has one. The file appears whole or not at all. Refuses to
+//! know what a table means.
 
+use super::arrow;
 use super::schema::{Column, Kind, SCHEMA, Table};
 use crate::ExportError;
 use clscope_io::output::{Access, Whole};
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
@@ -138,6 +140,35 @@ impl Buffer {
     }
 }
 
+/// Takes the first `count` rows of `order` out of what a column holds, and leaves the others in
+/// that order. `rows` are the places of the rows' values, which a column with nulls has fewer of.
+fn take<T: Clone>(
+    values: &mut Vec<T>,
+    levels: &mut Vec<i16>,
+    order: &[u32],
+    count: usize,
+) -> (Vec<T>, Vec<i16>) {
+    let mut next = 0;
+    let places: Vec<u32> = levels.iter().map(|&level| (next, next += level as u32).0).collect();
+    let nullable = !levels.is_empty();
+    let mut parts = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+    for (at, &row) in order.iter().enumerate() {
+        let (to, to_levels) = &mut parts[usize::from(at >= count)];
+        let row = row as usize;
+        if !nullable {
+            to.push(values[row].clone());
+        } else {
+            if levels[row] == 1 {
+                to.push(values[places[row] as usize].clone());
+            }
+            to_levels.push(levels[row]);
+        }
+    }
+    let [taken, left] = parts;
+    (*values, *levels) = left;
+    taken
+}
+
 /// A file of a table.
 pub struct Part {
     table: &'static Table,
@@ -145,12 +176,17 @@ pub struct Part {
     rows: usize,
     group: usize,
     written: u64,
+    /// The greatest time that was written, of a table that has an order.
+    last: Option<i64>,
+    /// Whether no row group begins before the end of the one before.
+    in_order: bool,
     file: SerializedFileWriter<Whole>,
 }
 
 impl Part {
-    /// Begins a file; it gets its name when it is [finished](Self::finish). `group`: rows that are
-    /// kept in memory at most.
+    /// Begins a file; it gets its name when it is [finished](Self::finish). `group`: rows of a row
+    /// group. Twice as many are kept in memory of a table that has an order, so that what comes
+    /// late finds its place.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -158,7 +194,7 @@ impl Part {
         let out = Whole::create(path, Access::Umask)?;
         let file = SerializedFileWriter::new(out, shape(table)?, properties(table))?;
         let buffers = table.columns.iter().map(Buffer::new).collect();
-        Ok(Self { table, buffers, rows: 0, group, written: 0, file })
+        Ok(Self { table, buffers, rows: 0, group, written: 0, last: None, in_order: true, file })
     }
 
     /// Adds a row: a cell for each column, in their order.
@@ -181,29 +217,64 @@ impl Part {
             }
         }
         self.rows += 1;
-        if self.rows >= self.group { self.write() } else { Ok(()) }
+        let kept = if self.table.time().is_some() { 2 * self.group } else { self.group };
+        if self.rows >= kept { self.write() } else { Ok(()) }
     }
 
+    /// The rows in order of time, of a table that has one.
+    fn order(&self) -> Option<Vec<u32>> {
+        let Values::Long(times) = &self.buffers.get(self.table.time()?)?.values else {
+            return None;
+        };
+        let mut order: Vec<u32> = (0..self.rows as u32).collect();
+        order.sort_by_key(|&row| times[row as usize]);
+        Some(order)
+    }
+
+    /// Writes a row group: the earliest rows that are kept.
     fn write(&mut self) -> Result<(), ExportError> {
+        let count = self.rows.min(self.group);
+        let order = self.order().unwrap_or_else(|| (0..self.rows as u32).collect());
         let mut group = self.file.next_row_group()?;
-        for buffer in &mut self.buffers {
+        for (at, buffer) in self.buffers.iter_mut().enumerate() {
             let missing = || ParquetError::General("a column is missing".to_owned());
             let mut column = group.next_column()?.ok_or_else(missing)?;
-            let levels = buffer.column.nullable.then_some(&buffer.levels[..]);
+            let levels = &mut buffer.levels;
             match &mut buffer.values {
-                Values::Long(v) => put::<Int64Type>(&mut column, v, levels)?,
-                Values::Small(v) => put::<Int32Type>(&mut column, v, levels)?,
-                Values::Float(v) => put::<FloatType>(&mut column, v, levels)?,
-                Values::Double(v) => put::<DoubleType>(&mut column, v, levels)?,
-                Values::Flag(v) => put::<BoolType>(&mut column, v, levels)?,
-                Values::Text(v) => put::<ByteArrayType>(&mut column, v, levels)?,
+                Values::Long(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    if self.table.time() == Some(at) {
+                        self.in_order &= self.last.is_none_or(|last| values.first() >= Some(&last));
+                        self.last = self.last.max(values.last().copied());
+                    }
+                    put::<Int64Type>(&mut column, &values, &levels)?;
+                }
+                Values::Small(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    put::<Int32Type>(&mut column, &values, &levels)?;
+                }
+                Values::Float(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    put::<FloatType>(&mut column, &values, &levels)?;
+                }
+                Values::Double(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    put::<DoubleType>(&mut column, &values, &levels)?;
+                }
+                Values::Flag(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    put::<BoolType>(&mut column, &values, &levels)?;
+                }
+                Values::Text(v) => {
+                    let (values, levels) = take(v, levels, &order, count);
+                    put::<ByteArrayType>(&mut column, &values, &levels)?;
+                }
             }
-            buffer.levels.clear();
             column.close()?;
         }
         group.close()?;
-        self.written += self.rows as u64;
-        self.rows = 0;
+        self.written += count as u64;
+        self.rows -= count;
         Ok(())
     }
 
@@ -212,8 +283,16 @@ impl Part {
     /// # Errors
     /// If the output takes no more.
     pub fn finish(mut self) -> Result<u64, ExportError> {
-        if self.rows > 0 {
+        while self.rows > 0 {
             self.write()?;
+        }
+        if let Some(time) = self.table.time() {
+            let within = if self.in_order { "file" } else { "row group" };
+            let column = self.table.columns[time].name;
+            for (key, value) in [("clscope.sorted_by", column), ("clscope.sorted_within", within)] {
+                self.file
+                    .append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_owned()));
+            }
         }
         self.file.into_inner()?.finish()?;
         Ok(self.written)
@@ -242,15 +321,24 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
     let mut notes = vec![
         KeyValue::new("clscope.schema".to_owned(), SCHEMA.to_string()),
         KeyValue::new("clscope.table".to_owned(), table.about.to_owned()),
+        // Arrow's name for its own form of the schema, which alone has words for each field.
+        KeyValue::new("ARROW:schema".to_owned(), arrow::schema(table)),
     ];
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("clscope ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::SNAPPY);
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_sorting_columns(table.time().map(|column| {
+            // Tables have far fewer columns.
+            let column_idx = column as i32;
+            vec![SortingColumn { column_idx, descending: false, nulls_first: false }]
+        }));
     for column in table.columns {
-        notes.push(KeyValue::new(
-            format!("clscope.column.{}", column.name),
-            column.about.to_owned(),
-        ));
+        // For readers that do not know Arrow.
+        let words = [("column", Some(column.about)), ("unit", column.unit())];
+        for (what, word) in words.into_iter().filter_map(|(what, word)| Some((what, word?))) {
+            let key = format!("clscope.{what}.{}", column.name);
+            notes.push(KeyValue::new(key, word.to_owned()));
+        }
         // Differences of what grows are small. Everything else has a dictionary, which is given up
         // where it grows: joules are watts times durations, of which there are not many. Splitting
         // the bytes of floats makes larger files, and Spark's readers refuse it.
@@ -264,13 +352,98 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
     Arc::new(builder.set_key_value_metadata(Some(notes)).build())
 }
 
-/// Writes a column's values of a row group, and forgets them.
+/// Writes a column's values of a row group.
 fn put<T: DataType>(
     column: &mut SerializedColumnWriter<'_>,
-    values: &mut Vec<T::T>,
-    levels: Option<&[i16]>,
+    values: &[T::T],
+    levels: &[i16],
 ) -> Result<(), ParquetError> {
+    let levels = (!levels.is_empty()).then_some(levels);
     column.typed::<T>().write_batch(values, levels, None)?;
-    values.clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::CALLS;
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    const GROUP: usize = 8;
+
+    /// A part with a row for each time, which has its time as command, error and extent, or none.
+    fn written(times: &[i64]) -> (Vec<Vec<Field>>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.parquet");
+        let mut part = Part::create(&CALLS, &path, GROUP).unwrap();
+        for &time in times {
+            let text = time.to_string();
+            let known = time % 3 != 0;
+            let cells = CALLS.columns.iter().map(|column| match column.name {
+                "command" | "extent_ns" => known.then_some(time as u64).into(),
+                "error" => known.then_some(&text).into(),
+                _ if column.kind == Kind::Text => Cell::Text(&text),
+                _ => Cell::Int(time),
+            });
+            part.row(&cells.collect::<Vec<_>>()).unwrap();
+        }
+        assert_eq!(part.finish().unwrap(), times.len() as u64);
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        let words = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let within = words.iter().find(|word| word.key == "clscope.sorted_within").unwrap();
+        let rows = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| row.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect());
+        (rows.collect(), within.value.clone().unwrap())
+    }
+
+    fn times_of(rows: &[Vec<Field>]) -> Vec<i64> {
+        let time = CALLS.time().unwrap();
+        let one = |row: &Vec<Field>| match row[time] {
+            Field::Long(time) => time,
+            ref other => panic!("{other:?}"),
+        };
+        rows.iter().map(one).collect()
+    }
+
+    #[test]
+    fn rows_are_in_order_of_time_with_all_that_is_theirs() {
+        for count in [0_i64, 1, 7, 8, 15, 16, 17, 100] {
+            // Each comes up to seven rows too late or too early.
+            let mut times: Vec<i64> = (0..count).collect();
+            times.chunks_mut(GROUP).for_each(<[i64]>::reverse);
+            let (rows, within) = written(&times);
+            assert_eq!(times_of(&rows), (0..count).collect::<Vec<_>>());
+            assert_eq!(within, "file");
+            for (time, row) in (0..count).zip(&rows) {
+                let known = time % 3 != 0;
+                for (column, field) in CALLS.columns.iter().zip(row) {
+                    let text = Field::Str(time.to_string());
+                    let want = match (column.name, column.kind) {
+                        ("command" | "extent_ns", _) if !known => Field::Null,
+                        ("error", _) if !known => Field::Null,
+                        (_, Kind::Text) => text,
+                        (_, Kind::Small) => Field::Int(time as i32),
+                        _ => Field::Long(time),
+                    };
+                    assert_eq!(*field, want, "{} of {time}", column.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_too_late_is_in_order_within_its_row_group_and_the_file_says_so() {
+        let mut times: Vec<i64> = (1..100).collect();
+        times.push(0);
+        let (rows, within) = written(&times);
+        assert_eq!(within, "row group");
+        let found = times_of(&rows);
+        assert!(found.chunks(GROUP).all(<[i64]>::is_sorted), "{found:?}");
+        let mut all = found;
+        all.sort_unstable();
+        assert_eq!(all, (0..100).collect::<Vec<_>>());
+    }
 }

@@ -50,6 +50,29 @@ pub struct Column {
     pub about: &'static str,
 }
 
+impl Column {
+    /// The unit of its values as UCUM writes it, which its name ends with; none of a number without
+    /// one, and of text.
+    #[must_use]
+    pub fn unit(&self) -> Option<&'static str> {
+        if matches!(self.kind, Kind::Text | Kind::Flag) {
+            return None;
+        }
+        // Ends of intervals have the unit of what they bound.
+        let name = self.name.trim_end_matches("_low").trim_end_matches("_high");
+        const UNITS: [(&str, &str); 7] = [
+            ("_ns", "ns"),
+            ("busy_s", "s"),
+            ("_j", "J"),
+            ("joules", "J"),
+            ("joules_per_launch", "J"),
+            ("watts", "W"),
+            ("bytes", "By"),
+        ];
+        UNITS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, unit)| *unit)
+    }
+}
+
 /// A table.
 #[derive(Debug)]
 pub struct Table {
@@ -61,6 +84,16 @@ pub struct Table {
     pub by_rank: bool,
     /// Its columns.
     pub columns: &'static [Column],
+}
+
+impl Table {
+    /// The column by which rows are in order: when a call began. Tables that do not grow with the
+    /// trace have none, nor have wait lists, which have no time.
+    #[must_use]
+    pub fn time(&self) -> Option<usize> {
+        let begin = |column: &Column| column.name.ends_with("begin_ns") && !column.nullable;
+        self.columns.iter().position(begin).filter(|_| self.by_rank)
+    }
 }
 
 const fn must(name: &'static str, kind: Kind, about: &'static str) -> Column {
@@ -85,7 +118,7 @@ const RANK: Column = may("rank", Small, "MPI rank, if it is one");
 /// Device commands.
 pub const COMMANDS: Table = Table {
     name: "commands",
-    about: "a device command, in the order in which outcomes were known",
+    about: "a device command, in order of enqueue_begin_ns",
     by_rank: true,
     columns: &[
         PROCESS,
@@ -125,7 +158,7 @@ pub const COMMANDS: Table = Table {
 /// Host calls.
 pub const CALLS: Table = Table {
     name: "calls",
-    about: "a host call, or identical calls in a row, by end",
+    about: "a host call, or identical calls in a row, in order of begin_ns",
     by_rank: true,
     columns: &[
         PROCESS,
@@ -361,8 +394,9 @@ pub fn text() -> String {
         let _ = write!(out, "\n{}/{place}*.parquet: {}\n", table.name, table.about);
         for column in table.columns {
             let null = if column.nullable { ", null if unknown" } else { "" };
+            let unit = column.unit().map_or(String::new(), |unit| format!(", {unit}"));
             let Column { name, about, kind, .. } = column;
-            let _ = writeln!(out, "  {name} ({}{null}): {about}", kind.name());
+            let _ = writeln!(out, "  {name} ({}{unit}{null}): {about}", kind.name());
         }
     }
     out
