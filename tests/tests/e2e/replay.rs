@@ -384,17 +384,15 @@ fn captures_that_are_not_whole_go_and_the_reason_is_said() {
     let stage = Stage::new(Runtime::Pocl);
     let app = artifacts().fixture("stepwise").display().to_string();
     let words = ["record", "-f", "-o", "t", "--replay=2s", "--sensors", "off", "--", &app];
-    let mut running = stage.clscope(words).begin();
-    let process: i32 = running.line(Stream::Out).unwrap().trim().parse().unwrap();
+    let mut app = stage.clscope(words).talk();
+    let process: i32 = app.hear().trim().parse().unwrap();
     // Answered when the launches are made; nothing was waited for.
-    running.write(b"leave 6\n");
-    assert_eq!(running.line(Stream::Out).as_deref(), Some("0"));
+    assert_eq!(app.tell("leave 6"), "0");
     // SAFETY: a process of this test's own.
     assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
-    let said = running.lines(Stream::Err).join("\n");
-    running.end();
-    assert!(said.contains("not measured: no launch was captured: the application ended"), "{said}");
-    assert_eq!(kept(&stage), Vec::<String>::new(), "{said}");
+    app.end();
+    assert_eq!(kept(&stage), Vec::<String>::new());
+    assert_eq!(measured_lines(&stage), 0);
 }
 
 /// What a dry run says is what a recording can do: share of time, and the reason of the rest.
@@ -420,4 +418,15 @@ fn a_dry_run_says_what_share_of_the_time_can_be_captured() {
             assert_eq!(kept(&stage), Vec::<String>::new());
         }
     }
+}
+
+/// Kernels of one name and several programs are samples of their own: each has captures.
+#[test]
+fn kernels_of_one_name_are_captured_of_each_program() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = artifacts().fixture("named_alike").display().to_string();
+    let words = ["record", "-f", "-o", "t", "--replay=plan", "--device-timing", "event", "--"];
+    let said = stage.clscope(words).arg(&app).run().success().stderr;
+    assert!(said.contains("--replay can capture 100 % of the kernels' device time"), "{said}");
+    assert!(!said.contains("cannot capture"), "{said}");
 }

@@ -282,16 +282,16 @@ fn every_figure_and_table_of_the_documents_is_listed_with_what_becomes_of_it() {
         for number in expanded(numbers) {
             let name = format!("{document}/{kind}{number}");
             // Parts of a figure may be listed by themselves.
-            let is_it = |line: &&&str| {
+            let is_it = |line: &&str| {
                 let word = line.trim_start().split(' ').next().unwrap_or_default();
                 line.starts_with("  0") && word.trim_end_matches(['a', 'b']) == name
             };
-            let at = lines.iter().position(|l| is_it(&l)).unwrap_or_else(|| panic!("no {name}"));
+            let at = lines.iter().position(is_it).unwrap_or_else(|| panic!("no {name}"));
             let next = lines[at + 1].trim_start();
             let said = ["measured", "computed", "not reproducible: "];
             let shown = lines[at].contains("shown by ");
             assert!(shown || said.iter().any(|s| next.starts_with(s)), "{name}: {next}");
-            named += lines.iter().filter(is_it).count();
+            named += lines.iter().filter(|line| is_it(line)).count();
         }
     }
     // Nothing is listed as a figure or table that no document has.

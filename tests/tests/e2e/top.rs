@@ -83,8 +83,11 @@ fn at_the_end_it_says_what_the_report_says() {
             let devices = shown["devices"].as_array().unwrap();
             for device in devices {
                 let share = device["busy_share"].as_f64().unwrap_or_else(|| panic!("{device}"));
-                let of = number(&device["busy_ns"]) as f64 / number(&shown["duration_ns"]) as f64;
-                assert!((share - of).abs() < 1e-9 && share > 0.0 && share <= 1.0, "{device}");
+                // It places times by what it has read so far, the report by all of it.
+                let busy = number(&device["busy_ns"]) as f64;
+                let off = share * number(&shown["duration_ns"]) as f64 - busy;
+                let is_near = off.abs() < 1e3 + 0.01 * busy;
+                assert!(is_near && share > 0.0 && share <= 1.0, "{off} ns: {device}");
             }
             let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;
             assert_eq!(text.contains("% of the run"), !devices.is_empty(), "{line}: {text}");

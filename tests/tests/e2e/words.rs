@@ -75,15 +75,13 @@ fn no_output_has_a_word_that_only_this_project_knows() {
 }
 
 /// Options after `report e.clscope` that make it say why joules are not known, or not used.
-const ENERGY: [&[&str]; 8] = [
+const ENERGY: [&[&str]; 6] = [
     &["--section", "energy"],
     &["--all", "--idle-power", "9000"],
     &["--all", "--idle-power", "0.5"],
     &["--all", "--iteration-kernel", "absent", "--flop", "absent=1e9"],
     &["--all", "--energy-window", "0..0.1"],
-    &["--all", "--with", "a.clscope"],
     &["--format", "html"],
-    &["--format", "csv", "--section", "energy"],
 ];
 
 /// Words that only sentences about energy may have had.
@@ -92,7 +90,6 @@ const OF_ENERGY: [&str; 6] = ["floor", "lent", "whose turn", "open by", "told", 
 #[test]
 fn notes_of_energy_are_in_the_same_words() {
     let stage = Stage::new(Runtime::Pocl);
-    stage.app(Mode::Record, "a", "causes turns 0.2").run().success();
     let tree = Tree::new(&stage.join("tree"), LATE);
     let root = tree.root.display().to_string();
     let app = clscope_tests::artifacts().fixture("causes").display().to_string();
@@ -106,7 +103,13 @@ fn notes_of_energy_are_in_the_same_words() {
         // A page holds what is drawn with scripts of its own, behind the tables.
         let text = run.stdout.split("<script").next().unwrap_or_default().to_owned() + &run.stderr;
         notes += text.matches("note:").count();
-        let low = text.to_lowercase();
+        // Names of a page's elements are no words that anybody reads.
+        let is_page = options.contains(&"html");
+        let pieces = text.split('<').map(|piece| match piece.split_once('>') {
+            Some((_, shown)) if is_page => shown,
+            _ => piece,
+        });
+        let low = pieces.collect::<Vec<_>>().join("\n").to_lowercase();
         let is_word = |line: &str, word: &str| {
             line.split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
         };

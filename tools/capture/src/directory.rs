@@ -6,7 +6,7 @@ use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_trace::directory::{
-    CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, MEASURED, PART, PROGRAMS, SAMPLES,
+    CAPTURE_APPLICATION, CAPTURE_FILE, CAPTURES, MEASURED, METER, PART, PROGRAMS, SAMPLES,
     is_capture_folder, is_program_file, with_ending,
 };
 use clscope_trace::file::{attendance, control};
@@ -156,6 +156,7 @@ fn is_ours(name: &OsStr) -> bool {
     name == "meta.json"
         || name == attendance::FILE
         || name == MEASURED
+        || name == METER
         || name == control::FILE
         || name.starts_with(".meta.json.")
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
@@ -363,6 +364,7 @@ mod tests {
         // Of a `record` that was killed.
         std::fs::write(made.join(attendance::FILE), "x").unwrap();
         std::fs::write(made.join(MEASURED), "x").unwrap();
+        std::fs::write(made.join(METER), "x").unwrap();
         assert!(format!("{:#}", create(false).unwrap_err()).contains("--force"));
         create(true).unwrap();
         assert!(std::fs::read_dir(&made).unwrap().next().is_none());

@@ -503,7 +503,8 @@ impl<'a> Bench<'a> {
             let program = self.session.load(NAME, &counted.code, "").ok()?;
             return Some((counted, program));
         }
-        let path = self.settings.compilers.as_deref()?;
+        // Joules want it; without a sensor it only takes time.
+        let path = self.settings.compilers.as_deref().filter(|_| self.metered)?;
         let module = compiler::translate(source.text().as_bytes(), &key.1, path).ok()?;
         let counted = spirv::counted(&module).ok()?;
         let program = self.session.build_il(NAME, &counted.code, "").ok()?;

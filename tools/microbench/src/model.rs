@@ -531,7 +531,9 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         })
         .collect();
     if observations.is_empty() {
-        let why = "no kernel's instructions could be counted: the runtime gives no PTX, and its sources were not counted as SPIR-V (that takes clang and llvm-spirv, and a device that takes SPIR-V)".to_owned();
+        let why = "no kernel's instructions could be counted: the runtime gives no PTX, and SPIR-V takes \
+                   clang, llvm-spirv and a device that reads it";
+        let why = why.to_owned();
         absent(why, out);
         return Vec::new();
     }

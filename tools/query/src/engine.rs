@@ -202,8 +202,9 @@ fn script(views: &str, query: &str, form: &Form) -> String {
         Form::Json => "FORMAT json, ARRAY true".to_owned(),
     };
     let query = quoted(query);
+    // Newer versions show on stdout, among the rows, how far they are.
     format!(
-        "SET autoinstall_known_extensions = false;\nSET autoload_known_extensions = false;\n{views}SET lock_configuration = true;\nCOPY (SELECT * FROM query({query})) TO '/dev/stdout' ({options}, USE_TMP_FILE false);\n"
+        "SET enable_progress_bar = false;\nSET autoinstall_known_extensions = false;\nSET autoload_known_extensions = false;\n{views}SET lock_configuration = true;\nCOPY (SELECT * FROM query({query})) TO '/dev/stdout' ({options}, USE_TMP_FILE false);\n"
     )
 }
 
@@ -296,6 +297,8 @@ mod tests {
         assert!(text.contains(asked), "{text}");
         let (views, locked) = (text.find("CREATE VIEW"), text.find("lock_configuration = true"));
         assert!(views < locked && locked < text.find("COPY"), "{text}");
+        // What an engine shows of its progress would be among the rows.
+        assert!(text.starts_with("SET enable_progress_bar = false;\n"), "{text}");
         let null = "it's".to_owned();
         let text = script("", "SELECT 'a') TO '/tmp/x'; --", &Form::Csv { null });
         assert!(text.contains("NULLSTR 'it''s'"), "{text}");

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Its file in a trace.
 pub const FILE: &str = "sensors-meter.clt";
 /// The table as it was, in a trace.
-pub const TABLE: &str = "meter.csv";
+pub use clscope_trace::directory::METER as TABLE;
 
 /// Largest table, bytes.
 const MOST: u64 = 256 << 20;
@@ -289,7 +289,8 @@ fn place(
     let wall = |ns: i64| view.trace().timeline.at_wall(ns).map(|t| t.0);
     let (times, within_ns, how) = match (&format.placing, table.times) {
         (_, Times::Arrivals) => {
-            (each(&|i| Some(table.points[i].0))?, 0.0, "by the arrival of its lines".to_owned())
+            let at = each(&|i| Some(table.points[i].0))?;
+            (at, step / 2.0, "by the arrival of its lines".to_owned())
         }
         (Placing::Auto, _) if !arrivals.is_empty() => {
             let (times, within) = by_arrival(table, arrivals);

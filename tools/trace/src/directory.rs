@@ -32,6 +32,10 @@ pub fn is_program_file(name: &str) -> bool {
 /// ended, one line of JSON each: `clscope replay` writes it.
 pub const MEASURED: &str = "measured.jsonl";
 
+/// File of a trace directory with the table of an external power meter as it was: `clscope record
+/// --meter` and `clscope meter` write it.
+pub const METER: &str = "meter.csv";
+
 /// Ending of a process's log of the launches that were drawn, in the folder of captures.
 pub const SAMPLES: &str = ".samples.jsonl";
 

@@ -104,7 +104,7 @@ pub struct Args {
     format: Format,
     #[command(flatten)]
     names: NameArgs,
-    /// Read sensors below this folder instead of /sys
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with_all = ["no_energy", "counters"])]
     sysfs_root: Option<PathBuf>,
     /// The OpenCL library to open

@@ -57,7 +57,7 @@ pub struct Args {
     /// Print no messages, unless something fails
     #[arg(short, long)]
     quiet: bool,
-    /// Read sensors below this folder instead of /sys
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with = "counters")]
     sysfs_root: Option<PathBuf>,
     /// The OpenCL library to open

@@ -3,7 +3,8 @@
 //! judge, and to let a name be markup.
 #![forbid(unsafe_code)]
 
-use super::{self as render, SECTIONS, name, rows};
+use crate::differences as render;
+use crate::differences::{SECTIONS, name, rows};
 use crate::page::html::Html;
 use crate::page::{STYLE, STYLE_HASH};
 use clscope_compare::diff::{Diff, Row};

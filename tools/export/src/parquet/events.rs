@@ -181,13 +181,15 @@ impl<'t, 'a> Events<'t, 'a> {
             Cell::from(sizes.filter(|_| at < dimensions).map(|sizes| sizes[at]))
         };
         let (global, local) = (geometry.map(|g| g.global), geometry.and_then(|g| g.local));
+        let name = command_name(&command.enqueued, definitions);
+        let function = definitions.function_name(record.function);
         let cells = [
             (&process.label).into(),
             command.thread.0.into(),
             record.id.into(),
             record.kind.name().into(),
-            Cell::Text(&command_name(&command.enqueued, definitions)),
-            Cell::Text(&definitions.function_name(record.function)),
+            Cell::Text(&name),
+            Cell::Text(&function),
             record.queue.into(),
             device.as_deref().into(),
             placed.map(|(p, _)| self.at(p.span().begin)).into(),

@@ -15,6 +15,9 @@ const MOST_LOG: u64 = 64 << 20;
 /// Most reasons that are given, and kernels that are named for one.
 const MOST: usize = 6;
 
+/// What is lost of a share of 1 by adding it up.
+const ROUNDING: f64 = 1e-9;
+
 /// A line of a log.
 #[derive(Debug, Default, Deserialize)]
 struct Line {
@@ -141,9 +144,11 @@ impl Capturable {
     /// known.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        let rest = |row: &Row| row.share * row.refused.values().sum::<f64>();
-        let all = || self.rows.iter().map(|row| row.share).sum::<f64>();
-        (!self.rows.is_empty()).then(|| (all() - self.rows.iter().map(rest).sum::<f64>()).max(0.0))
+        let rest = self.rows.iter().map(|row| row.share * row.refused.values().sum::<f64>());
+        let share = 1.0 - rest.sum::<f64>();
+        // Sums are rounded: all is exactly all, and nothing nothing.
+        let exact = [0.0, 1.0].into_iter().find(|whole| (share - whole).abs() < ROUNDING);
+        (!self.rows.is_empty()).then(|| exact.unwrap_or(share))
     }
 
     /// The share, and why the rest could not be captured, a line each, for people.
@@ -189,7 +194,7 @@ fn percent(share: f64) -> String {
     match 100.0 * share {
         part if part > 0.0 && part < 0.1 => "less than 0.1 %".to_owned(),
         part if part < 100.0 && part > 99.9 => "more than 99.9 %".to_owned(),
-        part if (1.0 - share).abs() < 1e-12 || part < 1e-9 => format!("{part:.0} %"),
+        part if part <= 0.0 || part >= 100.0 => format!("{part:.0} %"),
         part => format!("{part:.1} %"),
     }
 }
@@ -269,6 +274,11 @@ mod tests {
                 "cannot capture b (7.5 %): no room",
             ]
         );
+        let all = Capturable { rows: (0..10).map(|_| row("a", 0.1, &[])).collect() };
+        assert_eq!(all.lines(), ["--replay can capture 100 % of the kernels' device time"]);
+        let refused =
+            Capturable { rows: (0..10).map(|_| row("a", 0.1, &[("pipes", 1.0)])).collect() };
+        assert_eq!(refused.share(), Some(0.0));
         let none = Capturable { rows: Vec::new() };
         assert_eq!(none.share(), None);
         assert!(none.lines()[0].contains("not known"));

@@ -95,8 +95,8 @@ mod example {
 /// The document's GPUs: memory and add latency, throughputs of accesses, additions and issue
 /// (Volkov 2016, table 4.1).
 const GPUS: [Workload; 5] = [
-    gpu(444.0, 20.0, 0.0268, 0.25, 0.25),
-    gpu(434.0, 24.0, 0.0277, 0.25, 0.25),
+    gpu(444.0, 20.0, 0.0268, 0.25, 0.5),
+    gpu(434.0, 24.0, 0.0277, 0.25, 0.5),
     gpu(513.0, 18.0, 0.0599, 1.0, 1.0),
     gpu(301.0, 9.0, 0.1338, 4.0, 4.0),
     gpu(368.0, 6.0, 0.0814, 4.0, 4.0),
@@ -157,8 +157,7 @@ fn cycles(of: Resource) -> Option<f64> {
         Resource::Tightest => {
             use Resource::{Banks, Cores, Issue, Memory, Special};
             let all = [Cores, Special, Banks, Memory, Issue];
-            let of = all.map(|r| (r, 1.0 / cycles(r).unwrap_or(f64::INFINITY)));
-            1.0 / tightest(&of)?.1
+            tightest(&all.map(|r| (r, cycles(r).unwrap_or(0.0))))?.1
         }
     })
 }
@@ -267,6 +266,11 @@ const fn at(what: &'static str, printed: &'static [Option<f64>], of: Resource) -
     number(what, "cycles/warp", printed, Computed::Cycles(of))
 }
 
+/// Additions a cycle and unit.
+const fn solution(what: &'static str, printed: &'static [Option<f64>], by: Computed) -> Row {
+    number(what, "adds/cycle/unit", printed, by)
+}
+
 const LAYOUT: How = How::Compute(
     "the layout by which `clscope oa` decodes; tested on reports made by the specification, never on a device",
 );
@@ -315,7 +319,7 @@ pub(super) const THESIS: &[Experiment] = &[
     GEN.experiment(
         "000/tab3.3",
         "3.3",
-        "register of two programmable counters: lowest bit of each field (the increment of the first begins at bit 1 there, and its value 1904 of section 4.2 is the one with bit 0)",
+        "register of two programmable counters: lowest bit of each field (1904 of section 4.2 has increments from bit 0)",
         CODES,
         &[
             number("fine filter, second counter", "bit", &[Some(20.0)], Computed::Bit(8, Field::Fine)),
@@ -364,7 +368,7 @@ pub(super) const THESIS: &[Experiment] = &[
         How::Compute("the equations of the built-in set for Gen9; counters of graphics are in none"),
         &[
             read_by("compute threads", &[Some(4.0)], "CsThreads"),
-            read_by("first programmable: FPU0", &[Some(7.0)], "Fpu0Active"),
+            read_by("first programmable: EUs active", &[Some(7.0)], "EuActive"),
             read_by("reads of local memory", &[Some(30.0)], "SlmBytesRead"),
             read_by("writes of local memory", &[Some(31.0)], "SlmBytesWritten"),
             read_by("other accesses to memory", &[Some(32.0)], "ShaderMemoryAccesses"),
@@ -391,13 +395,13 @@ pub(super) const MODELS: &[Experiment] = &[
         "001/tab4.2",
         "4.1",
         "the model's solutions, each where one of its three terms is the least",
-        How::Compute("the model of `clscope explain`, with the parameters of table 4.1; the document's formulas at the same points"),
+        How::Compute("the model of `clscope explain` with the parameters of table 4.1; the document's formulas at these points"),
         &[
-            number("G80, 8 warps, 16 additions", "adds/cycle/unit", &[Some(32.0 * 16.0 * 8.0 / (444.0 + 20.0 * 16.0))], Computed::Solution(0, 8.0, 16.0)),
-            number("GT200, 32 warps, 4 additions", "adds/cycle/unit", &[Some(32.0 * 4.0 * 0.0277)], Computed::Solution(1, 32.0, 4.0)),
-            number("Fermi, 48 warps, 64 additions", "adds/cycle/unit", &[Some(32.0 * 64.0 * 48.0 / (513.0 + 18.0 * 64.0))], Computed::Solution(2, 48.0, 64.0)),
-            number("Kepler, 64 warps, 256 additions", "adds/cycle/unit", &[Some(32.0 * 256.0 * 64.0 / (301.0 + 9.0 * 256.0))], Computed::Solution(3, 64.0, 256.0)),
-            number("Maxwell, 64 warps, 256 additions", "adds/cycle/unit", &[Some(32.0 * 256.0 * 4.0 / 257.0)], Computed::Solution(4, 64.0, 256.0)),
+            solution("G80, 8 warps, 16 additions", &[Some(5.3613)], Computed::Solution(0, 8.0, 16.0)),
+            solution("GT200, 32 warps, 4 additions", &[Some(3.5456)], Computed::Solution(1, 32.0, 4.0)),
+            solution("Fermi, 16 warps, 64 additions", &[Some(19.681)], Computed::Solution(2, 16.0, 64.0)),
+            solution("Kepler, 16 warps, 256 additions", &[Some(50.316)], Computed::Solution(3, 16.0, 256.0)),
+            solution("Maxwell, 64 warps, 256 additions", &[Some(127.5)], Computed::Solution(4, 64.0, 256.0)),
         ],
     ),
     VOLKOV.experiment(
@@ -416,9 +420,9 @@ pub(super) const MODELS: &[Experiment] = &[
         "002/fig13.1",
         "13.1",
         "the model of the Mali's time f(wl, gs, I), and its example",
-        How::Compute("the model with the items of each batch, which the document's measurements follow; its formula takes the largest batch for all"),
+        How::Compute("the model with the items of each batch, as the document measures; its formula takes the largest batch"),
         &[
-            number("a whole batch of 512 items in groups of 2, 5 million words", "s", &[Some(0.533)], Computed::Mali(512, 2, 5e6)),
+            number("512 items in groups of 2, 5 million words", "s", &[Some(0.533)], Computed::Mali(512, 2, 5e6)),
             number("257 items, the same", "s", &[Some(0.533)], Computed::Mali(257, 2, 5e6)),
         ],
     ),

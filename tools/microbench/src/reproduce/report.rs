@@ -4,7 +4,7 @@
 
 use super::measure::changed;
 use super::models::{self, Worst};
-use super::{Draw, Experiment, How, Row};
+use super::{Draw, Experiment, How, Ours, Row};
 use crate::cl::DeviceFacts;
 pub use crate::results::Point;
 use crate::results::{Figure, Finding, Results, Status};
@@ -224,9 +224,12 @@ impl Report {
     /// An experiment whose numbers are computed, by `how`.
     #[must_use]
     pub fn computed(of: &'static Experiment, how: &'static str) -> Report {
-        let (seen, fitted) = (Seen { results: &[] }, Err(String::new()));
-        let ours = |row: &Row| match seen.ours(row, &fitted) {
-            Ok(here) => Number { here: Some(here), ..number(of, row) },
+        let value = |row: &Row| match row.ours {
+            Ours::Computed(by) => by.value(),
+            _ => Err("it is not computed".to_owned()),
+        };
+        let ours = |row: &Row| match value(row) {
+            Ok(x) => Number { here: Some(Estimate::symmetric(x, 0.0)), ..number(of, row) },
             Err(why) => Number { reason: Some(why), ..number(of, row) },
         };
         Report {

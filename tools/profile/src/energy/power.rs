@@ -405,7 +405,7 @@ fn by_meter(meter: &Sensor, readings: &Readings, reason: String) -> Power {
         equation: formula.equation(),
         includes: meter.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned()),
         reason,
-        matched: "nothing says what it feeds: this host is taken to be among it".to_owned(),
+        matched: "the host that was recorded".to_owned(),
         sources: vec![meter.name()],
         series,
         response,
