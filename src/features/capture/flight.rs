@@ -68,8 +68,6 @@ pub struct Flight {
     pub queue: usize,
     /// Events of the copies that are not known to have ended, and bytes of each.
     pub copies: Vec<(usize, u64)>,
-    /// How long copies took on the device, ns.
-    pub copied_ns: u64,
     pub parts: Vec<Part>,
     next: usize,
     writing: Option<Writing>,
@@ -123,7 +121,6 @@ impl Flight {
             shared,
             queue,
             copies: Vec::new(),
-            copied_ns: 0,
             parts: Vec::new(),
             next: 0,
             writing: None,
@@ -165,7 +162,6 @@ impl Flight {
                 Fate::Complete => {
                     // SAFETY: as above, complete.
                     if let Some((start, end)) = unsafe { self.calls.span(event) } {
-                        self.copied_ns += end - start;
                         self.def.copies.push(DeviceCopy { start, end, bytes });
                     }
                     self.def.seen = recording::now();

@@ -202,7 +202,8 @@ fn captured(flight: &mut Flight, whole: &Whole) {
     let (bytes, took) = (whole.bytes, flight.took);
     (flight.def.folder, flight.def.bytes) = (whole.folder.clone(), bytes);
     let reserved = std::mem::take(&mut flight.reserved);
-    let seconds = super::seconds(took) + flight.copied_ns as f64 * 1e-9;
+    let copied_ns: u64 = flight.def.copies.iter().map(|copy| copy.end - copy.start).sum();
+    let seconds = super::seconds(took) + copied_ns as f64 * 1e-9;
     let loser = state(|s| {
         s.bytes = s.bytes.saturating_sub(reserved).saturating_add(bytes);
         let (Asked::Draw(draw), Some(samples)) = (&asked, &mut s.samples) else { return None };

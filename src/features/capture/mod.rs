@@ -229,15 +229,14 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
     }
     end_at_exit();
     let (config, begun) = (config::get(), recording::now());
-    let device = match config.sample {
-        Some(_) => facts::handle(
-            api::clGetCommandQueueInfo.behind(of.slot),
-            of.command.queue,
-            facts::QUEUE_DEVICE,
-        ),
-        None => H::NULL,
+    let (device, built) = match config.sample {
+        Some(_) => {
+            let about = api::clGetCommandQueueInfo.behind(of.slot);
+            let device = facts::handle(about, of.command.queue, facts::QUEUE_DEVICE);
+            (device, kernels::built_from(of.handle))
+        }
+        None => (H::NULL, 0),
     };
-    let built = kernels::built_from(of.handle);
     let (number, asked, seen) = state(|s| {
         let now = seconds(begun);
         let whose = (Arc::clone(of.kernel), built, device.word());

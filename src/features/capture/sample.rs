@@ -39,8 +39,9 @@ pub struct Draw {
     moves: u32,
 }
 
-/// Whose launches are told apart by their sizes: a kernel, what its program was built from, a device.
-pub type Of = (Arc<str>, u64, usize);
+/// A kernel by name, a number for what its program was built from, and a device: its sizes are
+/// classes.
+pub type OnDevice = (Arc<str>, u64, usize);
 
 /// A draw that waits for the same position of a later round.
 #[derive(Debug, Clone, Copy)]
@@ -131,9 +132,9 @@ pub struct Samples {
     /// Places of each class's sample.
     places: usize,
     classes: Vec<Class>,
-    keys: HashMap<(Of, u64), u32>,
+    keys: HashMap<(OnDevice, u64), u32>,
     /// Classes of a kernel on a device.
-    sizes: HashMap<Of, usize>,
+    sizes: HashMap<OnDevice, usize>,
     /// Launches of a kernel.
     launches: HashMap<Arc<str>, u64>,
     random: Random,
@@ -185,7 +186,7 @@ impl Samples {
     }
 
     /// A launch comes, of sizes that a number stands for; `now` in seconds.
-    pub fn launched(&mut self, of: Of, sizes: u64, now: f64) -> Seen {
+    pub fn launched(&mut self, of: OnDevice, sizes: u64, now: f64) -> Seen {
         self.started.get_or_insert(now);
         let launch = self.launches.entry(Arc::clone(&of.0)).or_default();
         *launch += 1;
@@ -223,7 +224,7 @@ impl Samples {
         Seen { launch, class, is_new, draw }
     }
 
-    fn new_class(&mut self, key: (Of, u64)) -> (u32, bool) {
+    fn new_class(&mut self, key: (OnDevice, u64)) -> (u32, bool) {
         let sizes = self.sizes.entry(key.0.clone()).or_default();
         *sizes += 1;
         // Further sizes share the last class.
@@ -356,7 +357,7 @@ impl Samples {
 mod tests {
     use super::*;
 
-    fn of(device: usize) -> Of {
+    fn kernel_on(device: usize) -> OnDevice {
         ("k".into(), 0, device)
     }
 
@@ -365,7 +366,7 @@ mod tests {
         let mut all = Samples::new(seed, SLOTS);
         let mut held = [0; SLOTS];
         for n in 1..=launches {
-            let seen = all.launched(of(1), 1, 0.0);
+            let seen = all.launched(kernel_on(1), 1, 0.0);
             assert_eq!(seen.launch, n);
             if let Some(draw) = seen.draw {
                 assert_eq!(draw.at, n);
@@ -409,7 +410,7 @@ mod tests {
     fn captures_of_a_class_grow_with_the_logarithm_of_its_launches() {
         let draws = |launches: u64| {
             let mut all = Samples::new(7, SLOTS);
-            let drawn = |_: &u64| all.launched(of(1), 1, 0.0).draw.is_some();
+            let drawn = |_: &u64| all.launched(kernel_on(1), 1, 0.0).draw.is_some();
             (0..launches).filter(drawn).count() as f64
         };
         for (launches, expected) in [(100u64, 16.9), (10_000, 35.3), (300_000, 48.9)] {
@@ -421,7 +422,7 @@ mod tests {
     #[test]
     fn sizes_and_devices_have_classes_of_their_own_up_to_some() {
         let mut all = Samples::new(3, SLOTS);
-        let mut class = |device, sizes| all.launched(of(device), sizes, 0.0).class;
+        let mut class = |device, sizes| all.launched(kernel_on(device), sizes, 0.0).class;
         assert_eq!((class(1, 10), class(1, 11), class(1, 10), class(2, 10)), (0, 1, 0, 2));
         let more: Vec<u32> = (12..30).map(|sizes| class(1, sizes)).collect();
         // Eight of device 1, the last of which takes the rest.
@@ -445,20 +446,20 @@ mod tests {
     #[test]
     fn a_launch_that_was_none_is_not_counted_and_its_draw_is_the_next_ones() {
         let mut all = Samples::new(3, SLOTS);
-        let first = all.launched(of(1), 1, 0.0);
+        let first = all.launched(kernel_on(1), 1, 0.0);
         all.failed("k", first.class, first.draw);
-        let again = all.launched(of(1), 1, 0.0);
+        let again = all.launched(kernel_on(1), 1, 0.0);
         assert_eq!((again.launch, again.draw.map(|d| (d.slot, d.at))), (1, Some((0, 1))));
         assert_eq!(all.seen(), [1]);
         // In a long run, too.
         let mut all = Samples::new(5, SLOTS);
         let mut refused = 0;
         for _ in 0..1000 {
-            let seen = all.launched(of(1), 1, 0.0);
+            let seen = all.launched(kernel_on(1), 1, 0.0);
             if let Some(draw) = seen.draw.filter(|_| refused % 2 == 0) {
                 refused += 1;
                 all.failed("k", seen.class, Some(draw));
-                let next = all.launched(of(1), 1, 0.0);
+                let next = all.launched(kernel_on(1), 1, 0.0);
                 assert_eq!(next.draw.map(|d| (d.slot, d.at)), Some((draw.slot, draw.at)));
             }
         }
@@ -500,7 +501,7 @@ mod tests {
         let mut all = Samples::new(11, SLOTS);
         // Rounds of three launches.
         let round = |all: &mut Samples| {
-            let seen: Vec<_> = (0..3).map(|_| all.launched(of(1), 1, 0.0)).collect();
+            let seen: Vec<_> = (0..3).map(|_| all.launched(kernel_on(1), 1, 0.0)).collect();
             all.waited();
             seen
         };
@@ -524,7 +525,7 @@ mod tests {
     #[test]
     fn captures_keep_to_their_share_of_time() {
         let mut all = Samples::new(1, SLOTS);
-        let draw = all.launched(of(1), 1, 100.0).draw.unwrap();
+        let draw = all.launched(kernel_on(1), 1, 100.0).draw.unwrap();
         // Nothing is known: a gigabyte a second. Two seconds for what has none, half for one.
         assert!(all.affords(&draw, 900_000_000, 100.0));
         assert!(!all.affords(&draw, 1_100_000_000, 100.0));

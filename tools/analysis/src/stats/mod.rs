@@ -100,8 +100,6 @@ pub struct Stats {
     pub repeated: Vec<Repeated>,
     /// The recorder's copies of captured launches' memory, per process.
     pub copied: Vec<Vec<Copied>>,
-    /// When it did either, per process.
-    beside: Vec<Repeated>,
     /// Kernels that ran in command buffers.
     pub in_command_buffers: InCommandBuffers,
     /// Sizes of launches by process and kernel id.
@@ -264,14 +262,13 @@ impl Stats {
     ) -> Self {
         let repeated = Repeated::of_all(trace);
         let copied = Copied::of_all(trace, alignment);
-        let both = || repeated.iter().zip(&copied).map(|(r, c)| (r, Copied::when(c)));
+        let both = repeated.iter().zip(&copied);
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
             waits: vec![Waits::default(); trace.processes.len()],
             buffers: vec![Buffers::default(); trace.processes.len()],
-            walls: both().map(|(r, c)| Wall::beside(r, &c)).collect(),
-            beside: both().map(|(r, c)| Repeated::any([r, &c].into_iter())).collect(),
+            walls: both.map(|(r, c)| Wall::beside(r, &Copied::when(c))).collect(),
             spans: vec![None; trace.processes.len()],
             repeated,
             copied,
@@ -608,7 +605,7 @@ impl Stats {
         let what = WaitedFor::of(process, record);
         let chosen = if sampling { probability.unwrap_or(1.0) } else { 1.0 };
         self.waits[process.0 as usize].ended(what, queue, left_out, chosen, ran);
-        let busy = || Busy::beside(&self.beside[process.0 as usize]);
+        let busy = || Busy::beside(self.walls[process.0 as usize].recorders());
         let new_queue = || QueueSums { busy: busy(), ..<_>::default() };
         let new_device = || DeviceSums { busy: busy(), ..<_>::default() };
         let sums = self.queues.entry((process, queue)).or_insert_with(new_queue);

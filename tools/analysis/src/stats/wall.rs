@@ -149,6 +149,11 @@ impl Wall {
         Self { repeated, copied, beside, all, ..Self::default() }
     }
 
+    /// When the recorder ran commands of its own.
+    pub(super) fn recorders(&self) -> &Repeated {
+        &self.beside
+    }
+
     /// The host was in a call that enqueued nothing.
     pub(super) fn called(&mut self, span: Span, function: u16) {
         if !self.enqueued {
