@@ -197,7 +197,10 @@ pub unsafe fn begun(
     ));
     flight.unchecked = unchecked;
     flight.pending = bytes.0.saturating_add(bytes.1);
-    state(|s| s.samples.as_mut().map(|all| all.pends(flight.pending, true)));
+    if let Asked::Draw(draw) = &flight.asked {
+        flight.draw = Some(*draw);
+    }
+    state(|s| s.samples.as_mut().map(|all| all.pends(flight.draw, flight.pending, true)));
     let copied = write(of, &gathered, &mut flight).and_then(|()| {
         // SAFETY: the caller's promise.
         unsafe { copy(of, &gathered, &mut flight) }

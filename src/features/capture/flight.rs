@@ -85,6 +85,8 @@ pub struct Flight {
     pub reserved: u64,
     /// Bytes that it was begun with, of those that are under way.
     pub pending: u64,
+    /// The draw that it was begun for.
+    pub draw: Option<Draw>,
     /// Host time that this took, in ticks.
     pub took: u64,
 }
@@ -134,6 +136,7 @@ impl Flight {
             unchecked: None,
             reserved: 0,
             pending: 0,
+            draw: None,
             took: 0,
         }
     }

@@ -139,7 +139,7 @@ fn given_back(mut flight: Box<Flight>) {
             pool.give_back(&flight.region);
         }
         if let Some(samples) = &mut s.samples {
-            samples.pends(flight.pending, false);
+            samples.pends(flight.draw, flight.pending, false);
         }
         s.traffic.unwatch(flight.def.command.unwrap_or(0));
     });

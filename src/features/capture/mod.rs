@@ -44,7 +44,7 @@ use flight::{Asked, Flight};
 use look::Effort;
 use pool::Pool;
 use requests::Requests;
-use sample::{Samples, Seen};
+use sample::{Draw, Samples, Seen};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -286,8 +286,9 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
         let planned = unsafe { begin::planned(of) };
         let is_plan = config::get().sample == Some(Sample::Plan);
         let now = seconds(recording::now());
-        let affords = |bytes: u64| {
-            state(|s| s.samples.as_ref().is_some_and(|all| all.affords(draw, bytes, now)))
+        // Where the state cannot be had, nothing is captured.
+        let wait = |bytes: u64| {
+            state(|s| s.samples.as_ref().map(|all| all.affords(draw, bytes, now))).flatten()
         };
         let is_behind =
             || state(|s| s.samples.as_ref().is_some_and(|all| all.is_behind(draw))) == Some(true);
@@ -298,19 +299,18 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
             }
             Ok(_) if is_behind() => {
                 let why = "a kernel without any capture comes first".to_owned();
-                return later(of, def, asked, why, out);
+                return later(of, def, asked, (why, 0.0), out);
             }
-            Ok(bytes) if affords(bytes) == Some(true) => {}
-            Ok(bytes) => {
-                let why = format!(
-                    "copying its {bytes} bytes takes longer than captures may \
-                     (--capture takes them all the same)"
-                );
-                let again = state(|s| s.samples.as_ref().is_some_and(|all| !all.is_first(draw)));
-                let def = defs::Capture { refused: why, again: again == Some(true), ..def };
-                out.due = Some(Due::Refused(def, asked));
-                return;
-            }
+            Ok(bytes) => match wait(bytes) {
+                Some(wait) if wait <= 0.0 => {}
+                wait => {
+                    let why = format!(
+                        "copying its {bytes} bytes takes longer than captures may \
+                         (--capture takes them all the same)"
+                    );
+                    return later(of, def, asked, (why, wait.unwrap_or(0.0)), out);
+                }
+            },
             Err(Refusal::Never(why) | Refusal::Later(why)) => {
                 out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
                 return;
@@ -331,12 +331,19 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
         Err((asked, Refusal::Never(why))) => {
             out.due = Some(Due::Refused(defs::Capture { refused: why, ..def }, asked));
         }
-        Err((asked, Refusal::Later(why))) => later(of, def, asked, why, out),
+        Err((asked, Refusal::Later(why))) => later(of, def, asked, (why, 0.0), out),
     }
 }
 
-/// There is no room for a launch before the application's next wait.
-fn later(of: &Coming<'_>, def: defs::Capture, asked: Asked, why: String, out: &mut Launch) {
+/// There is no room for a launch before the application's next wait, or no time before some seconds
+/// have gone by.
+fn later(
+    of: &Coming<'_>,
+    def: defs::Capture,
+    asked: Asked,
+    (why, wait): (String, f64),
+    out: &mut Launch,
+) {
     match asked {
         Asked::Numbers(taken) => {
             let is_news = state(|s| s.requests.later(of.kernel, taken));
@@ -346,10 +353,15 @@ fn later(of: &Coming<'_>, def: defs::Capture, asked: Asked, why: String, out: &m
             }
         }
         Asked::Draw(draw) => {
-            let moved = state(|s| s.samples.as_mut().is_some_and(|all| all.moved(&draw)));
+            let now = seconds(recording::now());
+            let moved = |all: &mut Samples| all.moved(&draw, wait, now);
+            let moved = state(|s| s.samples.as_mut().is_some_and(moved));
             if moved == Some(true) {
-                // A later line tells of the launch that it moves to, if one comes.
-                log::slot(&draw, json!({ "missing": why, "moved": true }));
+                // A later line tells of the launch that it moves to, if one comes; meanwhile the
+                // place has what it held.
+                if !is_held(&draw) {
+                    log::slot(&draw, json!({ "missing": why, "moved": true }));
+                }
                 let def = defs::Capture { refused: why, again: true, ..def };
                 out.due = Some(Due::Refused(def, Asked::Nobody));
             } else {
@@ -421,6 +433,11 @@ pub fn enqueued(of: &Enqueued) {
     }
 }
 
+/// Whether the place of a draw has a capture.
+fn is_held(draw: &Draw) -> bool {
+    state(|s| s.samples.as_ref().is_some_and(|all| all.holds(draw))) == Some(true)
+}
+
 /// A launch is not captured: who asked for it, and the trace, are told.
 fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
     match asked {
@@ -429,8 +446,7 @@ fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
         }
         Asked::Draw(draw) => {
             // What its place holds is of the launches before, which is worth more than nothing.
-            let is_held = state(|s| s.samples.as_ref().is_some_and(|all| all.holds(&draw)));
-            if is_held != Some(true) {
+            if !is_held(&draw) {
                 let time = seconds(recording::now());
                 log::slot(
                     &draw,
