@@ -354,7 +354,7 @@ impl fmt::Display for IssueKind {
             Self::Dropped { records, reason: None } => {
                 write!(
                     f,
-                    "{} dropped just before the end: the trace could not be written (disk full or a limit), or the calls came from a signal handler in the middle of another call",
+                    "{} dropped just before the end: the trace could not be written (disk full, a limit, or `clscope record` was behind or gone), or the calls came from a signal handler in the middle of another call",
                     count(*records, "record")
                 )
             }

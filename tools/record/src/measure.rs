@@ -160,6 +160,9 @@ fn measure_drawn(
 /// Whether there is nothing left to measure of a captured launch: it was, or one of its kind where
 /// it was not tried.
 fn is_done(which: &Which, replayed: &Replayed) -> bool {
+    if replayed.unmetered.contains(which) {
+        return false;
+    }
     let mut of_it = replayed.rows.iter().filter(|row| row.launch == *which);
     match of_it.next() {
         Some(row) => row.failed.is_none(),

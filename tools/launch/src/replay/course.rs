@@ -88,6 +88,8 @@ pub struct Replayed {
     pub rows: Vec<Measured>,
     /// What was not measured, and why.
     pub left: Vec<Left>,
+    /// Launches that were counted alone: there was no time for their joules.
+    pub unmetered: Vec<Which>,
     /// The user ended it.
     pub interrupted: bool,
     /// Why no more lines could be added.
@@ -186,6 +188,7 @@ pub fn run(
         };
         if is_late && options.energy && row.failed.is_none() {
             row.energy_missing = Some(no_time(launch, options.budget).why);
+            out.unmetered.push(launch.which.clone());
         }
         if row.failed.is_some() {
             lost = (lost + started.elapsed()).min(options.budget);
@@ -293,11 +296,8 @@ fn all_of(rows: &[Measured]) -> impl Iterator<Item = &Which> {
 }
 
 fn no_time(launch: &Planned, budget: Duration) -> Left {
-    let sizes: Vec<String> = launch.which.global.iter().map(u64::to_string).collect();
-    let (sizes, seconds) = (sizes.join("x"), budget.as_secs_f64());
-    let why = format!(
-        "no time was left for launches of {sizes} work-items within {seconds:.0} s; --for takes more"
-    );
+    let seconds = budget.as_secs_f64();
+    let why = format!("no time was left within {seconds:.0} s; --for takes more");
     Left { kernel: launch.shown.clone(), why }
 }
 

@@ -156,7 +156,7 @@ reasons! {
     /// Why records were dropped.
     DropReason: u64, from_u64 {
         Unknown = 0, "for a reason this version does not know";
-        WriteFailed = 1, "the trace could not be written (disk full or a limit)";
+        WriteFailed = 1, "the trace could not be written (disk full, a limit, or `clscope record` was behind or gone)";
         Reentered = 2, "the call came from a signal handler in the middle of another call";
         Left = 4, "the call was left by siglongjmp and never returned";
     }
