@@ -432,8 +432,8 @@ stand_ins! {
     clSetProgramReleaseCallback(program: H, f: P, data: P) -> i32, names(program) |code| ();
     clSetContextDestructorCallback(context: H, f: P, data: P) -> i32, names(context) |code| ();
     clSetCommandQueueProperty(queue: H, properties: u64, on: u32, old: P) -> i32, names(queue) |code| ();
-    clBuildProgram(program: H, count: u32, list: *const H, options: P, notify: P, data: P) -> i32, names(program) |code| ();
-    clCompileProgram(program: H, count: u32, list: *const H, options: P, headers: u32, h: *const H, n: P, notify: P, data: P) -> i32, names(program), all(headers, h) |code| ();
+    clBuildProgram(program: H, count: u32, list: *const H, options: P, notify: P, data: P) -> i32, names(program) |code| program_built(program);
+    clCompileProgram(program: H, count: u32, list: *const H, options: P, headers: u32, h: *const H, n: P, notify: P, data: P) -> i32, names(program), all(headers, h) |code| program_built(program);
     clGetProgramBuildInfo(program: H, device: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetProgramInfo(program: H, name: u32, size: usize, value: P, written: P) -> i32, names(program) |code| ();
     clGetCommandQueueInfo(queue: H, name: u32, size: usize, value: P, written: P) -> i32, names(queue) |code| ();
@@ -530,6 +530,11 @@ stand_ins! {
 fn program_created(made: H, origin: &'static str) {
     programs::program_created(made, origin);
     guard::unseen(|| capture::program_made(made));
+}
+
+/// The application has built a program, or tried to.
+fn program_built(program: H) {
+    guard::unseen(|| capture::program_made(program));
 }
 
 /// The application has made a buffer or an image.

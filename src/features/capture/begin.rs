@@ -66,7 +66,7 @@ struct Gathered {
     out_of_order: bool,
     properties: u64,
     reach: Reach,
-    program: Program,
+    program: Arc<Program>,
 }
 
 impl Gathered {

@@ -59,12 +59,18 @@ pub fn bits(kind: Bits, value: u64) -> Value {
     Value::Array(out)
 }
 
+/// Whether a device is a processor.
+pub fn is_processor(slot: usize, device: H) -> bool {
+    let of = api::clGetDeviceInfo.behind(slot);
+    let kind: u64 = ask(of, device, cl::CL_DEVICE_TYPE).unwrap_or(0);
+    kind & cl::CL_DEVICE_TYPE_CPU != 0
+}
+
 /// Whether a device's memory is the host's.
 pub fn is_hosts(slot: usize, device: H) -> bool {
     let of = api::clGetDeviceInfo.behind(slot);
-    let kind: u64 = ask(of, device, cl::CL_DEVICE_TYPE).unwrap_or(0);
     let unified: u32 = ask(of, device, cl::CL_DEVICE_HOST_UNIFIED_MEMORY).unwrap_or(0);
-    kind & cl::CL_DEVICE_TYPE_CPU != 0 || unified != 0
+    is_processor(slot, device) || unified != 0
 }
 
 /// What a device and its platform say of themselves.

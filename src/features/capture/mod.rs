@@ -527,7 +527,7 @@ pub fn program_released(slot: usize, program: H) {
     }
 }
 
-/// The application has made a program.
+/// The application has made a program, or built it.
 pub fn program_made(program: H) {
     if wanted() {
         program::made(program);

@@ -3,6 +3,7 @@
 //! are asked before. Refuses programs of which there is none, such as built-in kernels.
 #![forbid(unsafe_code)]
 
+use super::info as info_of;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::ask;
@@ -11,19 +12,22 @@ use crate::facts::{compiled, info};
 use crate::os::fork_safe::ForkSafe;
 use crate::os::maps::HashMap;
 use crate::runtime::functions as api;
+use crate::settings::config;
 use clscope_mix::spirv;
+use std::sync::Arc;
 
-/// Most bytes of one form of a program, and of all that are kept of programs that were given back.
+/// Most bytes of one form of a program, and of all that are kept of programs.
 const MOST: usize = 64 << 20;
 
-/// Programs that the application has given back, by program and device. Handles come again: a new
-/// program's is [forgotten](made).
-static GIVEN_BACK: ForkSafe<HashMap<(usize, usize), Program>> = ForkSafe::new();
+/// What is known of programs, by program and device: it is asked for once, and goes on to be known
+/// where the application has given the program back. Handles come again, and a program may be built
+/// again: then it is [forgotten](made).
+static KNOWN: ForkSafe<HashMap<(usize, usize), Arc<Program>>> = ForkSafe::new();
 
-/// The application makes a program.
+/// The application makes a program, or has built it.
 pub fn made(program: H) {
     if !program.is_null() {
-        GIVEN_BACK.with(|all| all.retain(|(of, _), _| *of != program.word()));
+        KNOWN.with(|all| all.retain(|(of, _), _| *of != program.word()));
     }
 }
 
@@ -35,13 +39,7 @@ pub fn released(slot: usize, program: H) {
         return;
     }
     for device in info::handles(about, program, info::PROGRAM_DEVICES) {
-        let Ok(found) = Program::of_program(slot, program, device) else { continue };
-        GIVEN_BACK.with(|all| {
-            let held: u64 = all.values().map(Program::bytes).sum();
-            if held.saturating_add(found.bytes()) <= MOST as u64 {
-                all.insert((program.word(), device.word()), found);
-            }
-        });
+        let _ = Program::known(slot, program, device);
     }
 }
 
@@ -76,17 +74,29 @@ impl Program {
     ///
     /// # Errors
     /// Why there is nothing to keep.
-    pub fn of(slot: usize, kernel: H, device: H) -> Result<Self, String> {
+    pub fn of(slot: usize, kernel: H, device: H) -> Result<Arc<Self>, String> {
         let about = api::clGetKernelInfo.behind(slot);
         let program = info::handle(about, kernel, info::KERNEL_PROGRAM);
         if program.is_null() {
             return Err("the kernel's program is not known".to_owned());
         }
+        Self::known(slot, program, device)
+    }
+
+    /// What is known of a program, which is asked for where it is not yet.
+    fn known(slot: usize, program: H, device: H) -> Result<Arc<Self>, String> {
         let key = (program.word(), device.word());
-        match GIVEN_BACK.with(|all| all.get(&key).cloned()).flatten() {
-            Some(found) => Ok(found),
-            None => Self::of_program(slot, program, device),
+        if let Some(found) = KNOWN.with(|all| all.get(&key).cloned()).flatten() {
+            return Ok(found);
         }
+        let found = Arc::new(Self::of_program(slot, program, device)?);
+        KNOWN.with(|all| {
+            let held: u64 = all.values().map(|of| of.bytes()).sum();
+            if held.saturating_add(found.bytes()) <= MOST as u64 {
+                all.insert(key, Arc::clone(&found));
+            }
+        });
+        Ok(found)
     }
 
     fn of_program(slot: usize, program: H, device: H) -> Result<Self, String> {
@@ -123,9 +133,15 @@ impl Program {
         if spirv::is_spirv(&il) {
             forms.push(Form::new("program.spv", "spirv", il));
         }
-        match binary(slot, program, device, MOST) {
-            Ok(bytes) => forms.push(Form::new("program.bin", "binary", bytes)),
-            Err(why) => missing = Some(format!("no binary: {why}")),
+        // A processor's binary is made from the text wherever that is measured. Asking for it may
+        // take many times what the application takes: PoCL compiles all kernels for it.
+        let is_asked = forms.is_empty() || !config::get().captures.is_empty();
+        match is_asked || !info_of::is_processor(slot, device) {
+            true => match binary(slot, program, device, MOST) {
+                Ok(bytes) => forms.push(Form::new("program.bin", "binary", bytes)),
+                Err(why) => missing = Some(format!("no binary: {why}")),
+            },
+            false => missing = Some("no binary: a processor's is not asked for".to_owned()),
         }
         match (origin, forms.iter().any(|form| form.language != "binary")) {
             (_, true) => {}
