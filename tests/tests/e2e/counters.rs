@@ -127,7 +127,6 @@ fn the_table_is_what_the_gpu_counted() {
         is(&class["values"]["GpuBusy"], 100.0, 100.0);
     }
     let long = class(source, "long_one");
-    assert_eq!(long["values"]["EuActive"]["by"], "interpolated");
     is(&long["values"]["EuAvgIpcRate"], 1.0 + 25.0 / 55.0, 2.0);
     // Three clocks of one stretch of time: the events', the OA unit's at 12 MHz, the core's at 1
     // GHz.
@@ -136,7 +135,6 @@ fn the_table_is_what_the_gpu_counted() {
     assert!((clocks["timestamp_ns"].as_f64().unwrap() / event - 1.0).abs() < 1e-3, "{clocks:#}");
     assert!((clocks["gpu_ticks"].as_f64().unwrap() / event - 1.0).abs() < 1e-3, "{clocks:#}");
     let short = class(source, "short_one");
-    assert_eq!(short["values"]["EuActive"]["by"], "regressed");
     assert!(short["values"]["EuAvgIpcRate"]["why"].as_str().unwrap().contains("ratio"));
     // The timeline has the same figures on its spans.
     let run = Run::new(artifacts().clscope(), stage.path()).args([

@@ -482,3 +482,54 @@ fn snapshots_read_sensors_around_each_command() {
     assert_eq!(count, Some(2 * 22 + 1), "{notes}");
     assert!(notes.contains("waited for"), "{notes}");
 }
+
+/// What decides about a kernel's joules: three figures, and every reading with its prediction.
+#[test]
+fn readings_that_decide_about_a_kernel_are_shown() {
+    let stage = Stage::new(Runtime::Pocl);
+    emulated(&stage);
+    let plain = energy_of(&stage, &[]);
+    assert!(plain["explained"].is_null(), "only where it was asked for");
+    let kernels = plain["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel");
+    let kernel = kernels.clone().find(|c| c["joules"].is_object()).unwrap_or(&plain["classes"][0]);
+    let name = kernel["name"].as_str().unwrap();
+    let device = energy_of(&stage, &["--explain-energy", name]);
+    let of = &device["explained"];
+    assert_eq!((of["kernel"].as_str(), of["absent"].as_str()), (Some(name), None), "{of}");
+    assert!(of["names"].as_array().unwrap().iter().any(|n| n == name), "{of}");
+    let readings = of["readings"].as_array().unwrap();
+    assert_eq!(readings.len() as f64, number(&device["readings"]), "all that were used");
+    let at = |r: &Value| number(&r["at_ns"]);
+    assert!(readings.windows(2).all(|pair| at(&pair[0]) < at(&pair[1])), "in order of time");
+    // The package draws 20 W whatever runs, and so do the predictions say.
+    let mean = |field: &str| {
+        readings.iter().map(|r| number(&r[field])).sum::<f64>() / readings.len() as f64
+    };
+    let (measured, predicted) = (mean("measured_watts"), mean("predicted_watts"));
+    assert!((measured / predicted - 1.0).abs() < 0.05, "{measured} {predicted}");
+    // The strongest come first, and are the strongest of all.
+    let pull = |i: usize| number(&readings[i]["pull_watts"]).abs();
+    let strongest: Vec<usize> =
+        of["strongest"].as_array().unwrap().iter().map(|i| i.as_u64().unwrap() as usize).collect();
+    assert!(strongest.windows(2).all(|pair| pull(pair[0]) >= pull(pair[1])), "{of}");
+    let last = pull(*strongest.last().unwrap());
+    let above = (0..readings.len()).filter(|i| pull(*i) > last).count();
+    assert!(above < strongest.len(), "{above} are stronger than the last one named");
+    // The same as text and as a plot.
+    let report = |more: &[&str]| {
+        stage.clscope(["report", "t.clscope", "--explain-energy", name]).args(more).run()
+    };
+    let text = report(&[]).success().stdout;
+    for part in ["what decides about it", "readings of the run that move its power most", "+ above"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = report(&["--format", "html"]).success().stdout;
+    assert!(
+        page.contains("Measured and predicted power") && page.contains("class=\"dot\" r=\"5\"")
+    );
+    // A kernel that there is not: which there are.
+    let wrong = stage.clscope(["report", "t.clscope", "--explain-energy", "no_such"]).run();
+    assert_eq!(wrong.status.code(), Some(1), "{}", wrong.stdout);
+    assert!(wrong.stderr.contains("no kernel of that name") && wrong.stderr.contains(name));
+}

@@ -218,7 +218,7 @@ fn joules_are_the_reports() {
             for field in ["joules", "joules_per_launch", "watts"] {
                 assert_eq!(kernel[field], class[field], "--idle-power {floor}: {kernel}");
             }
-            assert_eq!(kernel["joules_known"], class["identifiability"], "{kernel}");
+            assert_eq!(kernel["why"], class["why"], "{kernel}");
         }
     }
     let text = stage.clscope(["top", "t.clscope", "--once"]).run().success().stdout;

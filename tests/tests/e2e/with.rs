@@ -76,6 +76,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
         let row: Vec<_> = classes.iter().filter(|c| c["name"] == name).collect();
         assert_eq!(row.len(), 1, "{classes:?}");
         assert!(row[0]["joules_per_launch"]["value"].as_f64() > Some(0.0), "{}", row[0]);
+        assert!(row[0]["why"].is_null(), "{}", row[0]);
     }
     let text = report(&["--section", "energy", "--with", &lent]);
     assert!(text.contains("lent.clscope"), "{text}");

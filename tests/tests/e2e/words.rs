@@ -3,10 +3,11 @@
 
 use crate::energy::{LATE, Tree};
 use clscope_tests::{Mode, Runtime, Stage};
+use serde_json::Value;
 
 /// What none of them says, in lower case: words of the code, and their plain forms are in the
 /// glossary.
-const FORBIDDEN: [&str; 21] = [
+const FORBIDDEN: [&str; 23] = [
     "only-as-sum",
     "not-at-all",
     "only-with-floor",
@@ -28,6 +29,36 @@ const FORBIDDEN: [&str; 21] = [
     "united",
     "known by",
     "which stamps",
+    "doubtful",
+    "identifiability",
+];
+
+/// Names that no field of a document for programs has: a figure has its interval, or it is absent
+/// and a sentence says why.
+const NO_FIELD: [&str; 6] =
+    ["method", "identifiability", "doubtful", "joules_known", "noticed", "basis"];
+/// Words that no field says instead of an interval.
+const NO_VALUE: [&str; 13] = [
+    "well",
+    "weak",
+    "only-as-sum",
+    "only-with-floor",
+    "not-at-all",
+    "both",
+    "regressed",
+    "repeated",
+    "integrated",
+    "interpolated",
+    "modelled",
+    "sum",
+    "design",
+];
+
+/// Documents of figures.
+const DOCUMENTS: [&[&str]; 3] = [
+    &["report", "t.clscope", "--limit", "0", "--format", "json"],
+    &["top", "t.clscope", "--once", "--format", "json"],
+    &["diff", "t.clscope", "t.clscope", "--format", "json"],
 ];
 
 /// Outputs for people: arguments, and whether lines keep to 80 columns.
@@ -125,13 +156,63 @@ fn notes_of_energy_are_in_the_same_words() {
     assert!(notes >= 4, "{notes} notes: too few are looked at");
 }
 
+/// Every string, and every name of a field, of a document.
+fn walk(of: &Value, path: &str, see: &mut impl FnMut(&str, &str, bool)) {
+    match of {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            see(path, name, true);
+            walk(value, &format!("{path}/{name}"), see);
+        }),
+        Value::Array(all) => all.iter().for_each(|value| walk(value, path, see)),
+        Value::String(text) => see(path, text, false),
+        _ => {}
+    }
+}
+
+#[test]
+fn documents_say_how_well_a_figure_is_known_by_its_interval_alone() {
+    let stage = Stage::new(Runtime::Pocl);
+    crate::energy::emulated(&stage);
+    for arguments in DOCUMENTS {
+        let text = stage.clscope(arguments).run().success().stdout;
+        let document: Value = serde_json::from_str(&text).unwrap();
+        // What the application's kernels are called is their matter.
+        let is_name = |path: &str| path.ends_with("/name") || path.ends_with("/kind");
+        walk(&document, "", &mut |path, word, is_field| {
+            let of: &[&str] = if is_field { &NO_FIELD } else { &NO_VALUE };
+            let is_found = of.contains(&word) && (is_field || !is_name(path));
+            assert!(!is_found, "{arguments:?}: {word:?} at {path:?}");
+        });
+    }
+    let report = stage.clscope(DOCUMENTS[0]).run().success().stdout;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    for class in report["energy"]["devices"][0]["classes"].as_array().unwrap() {
+        let is_sentence = class["why"].as_str().is_some_and(|why| why.contains(' '));
+        assert_eq!(class["joules"].is_null(), is_sentence, "a figure or a reason: {class}");
+        let of = &class["joules"];
+        assert!(of.is_null() || of["low"].is_f64() && of["high"].is_f64(), "{class}");
+    }
+    let is_none = |title: &str| NO_FIELD.iter().all(|word| title.trim() != *word);
+    for section in ["kernels", "energy", "counters"] {
+        let run = stage.clscope(["report", "t.clscope", "--format", "csv", "--section", section]);
+        let text = run.run().stdout;
+        let titles = text.lines().next().unwrap_or_default();
+        assert!(titles.split(',').all(is_none), "{titles}");
+    }
+    // Columns of SQL and of Parquet files.
+    let columns = include_str!("../../../tools/export/parquet.schema.txt");
+    let names = columns.lines().filter(|line| line.starts_with("  "));
+    let mut names = names.filter_map(|line| line.split_whitespace().next());
+    assert!(names.all(is_none), "a column is called so");
+}
+
 /// Queues have names, never ids: a viewer has no use for the numbers of the trace.
 #[test]
 fn timelines_number_queues_as_people_do() {
     let stage = Stage::new(Runtime::Pocl);
     stage.app(Mode::Record, "t", "causes turns 0.2").run().success();
     let text = stage.clscope(["export", "chrome", "t.clscope", "-o", "-"]).run().success().stdout;
-    let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let timeline: Value = serde_json::from_str(&text).unwrap();
     let events = timeline["traceEvents"].as_array().unwrap();
     let tracks = events.iter().filter(|e| e["name"] == "thread_name");
     let tracks: Vec<&str> = tracks.filter_map(|e| e["args"]["name"].as_str()).collect();

@@ -285,7 +285,7 @@ fn main() {
                     tally.untold += 1;
                     continue;
                 };
-                let error = watts.value.0 / truth - 1.0;
+                let error = watts.value / truth - 1.0;
                 if verbose {
                     println!(
                         "    {:8.1} us share {:.3} {:7.2} W {:+.2} % ± {:.2} {:?} {:?}",
@@ -293,7 +293,7 @@ fn main() {
                         run.share[class],
                         truth,
                         100.0 * error,
-                        100.0 * watts.half_width().0 / truth,
+                        100.0 * watts.half() / truth,
                         row.method,
                         row.identifiability
                     );
@@ -303,8 +303,8 @@ fn main() {
                     tally.error += error.abs();
                     tally.signed += error;
                     tally.square += error * error;
-                    tally.width += watts.half_width().0 / truth;
-                    tally.covered += usize::from(watts.low.0 <= truth && truth <= watts.high.0);
+                    tally.width += watts.half() / truth;
+                    tally.covered += usize::from(watts.low <= truth && truth <= watts.high);
                     tally.plain += plain[class].map_or(0.0, |w| (w.0 / truth - 1.0).abs());
                     tally.second += second[class].map_or(0.0, |w| (w.0 / truth - 1.0).abs());
                 }

@@ -33,6 +33,7 @@ pub mod event;
 pub mod host_memory;
 pub mod ids;
 pub mod input;
+pub mod interval;
 pub mod issue;
 pub mod merge;
 pub mod missing;

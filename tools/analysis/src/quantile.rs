@@ -49,21 +49,6 @@ fn median_rank(n: usize) -> Option<usize> {
     (k > 0).then_some(k)
 }
 
-/// 97.5 % quantile of Student's t with `freedom` degrees (fewer than 1 count as 1): G. W. Hill's
-/// expansion about the normal quantile (Algorithm 396, CACM 13, 1970); within 0.13 % from 3 degrees
-/// on, tabled below that.
-#[must_use]
-pub fn t_975(freedom: f64) -> f64 {
-    const Z: f64 = 1.959_963_985;
-    if freedom < 1.5 {
-        return 12.706;
-    }
-    if freedom < 2.5 {
-        return 4.303;
-    }
-    expansion(Z, freedom)
-}
-
 /// Quantile of the normal distribution (P. J. Acklam's rational approximation, relative error
 /// 1.2e-9).
 #[must_use]
@@ -197,7 +182,7 @@ mod tests {
             (30.0, 2.042, 1e-3),
             (1e6, 1.96, 1e-3),
         ] {
-            let got = t_975(freedom);
+            let got = student(0.975, freedom);
             assert!((got - want).abs() < within, "t({freedom}) = {got}, the table says {want}");
         }
     }

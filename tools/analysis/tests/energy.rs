@@ -7,7 +7,7 @@ mod energy_truth;
 use clscope_analysis::energy::{
     Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs,
     Identifiability, Joules, Method, Problem, Response, ResponseModel, Series, Span, StateSpan,
-    Timing, attribute, place, plain_integration,
+    Timing, attribute, place, plain_integration, readings_of,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 use proptest::prelude::*;
@@ -76,7 +76,7 @@ fn solve(scenario: &Scenario, floors: &[Floor]) -> (Run, Attribution) {
 }
 
 fn assert_conserved(result: &Attribution) {
-    let parts: f64 = result.groups.iter().map(|group| group.joules.value.0).sum::<f64>()
+    let parts: f64 = result.groups.iter().map(|group| group.joules.value).sum::<f64>()
         + result.floors.iter().map(|floor| floor.joules.0).sum::<f64>()
         + result.unattributed.0;
     assert!(
@@ -96,7 +96,7 @@ fn watts_are_right_where_plain_integration_is_not() {
         let mut plain_worst = 0.0_f64;
         for (class, row) in result.classes.iter().enumerate() {
             let truth = run.watts[class];
-            let watts = row.watts.expect("every class of a varying mix can be told").value.0;
+            let watts = row.watts.expect("every class of a varying mix can be told").value;
             assert!(
                 (watts / truth - 1.0).abs() < allowed,
                 "class {class}: {watts} W for {truth} W"
@@ -116,7 +116,7 @@ fn a_response_of_another_shape_does_not_pull_the_rates_apart() {
         Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: 0.8 };
     let (run, result) = solve(&Scenario { sensor, seconds: 30.0, ..scenario(15) }, &known(119.0));
     for (row, truth) in result.classes.iter().zip(&run.watts) {
-        let watts = row.watts.expect("told").value.0;
+        let watts = row.watts.expect("told").value;
         assert!((watts / truth - 1.0).abs() < 0.003, "{watts} W for {truth} W");
     }
 }
@@ -133,11 +133,7 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
         let result =
             attribute(&problem(&activity, &run.series, &floors, model(SAMPLES))).expect("usable");
         for (row, truth) in result.groups.iter().zip(&run.watts) {
-            assert!(
-                (row.watts.value.0 / truth - 1.0).abs() < allowed,
-                "{:?} for {truth}",
-                row.watts
-            );
+            assert!((row.watts.value / truth - 1.0).abs() < allowed, "{:?} for {truth}", row.watts);
         }
     }
 }
@@ -164,7 +160,7 @@ fn rapl_counters_with_jitter_are_resolved() {
     let scenario = Scenario { kernels: kernels.to_vec(), floor: 3.0, sensor: RAPL, ..scenario(4) };
     let (run, result) = solve(&scenario, &[Floor::Known { rate: 3.0, sd: 0.01 }]);
     for (row, truth) in result.classes.iter().zip(&run.watts) {
-        let watts = row.watts.expect("told").value.0;
+        let watts = row.watts.expect("told").value;
         assert!((watts / truth - 1.0).abs() < 0.01, "{watts} W for {truth} W");
     }
 }
@@ -193,7 +189,7 @@ fn intervals_cover_the_truth() {
         for (row, truth) in result.classes.iter().zip(&run.watts) {
             let watts = row.watts.expect("told");
             all += 1;
-            inside += u32::from(watts.low.0 <= *truth && *truth <= watts.high.0);
+            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
         }
     }
     let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
@@ -215,8 +211,8 @@ fn intervals_hold_for_a_sensor_that_meets_single_kernels() {
         for (row, truth) in result.classes.iter().zip(&run.watts) {
             let watts = row.watts.expect("told");
             all += 1;
-            inside += u32::from(watts.low.0 <= *truth && *truth <= watts.high.0);
-            square += (watts.value.0 / truth - 1.0).powi(2);
+            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
+            square += (watts.value / truth - 1.0).powi(2);
         }
     }
     let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
@@ -231,7 +227,7 @@ fn a_mix_that_never_varies_is_given_as_a_sum() {
     assert_eq!(result.groups.len(), 1, "{:?}", result.groups);
     let busy: f64 = run.share.iter().zip(&run.watts).map(|(share, watts)| share * watts).sum();
     let sum = result.groups[0].watts;
-    assert!((sum.value.0 / busy - 1.0).abs() < 0.01, "the sum itself is known: {sum:?} for {busy}");
+    assert!((sum.value / busy - 1.0).abs() < 0.01, "the sum itself is known: {sum:?} for {busy}");
     for row in &result.classes {
         assert_eq!(row.identifiability, Identifiability::OnlyAsSum { group: 0 });
         assert_eq!(
@@ -257,13 +253,13 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
     }
     for class in [2, 3] {
         assert_eq!(result.classes[class].identifiability, Identifiability::Well);
-        let watts = result.classes[class].watts.expect("told").value.0;
+        let watts = result.classes[class].watts.expect("told").value;
         assert!((watts / run.watts[class] - 1.0).abs() < 0.01);
     }
     let truth =
         (run.watts[0] * run.share[0] + run.watts[1] * run.share[1]) / (run.share[0] + run.share[1]);
     assert!(
-        (result.groups[pair].watts.value.0 / truth - 1.0).abs() < 0.01,
+        (result.groups[pair].watts.value / truth - 1.0).abs() < 0.01,
         "the pair's sum is known"
     );
     assert_conserved(&result);
@@ -286,7 +282,7 @@ fn long_kernels_are_integrated_and_both_ways_agree() {
         let direct = group.integrated.expect("long kernels leave readings of their own");
         assert_eq!(row.method, Some(Method::Integrated));
         assert!(direct.agrees, "{direct:?}");
-        assert!((row.watts.expect("told").value.0 / truth - 1.0).abs() < 0.01);
+        assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
     }
 }
 
@@ -308,9 +304,9 @@ fn a_fitted_floor_is_found_where_the_run_shows_it() {
     let scenario = Scenario { gap: 3e-4, seconds: 20.0, ..scenario(9) };
     let (run, result) = solve(&scenario, &[Floor::Fitted]);
     let floor = result.floors[0].watts.expect("a third of the time is idle");
-    assert!(floor.covers(clscope_analysis::energy::Watts(119.0)), "{floor:?}");
+    assert!(floor.covers(119.0), "{floor:?}");
     for (row, truth) in result.classes.iter().zip(&run.watts) {
-        assert!((row.watts.expect("told").value.0 / truth - 1.0).abs() < 0.01);
+        assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
         assert!(row.split.is_some());
     }
 }
@@ -330,7 +326,7 @@ fn without_idle_time_the_split_is_absent_and_the_watts_are_not() {
     assert_eq!(result.floors[0].watts, None);
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         assert_eq!(row.split, None, "a split against an unseen floor is a guess");
-        assert!((row.watts.expect("told").value.0 / truth - 1.0).abs() < 0.01);
+        assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
     }
     assert_conserved(&result);
 }
@@ -371,7 +367,7 @@ fn deep_idle_has_its_own_floor() {
     let result = attribute(&problem).expect("usable");
     for (state, watts) in [(0, 119.0), (1, 77.0)] {
         let floor = result.floors[state].watts.expect("seen");
-        assert!((floor.value.0 - watts).abs() < 0.5, "{floor:?}");
+        assert!((floor.value - watts).abs() < 0.5, "{floor:?}");
     }
     let (dynamic, idle) = result.classes[1].split.expect("floors are known");
     assert!(
@@ -451,7 +447,7 @@ fn counters_averaged_over_snapshots_are_attributed_too() {
             .expect("usable");
     assert!((result.response.delay - 0.016).abs() < 2e-3, "{:?}", result.response);
     for (group, rate) in result.groups.iter().zip(rates) {
-        assert!((group.watts.value.0 - rate).abs() < 0.5, "{} for {rate}", group.watts.value);
+        assert!((group.watts.value - rate).abs() < 0.5, "{} for {rate}", group.watts.value);
     }
 }
 
@@ -468,7 +464,7 @@ fn a_run_too_short_says_how_long_it_needs() {
                 assert!(needed.0 > result.covered.0, "{needed} needed, {} had", result.covered);
                 untold += 1;
             }
-            Identifiability::Well => assert!(row.watts.expect("told").half_width().0 < 0.1 * 460.0),
+            Identifiability::Well => assert!(row.watts.expect("told").half() < 0.1 * 460.0),
             Identifiability::OnlyAsSum { .. } | Identifiability::OnlyWithFloor { .. } => {
                 untold += 1
             }
@@ -546,7 +542,7 @@ fn iterations_cost_what_was_measured_between_their_marks() {
     assert!((iteration.seconds.0 - 0.9).abs() < 1e-9);
     let mean = result.measured.0 / result.covered.0 * 0.9;
     assert!(
-        (iteration.joules.value.0 / mean - 1.0).abs() < 0.2,
+        (iteration.joules.value / mean - 1.0).abs() < 0.2,
         "{:?} near {mean}",
         iteration.joules
     );
@@ -599,9 +595,9 @@ fn assert_close(a: &Attribution, b: &Attribution, factor: f64) {
     assert_eq!(a.groups.len(), b.groups.len());
     assert!((a.unattributed.0 * factor - b.unattributed.0).abs() < 1e-6 * scale);
     for (x, y) in a.groups.iter().zip(&b.groups) {
-        assert!((x.joules.value.0 * factor - y.joules.value.0).abs() < 1e-6 * scale, "{x:?} {y:?}");
+        assert!((x.joules.value * factor - y.joules.value).abs() < 1e-6 * scale, "{x:?} {y:?}");
         assert!(
-            (x.joules.high.0 * factor - y.joules.high.0).abs() < 1e-5 * y.joules.high.0.max(scale),
+            (x.joules.high * factor - y.joules.high).abs() < 1e-5 * y.joules.high.max(scale),
             "{x:?} {y:?}"
         );
     }
@@ -617,7 +613,7 @@ proptest! {
             for group in &result.groups {
                 prop_assert!(group.joules.low <= group.joules.value && group.joules.value <= group.joules.high);
                 prop_assert!(group.dynamic >= Joules(0.0));
-                prop_assert!((group.dynamic.0 + group.idle.0 - group.joules.value.0).abs() < 1e-6 * result.measured.0);
+                prop_assert!((group.dynamic.0 + group.idle.0 - group.joules.value).abs() < 1e-6 * result.measured.0);
             }
         }
     }
@@ -679,4 +675,42 @@ proptest! {
         let floors = [Floor::Fitted];
         let _ = attribute(&problem(&activity, &series, &floors, ResponseModel::lagged_samples(0.02)));
     }
+}
+
+#[test]
+fn a_reading_that_is_off_is_the_one_that_decides_most() {
+    let scenario = Scenario { seconds: 12.0, ..scenario(21) };
+    let run = scenario.run();
+    let activity = Activity::new(&run.spans, scenario.kernels.len());
+    let Series::Instant(points) = &run.series else { panic!("samples") };
+    let mut off = points.clone();
+    let at = off.len() / 2;
+    off[at].1 += 150.0;
+    let series = Series::Instant(off);
+    let floors = known(119.0);
+    let problem = problem(&activity, &series, &floors, model(SAMPLES));
+    let result = attribute(&problem).unwrap();
+    let decisions: Vec<_> =
+        (0..4).filter_map(|class| readings_of(&problem, ClassId(class)).unwrap()).collect();
+    assert_eq!(decisions.len(), 4, "each of them ran");
+    // Times are rounded to nanoseconds twice.
+    let is_it = |r: &clscope_analysis::energy::Reading| (r.to.0 - points[at].0.0).abs() < 1_000;
+    for decision in &decisions {
+        let readings = &decision.readings;
+        assert_eq!(readings.len(), result.readings);
+        // Residuals are those of the fit that the figures are of.
+        let squares: f64 = readings.iter().map(|r| (r.measured - r.predicted).powi(2)).sum();
+        let rms = (squares / readings.len() as f64).sqrt();
+        assert!((rms / result.residual.0 - 1.0).abs() < 1e-9, "{rms} {}", result.residual);
+        let strongest = readings.iter().max_by(|a, b| {
+            let off = |r: &&clscope_analysis::energy::Reading| (r.measured - r.predicted).abs();
+            off(a).total_cmp(&off(b))
+        });
+        assert!(is_it(strongest.unwrap()), "the one that is off");
+    }
+    // It moves the kernel most that ran most of its time, by more than any other reading does.
+    let pull = |at: usize| decisions.iter().map(|d| d.readings[at].pull.abs()).fold(0.0, f64::max);
+    let index = decisions[0].readings.iter().position(is_it).unwrap();
+    let others = (0..decisions[0].readings.len()).filter(|i| *i != index).map(pull);
+    assert!(pull(index) > others.fold(0.0, f64::max));
 }

@@ -291,10 +291,10 @@ for app in arguments.apps.split(","):
             rows.append(
                 f"| {title} | `{c['name']}` | {show(share, 100, 0, ' %')} | {show(length, 1e-3, 1, ' us')} | {show(mean(lengths), 1e-3, 1, ' us')} | "
                 f"{', '.join(show(e, 1e3, 3) for e in each) or '-'} | {show(joules(p), 1e3, 3)} | {show(joules(j), 1e3, 3)} | {show(half, 100, 1, ' %')} | "
-                f"{show(error, 100, 1, ' %')} | {'-' if inside is None else 'yes' if inside else 'no'} | {c['method']}, {c['identifiability']} |"
+                f"{show(error, 100, 1, ' %')} | {'-' if inside is None else 'yes' if inside else 'no'} | {c['why'] or ''} |"
             )
 (out / "results.json").write_text(json.dumps(results, indent=1, default=str))
-head = ["application", "kernel or transfer", "share", "length", "alone", "alone, mJ", "plain, mJ", "`--replay`, mJ", "half-width", "error", "overlaps", "by"]
+head = ["application", "kernel or transfer", "share", "length", "alone", "alone, mJ", "plain, mJ", "`--replay`, mJ", "half-width", "error", "overlaps", "why not"]
 lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 8 + "---|---|", *rows, ""]
 for low, high in ((0.05, 2), (0.02, 0.05)):
     some = [e for e in errors if e[0] is not None and low <= e[0] < high]

@@ -276,7 +276,7 @@ def compare(app, of):
         dynamic, launches = c["dynamic_joules"], c["launches"]
         line = f"{name:10} {100 * t['joules'] * launches / whole:5.1f} % {t['joules'] * 1e3:9.4f} +-{200 * t['se'] / t['joules']:5.1f} %"
         if dynamic is None or not launches:
-            table.append(f"{line}  not known: {c['method']} {c.get('identifiability', '')}")
+            table.append(f"{line}  not known: {c['why']}")
             continue
         value, low, high = (dynamic[k] / launches for k in ("value", "low", "high"))
         error, allowed = value / t["joules"] - 1, 0.03 + 2 * t["se"] / t["joules"]
@@ -339,7 +339,7 @@ for app, of in results.items():
             f"{name:18} {show(share, 100, 1):>6} {c['launches']:8.0f} {show(truth and truth['joules']):>9} {show(truth and truth['drift'], 100, 1):>6} "
             f"{show(truth and truth['watts'], 1, 0):>5} {show(truth and truth['period'], 1e6, 2):>8} {show(p and p['value']):>10} {show(j and j['value']):>9} "
             f"{show(half, 100, 1):>5} {show(error, 100, 1):>6} {'-' if truth is None or not j else 'yes' if inside else 'NO':6} "
-            f"{show(dynamic):>9} {show(dynamic_error, 100, 1):>6}  {c['method']} {c['identifiability']}"
+            f"{show(dynamic):>9} {show(dynamic_error, 100, 1):>6}  {c['why'] or ''}"
         )
     if device:
         table.append(f"  floors {[(f['watts'] or {}).get('value') for f in device['floors']]} W; measured {device['measured_joules']:.0f} J, unattributed {device['unattributed_joules']:.1f} J")

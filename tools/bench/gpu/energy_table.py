@@ -148,7 +148,7 @@ for path in sorted(out.glob("steady-*.json")):
         continue
     print("\n**A mix that never varies**\n")
     for c in kernels(steady):
-        print(f"- {c['name']}: {c['identifiability']}")
+        print(f"- {c['name']}: {c['why']}")
     for g in steady["groups"]:
         print(f"- {' + '.join(g['names'])}: {g['joules']['value']:.0f} J, {g['watts']['value']:.1f} W")
     total = sum(watts.get(c["name"], float("nan")) * seconds(c, "covered") for c in kernels(steady))

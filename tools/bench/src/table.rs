@@ -21,7 +21,7 @@ impl Sample {
 
     /// The median; NaN of nothing.
     pub fn median(&self) -> f64 {
-        self.quantile(0.5)
+        quantile::median(self.0.iter().copied()).unwrap_or(f64::NAN)
     }
 
     /// The quantile `q`, between neighbours by a straight line.

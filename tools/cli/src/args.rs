@@ -122,6 +122,7 @@ impl EnergyArgs {
             readings: self.readings.clone(),
             with: self.with.clone(),
             floors: self.idle_power.floors(),
+            ..attribute::Options::default()
         }
     }
 

@@ -3,14 +3,14 @@
 
 #![allow(missing_docs)] // fields are named as in the JSON document
 
-use clscope_analysis::quantile::t_975;
+use clscope_analysis::quantile::student;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of the document.
-pub const SCHEMA: &str = "clscope-stat/1";
+pub const SCHEMA: &str = "clscope-stat/2";
 
 /// What one run showed.
 pub struct Measured {
@@ -49,7 +49,7 @@ impl Spread {
         let sd = (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
         let mean = match sd {
             Some(sd) => {
-                let half = t_975(n - 1.0) * sd / n.sqrt();
+                let half = student(0.975, n - 1.0) * sd / n.sqrt();
                 // Of times and joules, of which none is below 0: few runs leave a wide interval.
                 let low = if min >= 0.0 { (mean - half).max(0.0) } else { mean - half };
                 Interval::measured(mean, low, mean + half)
@@ -89,8 +89,6 @@ pub struct Row {
     pub total_ns: Option<Spread>,
     /// From the readings of all runs together; null where they do not tell it apart.
     pub joules_per_launch: Option<Interval>,
-    /// By what the joules are known, as in a report.
-    pub method: Option<&'static str>,
 }
 
 /// The document.
@@ -207,8 +205,7 @@ fn rows(runs: &[Measured], all: Option<&Report>) -> Vec<Row> {
                 launches: Spread::of(&launches)?,
                 launch_ns: Spread::of(&mean),
                 total_ns: Spread::of(&total),
-                joules_per_launch: known.map(|k| k.0),
-                method: known.and_then(|k| k.1),
+                joules_per_launch: known,
                 name,
                 kind,
                 device,
@@ -221,16 +218,11 @@ fn rows(runs: &[Measured], all: Option<&Report>) -> Vec<Row> {
 }
 
 /// Joules of a launch where all runs together tell them.
-fn joules(
-    all: &Report,
-    kind: &str,
-    name: &str,
-    device: Option<&str>,
-) -> Option<(Interval, Option<&'static str>)> {
+fn joules(all: &Report, kind: &str, name: &str, device: Option<&str>) -> Option<Interval> {
     let devices = all.energy.iter().flat_map(|e| &e.devices);
     let mut of = devices.filter(|d| device.is_none_or(|name| d.device == name));
     let class = of.find_map(|d| d.classes.iter().find(|c| c.kind == kind && c.name == name))?;
-    Some((class.joules_per_launch?, class.method))
+    class.joules_per_launch
 }
 
 #[cfg(test)]

@@ -277,9 +277,7 @@ impl Run {
 
 /// Whether a class of commands is a kernel whose joules are known as a sum with others alone.
 fn in_a_sum(class: &Class) -> bool {
-    class.kind == "kernel"
-        && class.joules_per_launch.is_none()
-        && class.identifiability == "only-as-sum"
+    class.kind == "kernel" && class.joules_per_launch.is_none() && class.is_in_sum()
 }
 
 #[cfg(test)]

@@ -104,7 +104,6 @@ fn documents_keep_to_the_schema_and_changed_ones_do_not() {
         launch_ns: Some(several),
         total_ns: None,
         joules_per_launch: Some(Interval::estimated(1.0, 0.5, 1.5)),
-        method: Some("repeated"),
     };
     let energy = Energy {
         sensor: "nvml energy".into(),

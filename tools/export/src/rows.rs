@@ -3,7 +3,7 @@
 
 use crate::{ExportError, repeated};
 use clscope_io::text::cell;
-use clscope_profile::energy::result::PartOf;
+use clscope_profile::energy::result::{Absence, PartOf};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use clscope_profile::report::places::Place;
@@ -46,9 +46,8 @@ const SUMMARY: [&str; 8] =
     ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
 
 /// What estimates and corrections add to the row of a kernel; empty where figures are exact.
-const ESTIMATES: [&str; 15] = [
+const ESTIMATES: [&str; 14] = [
     "left_out",
-    "estimate_basis",
     "total_estimate_ns",
     "total_ci95_low_ns",
     "total_ci95_high_ns",
@@ -74,7 +73,7 @@ fn interval(e: Option<&Interval>) -> [String; 3] {
 
 fn estimates(c: &Commands) -> Vec<String> {
     let e = c.estimate.as_ref();
-    let mut row = vec![c.left_out.to_string(), optional(e.and_then(|e| e.basis))];
+    let mut row = vec![c.left_out.to_string()];
     row.extend(interval(e.and_then(|e| e.total_ns.as_ref())));
     row.extend(interval(e.and_then(|e| e.mean_ns.as_ref())));
     row.push(optional(e.and_then(|e| e.median_ns.as_ref()).map(|m| m.value)));
@@ -134,7 +133,7 @@ fn function(f: &Function) -> Vec<String> {
     row
 }
 
-const ENERGY: [&str; 28] = [
+const ENERGY: [&str; 27] = [
     "section",
     "name",
     "kind",
@@ -158,8 +157,7 @@ const ENERGY: [&str; 28] = [
     "idle_joules_low",
     "idle_joules_high",
     "energy_delay_js",
-    "method",
-    "identifiability",
+    "why",
     "needed_s",
     "group",
     "reference_watts",
@@ -186,8 +184,7 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
             }
             row.extend([
                 optional(c.energy_delay),
-                optional(c.method),
-                c.identifiability.to_owned(),
+                optional(c.absence.map(Absence::sentence)),
                 optional(c.needed_seconds),
                 optional(c.group),
             ]);
@@ -252,7 +249,7 @@ fn places(report: &Report) -> (Vec<&'static str>, Vec<Vec<String>>) {
     (PLACES.to_vec(), report.places.iter().flat_map(|places| &places.rows).map(row).collect())
 }
 
-const COUNTERS: [&str; 14] = [
+const COUNTERS: [&str; 13] = [
     "section",
     "name",
     "kind",
@@ -264,7 +261,6 @@ const COUNTERS: [&str; 14] = [
     "mean",
     "mean_low",
     "mean_high",
-    "method",
     "group",
     "why",
 ];
@@ -299,7 +295,6 @@ fn counters(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<V
                     optional(mean.map(|m| m.high)),
                 ]);
                 row.extend([
-                    optional(value.by),
                     optional(group.map(|g| g.classes.join(" + "))),
                     optional(value.why.clone()),
                 ]);

@@ -7,7 +7,6 @@ use crate::stage::{Stage, StageError};
 use clscope_clock::monotonic_raw;
 use clscope_io::text::chain;
 use clscope_microbench::power::{Metering, Power, Sensors, Window};
-use clscope_microbench::stats::Estimate;
 use clscope_profile::interval::Interval;
 use clscope_profile::measured;
 use std::path::Path;
@@ -194,7 +193,7 @@ pub fn turns(
     let counters = counters.into_iter().map(|(name, unit, mean)| measured::Counter {
         name,
         unit: unit.to_owned(),
-        mean: interval(mean),
+        mean: as_measured(mean),
     });
     let few = "the sensor gave too few readings in the windows";
     Ok(Turns {
@@ -212,7 +211,7 @@ fn window(
     around: &[Window],
 ) -> Option<measured::Window> {
     let seconds = busy.length_ns() as f64 * 1e-9;
-    let idle: Vec<Estimate> = around.iter().filter_map(|of| power.watts(*of)).collect();
+    let idle: Vec<Interval> = around.iter().filter_map(|of| power.watts(*of)).collect();
     let of = |count: usize| 1.0 / count as f64;
     let (mean, half) = idle.iter().fold((0.0, 0.0_f64), |(mean, half), one| {
         (mean + one.value * of(idle.len()), half.hypot(one.half() * of(idle.len())))
@@ -220,7 +219,7 @@ fn window(
     let restoring = match restoring {
         None => None,
         Some(window) => Some(measured::Restoring {
-            watts: interval(power.watts(window)?),
+            watts: as_measured(power.watts(window)?),
             seconds: window.launches_per_ns().map(|rate| 1e-9 / rate)?,
         }),
     };
@@ -228,8 +227,8 @@ fn window(
     Some(measured::Window {
         seconds,
         launches: busy.launches as u64,
-        watts: interval(power.watts(busy).filter(|_| is_known)?),
-        idle_watts: interval(Estimate::symmetric(mean, half)),
+        watts: as_measured(power.watts(busy).filter(|_| is_known)?),
+        idle_watts: as_measured(Interval::symmetric(mean, half)),
         restoring,
     })
 }
@@ -282,22 +281,23 @@ fn nothing(why: &str, subjects: usize) -> Watched {
     Watched { sensor: None, drawn }
 }
 
-fn interval(of: Estimate) -> Interval {
-    Interval::measured(of.value, of.low, of.high)
+/// Readings of this process's own windows, no fit.
+fn as_measured(of: Interval) -> Interval {
+    Interval { estimated: false, ..of }
 }
 
 /// What was done over and over in a window.
 #[derive(Clone, Copy)]
 struct Ran {
     /// Mean power.
-    watts: Estimate,
+    watts: Interval,
     /// Time of one turn, with its gaps.
     seconds: f64,
 }
 
 /// Joules of a launch: watts times the time of a turn, less those of restoring memories; above a
 /// floor where one is given.
-fn per_launch(of: Ran, restoring: Option<Ran>, floor: Option<Estimate>) -> Estimate {
+fn per_launch(of: Ran, restoring: Option<Ran>, floor: Option<Interval>) -> Interval {
     let joules =
         |ran: Ran| floor.map_or(ran.watts, |floor| ran.watts.minus(floor)).times(ran.seconds);
     restoring.map_or(joules(of), |aside| joules(of).minus(joules(aside)))
@@ -308,7 +308,7 @@ fn drawn(
     power: &Power,
     busy: Window,
     restoring: Option<Window>,
-    floor: Option<Estimate>,
+    floor: Option<Interval>,
 ) -> Result<Drawn, String> {
     let few = || match power.has_sensor() {
         true => "the sensor gave too few readings in the window".to_owned(),
@@ -324,12 +324,15 @@ fn drawn(
     let joules = per_launch(of, aside, None);
     let counters = power.counters(busy);
     Ok(Drawn {
-        joules: interval(joules),
-        above_idle: floor.map(|floor| interval(per_launch(of, aside, Some(floor)))),
-        watts: interval(watts),
+        joules: as_measured(joules),
+        above_idle: floor.map(|floor| as_measured(per_launch(of, aside, Some(floor)))),
+        watts: as_measured(watts),
         launches: busy.launches,
         window_ns: busy.length_ns(),
-        counters: counters.into_iter().map(|(name, unit, of)| (name, unit, interval(of))).collect(),
+        counters: counters
+            .into_iter()
+            .map(|(name, unit, of)| (name, unit, as_measured(of)))
+            .collect(),
     })
 }
 
@@ -376,10 +379,10 @@ mod tests {
 
     #[test]
     fn restoring_and_the_floor_are_taken_off() {
-        let ran = |watts, seconds| Ran { watts: Estimate::symmetric(watts, 1.0), seconds };
+        let ran = |watts, seconds| Ran { watts: Interval::symmetric(watts, 1.0), seconds };
         let (busy, aside) = (ran(100.0, 0.002), ran(80.0, 0.001));
-        let floor = Estimate::symmetric(50.0, 0.0);
-        let near = |of: Estimate, joules: f64| assert!((of.value - joules).abs() < 1e-12, "{of:?}");
+        let floor = Interval::symmetric(50.0, 0.0);
+        let near = |of: Interval, joules: f64| assert!((of.value - joules).abs() < 1e-12, "{of:?}");
         near(per_launch(busy, None, None), 0.2);
         near(per_launch(busy, None, Some(floor)), 0.1);
         near(per_launch(busy, Some(aside), None), 0.12);

@@ -6,12 +6,13 @@
 //! these types. Its version is raised when a field changes its meaning or goes.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use clscope_profile::energy::result::Absence;
 use clscope_profile::interval::Interval;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of this schema.
-pub const SCHEMA: &str = "clscope-top/1";
+pub const SCHEMA: &str = "clscope-top/2";
 
 /// A trace as of now. Rates are of the time since the reading before, null after the first one and
 /// once all processes ended.
@@ -195,9 +196,9 @@ pub struct Kernel {
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
     pub watts: Option<Interval>,
-    /// How well its joules are known, in the report's words: `well`, `weak`, `only-as-sum` (with
-    /// others, not alone), `only-with-floor` or `not-at-all`; null where nothing was attributed.
-    pub joules_known: Option<&'static str>,
+    /// Why it has no joules of its own, as the report says; null where it has, and where nothing was
+    /// attributed.
+    pub why: Option<Absence>,
 }
 
 #[derive(Debug, Clone, Serialize, PartialEq)]

@@ -311,7 +311,7 @@ impl Follower {
                 joules: None,
                 joules_per_launch: None,
                 watts: None,
-                joules_known: None,
+                why: None,
             });
         }
         out.share_kernels();
@@ -490,7 +490,7 @@ impl Follower {
 
 /// Time of commands: an estimate is no more than `most_ns`, which their queues can have run.
 fn total(sums: &CommandSums, most_ns: Option<f64>) -> Option<Interval> {
-    let of = Interval { estimated: sums.left_out() > 0, ..sums.total()?.into() };
+    let of = Interval { estimated: sums.left_out() > 0, ..sums.total()? };
     let most = most_ns.filter(|_| of.estimated);
     Some(most.map_or(of, |most| of.map(|ns| ns.min(most))))
 }

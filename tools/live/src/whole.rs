@@ -5,6 +5,7 @@
 
 use crate::document::Document;
 use clscope_profile::energy::attribute;
+use clscope_profile::energy::result::Absence;
 use clscope_profile::error::{OpenError, ReadingsError};
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::{Options, Profile};
@@ -35,7 +36,7 @@ struct OfKernel {
     joules: Option<Interval>,
     per_launch: Option<Interval>,
     watts: Option<Interval>,
-    known: &'static str,
+    absence: Option<Absence>,
 }
 
 /// Times of commands of one name.
@@ -98,7 +99,7 @@ impl Whole {
                         joules: class.joules,
                         per_launch: class.joules_per_launch,
                         watts: class.watts,
-                        known: class.identifiability,
+                        absence: class.absence,
                     },
                 );
             }
@@ -131,7 +132,7 @@ impl Whole {
                 kernel.joules = of.joules;
                 kernel.joules_per_launch = of.per_launch;
                 kernel.watts = of.watts;
-                kernel.joules_known = Some(of.known);
+                kernel.why = of.absence;
             }
         }
         // Of what goes on, what was newest then is old now.

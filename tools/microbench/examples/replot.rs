@@ -5,7 +5,7 @@
 use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status};
-use clscope_microbench::stats::Estimate;
+use clscope_microbench::stats::Interval;
 use serde_json::Value;
 use std::error::Error;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ fn figures(value: &Value) -> Vec<Figure> {
     let end = |v: &Value, open: f64| v.as_f64().unwrap_or(open);
     let figure = |f: &Value| {
         let value = end(&f["value"], f64::NAN);
-        let estimate = Estimate {
+        let estimate = Interval::estimated(
             value,
-            low: end(&f["low"], f64::NEG_INFINITY),
-            high: end(&f["high"], f64::INFINITY),
-        };
+            end(&f["low"], f64::NEG_INFINITY),
+            end(&f["high"], f64::INFINITY),
+        );
         Figure::new(f["name"].as_str().unwrap_or_default(), kept(&f["unit"]), estimate)
     };
     value.as_array().map(|all| all.iter().map(figure).collect()).unwrap_or_default()

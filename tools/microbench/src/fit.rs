@@ -3,16 +3,16 @@
 //! is the right shape beyond stating the misfit.
 #![forbid(unsafe_code)]
 
-use crate::stats::{Estimate, t95};
+use crate::stats::{Interval, t95};
 use serde::Serialize;
 
 /// y = intercept + slope x.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Value at x = 0.
-    pub intercept: Estimate,
+    pub intercept: Interval,
     /// Change of y per unit of x.
-    pub slope: Estimate,
+    pub slope: Interval,
     /// Root of the mean squared residual, as a share of y where the fit was relative.
     pub misfit: f64,
     /// Points used.
@@ -46,11 +46,11 @@ pub fn line(points: &[(f64, f64)], relative: bool) -> Option<Line> {
     let variance = squares / (n - 2) as f64;
     let t = t95(n - 2);
     Some(Line {
-        intercept: Estimate::symmetric(
+        intercept: Interval::symmetric(
             intercept,
             t * (variance * (1.0 / weight + mx * mx / sxx)).sqrt(),
         ),
-        slope: Estimate::symmetric(slope, t * (variance / sxx).sqrt()),
+        slope: Interval::symmetric(slope, t * (variance / sxx).sqrt()),
         misfit: (squares / n as f64).sqrt(),
         points: n,
     })

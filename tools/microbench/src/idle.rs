@@ -8,7 +8,7 @@ use crate::change;
 use crate::cl::{ClError, Device, Session};
 use crate::power::{Metering, NoSampling, Power, Sensors, Window};
 use crate::results::{self, CaseResult, Figure, Point};
-use crate::stats::{self, Estimate};
+use crate::stats;
 use crate::suite::{self, flop};
 use clscope_models::idle::{State, States};
 use clscope_profile::interval::Interval;
@@ -110,7 +110,7 @@ pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
         return;
     }
     let point =
-        |(x, y, _): &(f64, f64, Option<f64>)| Point { x: *x, y: Estimate::symmetric(*y, 0.0) };
+        |(x, y, _): &(f64, f64, Option<f64>)| Point { x: *x, y: Interval::symmetric(*y, 0.0) };
     case.series.push(results::Series {
         name: "power after a load".to_owned(),
         x: "seconds after the load",
@@ -125,13 +125,13 @@ pub(crate) fn after(case: &mut CaseResult, power: &Power, windows: &[Window]) {
     case.figures.push(Figure::new(
         "states",
         "",
-        Estimate::symmetric(found.states.len() as f64, 0.0),
+        Interval::symmetric(found.states.len() as f64, 0.0),
     ));
     for (n, state) in (1..).zip(&found.states) {
-        let watts = Estimate::from(state.watts);
+        let watts = state.watts;
         case.figures.push(Figure::new(format!("state_{n}_power"), "W", watts));
         // It begins and ends somewhere in a piece.
-        let hold = state.held().map(|s| Estimate::symmetric(s, PIECE_NS as f64 * 1e-9));
+        let hold = state.held().map(|s| Interval::symmetric(s, PIECE_NS as f64 * 1e-9));
         case.figures.extend(hold.map(|s| Figure::new(format!("state_{n}_hold"), "s", s)));
     }
 }

@@ -8,7 +8,7 @@ use crate::idle::{self, Watching};
 use crate::power::Metering;
 use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use crate::suite::{blend, levels};
 use clscope_mix::{Precision, Space};
 use clscope_models::device::{Device, Level, Parameter, SCHEMA, name};
@@ -181,7 +181,7 @@ fn idle_states(cl: &Cl, effort: &Effort, watch: &mut dyn Watch, device: &mut Dev
     }
 }
 
-fn measured(of: Estimate) -> Figure {
+fn measured(of: Interval) -> Figure {
     // Where the interval of a time reaches 0, its rate has no upper end; as many times as the lower
     // end is below the value is a bound in the same proportion.
     let high = if of.high.is_finite() { of.high } else { of.value * of.value / of.low.max(1e-300) };
@@ -197,18 +197,18 @@ impl<'r> Cases<'r> {
     }
 
     /// The largest figure of a name among cases whose id begins so, and the case.
-    fn most(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+    fn most(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Interval)> {
         self.figures(begin, figure).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
     /// The largest figure of a name among cases of these ids.
-    fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+    fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(|c| ids.contains(&c.id.as_str()));
         let all = ours.filter_map(|c| Some((c, c.figure(figure)?.estimate)));
         all.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
-    fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+    fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Interval)> {
         self.figures(begin, figure).min_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
@@ -216,7 +216,7 @@ impl<'r> Cases<'r> {
         &self,
         begin: &str,
         figure: &str,
-    ) -> impl Iterator<Item = (&'r CaseResult, Estimate)> {
+    ) -> impl Iterator<Item = (&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(move |c| c.id.starts_with(begin));
         ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate)))
     }
@@ -281,7 +281,7 @@ fn unfused(first: &Cases<'_>) -> Vec<String> {
 }
 
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
-    let put = |key: &str, found: Option<(&CaseResult, Estimate)>, unit: &str, out: &mut Device| {
+    let put = |key: &str, found: Option<(&CaseResult, Interval)>, unit: &str, out: &mut Device| {
         if let Some((case, estimate)) = found {
             out.keep_parameter(key, measured(estimate), unit, &source_of(case));
         }
@@ -345,7 +345,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let found = levels::plateaus(&sweep);
     let source = "levels/working_set";
     // A ceiling is the best that a plateau shows.
-    let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
+    let best = |of: Interval| Figure::new(of.high, of.value, of.high, Evidence::Measured);
     let dram = out.get(name::DRAM).map(|f| f.value).ok();
     // Noise may leave none; where nothing was measured, its reason takes the place of this one.
     let unseen = || "no plateau was seen over the sizes of working sets".to_owned();
@@ -410,7 +410,7 @@ fn source_of(case: &CaseResult) -> String {
 
 /// What the counter of memory bandwidth reads for each GB/s: of the case whose reading moved least,
 /// among those that ran as fast while they were watched as while they were timed.
-fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Estimate)> {
+fn dram_counter<'r>(cases: &Cases<'r>) -> Option<(&'r CaseResult, Interval)> {
     let all = ["memory/copy", "memory/read", "memory/write"];
     let all = all.iter().flat_map(|begin| cases.figures(begin, "bandwidth"));
     let counted = all.filter(|(case, _)| !held_back(case)).filter_map(|(case, bandwidth)| {
@@ -633,7 +633,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn case(id: &str, status: Status) -> CaseResult {
-        let rate = Estimate::symmetric(10.0, 0.1);
+        let rate = Interval::symmetric(10.0, 0.1);
         CaseResult {
             id: format!("flop/private/{id}"),
             suite: "flop",

@@ -420,7 +420,7 @@ fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         let others = if walk.axes.len() == 2 { walk.values(1 - along) } else { Vec::new() };
         for figure in walk.figures() {
             let of = |name: String, other| {
-                let point = |(x, e): (f64, crate::stats::Estimate)| Point {
+                let point = |(x, e): (f64, crate::stats::Interval)| Point {
                     x,
                     y: e.value,
                     low: e.low,

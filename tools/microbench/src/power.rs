@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::cl::{DeviceFacts, DeviceKind};
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Choice, Formula, GpuPlace, Planes, Selected, select, slot};
 use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfOpener, Unopened};
@@ -397,7 +397,7 @@ impl Power {
         all.all(|(_, s)| s.source == first.source).then_some(index)
     }
 
-    fn one(&self, index: usize, window: Window) -> Option<Estimate> {
+    fn one(&self, index: usize, window: Window) -> Option<Interval> {
         let series = &self.readings.series[index];
         let (from, to) = if series.own_clock { window.real } else { window.raw };
         let settle = SETTLE_NS.min(to.saturating_sub(from) / 4);
@@ -419,7 +419,7 @@ impl Power {
                 }
                 let update = length / steps.len() as f64;
                 let watts = (last.1 - first.1) * 1e3 / length;
-                Some(Estimate::symmetric(watts, watts * update / length))
+                Some(Interval::symmetric(watts, watts * update / length))
             }
             _ => {
                 let watts: Vec<f64> = inside.iter().map(|r| r.1 * 1e-6).collect();
@@ -436,19 +436,19 @@ impl Power {
 
     /// Mean watts in a window; nothing where the sensor gave too few readings.
     #[must_use]
-    pub fn watts(&self, window: Window) -> Option<Estimate> {
-        let mut total: Option<Estimate> = None;
+    pub fn watts(&self, window: Window) -> Option<Interval> {
+        let mut total: Option<Interval> = None;
         for &(index, sign) in &self.terms {
             let part = self.one(index, window)?;
             let (sum, spread) = total.map_or((0.0, 0.0), |t| (t.value, t.half()));
-            total = Some(Estimate::symmetric(sum + sign * part.value, spread.hypot(part.half())));
+            total = Some(Interval::symmetric(sum + sign * part.value, spread.hypot(part.half())));
         }
         total
     }
 
     /// Mean clock in MHz during a window, or the readings next to it where none fell inside.
     #[must_use]
-    pub fn clock_mhz(&self, window: Window) -> Option<Estimate> {
+    pub fn clock_mhz(&self, window: Window) -> Option<Interval> {
         let (inside, near) = self.around(self.clock?, window);
         stats::mean(&inside).filter(|e| e.half().is_finite()).or_else(|| {
             let all: Vec<f64> = inside.into_iter().chain(near).collect();
@@ -459,7 +459,7 @@ impl Power {
     /// Performance counters in a window: name, unit and mean of the readings that lie wholly
     /// inside. Nothing of those that gave none.
     #[must_use]
-    pub fn counters(&self, window: Window) -> Vec<(String, &'static str, Estimate)> {
+    pub fn counters(&self, window: Window) -> Vec<(String, &'static str, Interval)> {
         let means = self.counters.iter().filter_map(|&index| {
             let series = &self.readings.series[index];
             let (from, to) = if series.own_clock { window.real } else { window.raw };

@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 use crate::cl::DeviceFacts;
-use crate::stats::{Estimate, Summary};
+use crate::stats::{Interval, Summary};
 use crate::sweep::Place;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -48,13 +48,14 @@ pub struct Figure {
     pub unit: &'static str,
     /// The value and its 95 % interval.
     #[serde(flatten)]
-    pub estimate: Estimate,
+    #[cfg_attr(feature = "schema", schemars(with = "crate::stats::MayBeNone"))]
+    pub estimate: Interval,
 }
 
 impl Figure {
     /// A figure.
     #[must_use]
-    pub fn new(name: impl Into<String>, unit: &'static str, estimate: Estimate) -> Figure {
+    pub fn new(name: impl Into<String>, unit: &'static str, estimate: Interval) -> Figure {
         Figure { name: name.into(), unit, estimate }
     }
 }
@@ -86,7 +87,8 @@ pub struct Point {
     /// Horizontally.
     pub x: f64,
     /// Vertically.
-    pub y: Estimate,
+    #[cfg_attr(feature = "schema", schemars(with = "crate::stats::MayBeNone"))]
+    pub y: Interval,
 }
 
 /// What one case gave along something that is not swept: time, or the values of single samples.

@@ -9,7 +9,7 @@ use crate::job::Scalar;
 use crate::peak;
 use crate::power::{Metering, Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
 use crate::sweep::{self, Along, Axis, SweepError};
 use clscope_io::text::chain;
@@ -346,7 +346,7 @@ fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
         [] => return None,
         // One window counts tens of launches by the host's clock: a launch more or less at its
         // ends.
-        [one] => Estimate::symmetric(*one, one / windows.first()?.launches.max(1) as f64),
+        [one] => Interval::symmetric(*one, one / windows.first()?.launches.max(1) as f64),
         many => stats::mean(many)?,
     };
     Some(Figure::new("steady_rate", rate.unit, estimate))
@@ -354,8 +354,8 @@ fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
 
 /// Adds clocks, throttling and power to the cases.
 fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
-    let windows_of = |windows: &[Window]| -> Option<Estimate> {
-        let watts: Vec<Estimate> = windows.iter().filter_map(|&w| power.watts(w)).collect();
+    let windows_of = |windows: &[Window]| -> Option<Interval> {
+        let watts: Vec<Interval> = windows.iter().filter_map(|&w| power.watts(w)).collect();
         match watts.as_slice() {
             [] => None,
             [one] => Some(*one),
@@ -363,12 +363,12 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
             many => {
                 let values: Vec<f64> = many.iter().map(|e| e.value).collect();
                 let half = stats::mean(&values)?.half();
-                stats::median(&values).map(|m| Estimate::symmetric(m, half))
+                stats::median(&values).map(|m| Interval::symmetric(m, half))
             }
         }
     };
     // The floor of the case's own suite, else any: clocks and heat differ between suites.
-    let floors: Vec<(&str, Estimate)> = pending
+    let floors: Vec<(&str, Interval)> = pending
         .iter()
         .map(|p| (&results.cases[p.case], p))
         .filter(|(case, _)| is_floor(&case.id))
@@ -401,7 +401,7 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         // Of a launch, gaps between batches included: what power times it is joules of.
         if let (Some(rate), true) = (window.launches_per_ns(), case.timing.is_some()) {
             let doubt = rate.recip() / window.launches.max(1) as f64;
-            let time = Estimate::symmetric(rate.recip(), doubt);
+            let time = Interval::symmetric(rate.recip(), doubt);
             case.figures.push(Figure::new("steady_time", "ns", time));
         }
         for (name, unit, mean) in power.counters(window) {

@@ -3,96 +3,25 @@
 #![forbid(unsafe_code)]
 
 use clscope_analysis::quantile;
-use clscope_profile::interval::Interval;
+pub use clscope_profile::interval::Interval;
 use serde::Serialize;
 
-/// A figure with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(into = "Interval")]
-pub struct Estimate {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end of the interval.
-    pub high: f64,
-}
-
-impl From<Estimate> for Interval {
-    fn from(Estimate { value, low, high }: Estimate) -> Self {
-        Self::estimated(value, low, high)
-    }
-}
-
-impl From<Interval> for Estimate {
-    fn from(Interval { value, low, high, .. }: Interval) -> Self {
-        Self { value, low, high }
-    }
-}
+/// The schema of an interval that may have no value: a rate of no time at all has none.
+#[cfg(feature = "schema")]
+pub(crate) struct MayBeNone;
 
 #[cfg(feature = "schema")]
-impl schemars::JsonSchema for Estimate {
+impl schemars::JsonSchema for MayBeNone {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Estimate".into()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let mut of = Interval::json_schema(generator);
-        // A rate of no time at all has no value.
         if let Some(value) = of.pointer_mut("/properties/value/type") {
             *value = serde_json::json!(["number", "null"]);
         }
         of
-    }
-}
-
-impl Estimate {
-    /// A single look: how far another one may be from it is not known.
-    #[must_use]
-    pub fn seen_once(value: f64) -> Estimate {
-        Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY }
-    }
-
-    /// An estimate with a half width that is the same on both sides.
-    #[must_use]
-    pub fn symmetric(value: f64, half: f64) -> Estimate {
-        Estimate { value, low: value - half, high: value + half }
-    }
-
-    /// `scale / self`, as a rate follows from a time. Where the interval reaches down to 0 the rate
-    /// has no upper end.
-    #[must_use]
-    pub fn reciprocal(self, scale: f64) -> Estimate {
-        let high = if self.low > 0.0 { scale / self.low } else { f64::INFINITY };
-        Estimate { value: scale / self.value, low: scale / self.high, high }
-    }
-
-    /// `self` times a number that is exact and not negative.
-    #[must_use]
-    pub fn times(self, factor: f64) -> Estimate {
-        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
-    }
-
-    /// Half the interval.
-    #[must_use]
-    pub fn half(self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// `self / other` for independent errors (first order: relative widths add in squares).
-    #[must_use]
-    pub fn over(self, other: Estimate) -> Estimate {
-        let value = self.value / other.value;
-        let half = ((self.half() / other.value).powi(2)
-            + (value * other.half() / other.value).powi(2))
-        .sqrt();
-        Estimate::symmetric(value, half)
-    }
-
-    /// `self - other` for independent errors.
-    #[must_use]
-    pub fn minus(self, other: Estimate) -> Estimate {
-        Estimate::symmetric(self.value - other.value, self.half().hypot(other.half()))
     }
 }
 
@@ -101,7 +30,8 @@ impl Estimate {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Mean of the samples that are no outliers, with its t interval.
-    pub mean: Estimate,
+    #[cfg_attr(feature = "schema", schemars(with = "MayBeNone"))]
+    pub mean: Interval,
     /// Median of all samples after warm-up.
     pub median: f64,
     /// Smallest sample after warm-up.
@@ -156,23 +86,23 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
 
 /// Mean and t interval. One sample gives an interval without ends (infinite), never one of width 0.
 #[must_use]
-pub fn mean(values: &[f64]) -> Option<Estimate> {
+pub fn mean(values: &[f64]) -> Option<Interval> {
     let n = values.len();
     if n == 0 {
         return None;
     }
     let mean = values.iter().sum::<f64>() / n as f64;
     if n == 1 {
-        return Some(Estimate::symmetric(mean, f64::INFINITY));
+        return Some(Interval::symmetric(mean, f64::INFINITY));
     }
     let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-    Some(Estimate::symmetric(mean, t95(n - 1) * (variance / n as f64).sqrt()))
+    Some(Interval::symmetric(mean, t95(n - 1) * (variance / n as f64).sqrt()))
 }
 
 /// Mean of a series whose neighbours resemble each other: the interval is that of batch means (8
 /// batches), so that slow wandering counts as uncertainty.
 #[must_use]
-pub fn mean_of_series(values: &[f64]) -> Option<Estimate> {
+pub fn mean_of_series(values: &[f64]) -> Option<Interval> {
     const BATCHES: usize = 8;
     let n = values.len();
     if n < 2 * BATCHES {
@@ -183,13 +113,13 @@ pub fn mean_of_series(values: &[f64]) -> Option<Estimate> {
         .map(|batch| batch.iter().sum::<f64>() / batch.len() as f64)
         .collect();
     let half = mean(&batches)?.half();
-    Some(Estimate::symmetric(values.iter().sum::<f64>() / n as f64, half))
+    Some(Interval::symmetric(values.iter().sum::<f64>() / n as f64, half))
 }
 
 /// Two-sided 95 % quantile of Student's t; of no degree of freedom infinite.
 #[must_use]
 pub fn t95(freedom: usize) -> f64 {
-    if freedom == 0 { f64::INFINITY } else { quantile::t_975(freedom as f64) }
+    if freedom == 0 { f64::INFINITY } else { quantile::student(0.975, freedom as f64) }
 }
 
 /// How many of the first samples are warm-up: the prefix that lies further above the median of the
@@ -226,10 +156,10 @@ mod tests {
 
     #[test]
     fn rates_turn_intervals_round() {
-        let rate = Estimate { value: 2.0, low: 1.0, high: 4.0 }.reciprocal(8.0);
-        assert_eq!(rate, Estimate { value: 4.0, low: 2.0, high: 8.0 });
-        assert!(Estimate::symmetric(1.0, 2.0).reciprocal(1.0).half().is_infinite());
-        let ratio = Estimate::symmetric(10.0, 1.0).over(Estimate::symmetric(5.0, 0.0));
+        let rate = Interval::estimated(2.0, 1.0, 4.0).reciprocal(8.0);
+        assert_eq!(rate, Interval::estimated(4.0, 2.0, 8.0));
+        assert!(Interval::symmetric(1.0, 2.0).reciprocal(1.0).half().is_infinite());
+        let ratio = Interval::symmetric(10.0, 1.0).over(Interval::symmetric(5.0, 0.0));
         assert!(ratio.value == 2.0 && (ratio.half() - 0.2).abs() < 1e-12);
     }
 

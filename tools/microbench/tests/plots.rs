@@ -3,7 +3,7 @@
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
 use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status};
-use clscope_microbench::stats::Estimate;
+use clscope_microbench::stats::Interval;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn case(
 ) -> CaseResult {
     // An interval that is not known must not reach the picture.
     let figure = |&(name, value): &(&str, f64)| {
-        Figure::new(name, "u", Estimate::symmetric(value, f64::INFINITY))
+        Figure::new(name, "u", Interval::symmetric(value, f64::INFINITY))
     };
     CaseResult {
         id: format!("{suite}/{parameters:?}"),
@@ -94,7 +94,7 @@ fn results() -> Results {
             ));
         }
     }
-    let step = Figure::new("at", "groups", Estimate { value: 2.5, low: 2.0, high: 3.0 });
+    let step = Figure::new("at", "groups", Interval::estimated(2.5, 2.0, 3.0));
     let finding = Finding {
         name: "structure/waves/step".to_owned(),
         text: "a step".to_owned(),

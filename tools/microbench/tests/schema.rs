@@ -7,7 +7,7 @@ use clscope_microbench::reproduce::{self, On, Report, Reported};
 use clscope_microbench::results::{
     CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv,
 };
-use clscope_microbench::stats::{Estimate, summarise};
+use clscope_microbench::stats::{Interval, summarise};
 use clscope_testing::schema;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ fn example() -> Results {
         series: Vec::new(),
         counted: None,
     };
-    let rate = |value| Figure::new("rate", "GFLOP/s", Estimate::symmetric(value, 0.5));
-    let one = Figure::new("power", "W", Estimate::symmetric(1.5, f64::INFINITY));
+    let rate = |value| Figure::new("rate", "GFLOP/s", Interval::symmetric(value, 0.5));
+    let one = Figure::new("power", "W", Interval::symmetric(1.5, f64::INFINITY));
     let measured = CaseResult {
         timing: Some(timing),
         figures: vec![rate(1.5), one],
@@ -95,7 +95,7 @@ fn example() -> Results {
         findings: vec![Finding {
             name: "flop/saw_tooth".to_owned(),
             text: "repeats every 4 groups".to_owned(),
-            figures: vec![Figure::new("period", "groups", Estimate::symmetric(4.0, 0.0))],
+            figures: vec![Figure::new("period", "groups", Interval::symmetric(4.0, 0.0))],
             confidence: Some(0.999),
             method: "autocorrelation",
         }],

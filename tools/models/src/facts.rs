@@ -11,7 +11,7 @@ use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Block, Mix, ptx};
 use clscope_profile::energy::activity::By;
-use clscope_profile::energy::result::Energy;
+use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
@@ -427,9 +427,7 @@ fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
             if kernel.joules.is_none() {
                 kernel.unmetered = device.failed.clone().or_else(|| {
                     let next = device.next.clone();
-                    Some(next.unwrap_or_else(|| {
-                        unknown(class.identifiability, !device.replays.is_empty())
-                    }))
+                    Some(next.unwrap_or_else(|| unknown(class, !device.replays.is_empty())))
                 });
             }
         }
@@ -437,18 +435,14 @@ fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
 }
 
 /// Why a class has no joules of its own, and what gives them.
-fn unknown(identifiability: &str, is_repeated: bool) -> String {
-    let known = match identifiability {
-        "only-as-sum" => "only as a sum with others",
-        "not-at-all" => "not at all",
-        other => other,
-    };
+fn unknown(class: &result::Class, is_repeated: bool) -> String {
+    let why = class.absence.map_or("nothing was attributed to it", Absence::sentence);
     let remedy = if is_repeated {
         "it was not measured alone either: `clscope report --section energy` says why"
     } else {
         "`clscope record --replay` repeats its launches by themselves"
     };
-    format!("the readings know it {known}; {remedy}")
+    format!("{why}; {remedy}")
 }
 
 /// Time between commands of each device.
@@ -497,11 +491,13 @@ mod tests {
 
     #[test]
     fn joules_that_readings_do_not_tell_apart_name_what_does() {
-        let once = unknown("only-as-sum", false);
+        let of = |why| result::Class { absence: Some(why), ..result::Class::default() };
+        let once = unknown(&of(Absence::InSum), false);
         assert!(
-            once.contains("only as a sum") && once.contains("`clscope record --replay`"),
+            once.contains("only its sum with others") && once.contains("`clscope record --replay`"),
             "{once}"
         );
-        assert!(unknown("not-at-all", true).contains("`clscope report --section energy` says why"));
+        let told = unknown(&of(Absence::Wide), true);
+        assert!(told.contains("`clscope report --section energy` says why"), "{told}");
     }
 }

@@ -14,16 +14,13 @@ use crate::energy::{self, EnergyModel, TERMS};
 use crate::facts::{self, OnDevice};
 use crate::figure::{Figure, Missing};
 use crate::kernel::Kernel;
-use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::energy::result::{Basis, DeviceEnergy};
 use clscope_profile::interval::Interval;
 use clscope_trace::record::Direction;
 use nalgebra::{DMatrix, DVector};
 
 /// Standard deviations from the middle of a 95 % interval to its ends.
 const NORMAL: f64 = 1.96;
-
-/// How a report names a figure that a model stands behind, under `known` and `by`.
-pub const MODELLED: &str = "modelled";
 
 /// What some kernels and transfers took together.
 #[derive(Debug, Clone, PartialEq)]
@@ -189,6 +186,7 @@ pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
 /// Puts shares into the rows of a report, which say that a model stands behind them.
 pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
     let floor = into.floors.first().and_then(|f| f.watts).map_or(0.0, |watts| watts.half());
+    let mut separated = Vec::new();
     for class in into.classes.iter_mut().filter(|c| c.joules.is_none()) {
         let is_it = |s: &&Share| s.name == class.name && s.is_kernel == (class.kind == "kernel");
         let Some(share) = shares.iter().find(is_it) else { continue };
@@ -205,8 +203,15 @@ pub fn put_into_device(shares: &[Share], into: &mut DeviceEnergy) {
         } else {
             class.dynamic_joules_below = Some(share.dynamic.high.max(0.0));
         }
-        (class.method, class.identifiability) = (Some(MODELLED), MODELLED);
+        (class.basis, class.absence) = (Basis::Model, None);
         class.needed_seconds = None;
+        separated.push(class.name.as_str());
+    }
+    if !separated.is_empty() {
+        into.notes.push(format!(
+            "the energy model separates {}: the intervals of their joules hold its error",
+            separated.join(" and ")
+        ));
     }
 }
 
@@ -328,7 +333,7 @@ mod tests {
     use crate::kernel::tests::mix;
     use crate::{Evidence, Figure};
     use clscope_mix::Class;
-    use clscope_profile::energy::result::{Class as Row, Floor, Group};
+    use clscope_profile::energy::result::{Absence, Class as Row, Floor, Group};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -340,7 +345,7 @@ mod tests {
             launches: 1000.0,
             busy_seconds: 1.0,
             covered_seconds: 1.0,
-            identifiability: "only-as-sum",
+            absence: Some(Absence::InSum),
             group: Some(0),
             ..Row::default()
         };
@@ -423,7 +428,7 @@ mod tests {
             assert!((watts - model).abs() < 15.0, "{watts} {model}");
         }
         for class in &report.classes {
-            assert_eq!((class.identifiability, class.method), (MODELLED, Some(MODELLED)));
+            assert_eq!((class.absence, class.basis), (None, Basis::Model));
             let of_launch = class.joules_per_launch.unwrap();
             assert!((of_launch.value - class.joules.unwrap().value / 1000.0).abs() < 1e-9);
             assert!(of_launch.low < of_launch.value && of_launch.high > of_launch.value);

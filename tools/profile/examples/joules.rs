@@ -1,6 +1,7 @@
 //! Joules per kernel of a trace: `cargo run -p clscope-profile --example joules -- TRACE`. Prints
 //! what is not known as such; refuses to guess.
 
+use clscope_profile::energy::result::Absence;
 use clscope_profile::profile::{Options, Profile};
 use std::path::PathBuf;
 
@@ -22,7 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Some(j) => {
                     println!("  {:.3} J ({:.3} to {:.3})  {}", j.value, j.low, j.high, class.name)
                 }
-                None => println!("  not known alone ({})  {}", class.identifiability, class.name),
+                None => {
+                    println!("  {}: {}", class.name, class.absence.map_or("", Absence::sentence))
+                }
             }
         }
     }

@@ -77,7 +77,8 @@ impl Profile {
         // Kernels that the caller names are those of the form's names from here on.
         let form = options.form;
         let energy = &mut options.energy;
-        for kernel in energy.flop.iter_mut().map(|f| &mut f.0).chain(&mut energy.iteration_kernel) {
+        let named = energy.iteration_kernel.iter_mut().chain(&mut energy.explain);
+        for kernel in energy.flop.iter_mut().map(|f| &mut f.0).chain(named) {
             *kernel = names.meant(kernel, form);
         }
         options.names = Some(Rc::clone(&names));

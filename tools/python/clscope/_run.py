@@ -117,8 +117,8 @@ class Run:
     def energy(self) -> Rows:
         """Joules of kernels and transfers by device, with the ends of their 95 % intervals.
 
-        ``None`` where they are known only in a sum; `report` has the sums, floors and the rest, and under
-        ``energy.absent`` the reason where there is no figure at all."""
+        ``None`` where a class has none of its own, and ``why`` says why; `report` has the sums, floors and the
+        rest, and under ``energy.absent`` the reason where there is no figure at all."""
         rows: List[Row] = []
         for device in (self.report["energy"] or {}).get("devices", []):
             for of in device["classes"]:
@@ -126,7 +126,7 @@ class Run:
                 row["launches"] = of["launches"]
                 for name in ("joules", "joules_per_launch", "watts"):
                     row.update(interval_of(of[name], name))
-                row.update(method=of["method"], identifiability=of["identifiability"])
+                row["why"] = of["why"]
                 rows.append(row)
         return Rows(rows)
 

@@ -4,6 +4,7 @@
 
 use clscope_io::text::line;
 use clscope_live::document::Document;
+use clscope_profile::energy::result::Absence;
 use clscope_profile::interval::Interval;
 use clscope_text::figure::{dash, joules, plus_minus, short};
 use clscope_text::table::{Table, bytes, percent, time, time_or_dash};
@@ -242,7 +243,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                         false => k.launches.to_string(),
                     });
                     // There is no figure of it alone where only a sum is measurable.
-                    let of_sum = k.joules_known == Some("only-as-sum");
+                    let of_sum = k.why.is_some_and(Absence::is_in_sum);
                     let each = match k.joules_per_launch {
                         None if of_sum => "in a sum".to_owned(),
                         alone => estimated(alone.map(measured), joules),
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!((table.rows.len(), table.rows[0][at].as_str()), (1, "-"));
         // One that is known with others only says so, in the report's word.
         let mut summed = document();
-        summed.kernels.iter_mut().for_each(|k| k.joules_known = Some("only-as-sum"));
+        summed.kernels.iter_mut().for_each(|k| k.why = Some(Absence::InSum));
         assert_eq!(rows(&summed, View::Kernels, "b").rows[0][at], "in a sum");
     }
 }

@@ -17,7 +17,8 @@ use crate::energy::{
 use std::collections::HashMap;
 
 /// A mean and its 95 % interval, which ends at 0 where counters do.
-pub use crate::energy::Estimate;
+use crate::interval::Interval;
+use crate::quantile::student;
 
 /// What a counter reads while nothing runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl OneByOne {
     /// The 95 % interval of a mean `value` by what the launches differ; of one launch the figure
     /// itself: what it counted, it counted.
     #[must_use]
-    pub fn estimate(&self, value: f64) -> Estimate {
+    pub fn estimate(&self, value: f64) -> Interval {
         let spread = (self.square - 2.0 * value * self.moment
             + value * value * self.weights_squared)
             .max(0.0);
@@ -91,9 +92,9 @@ impl OneByOne {
             0.0
         } else {
             let n = self.launches;
-            crate::quantile::t_975(n - 1.0) * (spread * n / (n - 1.0)).sqrt() / self.weight
+            student(0.975, n - 1.0) * (spread * n / (n - 1.0)).sqrt() / self.weight
         };
-        Estimate { value, low: (value - half).max(0.0).min(value), high: value + half }
+        Interval::estimated(value, (value - half).max(0.0).min(value), value + half)
     }
 }
 
@@ -104,9 +105,9 @@ pub struct ClassCounter {
     pub covered: Seconds,
     /// Its mean while the class ran; `None` where the class did not run inside windows, is known as
     /// a sum only, or ran for too short a time.
-    pub mean: Option<Estimate>,
+    pub mean: Option<Interval>,
     /// The interval, if it is too wide to be a figure or lies above what the counter can read.
-    pub vague: Option<Estimate>,
+    pub vague: Option<Interval>,
     /// The group whose mean is known where the class's own is not: index into
     /// [`Attributed::groups`].
     pub only_with: Option<usize>,
@@ -118,7 +119,7 @@ pub struct Group {
     /// The classes; more than one, or one that cannot be separated from rest.
     pub classes: Vec<ClassId>,
     /// Mean while any of them ran.
-    pub mean: Estimate,
+    pub mean: Interval,
     /// Whether rest is in it too.
     pub with_idle: bool,
 }
@@ -131,7 +132,7 @@ pub struct Attributed {
     /// Classes that are known as a sum only.
     pub groups: Vec<Group>,
     /// Its mean at rest; `None` where it is 0 by its nature or unknown.
-    pub idle: Option<Estimate>,
+    pub idle: Option<Interval>,
     /// Delay used, seconds; on a timer the mean.
     pub delay: f64,
     /// Whether the windows were placed on the source's timer.
@@ -250,7 +251,7 @@ const RESOLUTION: f64 = 0.005;
 /// was read, and of a fiftieth of the most that can be; nor is one that lies above the most that
 /// can be by more than [`RESOLUTION`]: what the counter cannot read is no mean of it. A value above
 /// that counts as that.
-fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
+fn is_figure(of: &Interval, most: f64, full: f64) -> bool {
     let (can_be, value) = if full > 0.0 {
         (of.low <= full * (1.0 + RESOLUTION), of.value.min(full))
     } else {
@@ -272,11 +273,6 @@ fn window_seconds(windows: &[(HostNs, HostNs, f64)]) -> f64 {
 fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Attributed {
     let least = LEAST_PART * window_seconds(counter.windows);
     let most = counter.windows.iter().map(|w| w.2).fold(0.0, f64::max);
-    let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate {
-        value: e.value.0,
-        low: e.low.0,
-        high: e.high.0,
-    };
     let mut groups = Vec::new();
     // Place of each of the fit's groups among those that are sums.
     let place: Vec<Option<usize>> = result
@@ -286,7 +282,7 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
             (group.classes.len() > 1 || group.with_floor).then(|| {
                 groups.push(Group {
                     classes: group.classes.clone(),
-                    mean: estimate(group.watts),
+                    mean: group.watts,
                     with_idle: group.with_floor,
                 });
                 groups.len() - 1
@@ -301,7 +297,7 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
             .group
             .filter(|_| only_with.is_none())
             .and_then(|g| result.groups.get(g))
-            .map(|g| estimate(g.watts));
+            .map(|g| g.watts);
         let told = mean.filter(|m| row.covered.0 >= least && is_figure(m, most, counter.full));
         ClassCounter {
             covered: row.covered,
@@ -311,12 +307,8 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
         }
     };
     let classes = result.classes.iter().map(class).collect();
-    let at_rest = result
-        .floors
-        .first()
-        .and_then(|f| f.watts)
-        .filter(|_| counter.idle == Idle::Fitted)
-        .map(estimate);
+    let at_rest =
+        result.floors.first().and_then(|f| f.watts).filter(|_| counter.idle == Idle::Fitted);
     Attributed {
         classes,
         groups,

@@ -253,12 +253,12 @@ fn a_class_that_hardly_ran_has_no_figure() {
 #[test]
 fn what_a_counter_cannot_read_is_no_figure() {
     let sure = |value: f64, half: f64| {
-        is_figure(&Estimate { value, low: value - half, high: value + half }, 80.0, 100.0)
+        is_figure(&Interval::estimated(value, value - half, value + half), 80.0, 100.0)
     };
     assert!(sure(99.0, 3.0) && sure(101.0, 3.0), "the noise of a counter near its most");
     assert!(!sure(110.0, 5.0) && !sure(1369.0, 208.0), "nothing reads this");
     assert!(!sure(140.0, 60.0), "the value counts as 100, and 60 is more than half of it");
-    let unbounded = Estimate { value: 1e6, low: 0.9e6, high: 1.1e6 };
+    let unbounded = Interval::estimated(1e6, 0.9e6, 1.1e6);
     assert!(is_figure(&unbounded, 2e6, 0.0), "a count has no most");
 }
 
@@ -302,7 +302,7 @@ proptest! {
 
 #[test]
 fn a_mean_above_full_scale_is_a_figure_within_the_clocks_resolution_only() {
-    let of = |value: f64| Estimate { value, low: value - 0.002, high: value + 0.002 };
+    let of = |value: f64| Interval::estimated(value, value - 0.002, value + 0.002);
     assert!(is_figure(&of(100.003), 100.0, 100.0));
     assert!(!is_figure(&of(101.0), 100.0, 100.0));
     // Without a full scale nothing is too much.

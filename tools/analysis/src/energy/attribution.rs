@@ -4,7 +4,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::quantile::t_975;
+use crate::interval::Interval;
+use crate::quantile::student;
 
 use super::activity::Activity;
 use super::design::{Columns, StateSpan, structure};
@@ -16,7 +17,7 @@ use super::report::{
 use super::response::Response;
 use super::search::{ResponseModel, choose};
 use super::sensor::{Rows, Series};
-use super::units::{ClassId, Estimate, HostNs, Joules, Seconds, Watts};
+use super::units::{ClassId, HostNs, Joules, Seconds, Watts};
 use super::variance::{cosines, long_run};
 
 /// Everything an attribution needs. Build one per sensor; give each the activity of the devices it
@@ -104,6 +105,33 @@ pub fn measured(activity: &Activity, series: &Series) -> Option<(Joules, Seconds
 /// # Errors
 /// When there is nothing to fit: no floor, no rows, or rows that meet no activity.
 pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError> {
+    let of = fit(problem)?;
+    let assembly = Assembly {
+        problem,
+        rows: &of.rows,
+        columns: &of.columns,
+        busy: &of.busy,
+        response: of.response,
+        solution: &of.solution,
+        floor_seen: &of.floor_seen,
+    };
+    Ok(assembly.report(&of.groups, &of.with_floor))
+}
+
+/// Readings, what ran meanwhile, and the rates that were fitted to both.
+pub(super) struct Fitted {
+    pub rows: Rows,
+    pub columns: Columns,
+    busy: Vec<f64>,
+    pub response: Response,
+    pub solution: Solution,
+    floor_seen: Vec<bool>,
+    /// Classes as far as they can be separated.
+    pub groups: Vec<Vec<usize>>,
+    with_floor: Vec<bool>,
+}
+
+pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let activity = problem.activity;
     let floors = problem.floors;
     if floors.is_empty() {
@@ -165,16 +193,16 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         solution =
             solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
     }
-    let assembly = Assembly {
-        problem,
-        rows: &rows,
-        columns: &columns,
-        busy: &busy,
+    Ok(Fitted {
+        floor_seen: parts.floor_seen,
+        groups: parts.groups,
+        with_floor: parts.with_floor,
+        rows,
+        columns,
+        busy,
         response,
-        solution: &solution,
-        floor_seen: &parts.floor_seen,
-    };
-    Ok(assembly.report(&parts.groups, &parts.with_floor))
+        solution,
+    })
 }
 
 /// What two lists of stretches, each in order, have in common.
@@ -334,12 +362,12 @@ impl Assembly<'_> {
             let known = fixed || (idle_known && self.floor_seen[state] && half < WEAK * rate);
             floors.push(FloorEnergy {
                 state,
-                watts: known.then(|| Estimate::<Watts>::around(rate, half)),
+                watts: known.then(|| Interval::above_none(rate, half)),
                 idle: Seconds(idle),
                 joules: Joules(rate * solution.idle_factor[state] * idle),
             });
         }
-        let parts: f64 = rows_of_groups.iter().map(|group| group.joules.value.0).sum::<f64>()
+        let parts: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
             + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
         let classes = (0..activity.classes())
             .map(|class| {
@@ -383,7 +411,7 @@ impl Assembly<'_> {
         let integrated = self.integrated(k, group, busy);
         let (watts, half, method) = match &integrated {
             Some(direct) if direct.share >= 0.6 => {
-                (direct.watts.value.0, direct.watts.half_width().0, Method::Integrated)
+                (direct.watts.value, direct.watts.half(), Method::Integrated)
             }
             _ => (regressed, half, Method::Regressed),
         };
@@ -395,8 +423,8 @@ impl Assembly<'_> {
         GroupEnergy {
             classes: group.iter().map(|&class| ClassId(class as u32)).collect(),
             busy: Seconds(busy),
-            watts: Estimate::<Watts>::around(watts, half),
-            joules: Estimate::<Joules>::around(watts * busy, half * busy),
+            watts: Interval::above_none(watts, half),
+            joules: Interval::above_none(watts * busy, half * busy),
             idle: Joules(standing.min(watts) * busy),
             dynamic: Joules((watts - standing).max(0.0) * busy),
             method,
@@ -432,12 +460,12 @@ impl Assembly<'_> {
         let usual = time / values.len() as f64;
         let centred: Vec<f64> = values.iter().map(|(v, c)| (v - mean) * c / usual).collect();
         let count = cosines(values.len()).min(values.len() / 4);
-        let half =
-            t_975(count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt() / values.len() as f64;
+        let half = student(0.975, count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt()
+            / values.len() as f64;
         let regressed = solution.gross[k];
         let allowed = (half.powi(2) + solution.gross_half_width(k).powi(2)).sqrt();
         Some(Integrated {
-            watts: Estimate::<Watts>::around(mean, half),
+            watts: Interval::above_none(mean, half),
             share: (time / busy).min(1.0),
             discrepancy: mean / regressed.max(f64::MIN_POSITIVE) - 1.0,
             agrees: (mean - regressed).abs() <= allowed,
@@ -469,7 +497,7 @@ impl Assembly<'_> {
             matches!(identifiability, Identifiability::Well | Identifiability::Weak { .. })
         });
         let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
-        let per_launch = told.map(|(_, row)| row.watts.over(Seconds(duration)));
+        let per_launch = told.map(|(_, row)| row.watts.times(duration));
         ClassEnergy {
             class: ClassId(class as u32),
             launches: total.launches,
@@ -480,7 +508,7 @@ impl Assembly<'_> {
             joules_per_launch: per_launch,
             joules: told.map(|(_, row)| row.joules),
             split: told.filter(|_| !floor_open).map(|(_, row)| (row.dynamic, row.idle)),
-            energy_delay: per_launch.map(|joules| joules.value.0 * duration),
+            energy_delay: per_launch.map(|joules| joules.value * duration),
             method: told.map(|(_, row)| row.method),
             identifiability,
         }
@@ -544,7 +572,7 @@ impl Assembly<'_> {
             joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
         Some(IterationEnergy {
             iterations: count,
-            joules: Estimate::<Joules>::around(joules / count as f64, edge / count as f64),
+            joules: Interval::above_none(joules / count as f64, edge / count as f64),
             seconds: Seconds((last - first) / count as f64),
         })
     }

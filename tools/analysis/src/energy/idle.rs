@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::quantile::{DEVIATION, median, t_975};
+use crate::quantile::{DEVIATION, median, student};
 use std::cmp::Ordering;
 
 use super::activity::Activity;
@@ -70,7 +70,7 @@ impl IdleLevels {
         let seen = self.levels.first()?.watts.0;
         let (middle, half) = ((seen + least.0) / 2.0, (least.0 - seen) / 2.0);
         (!self.reaches(least))
-            .then_some(Floor::Known { rate: middle, sd: half / t_975(f64::INFINITY) })
+            .then_some(Floor::Known { rate: middle, sd: half / student(0.975, f64::INFINITY) })
     }
 
     /// The level between launches where the device drew less while it worked than in all of the rest
@@ -82,7 +82,7 @@ impl IdleLevels {
     pub fn undercut(&self, working: Working) -> Option<Floor> {
         let (first, least) = (self.levels.first()?, working.least.0);
         let more = first.watts.0.min(working.mean.0) - least;
-        let sd = more.max(SAME_STATE * least) / t_975(f64::INFINITY);
+        let sd = more.max(SAME_STATE * least) / student(0.975, f64::INFINITY);
         (least < first.least.0 * (1.0 - SAME_STATE)).then_some(Floor::Known { rate: least, sd })
     }
 
@@ -506,7 +506,10 @@ mod tests {
         let activity = Activity::new(&spans, 1);
         let idle = idle_levels(&activity, &series, Seconds(0.003));
         let [level] = &idle.levels[..] else { panic!("{idle:?}") };
-        assert!((level.watts.0 - 40.0).abs() < t_975(9.0) * level.sd.0.max(0.02), "{level:?}");
+        assert!(
+            (level.watts.0 - 40.0).abs() < student(0.975, 9.0) * level.sd.0.max(0.02),
+            "{level:?}"
+        );
         let working = while_working(&activity, &series, Seconds(0.003)).unwrap();
         assert!((working.mean.0 - 40.0).abs() < 0.1, "{working:?}");
         assert_eq!(idle.undercut(working), None, "{idle:?} {working:?}");
@@ -618,7 +621,7 @@ mod tests {
         let Some(Floor::Known { rate, sd }) = idle.or_up_to(Watts(130.0)) else {
             panic!("{idle:?}")
         };
-        let half = t_975(f64::INFINITY) * sd;
+        let half = student(0.975, f64::INFINITY) * sd;
         let (low, high) = (rate - half, rate + half);
         assert!((low - 80.0).abs() < 2.0 && (high - 130.0).abs() < 0.5, "{low} to {high}");
         assert_eq!(idle.or_up_to(Watts(82.0)), None, "it drew no more");
@@ -648,7 +651,7 @@ mod tests {
         };
         let (floor, idle) = of(123.0);
         let Some(Floor::Known { rate, sd }) = floor else { panic!("{idle:?}") };
-        let half = t_975(f64::INFINITY) * sd;
+        let half = student(0.975, f64::INFINITY) * sd;
         assert!((rate - 123.0).abs() < 0.5 && (0.5..2.0).contains(&half), "{rate} {half}");
         // Noise of one level undercuts nothing, nor do frames that draw more.
         assert_eq!((of(128.0).0, of(140.0).0), (None, None));

@@ -14,6 +14,7 @@
 //! | how sure that is | `variance` |
 //! | joules per launch, verdicts, the rest | [`attribute`] |
 //! | with what repetitions say | [`evidence`] |
+//! | which readings decide about a class | [`readings_of`] |
 //!
 //! A class's watts are the device's mean power while it runs, floor included; its joules per launch
 //! are that times its mean length. The intervals are for the run that was measured: they hold the
@@ -33,6 +34,7 @@ mod by_load;
 pub mod combine;
 mod company;
 mod compare;
+mod decide;
 mod design;
 pub mod evidence;
 mod fit;
@@ -54,6 +56,7 @@ pub use activity::{Activity, ClassTime, Span, Timing};
 pub use attribution::{AttributionError, Problem, attribute, measured};
 pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
+pub use decide::{Decision, Reading, Seen, readings_of, windows_of};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};
 pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
@@ -68,4 +71,4 @@ pub use sensor::{Series, SeriesFaults};
 pub use solve::{guarded_inverse, nonnegative};
 pub use stamps::restamped;
 pub use together::together;
-pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};
+pub use units::{ClassId, DeviceIndex, HostNs, Joules, Seconds, Watts};

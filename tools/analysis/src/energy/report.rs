@@ -6,7 +6,8 @@
 use super::fit::Drift;
 use super::response::Response;
 use super::sensor::SeriesFaults;
-use super::units::{ClassId, Estimate, Joules, Seconds, Watts};
+use super::units::{ClassId, Joules, Seconds, Watts};
+use crate::interval::Interval;
 
 /// How a figure was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub enum Identifiability {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Integrated {
     /// Mean while running.
-    pub watts: Estimate<Watts>,
+    pub watts: Interval,
     /// Part of the class's time that was read this way.
     pub share: f64,
     /// This figure over the regression's, less one.
@@ -73,11 +74,11 @@ pub struct ClassEnergy {
     /// Its row in [`Attribution::groups`]; `None` when it did not run while the sensor was read.
     pub group: Option<usize>,
     /// Mean power of the device while this class ran, floor included.
-    pub watts: Option<Estimate<Watts>>,
+    pub watts: Option<Interval>,
     /// Energy of one launch of mean length, floor included.
-    pub joules_per_launch: Option<Estimate<Joules>>,
+    pub joules_per_launch: Option<Interval>,
     /// Energy over `covered`, floor included.
-    pub joules: Option<Estimate<Joules>>,
+    pub joules: Option<Interval>,
     /// `joules` as what running added (first) and what the floors draw anyway (second). `None` when
     /// a floor was to be fitted and could not be.
     pub split: Option<(Joules, Joules)>,
@@ -98,9 +99,9 @@ pub struct GroupEnergy {
     /// Busy time of all members while the sensor was read.
     pub busy: Seconds,
     /// Mean power while any member ran.
-    pub watts: Estimate<Watts>,
+    pub watts: Interval,
     /// Energy of all members, floor included.
-    pub joules: Estimate<Joules>,
+    pub joules: Interval,
     /// The floors' part of `joules`.
     pub idle: Joules,
     /// What running added.
@@ -123,7 +124,7 @@ pub struct FloorEnergy {
     /// Index of the state.
     pub state: usize,
     /// Its floor; `None` when it was to be fitted and the run never showed it.
-    pub watts: Option<Estimate<Watts>>,
+    pub watts: Option<Interval>,
     /// Time in this state with nothing running.
     pub idle: Seconds,
     /// Energy of that time.
@@ -146,7 +147,7 @@ pub struct IterationEnergy {
     pub iterations: usize,
     /// Mean energy of one, everything included. The interval is the sensor's resolution at either
     /// end.
-    pub joules: Estimate<Joules>,
+    pub joules: Interval,
     /// Mean length of one.
     pub seconds: Seconds,
 }

@@ -9,26 +9,22 @@ use super::report::{
     Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Method,
 };
 use super::sensor::SeriesFaults;
-use super::units::{Estimate, Joules, Seconds, Watts};
+use super::units::{Joules, Seconds, Watts};
+use crate::interval::Interval;
 
 /// Sum of figures whose errors have nothing to do with each other.
-fn sum(parts: impl Iterator<Item = Estimate<Joules>>) -> Estimate<Joules> {
+fn sum(parts: impl Iterator<Item = Interval>) -> Interval {
     let (mut value, mut below, mut above) = (0.0, 0.0f64, 0.0f64);
     for part in parts {
-        value += part.value.0;
-        below = below.hypot(part.value.0 - part.low.0);
-        above = above.hypot(part.high.0 - part.value.0);
+        value += part.value;
+        below = below.hypot(part.value - part.low);
+        above = above.hypot(part.high - part.value);
     }
-    Estimate {
-        value: Joules(value),
-        low: Joules((value - below).max(0.0)),
-        high: Joules(value + above),
-    }
+    Interval::estimated(value, (value - below).max(0.0), value + above)
 }
 
-fn mean(joules: Estimate<Joules>, over: Seconds) -> Estimate<Watts> {
-    let watts = |joules: Joules| Watts(joules.0 / over.0);
-    Estimate { value: watts(joules.value), low: watts(joules.low), high: watts(joules.high) }
+fn mean(joules: Interval, over: Seconds) -> Interval {
+    joules.times(1.0 / over.0)
 }
 
 /// One class in all runs, with its group, which will be the one of this index. `None` where a run in
@@ -53,7 +49,7 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
     let first = rows().next()?;
     let joules = sum(rows().filter_map(|c| c.joules));
     let watts = mean(joules, covered);
-    let relative = joules.half_width().0 / joules.value.0;
+    let relative = joules.half() / joules.value;
     let needed = Seconds(covered.0 * (relative / AIM).powi(2));
     let identifiability = match relative {
         ..=WELL => Identifiability::Well,
@@ -76,10 +72,10 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         covered,
         group: Some(index),
         watts: Some(watts),
-        joules_per_launch: Some(watts.over(Seconds(duration))),
+        joules_per_launch: Some(watts.times(duration)),
         joules: Some(joules),
         split: split.map(|(dynamic, idle)| (Joules(dynamic), Joules(idle))),
-        energy_delay: Some(watts.value.0 * duration * duration),
+        energy_delay: Some(watts.value * duration * duration),
         method: Some(method),
         identifiability,
     };
@@ -104,7 +100,8 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
     let all = || parts.iter().filter_map(|part| part.floors.get(state));
     let idle = Seconds(all().map(|f| f.idle.0).sum());
     let seen = || all().filter(|f| f.idle.0 > 0.0);
-    let watts = match seen().map(|f| f.watts.map(|w| w.over(f.idle))).collect::<Option<Vec<_>>>() {
+    let watts = match seen().map(|f| f.watts.map(|w| w.times(f.idle.0))).collect::<Option<Vec<_>>>()
+    {
         Some(joules) if idle.0 > 0.0 => Some(mean(sum(joules.into_iter()), idle)),
         Some(_) => all().find_map(|f| f.watts),
         None => None,

@@ -52,34 +52,8 @@ impl ClassId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceIndex(pub u16);
 
-/// A value with its 95 % interval. The interval need not be symmetric: it ends at zero where the
-/// quantity does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate<T = f64> {
-    /// Best estimate.
-    pub value: T,
-    /// Lower end of the 95 % interval.
-    pub low: T,
-    /// Upper end of the 95 % interval.
-    pub high: T,
-}
-
-macro_rules! estimates {
+macro_rules! units {
     ($($unit:ident),*) => {$(
-        impl Estimate<$unit> {
-            /// Half the interval's width.
-            #[must_use]
-            pub fn half_width(&self) -> $unit {
-                $unit((self.high.0 - self.low.0) / 2.0)
-            }
-
-            /// Whether `truth` lies inside the interval.
-            #[must_use]
-            pub fn covers(&self, truth: $unit) -> bool {
-                self.low.0 <= truth.0 && truth.0 <= self.high.0
-            }
-        }
-
         impl From<f64> for $unit {
             fn from(value: f64) -> Self {
                 Self(value)
@@ -94,27 +68,4 @@ macro_rules! estimates {
     )*};
 }
 
-estimates!(Joules, Watts);
-
-impl<T: From<f64>> Estimate<T> {
-    /// `value ± half`, no end below zero: neither energy nor power can be.
-    pub(crate) fn around(value: f64, half: f64) -> Self {
-        Self {
-            value: T::from(value),
-            low: T::from((value - half).max(0.0)),
-            high: T::from((value + half).max(0.0)),
-        }
-    }
-}
-
-impl Estimate<Watts> {
-    /// Energy of a known length of time at this power.
-    #[must_use]
-    pub fn over(&self, length: Seconds) -> Estimate<Joules> {
-        Estimate {
-            value: Joules(self.value.0 * length.0),
-            low: Joules(self.low.0 * length.0),
-            high: Joules(self.high.0 * length.0),
-        }
-    }
-}
+units!(Joules, Watts);

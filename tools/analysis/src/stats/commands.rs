@@ -2,8 +2,9 @@
 //! sampled timing left some out. Refuses to mix what is known with what is estimated.
 
 use super::bounds::Left;
-use super::estimate::{Estimate, Sampled};
+use super::estimate::Sampled;
 use super::sketch::Distribution;
+use crate::interval::Interval;
 
 /// Sums over commands of one class.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -141,32 +142,17 @@ impl CommandSums {
     /// Time of all launches but those without time for another reason: exact where all were timed,
     /// else estimated. `None` where nothing is known.
     #[must_use]
-    pub fn total(&self) -> Option<Estimate> {
+    pub fn total(&self) -> Option<Interval> {
         match self.estimated() {
             Some(_) if !self.parts.is_empty() => {
                 let known = self.parts.iter().filter(|p| p.covered() > 0);
                 known
                     .map(Self::total)
-                    .try_fold(Estimate::exact(0.0), |sum, part| Some(sum.plus(part?)))
+                    .try_fold(Interval::exact(0.0), |sum, part| Some(sum.plus(part?)))
             }
             Some(sampled) => sampled.total_with(self.left.as_ref()),
-            None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
+            None => (self.time.count() > 0).then(|| Interval::exact(self.time.total() as f64)),
         }
-    }
-
-    /// Whether few launches decide about an estimated total, so that its interval may be wrong
-    /// ([`Sampled::doubtful`]).
-    #[must_use]
-    pub fn doubtful(&self, preempted: bool) -> bool {
-        if !self.parts.is_empty() {
-            // A part that hardly counts decides about nothing.
-            let much = self.total().map_or(0.0, |t| 0.1 * t.value);
-            return self
-                .parts
-                .iter()
-                .any(|p| p.doubtful(preempted) && p.total().is_none_or(|t| t.high > much));
-        }
-        self.estimated().is_some_and(|s| s.doubtful(self.left.as_ref(), preempted))
     }
 
     /// Sums of parts that are estimated one by one.
@@ -188,16 +174,11 @@ impl CommandSums {
 
     /// The total less the span bias, if that was measured for all of the launches.
     #[must_use]
-    pub fn corrected(&self) -> Option<Estimate> {
+    pub fn corrected(&self) -> Option<Interval> {
         let total = self.total()?;
         let Bias { launches, ns, uncertainty_ns } = self.bias;
-        (launches > 0 && launches == self.covered()).then(|| {
-            total.plus(Estimate {
-                value: -ns,
-                low: -ns - uncertainty_ns,
-                high: -ns + uncertainty_ns,
-            })
-        })
+        (launches > 0 && launches == self.covered())
+            .then(|| total.plus(Interval::around(-ns, uncertainty_ns)))
     }
 
     /// Gigabytes (10^9) per second over the timed commands, if they took any time.

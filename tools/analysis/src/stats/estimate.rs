@@ -26,93 +26,15 @@
 //!   for the rest ([`Basis::Model`]).
 //! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
 
-/// A figure with its 95 % interval.
-pub use crate::energy::Estimate;
-
 use super::bounds::Left;
 use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
-use crate::quantile::t_975;
+use crate::interval::Interval;
+use crate::quantile::student;
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
 pub const FEW: u64 = 10;
 /// Most blocks of launches that are kept apart.
 const MOST_BLOCKS: usize = 64;
-/// Timed launches for each one left out from which on a model of these decides about little.
-const FEW_LEFT_OUT: u64 = 4;
-
-impl Estimate {
-    /// A figure that is known.
-    #[must_use]
-    pub const fn exact(value: f64) -> Self {
-        Self { value, low: value, high: value }
-    }
-
-    /// Half of the interval's width.
-    #[must_use]
-    pub fn half(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// The longer of the interval's two sides.
-    #[must_use]
-    pub fn half_width(&self) -> f64 {
-        (self.value - self.low).max(self.high - self.value)
-    }
-
-    /// Times a number that is known and not negative.
-    #[must_use]
-    pub fn times(self, n: f64) -> Self {
-        Self { value: self.value * n, low: self.low * n, high: self.high * n }
-    }
-
-    /// Plus an estimate of independent launches: the sides add as standard deviations do.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let side = |a: f64, b: f64| a.hypot(b);
-        let value = self.value + other.value;
-        Self {
-            value,
-            low: value - side(self.value - self.low, other.value - other.low),
-            high: value + side(self.high - self.value, other.high - other.value),
-        }
-    }
-
-    /// Sum of independent figures, and for each of them the sum of the others.
-    #[must_use]
-    pub fn sum_and_others(each: &[Self]) -> (Self, Vec<Self>) {
-        let all = each.iter().fold(Self::exact(0.0), |sum, e| sum.plus(*e));
-        // Sides add by squares, so that one is taken out by them too.
-        let rest = |all: f64, own: f64| (all * all - own * own).max(0.0).sqrt();
-        let without = |e: &Self| {
-            let value = (all.value - e.value).max(0.0);
-            Self {
-                value,
-                low: value - rest(all.value - all.low, e.value - e.low),
-                high: value + rest(all.high - all.value, e.high - e.value),
-            }
-        };
-        let others = each.iter().map(without).collect();
-        (all, others)
-    }
-
-    /// Its share of itself plus independent `others`, between 0 and 1; `None` where all is nothing.
-    #[must_use]
-    pub fn share(self, others: Self) -> Option<Self> {
-        let whole = self.value + others.value;
-        if whole <= 0.0 {
-            return None;
-        }
-        let value = self.value / whole;
-        // First order: the share rises with the own total by (1 - share), and falls with the
-        // others' by the share.
-        let side = |own: f64, other: f64| ((1.0 - value) * own).hypot(value * other) / whole;
-        Some(Self {
-            value,
-            low: (value - side(self.value - self.low, others.high - others.value)).max(0.0),
-            high: (value + side(self.high - self.value, others.value - others.low)).min(1.0),
-        })
-    }
-}
 
 /// What an interval rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -455,30 +377,27 @@ impl Sampled {
     /// Total of all launches; `None` where nothing was timed, or a single launch does not show the
     /// others' spread.
     #[must_use]
-    pub fn total(&self) -> Option<Estimate> {
+    pub fn total(&self) -> Option<Interval> {
         self.total_with(None)
     }
 
     /// [`total`](Self::total), with what the timeline shows of the launches left out where
     /// something is known.
     #[must_use]
-    pub fn total_with(&self, left: Option<&Left>) -> Option<Estimate> {
+    pub fn total_with(&self, left: Option<&Left>) -> Option<Interval> {
         let known = self.known();
         let estimate = match self.basis()? {
-            Basis::Complete => return Some(Estimate::exact(known)),
+            Basis::Complete => return Some(Interval::exact(known)),
             Basis::Design => self.by_design(left)?,
             Basis::Model => self.by_model(left)?,
         };
-        let Estimate { value, low, high } = with_rare(estimate, estimate.value - known);
+        let Interval { value, low, high, .. } = with_rare(estimate, estimate.value - known);
         let high = high + left.map_or(0.0, |left| left.beyond);
         // What was timed is certain, and the queue had so much time.
         let most = left.map_or(f64::INFINITY, |left| known + left.most);
         let value = value.max(known);
-        Some(Estimate {
-            value,
-            low: low.max(known).min(value),
-            high: if most > value { high.min(most) } else { high },
-        })
+        let high = if most > value { high.min(most) } else { high };
+        Some(Interval::estimated(value, low.max(known).min(value), high))
     }
 
     /// Time of the timed launches.
@@ -505,31 +424,6 @@ impl Sampled {
         let length = self.pivot + mean;
         let n = self.timed() as f64;
         (n > 0.0).then(|| all.central(mean).0 / all.0[0] + length * length / (n + 1.0))
-    }
-
-    /// Whether few launches decide about the total, so that its interval may be wrong: the chosen
-    /// ones are too few, one of them decides about much of the total, or the timeline leaves room
-    /// for long launches that none of them shows. `preempted`: whether the device's workers may be
-    /// interrupted for long, as a CPU's are, so that such launches are to be expected.
-    #[must_use]
-    pub fn doubtful(&self, left: Option<&Left>, preempted: bool) -> bool {
-        let Some(total) = self.total_with(left).filter(|_| self.left_out > 0) else { return false };
-        let much = 0.1 * total.value;
-        // A few that were left out beside many that were timed decide about nothing.
-        (self.basis() == Some(Basis::Model) && self.left_out > self.timed() / FEW_LEFT_OUT)
-            || (preempted && left.is_none_or(|left| left.most.is_infinite()))
-            || left.is_some_and(|left| left.beyond > much)
-            || self.longest_decides(much)
-    }
-
-    /// Whether the longest launches that were chosen stand for so much, and are few.
-    fn longest_decides(&self, much: f64) -> bool {
-        // A bin of weights 1/p holds about their sum squared over the sum of their squares,
-        // (1-p)/p^2 + 1/p, of launches.
-        let longest = self.bins.iter().enumerate().rev().find(|(_, b)| b.1 > 0.0);
-        longest.is_some_and(|(i, (w, variance))| {
-            w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > much
-        })
     }
 
     /// Mean duration where the longest twentieth count as the shortest of them, and its standard
@@ -631,12 +525,12 @@ impl Sampled {
         })
     }
 
-    fn by_design(&self, left: Option<&Left>) -> Option<Estimate> {
+    fn by_design(&self, left: Option<&Left>) -> Option<Interval> {
         let mut of = self.design()?;
         if let Some(left) = left {
             left.correct(&mut of.value, &mut of.variance, &mut of.third);
         }
-        let t = t_975(of.freedom);
+        let t = student(0.975, of.freedom);
         let value = self.certain_total + of.value;
         // Half a further launch like the most influential one (Fay and Feuer 1997; half of it as
         // mid-p intervals have it).
@@ -646,14 +540,11 @@ impl Sampled {
             if sd > 0.0 { sd * hall(t, third / (variance * sd)) } else { 0.0 }
         };
         let (wider, longer) = (of.variance + more * more, of.third + more.powi(3));
-        Some(Estimate {
-            value,
-            low: value - side(of.variance, of.third, t),
-            high: value + more - side(wider, longer, -t),
-        })
+        let low = value - side(of.variance, of.third, t);
+        Some(Interval::estimated(value, low, value + more - side(wider, longer, -t)))
     }
 
-    fn by_model(&self, left: Option<&Left>) -> Option<Estimate> {
+    fn by_model(&self, left: Option<&Left>) -> Option<Interval> {
         let all = self.plain.plus(&self.once);
         let n = all.0[0];
         if n < 2.0 {
@@ -678,24 +569,21 @@ impl Sampled {
         } else {
             0.0
         };
-        let t = t_975(n - 1.0);
-        Some(Estimate {
-            value,
-            low: value - sd * hall(t, skewness),
-            high: value - sd * hall(-t, skewness),
-        })
+        let t = student(0.975, n - 1.0);
+        let end = |t: f64| value - sd * hall(t, skewness);
+        Some(Interval::estimated(value, end(t), end(-t)))
     }
 
     /// Mean over all launches.
     #[must_use]
-    pub fn mean(&self) -> Option<Estimate> {
+    pub fn mean(&self) -> Option<Interval> {
         Some(self.total()?.times(1.0 / self.launches as f64))
     }
 
     /// The duration below or at which a share `q` of all launches lies. The interval includes the
     /// sketch's error.
     #[must_use]
-    pub fn quantile(&self, q: f64) -> Option<Estimate> {
+    pub fn quantile(&self, q: f64) -> Option<Interval> {
         self.basis()?;
         let weight: f64 = self.bins.iter().map(|b| b.0).sum();
         let variance: f64 = self.bins.iter().map(|b| b.1).sum();
@@ -718,16 +606,16 @@ impl Sampled {
         let effective = self.all_blocks().map_or(f64::INFINITY, |all| all.effective());
         // Where chance chose next to none, the variance is not known either: no percentile is then.
         if self.basis() == Some(Basis::Model) {
-            return Some(Estimate { value, low: middle(self.first_bin), high: f64::INFINITY });
+            return Some(Interval::estimated(value, middle(self.first_bin), f64::INFINITY));
         }
-        let side = t_975(effective - 1.0) * sd;
+        let side = student(0.975, effective - 1.0) * sd;
         let low = at((q - side).max(0.0)).0 * (1.0 - RELATIVE_ERROR);
         let high = if q + side >= 1.0 && self.left_out > 0 {
             f64::INFINITY
         } else {
             at(q + side).0 * (1.0 + RELATIVE_ERROR)
         };
-        Some(Estimate { value, low: low.min(value), high })
+        Some(Interval::estimated(value, low.min(value), high))
     }
 }
 
@@ -738,12 +626,12 @@ impl Sampled {
 const RARE: f64 = 0.001;
 
 /// An interval that leaves room for launches that are rare; `left_out`: what those left out took.
-pub(super) fn with_rare(estimate: Estimate, left_out: f64) -> Estimate {
+pub(super) fn with_rare(estimate: Interval, left_out: f64) -> Interval {
     let room = RARE * left_out.max(0.0);
-    Estimate {
-        value: estimate.value,
+    Interval {
         low: estimate.low.min(estimate.value - room),
         high: estimate.high.max(estimate.value + room),
+        ..estimate
     }
 }
 
@@ -772,11 +660,11 @@ mod tests {
         fn a_figure_and_the_others_are_the_sum(
             figures in prop::collection::vec((0.0f64..1e6, 0.0f64..1e3, 0.0f64..1e3), 1..20)
         ) {
-            let each: Vec<Estimate> = figures
+            let each: Vec<Interval> = figures
                 .iter()
-                .map(|&(value, down, up)| Estimate { value, low: value - down, high: value + up })
+                .map(|&(value, down, up)| Interval::estimated(value, value - down, value + up))
                 .collect();
-            let (all, others) = Estimate::sum_and_others(&each);
+            let (all, others) = Interval::sum_and_others(&each);
             for (own, others) in each.iter().zip(&others) {
                 let again = own.plus(*others);
                 let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * (1.0 + b.abs());
@@ -806,7 +694,7 @@ mod tests {
         all.add(7, 0.25);
         assert_eq!(
             (all.basis(), all.total()),
-            (Some(Basis::Complete), Some(Estimate::exact(24.0)))
+            (Some(Basis::Complete), Some(Interval::exact(24.0)))
         );
         let mut one = Sampled::default();
         one.add(5, 1.0);
@@ -829,7 +717,7 @@ mod tests {
         assert!(
             total.low < 433.0 * 1_016.0
                 && total.high > 433.0 * 1_016.0
-                && total.half_width() < 0.05 * total.value,
+                && total.longer() < 0.05 * total.value,
             "{total:?}"
         );
     }

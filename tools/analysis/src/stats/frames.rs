@@ -1,7 +1,8 @@
 //! Tests of estimates on frames as applications make them: an upload, kernels, a blocking read.
 
-use super::estimate::{Estimate, Sampled};
+use super::estimate::Sampled;
 use super::windows::{Launch, Timed, What, Windows};
+use crate::interval::Interval;
 use crate::time::{HostNs, Span, ThreadIndex};
 use clscope_testing::Random;
 use std::collections::BTreeMap;
@@ -143,7 +144,7 @@ fn frames(seed: u64, of: Frames) -> BTreeMap<u64, Total> {
     let left = windows.left(&classes, of.cpu);
     let of = |(class, s): (&u64, &Sampled)| {
         let total = s.total_with(left.get(class)).expect("some were timed");
-        let Estimate { value, low, high } = total;
+        let Interval { value, low, high, .. } = total;
         (*class, Total { value, low, high, truth: truth[class] })
     };
     sampled.iter().map(of).collect()

@@ -1,13 +1,13 @@
 //! What the sums say: by kernel, by direction and kind, by function, by wait, of queues and
 //! devices, and what is wrong.
 
-use super::estimate::Estimate;
 use super::waits::Population;
 use super::{
     Bias, BusyUnknown, CallSums, CommandSums, NamedWait, SPAN_BIAS, Stats, WaitedFor, WallParts,
 };
 use crate::Trace;
 use crate::align::Alignment;
+use crate::interval::Interval;
 use crate::issue::{Issue, IssueKind};
 use crate::missing;
 use crate::time::{ProcessIndex, Span};
@@ -239,7 +239,7 @@ impl Stats {
                         WaitedFor::Kernel(_, kernel) => d.kernel_name(*kernel).into_owned(),
                         WaitedFor::Command(kind) => kind.name().to_owned(),
                     };
-                    let sum = wait.running.entry(name).or_insert(Estimate::exact(0.0));
+                    let sum = wait.running.entry(name).or_insert(Interval::exact(0.0));
                     *sum = sum.plus(ran);
                 }
             }
@@ -321,7 +321,7 @@ pub(super) fn across_processes(
 /// programs have it; other commands by kind and size.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    time: Option<Estimate>,
+    time: Option<Interval>,
     without: u64,
 }
 
@@ -350,7 +350,7 @@ impl Times {
     /// Time in which a queue ran commands, if they did not overlap: the sum of their durations.
     /// `None` where nothing is known of a class of them.
     #[must_use]
-    pub fn queue(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
+    pub fn queue(&self, process: ProcessIndex, queue: u32) -> Option<Interval> {
         let known = self.known(process, queue);
         known.time.filter(|_| known.without == 0)
     }
@@ -366,7 +366,7 @@ impl Times {
         trace: &Trace<'_>,
         process: ProcessIndex,
         device: u32,
-    ) -> Result<(Estimate, u64), BusyUnknown> {
+    ) -> Result<(Interval, u64), BusyUnknown> {
         let used = self.devices.get(&(process, device)).map_or(&[][..], Vec::as_slice);
         let [queue] = used else { return Err(BusyUnknown::SeveralQueues) };
         let d = &trace.process(process).definitions;

@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::busy::Busy;
-use super::estimate::Estimate;
 use super::sketch::Distribution;
 use super::waits::Ran;
+use crate::interval::Interval;
 use crate::time::{HostNs, ProcessIndex};
 use clscope_trace::record::{Command, CommandKind};
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ pub struct NamedWait {
     pub time: Distribution,
     /// Nanoseconds in which each of them ran, estimated where sampling left commands out. Together
     /// no more than the waits.
-    pub running: BTreeMap<String, Estimate>,
+    pub running: BTreeMap<String, Interval>,
     /// Whether there are commands of which nothing is known: left out by sampling, all of a class.
     pub is_incomplete: bool,
 }
@@ -117,7 +117,7 @@ impl NamedWait {
         let factor = if sum > all { all / sum } else { 1.0 };
         for ran in self.running.values_mut() {
             let [value, low, high] = [ran.value, ran.low, ran.high].map(|ns| ns * factor);
-            *ran = Estimate { value, low, high: high.min(all).max(value) };
+            *ran = Interval::estimated(value, low, high.min(all).max(value));
         }
     }
 }

@@ -8,9 +8,9 @@
 //! Where sampling left commands out, the time of all of a class is estimated from the timed ones,
 //! by the ratio estimator: how many there are, times the weighted mean of what one ran.
 
-use super::estimate::Estimate;
 use super::sketch::Distribution;
 use super::sums::{WaitSums, WaitedFor};
+use crate::interval::Interval;
 use crate::time::{HostNs, Span};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -90,8 +90,8 @@ impl Population {
 impl Ran {
     /// The time of all commands of the class; `None` where none of those that chance decides about
     /// was timed.
-    pub(super) fn estimate(&self, of: Option<&Population>) -> Option<Estimate> {
-        let Some(of) = of else { return Some(Estimate::exact(self.certain)) };
+    pub(super) fn estimate(&self, of: Option<&Population>) -> Option<Interval> {
+        let Some(of) = of else { return Some(Interval::exact(self.certain)) };
         if of.drawn == 0 {
             return None;
         }
@@ -100,7 +100,7 @@ impl Ran {
         let squares = self.drawn.squares - 2.0 * mean * self.drawn.linear + mean * mean * of.spread;
         let half = Z95 * scale * squares.max(0.0).sqrt();
         let value = self.certain + scale * self.drawn.weighted;
-        Some(Estimate { value, low: (value - half).max(self.certain), high: value + half })
+        Some(Interval::estimated(value, (value - half).max(self.certain), value + half))
     }
 }
 

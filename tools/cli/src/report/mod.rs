@@ -11,6 +11,8 @@ use crate::select::{Rows, Section, SelectArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_export::page;
+use clscope_profile::energy::attribute;
+use clscope_profile::energy::result::Energy;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
@@ -31,6 +33,7 @@ use std::rc::Rc;
   clscope report --format json | jq '.kernels[0]'
   clscope report --correct-bias           kernels without the runtime's own work
   clscope report --by call-site           kernels by where they are launched from
+  clscope report --explain-energy blur    which readings decide about the joules of blur
   clscope report --format html -o r.html  one page with a timeline, for a browser
   clscope report --format csv --section functions")]
 pub struct Args {
@@ -52,6 +55,10 @@ pub struct Args {
     /// Largest size of the page, 0 for any: above it, its timeline is less fine
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = page_size)]
     pub max_size: u64,
+    /// Show what decides about the joules of this kernel: each reading of the sensor with what the
+    /// estimates make of it, and what the run and windows of the kernel alone say
+    #[arg(long, value_name = "KERNEL")]
+    pub explain_energy: Option<String>,
     /// Subtract the measured span bias (`clscope doctor --calibrate`) from the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
@@ -93,11 +100,15 @@ fn page_size(text: &str) -> std::result::Result<u64, String> {
 
 /// Whether the first screen is wanted: who chooses rows or columns wants the tables.
 fn is_first(args: &Args) -> bool {
-    args.format == Format::Table && !(args.all || args.correct_bias || args.select.is_chosen())
+    let chosen =
+        args.all || args.correct_bias || args.explain_energy.is_some() || args.select.is_chosen();
+    args.format == Format::Table && !chosen
 }
 
 fn shown(args: &Args, names: &Rc<Names>) -> Shown {
     let all: &[report::Section] = match args.format {
+        // Who asks about one kernel's joules wants nothing else.
+        Format::Table if args.explain_energy.is_some() => &[report::Section::Energy],
         // Ranks and hosts are a section of their own.
         Format::Csv if args.select.by.places().is_some() => &[],
         Format::Csv => &[report::Section::Kernels],
@@ -122,7 +133,10 @@ pub fn run(args: &Args) -> Result<()> {
     progress.stage("reads records");
     let view = profile.view(Options {
         by: args.select.by.of_kernels().into(),
-        energy: args.energy.options(),
+        energy: attribute::Options {
+            explain: args.explain_energy.clone(),
+            ..args.energy.options()
+        },
         counter_device: args.select.counter_device.clone(),
         // Rows of the page open to the places of their launches, and gaps say where they end.
         name_sites: true,
@@ -139,6 +153,9 @@ pub fn run(args: &Args) -> Result<()> {
     progress.stage("attributes energy");
     let mut energy = view.energy()?.clone();
     crate::explain::split_sums(&view, &args.parameters, args.format == Format::Html, &mut energy)?;
+    if let Some(kernel) = &args.explain_energy {
+        refuse_unexplained(kernel, &energy)?;
+    }
     report.energy = Some(energy);
     report.counters = view.counters()?.cloned();
     report.answer_anew(view.trace(), view.stats());
@@ -215,6 +232,26 @@ pub fn run(args: &Args) -> Result<()> {
         false => warn(&report.issues),
     }
     Ok(())
+}
+
+/// Most names in an error.
+const NAMED: usize = 8;
+
+/// Refuses a kernel of whose joules nothing can be explained, with those of which it can.
+fn refuse_unexplained(kernel: &str, energy: &Energy) -> Result<()> {
+    if energy.devices.iter().any(|device| device.explained.is_some()) {
+        return Ok(());
+    }
+    if let Some(why) = &energy.absent {
+        bail!("--explain-energy {kernel}: this trace has no joules: {why}");
+    }
+    let classes = energy.devices.iter().flat_map(|device| &device.classes);
+    let names: Vec<&str> =
+        classes.filter(|c| c.kind == "kernel").map(|c| c.name.as_str()).take(NAMED).collect();
+    bail!(
+        "--explain-energy {kernel}: no kernel of that name ran on a device with a sensor; kernels there: {}",
+        names.join(", ")
+    );
 }
 
 /// Findings that the first screen has room for, and characters of each.

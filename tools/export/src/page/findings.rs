@@ -6,7 +6,7 @@
 use super::html::{Html, joules, time};
 use super::tables::{count, percent, told};
 use clscope_profile::report::Report;
-use clscope_profile::report::data::{Commands, Finding};
+use clscope_profile::report::data::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Issues that are listed.
@@ -129,7 +129,7 @@ fn sampled_issues(report: &Report) -> impl Iterator<Item = &Finding> {
     issues.filter(|i| i.code == "sampled-timing")
 }
 
-/// Which commands have a device time, and which times are doubtful.
+/// Which commands have a device time, and which times are estimates.
 fn timing(report: &Report, out: &mut Vec<Said>) {
     let mut say = |class, text: String, remedy: Option<&str>, to| {
         out.push(Said { class, text, remedy: remedy.map(str::to_owned), to });
@@ -152,16 +152,6 @@ fn timing(report: &Report, out: &mut Vec<Said>) {
         say(if why.is_empty() { "" } else { "warning" }, text, Some(every), KERNELS);
     }
     let rows = report.kernels.iter().chain(&report.transfers).chain(&report.other_commands);
-    let doubtful = |k: &&Commands| k.estimate.as_ref().is_some_and(|e| e.doubtful);
-    let names: Vec<&str> = rows.clone().filter(doubtful).map(|k| k.name.as_str()).collect();
-    if !names.is_empty() {
-        let more = if names.len() > 3 { ", ..." } else { "" };
-        let names = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "Few timed launches decide about the totals of {names}{more}: their intervals may be wrong."
-        );
-        say("warning", text, Some(every), KERNELS);
-    }
     if report.kernels.iter().all(|k| k.time_ns.count == 0) && !report.kernels.is_empty() {
         let text = "No launch has a device time: what kernels took is not known.".to_owned();
         say("warning", text, None, RECORDING);

@@ -21,7 +21,6 @@ mod tables;
 use crate::power::Power;
 use crate::rows::Section;
 use crate::{ExportError, stacks};
-use clscope_analysis::stats::estimate::Estimate;
 use clscope_io::text::is_printable;
 use clscope_models::explain::Explained;
 use clscope_profile::energy::result::PartOf;
@@ -384,9 +383,7 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
         );
     };
     let sum = |of: fn(&(Interval, Interval)) -> Interval| {
-        let each = known.iter().map(of);
-        each.map(|b| Estimate { value: b.value, low: b.low, high: b.high })
-            .fold(Estimate::exact(0.0), Estimate::plus)
+        known.iter().map(of).fold(Interval::exact(0.0), Interval::plus)
     };
     let n = used.len() as f64;
     let (share, busy) = (sum(|of| of.0).times(1.0 / n), sum(|of| of.1));
@@ -396,9 +393,7 @@ fn busy(figure: &mut Figure<'_>, report: &Report) {
         n => format!("{of}, mean of {n} devices"),
     };
     let estimated = known.iter().any(|(_, busy)| busy.estimated);
-    let of_all =
-        |of: Estimate| Interval { estimated, ..Interval::estimated(of.value, of.low, of.high) };
-    let mut more = format!("{of}: {}", tables::told(&of_all(busy), time));
+    let mut more = format!("{of}: {}", tables::told(&Interval { estimated, ..busy }, time));
     if estimated {
         more += "; not all launches were timed";
     }

@@ -362,6 +362,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         page.raw(".</p>\n");
     }
     repetitions(page, device);
+    if let Some(of) = &device.explained {
+        super::charts::explained(page, of);
+    }
     if let Some(next) = &device.next {
         page.raw("<p>Next: ").prose(next).raw("</p>\n");
     }

@@ -3,7 +3,7 @@
 
 /// Version of the schema. It is raised when a column changes its meaning or goes; new tables and
 /// columns may come at any time.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,12 +237,7 @@ pub const ENERGY: Table = Table {
         may("joules_per_launch_low", Double, "lower end of the 95 % interval"),
         may("joules_per_launch_high", Double, "upper end of the 95 % interval"),
         may("watts", Double, "mean power while it runs"),
-        may("method", Text, "by what it is known"),
-        may(
-            "identifiability",
-            Text,
-            "well, weak, only-as-sum, only-with-floor, not-at-all or modelled",
-        ),
+        may("why", Text, "why it has no joules of its own"),
     ],
 };
 
@@ -336,8 +331,7 @@ pub const COUNTERS: Table = Table {
         may("low", Double, "lower end of the 95 % interval"),
         may("high", Double, "upper end of the 95 % interval"),
         may("together", Text, "the classes that the mean is of, where it is of several"),
-        may("method", Text, "by what it is known"),
-        may("why", Text, "why it is not"),
+        may("why", Text, "why there is no mean"),
     ],
 };
 

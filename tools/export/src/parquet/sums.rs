@@ -8,7 +8,7 @@ use super::schema::{
 use crate::ExportError;
 use crate::power::Power;
 use clscope_analysis::Trace;
-use clscope_profile::energy::result::{DeviceEnergy, PartOf};
+use clscope_profile::energy::result::{Absence, DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::sites::Sites;
@@ -110,8 +110,8 @@ impl Sums<'_, '_> {
 
     fn energy_of(&self, device: &DeviceEnergy, to: &mut Part) -> Result<(), ExportError> {
         let rank = self.place().1;
-        let mut row = |kind: &str, name: &str, cells: [Cell<'_>; 11]| {
-            let mut all = [Cell::Null; 18];
+        let mut row = |kind: &str, name: &str, cells: [Cell<'_>; 10]| {
+            let mut all = [Cell::Null; 17];
             all[..7].copy_from_slice(&[
                 self.traces.into(),
                 (&device.host).into(),
@@ -140,13 +140,12 @@ impl Sums<'_, '_> {
                     each_low,
                     each_high,
                     class.watts.map(|w| w.value).into(),
-                    class.method.into(),
-                    class.identifiability.into(),
+                    class.absence.map(Absence::sentence).into(),
                 ],
             )?;
         }
         let rest = |joules: Cell<'static>| {
-            let mut cells = [Cell::Null; 11];
+            let mut cells = [Cell::Null; 10];
             cells[2] = joules;
             cells
         };
@@ -281,7 +280,6 @@ impl Sums<'_, '_> {
                         low,
                         high,
                         together.as_ref().into(),
-                        value.by.into(),
                         value.why.as_ref().into(),
                     ])?;
                 }

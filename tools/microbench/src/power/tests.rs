@@ -232,7 +232,7 @@ fn counters_are_means_of_whole_readings() {
     let load = window(LOAD.start - 30 * MS, LOAD.end + 30 * MS);
     assert_eq!(
         power.counters(load),
-        [("gpm/fp32".to_owned(), "%", Estimate::symmetric(96.0, 0.0))]
+        [("gpm/fp32".to_owned(), "%", Interval::symmetric(96.0, 0.0))]
     );
     assert_eq!(power.counters(window(LOAD.start, LOAD.start + 90 * MS)), [], "too short for any");
 }

@@ -6,7 +6,7 @@
 use super::Input;
 use super::report::{Curve, Point as Place, schedulers};
 use crate::results::{CaseResult, Results, Status};
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use crate::suite::lanes;
 use crate::sweep::{Axis, ENOUGH};
 use clscope_models::latency::{Contention, Workload};
@@ -292,7 +292,7 @@ fn shown(of: prior::Worst) -> Worst {
 
 fn curve(name: String, points: impl Iterator<Item = (f64, f64)>) -> Curve {
     let mut points: Vec<Place> =
-        points.map(|(x, y)| Place { x, y: Estimate::symmetric(y, 0.0) }).collect();
+        points.map(|(x, y)| Place { x, y: Interval::symmetric(y, 0.0) }).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     Curve { name, points }
 }

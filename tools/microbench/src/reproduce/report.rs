@@ -8,7 +8,7 @@ use super::{Draw, Experiment, How, Ours, Row};
 use crate::cl::DeviceFacts;
 pub use crate::results::Point;
 use crate::results::{Figure, Finding, Results, Status};
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use seen::Seen;
 use serde::Serialize;
 
@@ -164,7 +164,8 @@ pub struct Number {
     /// What the document prints.
     pub printed: Vec<Printed>,
     /// Ours, in the same unit.
-    pub here: Option<Estimate>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::stats::MayBeNone>"))]
+    pub here: Option<Interval>,
     /// What was compared for ours, where the name is not true of this device to the letter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<String>,
@@ -229,7 +230,7 @@ impl Report {
             _ => Err("it is not computed".to_owned()),
         };
         let ours = |row: &Row| match value(row) {
-            Ok(x) => Number { here: Some(Estimate::symmetric(x, 0.0)), ..number(of, row) },
+            Ok(x) => Number { here: Some(Interval::symmetric(x, 0.0)), ..number(of, row) },
             Err(why) => Number { reason: Some(why), ..number(of, row) },
         };
         Report {

@@ -12,7 +12,7 @@ use crate::cl::{DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Job, Need, Trips};
 use crate::results::{Figure, Point, Series};
 use crate::source::Source;
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -183,7 +183,7 @@ fn distribution(sorted: &[f64]) -> Vec<Point> {
         }
     }
     let last = counts.iter().rposition(|c| *c > 0).map_or(0, |n| n + 1);
-    let share = |count: usize| Estimate::symmetric(100.0 * count as f64 / sorted.len() as f64, 0.0);
+    let share = |count: usize| Interval::symmetric(100.0 * count as f64 / sorted.len() as f64, 0.0);
     let place =
         |(n, count): (usize, &usize)| Point { x: low + (n as f64 + 0.5) * width, y: share(*count) };
     counts[..last].iter().enumerate().map(place).collect()
@@ -231,7 +231,7 @@ impl Swept for Variant {
         let mut figures = Vec::new();
         for (share, name) in PERCENTILES {
             let cycles = if share == 0.0 || share == 1.0 {
-                stats::quantile(&all, share).map(Estimate::seen_once)
+                stats::quantile(&all, share).map(Interval::seen_once)
             } else {
                 // Of each launch: their spread is that of the percentile.
                 let each: Vec<f64> =
@@ -245,13 +245,13 @@ impl Swept for Variant {
         let geometry = measured.geometry;
         let accesses = f64::from(geometry.trips) * LINKS * geometry.items() as f64;
         let units = f64::from(bench.facts().compute_units.max(1));
-        let exact = |value: f64| Estimate::symmetric(value, 0.0);
+        let exact = |value: f64| Interval::symmetric(value, 0.0);
         // The load is that of the launches whose accesses were timed.
         let time = stats::summarise(&times).ok_or(CaseError::Interrupted)?.mean;
         let mean = stats::mean(&all).ok_or(CaseError::Interrupted)?;
         figures.extend([
             Figure::new("latency_mean", "cycles", mean),
-            Figure::new("clock_cost", "cycles", Estimate::seen_once(cost)),
+            Figure::new("clock_cost", "cycles", Interval::seen_once(cost)),
             Figure::new("samples", "", exact(all.len() as f64)),
             Figure::new("bandwidth", "GB/s", time.reciprocal(4.0 * accesses)),
             Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units)),

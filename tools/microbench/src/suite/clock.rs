@@ -12,7 +12,7 @@ use crate::job::{Arg, Geometry};
 use crate::power::Window;
 use crate::results::{CaseResult, Figure, Finding, Point, Series, Timing};
 use crate::source::Source;
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use serde_json::json;
@@ -90,7 +90,7 @@ fn moment(bench: &mut Bench<'_>, defines: &[String]) -> Result<Moment, CaseError
 
 /// Ticks of the kernels' clock in a nanosecond, by the host's clock at both ends of a pause;
 /// between the rates that the moments around the readings allow.
-fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Estimate, CaseError> {
+fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Interval, CaseError> {
     if let Some((_, rate)) = bench.clock_rate.as_ref().filter(|(of, _)| of == defines) {
         return Ok(*rate);
     }
@@ -101,7 +101,7 @@ fn rate(bench: &mut Bench<'_>, defines: &[String]) -> Result<Estimate, CaseError
     let ticks = last.ticks - first.ticks;
     let (short, long) = (last.host.0 - first.host.1, last.host.1 - first.host.0);
     let middle = f64::midpoint(short, long);
-    let rate = Estimate { value: ticks / middle, low: ticks / long, high: ticks / short };
+    let rate = Interval::estimated(ticks / middle, ticks / long, ticks / short);
     if rate.low.is_finite() && rate.low > 1e-6 && short > 0.0 {
         bench.clock_rate = Some((defines.to_vec(), rate));
         return Ok(rate);
@@ -121,7 +121,7 @@ struct Ran {
     /// The same by the kernels' clock, from the first warp's begin to the last one's end, ticks.
     kernel: Vec<f64>,
     /// Ticks of that clock in a nanosecond.
-    rate: Estimate,
+    rate: Interval,
     /// Of the last launch: begin and end of each warp, nanoseconds from the first begin.
     warps: Vec<(f64, f64)>,
     /// Work-items of a warp.
@@ -231,7 +231,7 @@ fn roots(bench: &Bench<'_>, out: &Buffer, items: usize) -> Result<(), CaseError>
 
 /// Warps that run over a launch: in slots of equal length, the mean of each with the fewest and the
 /// most at any moment in it.
-fn running(warps: &[(f64, f64)], slots: usize) -> Vec<Estimate> {
+fn running(warps: &[(f64, f64)], slots: usize) -> Vec<Interval> {
     let end = warps.iter().map(|w| w.1).fold(0.0, f64::max);
     if end <= 0.0 {
         return Vec::new();
@@ -256,7 +256,7 @@ fn running(warps: &[(f64, f64)], slots: usize) -> Vec<Estimate> {
         spend(at, moment, now);
         (at, now) = (moment, now + step);
     }
-    sums.iter().map(|s| Estimate { value: s.0 / slot, low: s.1, high: s.2 }).collect()
+    sums.iter().map(|s| Interval::estimated(s.0 / slot, s.1, s.2)).collect()
 }
 
 /// As many groups as fit at once, or several rounds of them.
@@ -280,7 +280,7 @@ impl OverTime {
         let tail = |share: f64| {
             let full = slots.iter().rposition(|s| s.value >= share * most).map_or(0, |n| n + 1);
             let share = (slots.len() - full) as f64 / slots.len().max(1) as f64;
-            Estimate::seen_once(100.0 * share)
+            Interval::seen_once(100.0 * share)
         };
         let points = slots
             .iter()
@@ -291,8 +291,8 @@ impl OverTime {
             })
             .collect();
         let figures = vec![
-            Figure::new("items_per_unit", "items", Estimate::seen_once(most * per_unit)),
-            Figure::new("mean_items_per_unit", "items", Estimate::seen_once(mean * per_unit)),
+            Figure::new("items_per_unit", "items", Interval::seen_once(most * per_unit)),
+            Figure::new("mean_items_per_unit", "items", Interval::seen_once(mean * per_unit)),
             Figure::new("tail", "%", tail(0.9)),
             Figure::new("tail_45", "%", tail(0.45)),
         ];

@@ -191,7 +191,7 @@ impl Swept for Variant {
         let time = timing.time_ns.mean.times(1.0 / statements);
         let mut figures = vec![Figure::new("time_per_statement", "ns", time)];
         if let Some(bytes) = timing.private_bytes {
-            let bytes = crate::stats::Estimate::symmetric(bytes as f64, 0.0);
+            let bytes = crate::stats::Interval::symmetric(bytes as f64, 0.0);
             figures.push(Figure::new("private_bytes", "B", bytes));
         }
         Ok(Gave::of_kernel(measured, figures))

@@ -528,7 +528,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             found.after, device.compute_units
         );
         let period =
-            Figure::new("period", "groups", crate::stats::Estimate::symmetric(found.after, 0.0));
+            Figure::new("period", "groups", crate::stats::Interval::symmetric(found.after, 0.0));
         findings.push(Finding {
             name: "flop/saw_tooth".to_owned(),
             text,

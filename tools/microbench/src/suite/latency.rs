@@ -12,7 +12,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -310,7 +310,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
         variant.level.first_that_fits(bench, own, |bench, pad| launched(bench, variant, pad))?;
     let Measured { timing, geometry, .. } = &measured;
     let links = f64::from(geometry.trips) * f64::from(LINKS);
-    let exact = |value: f64| Estimate::symmetric(value, 0.0);
+    let exact = |value: f64| Interval::symmetric(value, 0.0);
     let instructions = links * f64::from(variant.ilp) * geometry.items() as f64;
     let figures = vec![
         Figure::new("latency", "ns", timing.time_ns.mean.times(1.0 / links)),
@@ -468,14 +468,14 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             let mut figures = vec![
                 Figure::new("latency", "ns", latency),
                 Figure::new("peak", "Gop/s", peak),
-                Figure::new("linear_concurrency", "items/unit", Estimate::symmetric(linear, 0.0)),
+                Figure::new("linear_concurrency", "items/unit", Interval::symmetric(linear, 0.0)),
             ];
             let cycles = clock.map(|mhz| latency.times(mhz * 1e-3));
             figures.extend(cycles.map(|c| Figure::new("latency_cycles", "cycles", c)));
             figures.extend(clock.map(|mhz| {
                 Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))
             }));
-            let items = |name, n| Figure::new(name, "items/unit", Estimate::symmetric(n, 0.0));
+            let items = |name, n| Figure::new(name, "items/unit", Interval::symmetric(n, 0.0));
             figures.extend(needed.map(|n| items("concurrency_needed", n)));
             figures.extend(needed_for(0.95).map(|n| items("concurrency_needed_95", n)));
             let in_cycles =
@@ -515,11 +515,8 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 "{name}: between {} and {} additions for each access the time begins to grow: at this occupancy the rest is hidden",
                 knee.after, knee.until
             );
-            let at = Estimate {
-                value: f64::midpoint(knee.after, knee.until),
-                low: knee.after,
-                high: knee.until,
-            };
+            let at =
+                Interval::estimated(f64::midpoint(knee.after, knee.until), knee.after, knee.until);
             let figures = vec![Figure::new("alpha", "additions", at)];
             let method = "two lines against one, F test";
             findings.push(Finding {

@@ -9,7 +9,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
-use crate::stats::{self, Estimate};
+use crate::stats::{self, Interval};
 use crate::suite::memory::word;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
@@ -215,7 +215,7 @@ fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, 
         let summary = stats::summarise(&values[warm..])?;
         // A launch that the system held up is no cost of launching.
         let median = summary.median;
-        Some(Figure::new(name, "ns", Estimate { value: median, ..around(median, summary.mean) }))
+        Some(Figure::new(name, "ns", Interval { value: median, ..around(median, summary.mean) }))
     };
     let figures =
         [of("empty", &spans), of("period", &periods), of("wait", &waits)].into_iter().flatten();
@@ -223,8 +223,8 @@ fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, 
 }
 
 /// The interval of a mean, moved to hold the median.
-fn around(median: f64, mean: Estimate) -> Estimate {
-    Estimate { value: median, low: mean.low.min(median), high: mean.high.max(median) }
+fn around(median: f64, mean: Interval) -> Interval {
+    Interval::estimated(median, mean.low.min(median), mean.high.max(median))
 }
 
 /// Groups without work: the time of one after another on one compute unit.
@@ -328,7 +328,7 @@ pub struct Plateau {
     /// Largest working set of it, bytes.
     pub bytes: f64,
     /// Median bandwidth, GB/s, with the range of its sizes.
-    pub bandwidth: Estimate,
+    pub bandwidth: Interval,
 }
 
 /// Neighbours of a plateau differ by less than this share.
@@ -349,11 +349,11 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
         let inside = here.iter().rev().find(|p| p.1 >= 0.95 * most);
         out.push(Plateau {
             bytes: inside.map_or(0.0, |p| p.0),
-            bandwidth: Estimate {
-                value: median,
-                low: fold(f64::min, f64::INFINITY),
-                high: fold(f64::max, 0.0),
-            },
+            bandwidth: Interval::estimated(
+                median,
+                fold(f64::min, f64::INFINITY),
+                fold(f64::max, 0.0),
+            ),
         });
     }
     out
@@ -377,7 +377,7 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let figures: Vec<Figure> = found
         .iter()
         .flat_map(|p| {
-            let bytes = Estimate::symmetric(p.bytes, 0.0);
+            let bytes = Interval::symmetric(p.bytes, 0.0);
             [Figure::new("bandwidth", "GB/s", p.bandwidth), Figure::new("up_to", "B", bytes)]
         })
         .collect();

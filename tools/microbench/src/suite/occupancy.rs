@@ -10,7 +10,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Job, Need, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ impl Swept for Variant {
         })?;
         let Measured { timing, geometry, .. } = &measured;
         let items = geometry.items() as f64;
-        let exact = |value: f64| Estimate::symmetric(value, 0.0);
+        let exact = |value: f64| Interval::symmetric(value, 0.0);
         let bytes = self.bytes() as f64 * items;
         let figures = vec![
             Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes)),

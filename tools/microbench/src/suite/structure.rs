@@ -10,7 +10,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -292,7 +292,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let mut figures =
         vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
     if let Some(bytes) = timing.private_bytes {
-        figures.push(Figure::new("private_bytes", "B", Estimate::symmetric(bytes as f64, 0.0)));
+        figures.push(Figure::new("private_bytes", "B", Interval::symmetric(bytes as f64, 0.0)));
     }
     Ok(Gave::of_kernel(measured, figures))
 }
@@ -444,11 +444,11 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut tell =
         |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
-            let at = Estimate {
-                value: f64::midpoint(change.after, change.until),
-                low: change.after,
-                high: change.until,
-            };
+            let at = Interval::estimated(
+                f64::midpoint(change.after, change.until),
+                change.after,
+                change.until,
+            );
             let figures = vec![Figure::new("at", unit, at)];
             findings.push(Finding {
                 name: format!("structure/{name}"),
@@ -527,7 +527,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         let text = format!(
             "the compiler states private memory (spilled registers) from {first} live words on"
         );
-        let at = Figure::new("at", "words", Estimate::symmetric(first, 0.0));
+        let at = Figure::new("at", "words", Interval::symmetric(first, 0.0));
         plain("structure/registers/spill".to_owned(), text, vec![at], "CL_KERNEL_PRIVATE_MEM_SIZE");
     }
     let time = |id: &str| {
@@ -560,7 +560,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             let text = format!(
                 "{word}: one item computes up to {free} elements of a vector in the time of one"
             );
-            let width = Figure::new("width", "elements", Estimate::symmetric(free, 0.0));
+            let width = Figure::new("width", "elements", Interval::symmetric(free, 0.0));
             plain(
                 format!("structure/vector/{word}"),
                 text,
@@ -598,7 +598,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         }
     }
     let units =
-        Figure::new("compute_units", "", Estimate::symmetric(f64::from(device.compute_units), 0.0));
+        Figure::new("compute_units", "", Interval::symmetric(f64::from(device.compute_units), 0.0));
     plain(
         "structure/stated_units".to_owned(),
         format!("the device states {} compute units", device.compute_units),

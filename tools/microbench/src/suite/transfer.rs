@@ -310,5 +310,5 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
 }
 
 fn misfit(share: f64) -> Figure {
-    Figure::new("misfit", "%", stats::Estimate::symmetric(share * 100.0, 0.0))
+    Figure::new("misfit", "%", stats::Interval::symmetric(share * 100.0, 0.0))
 }

@@ -5,7 +5,7 @@
 use super::Axis;
 use crate::change;
 use crate::results::{CaseResult, Figure, Finding, Results, Status};
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use serde_json::Value as Json;
 
 /// Figures that are shown along a sweep, the most telling first.
@@ -93,11 +93,11 @@ impl<'r> Walk<'r> {
 
     /// Numbers and figures along an axis, where the other one has this value.
     #[must_use]
-    pub fn line(&self, figure: &str, along: usize, other: Option<&Json>) -> Vec<(f64, Estimate)> {
+    pub fn line(&self, figure: &str, along: usize, other: Option<&Json>) -> Vec<(f64, Interval)> {
         let ours = self.points.iter().filter(|p| {
             p.status == Status::Measured && other.is_none_or(|v| value_at(p, 1 - along) == Some(v))
         });
-        let mut out: Vec<(f64, Estimate)> = ours
+        let mut out: Vec<(f64, Interval)> = ours
             .filter_map(|p| Some((value_at(p, along)?.as_f64()?, p.figure(figure)?.estimate)))
             .collect();
         out.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -187,9 +187,9 @@ pub(crate) struct Need {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Cusp {
     /// Additions for each instruction of the chain; an interval where no occupancy was enough.
-    pub alpha: Estimate,
+    pub alpha: Interval,
     /// Work-items of a compute unit; without an upper end where no occupancy was enough.
-    pub items: Estimate,
+    pub items: Interval,
 }
 
 /// For each alpha, the smallest occupancy at which [`ENOUGH`] of one of the peaks is attained
@@ -248,8 +248,8 @@ pub(crate) fn cusp(needs: &[Need]) -> Result<Cusp, String> {
         let (low, high) = (needs[*from].alpha, needs[*to].alpha);
         let most = needs[*from].most;
         return Ok(Cusp {
-            alpha: Estimate { value: f64::midpoint(low, high), low, high },
-            items: Estimate { value: most, low: most, high: f64::INFINITY },
+            alpha: Interval::estimated(f64::midpoint(low, high), low, high),
+            items: Interval::estimated(most, most, f64::INFINITY),
         });
     }
     let most = |a: &(f64, f64), b: &(f64, f64)| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0));
@@ -257,7 +257,7 @@ pub(crate) fn cusp(needs: &[Need]) -> Result<Cusp, String> {
     if Some(top.1) <= first.items || Some(top.1) <= last.items {
         return Err("no mix needs more than the outermost ones".to_owned());
     }
-    let exact = |value| Estimate::symmetric(value, 0.0);
+    let exact = |value| Interval::symmetric(value, 0.0);
     Ok(Cusp { alpha: exact(top.0), items: exact(top.1) })
 }
 
@@ -342,7 +342,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
             walk.line(figure, 0, None).into_iter().map(|(x, e)| (x, e.value)).collect();
         let every = points.windows(2).all(|w| w[1].0 - w[0].0 == 1.0);
         if let Some(found) = every.then(|| change::period(&points)).flatten() {
-            let period = Estimate::symmetric(found.after, 0.0);
+            let period = Interval::symmetric(found.after, 0.0);
             out.push(Finding {
                 name: format!("sweep/{}/period", walk.case),
                 text: format!("{}: {figure} repeats every {} groups", walk.case, found.after),
@@ -369,7 +369,7 @@ mod tests {
         let point = |alpha: usize, warps: usize| {
             let value = 1000.0 * of.throughput(warps as f64, alpha as f64);
             let at = |axis, value: usize| Coordinate { axis, value: json!(value) };
-            let throughput = Figure::new("throughput", "Gop/s", Estimate::symmetric(value, 0.0));
+            let throughput = Figure::new("throughput", "Gop/s", Interval::symmetric(value, 0.0));
             CaseResult {
                 id: format!("{alpha} {warps}"),
                 suite: "latency",
@@ -407,7 +407,7 @@ mod tests {
 
     /// A chain of nothing else, at its peak.
     fn alone(id: &str, warps: f64) -> CaseResult {
-        let of = Estimate::symmetric(1000.0 * warps, 0.0);
+        let of = Interval::symmetric(1000.0 * warps, 0.0);
         CaseResult {
             id: id.to_owned(),
             swept: None,
@@ -432,7 +432,7 @@ mod tests {
         let mut more = points;
         for point in &mut more {
             let at = value_at(point, 1).and_then(Json::as_f64).unwrap();
-            let items = Estimate::symmetric(4.0 * at, 0.0);
+            let items = Interval::symmetric(4.0 * at, 0.0);
             point.figures.push(Figure::new("items_per_unit", "items", items));
         }
         assert_eq!(found(&more), (48.0, 4.0 * items));

@@ -56,10 +56,6 @@ impl Input {
     }
 }
 
-fn estimate(of: counters::Estimate) -> Interval {
-    Interval::estimated(of.value, of.low, of.high)
-}
-
 /// All sources of means that belong to a device.
 pub fn means_of(
     trace: &Trace<'_>,
@@ -130,6 +126,7 @@ impl Source {
             columns: Vec::new(),
             classes: Vec::new(),
             notes,
+            one_by_one: false,
             tracks: Vec::new(),
         }
     }
@@ -180,7 +177,7 @@ pub fn regress(
         out.columns.push(Column {
             name: input.name.clone(),
             unit: input.unit.clone(),
-            idle: result.as_ref().ok().and_then(|r| r.idle).map(estimate),
+            idle: result.as_ref().ok().and_then(|r| r.idle),
             residual: result.as_ref().ok().map(|r| r.residual),
             absent: result.as_ref().err().map(ToString::to_string),
         });
@@ -205,8 +202,7 @@ pub fn regress(
                 && let Some(mean) =
                     input_of(&column.name).and_then(|i| in_batches(device, class, i, delay))
             {
-                found =
-                    Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
+                found = Value { mean: Some(mean), only_with: None, why: None };
             }
             values.insert(column.name.clone(), found);
         }
@@ -255,7 +251,7 @@ fn in_batches(
             (count, moment) = (count + 1, moment + mean);
         }
     }
-    (count >= 2).then(|| estimate(sum.estimate(moment / f64::from(count))))
+    (count >= 2).then(|| sum.estimate(moment / f64::from(count)))
 }
 
 /// Most that a share may read: spans end before the device is ready for the next command, so that
@@ -279,11 +275,11 @@ fn value(
         |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     let only_with = row.only_with.and_then(|g| result.groups.get(g)).map(|g| Together {
         classes: g.classes.iter().map(name).collect(),
-        mean: estimate(g.mean),
+        mean: g.mean,
         with_idle: g.with_idle,
     });
     let (sum, only_with) = (only_with.is_some(), only_with.filter(|of| tells(&of.mean, unit)));
-    let mean = row.mean.map(estimate);
+    let mean = row.mean;
     let why = match (mean, &only_with, row.vague) {
         (None, None, None) if sum => {
             Some("not even the mean that it has with others is known".to_owned())
@@ -294,7 +290,7 @@ fn value(
         }
         _ => Some("it did not run while counters were read".to_owned()),
     };
-    Value { mean, by: mean.map(|_| "regressed"), only_with, why }
+    Value { mean, only_with, why }
 }
 
 #[cfg(test)]

@@ -63,8 +63,7 @@ pub fn fold(out: &mut Source, device: &PhysicalDevice) {
                     continue;
                 }
                 let mean = within(full, of.value, of.low, of.high);
-                *value =
-                    Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
+                *value = Value { mean: Some(mean), only_with: None, why: None };
                 told = true;
             }
             row
@@ -162,14 +161,14 @@ mod tests {
 
     fn known(value: f64) -> Value {
         let mean = Some(Interval::estimated(value, value - 1.0, value + 1.0));
-        Value { mean, by: Some("regressed"), only_with: None, why: None }
+        Value { mean, only_with: None, why: None }
     }
 
     fn sum(value: f64) -> Value {
         let classes = vec!["a".to_owned(), "b".to_owned()];
         let mean = Interval::estimated(value, value, value);
         let only_with = Some(Together { classes, mean, with_idle: false });
-        Value { mean: None, by: None, only_with, why: None }
+        Value { mean: None, only_with, why: None }
     }
 
     /// A device on which `a` and `b` run in turn; `a` was repeated for a second, 100 launches of so
@@ -222,6 +221,7 @@ mod tests {
                 row("a (restored)", known(10.0)),
             ],
             notes: Vec::new(),
+            one_by_one: false,
             tracks: Vec::new(),
         };
         fold(&mut out, &device);
@@ -235,7 +235,7 @@ mod tests {
         let names: Vec<&str> = out.classes.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         let of = &out.classes[0].values["sm"];
-        assert_eq!((of.by, of.mean.map(|m| m.value)), (Some("repeated"), Some(50.0)));
+        assert_eq!(of.mean.map(|m| m.value), Some(50.0));
         assert!(of.only_with.is_none() && out.notes.len() == 1);
         assert!(out.classes[1].values["sm"].mean.is_none());
         // Without stamps the application's own launches tell, which left no gap here.
@@ -262,13 +262,12 @@ mod tests {
 
     #[test]
     fn what_the_run_knows_stays_and_restoring_alone_is_no_kernel() {
-        let out = folded(8.0, 0, known(47.0));
-        assert_eq!(out.classes[0].values["sm"].by, Some("regressed"));
+        let mean = |out: &Source| out.classes[0].values["sm"].mean.map(|mean| mean.value);
+        assert_eq!(mean(&folded(8.0, 0, known(47.0))), Some(47.0));
         // It ran for half a window.
         let mut briefly = row("a", known(47.0));
         briefly.covered_seconds = 0.05;
-        let out = folded_with(8.0, 0, briefly);
-        assert_eq!(out.classes[0].values["sm"].by, Some("repeated"));
+        assert_eq!(mean(&folded_with(8.0, 0, briefly)), Some(50.0));
         for (stamped, restores) in [(8.0, 9), (2.0, 0)] {
             let out = folded(stamped, restores, sum(50.0));
             assert_eq!((out.classes[0].values["sm"].mean, out.classes.len()), (None, 2));

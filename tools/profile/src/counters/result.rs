@@ -56,6 +56,9 @@ pub struct Source {
     pub columns: Vec<Column>,
     pub classes: Vec<Class>,
     pub notes: Vec<String>,
+    /// Whether it was read around each command.
+    #[serde(skip)]
+    pub one_by_one: bool,
     /// The figures over time, of sources that count between two moments.
     #[serde(skip)]
     pub tracks: Vec<Track>,
@@ -148,10 +151,6 @@ pub struct Clocks {
 pub struct Value {
     /// Mean while the class runs.
     pub mean: Option<Interval>,
-    /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the
-    /// kernel, `repeated`: of launches that `record --replay` repeated, or `snapshot`: read around
-    /// each launch.
-    pub by: Option<&'static str>,
     /// The classes of which only a common mean is known, and that mean.
     pub only_with: Option<Together>,
     /// Why there is no mean.

@@ -320,7 +320,7 @@ impl<'a> Part<'a> {
         let (span, window) =
             self.sums.iter().fold((0.0, 0.0), |(s, w), sum| (s + sum.span_s, w + sum.window_s));
         let launches: u64 = self.sums.iter().map(|s| s.launches).sum();
-        let by = if source.is_queue() { "queue" } else { "snapshot" };
+        out.one_by_one = !source.is_queue();
         out.notes = vec![format!(
             "method snapshot: read before and after each command, which was waited for; the commands' own spans are {:.1} % of the time between",
             100.0 * span / window.max(f64::MIN_POSITIVE)
@@ -393,10 +393,7 @@ impl<'a> Part<'a> {
                     "no command of it was read around, or what the figure needs was not counted"
                         .to_owned()
                 });
-                values.insert(
-                    name.clone(),
-                    Value { mean, by: mean.map(|_| by), only_with: None, why },
-                );
+                values.insert(name.clone(), Value { mean, only_with: None, why });
             }
             let gpu_ticks = if oa { sum.counts.get(1).copied().unwrap_or(0) } else { 0 };
             out.classes.push(Class {

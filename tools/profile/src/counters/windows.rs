@@ -268,7 +268,7 @@ fn one(trace: &Trace<'_>, device: &PhysicalDevice, of: &Recorded, matched: Strin
     for (name, ..) in columns.iter().filter(|(_, unit, _)| unit == "number") {
         for value in out.classes.iter_mut().filter_map(|c| c.values.get_mut(name)) {
             let why = "a ratio of counts is known of kernels only that last ten windows";
-            *value = Value { mean: None, by: None, only_with: None, why: Some(why.to_owned()) };
+            *value = Value { mean: None, only_with: None, why: Some(why.to_owned()) };
         }
         out.columns.iter_mut().filter(|c| c.name == *name).for_each(|c| c.idle = None);
     }
@@ -350,10 +350,7 @@ fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures
             let low = ends.iter().flatten().copied().fold(f64::INFINITY, f64::min).max(0.0);
             let high = ends.iter().flatten().copied().fold(0.0, f64::max);
             let mean = Some(Interval::estimated(v, low, high));
-            class.values.insert(
-                column.name.clone(),
-                Value { mean, by: Some("interpolated"), only_with: None, why: None },
-            );
+            class.values.insert(column.name.clone(), Value { mean, only_with: None, why: None });
             column.absent = None;
         }
         out.failed = None;

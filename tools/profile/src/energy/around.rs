@@ -8,7 +8,7 @@
 use super::activity::PhysicalDevice;
 use super::power::Power;
 use super::replayed::NORMAL;
-use super::result::{self, DeviceEnergy};
+use super::result::{self, Absence, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::energy::{HostNs, Series};
 
@@ -221,18 +221,9 @@ fn assigned(device: &PhysicalDevice, windows: &[Window]) -> Vec<Assigned> {
     out
 }
 
-/// A figure that is known by its interval's width, as rows name it.
-fn known(of: &Interval) -> &'static str {
-    match of.relative() {
-        Some(relative) if relative <= 0.1 => "well",
-        Some(relative) if relative <= 0.5 => "weak",
-        _ => "not-at-all",
-    }
-}
-
 /// A figure whose interval is narrower than half of it.
 fn is_known(of: &Interval) -> bool {
-    known(of) != "not-at-all"
+    of.relative().is_some_and(|relative| relative <= super::evidence::WEAK)
 }
 
 /// Fills in what windows between readings say. `part`: the part of the run that is asked for.
@@ -345,14 +336,14 @@ pub(super) fn fill(
             kind: if class.kernel { "kernel" } else { "transfer" },
             launches,
             busy_seconds: busy,
-            identifiability: "not-at-all",
+            absence: Some(Absence::NotRead),
             ..result::Class::default()
         };
         if found.all.busy > 0.0 {
             let (joules, covered) = found.counted();
             row.covered_seconds = covered;
             let watts = joules.times(1.0 / covered);
-            row.identifiability = known(&joules);
+            row.absence = (!is_known(&joules)).then_some(Absence::Wide);
             row.group = Some(out.groups.len());
             out.groups.push(result::Group {
                 names: vec![class.name.clone()],
@@ -367,7 +358,6 @@ pub(super) fn fill(
                 row.watts = Some(watts);
                 row.joules_per_launch = Some(watts.times(duration));
                 row.energy_delay = Some(watts.value * duration * duration);
-                row.method = Some("integrated");
                 if let Some(floor) = floor {
                     let idle = floor.times(covered);
                     let dynamic = joules.open_by(idle.half()).map(|joules| joules - idle.value);

@@ -4,6 +4,7 @@
 
 use super::activity::{By, PhysicalDevice};
 use super::borrowed::{self, Elsewhere, Lender};
+use super::explained::Explained;
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::replayed::NORMAL;
@@ -44,6 +45,11 @@ pub struct Options {
     pub with: Vec<std::path::PathBuf>,
     /// What devices draw between launches, measured another time: for runs that do not show it
     pub floors: Vec<KnownFloor>,
+    /// The kernel of which is shown what decides about its joules
+    pub explain: Option<String>,
+    /// Whether the mixed model runs beside the regression (for comparing the two; no document holds
+    /// what it says)
+    pub both: bool,
 }
 
 /// What a device draws between launches, measured another time.
@@ -267,15 +273,17 @@ pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&Known
         .and_then(|result| result.floors.first()?.watts);
     if let Some(known) = known.filter(|known| !idle.reaches(fit::Watts(known.watts))) {
         let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
-        if fitted.is_none_or(|watts| watts.half_width().0 > NORMAL * sd) {
+        if fitted.is_none_or(|watts| watts.half() > NORMAL * sd) {
             let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
             return Floors { floors, states, borrowed: true, told: None };
         }
     }
     // What was seen before the first command is the floor, unless what kernels add says otherwise.
-    let settled = fitted.filter(|watts| watts.half_width().0 <= UNSETTLED * watts.value.0);
+    let settled = fitted.filter(|watts| watts.half() <= UNSETTLED * watts.value);
     match (fitted, settled) {
-        (Some(watts), _) if !idle.reaches(watts.low) => Floors { floors, states, ..of_run() },
+        (Some(watts), _) if !idle.reaches(fit::Watts(watts.low)) => {
+            Floors { floors, states, ..of_run() }
+        }
         (_, Some(_)) => seen(),
         // Nothing says whether it rested then as it does between launches.
         (_, None) => {
@@ -438,6 +446,14 @@ pub(super) fn measure(
             .push(format!("{} is not used for this device, because it is of {of}", other.source));
     }
     if super::around::fill(&mut out, device, power, window) {
+        out.explained = options.explain.as_ref().map(|kernel| Explained {
+            kernel: kernel.clone(),
+            absent: Some(
+                "the sensor was read around each of its launches (--snapshot), and nothing was fitted"
+                    .to_owned(),
+            ),
+            ..Explained::default()
+        });
         rows::within_limit(&mut out, power.limit, power.seen());
         rows::absent(&mut out);
         rows::bound(&mut out);
@@ -480,6 +496,19 @@ pub(super) fn measure(
                 super::balance::beside_dynamic(&mut out);
             }
             operations(&mut out, options);
+            if options.both {
+                let of = (&problem, &result);
+                out.mixed = super::mixed::estimate(device, power, of, readings, (&found, floor.0));
+            }
+            out.explained = options.explain.as_ref().and_then(|kernel| {
+                let row = out.classes.iter().find(|c| c.kind == "kernel" && c.name == *kernel);
+                let joules =
+                    row.and_then(|c| Some((c.dynamic_joules?, c.joules_per_launch?, c.joules?)));
+                // As many launches as the report's own figures are of.
+                let each = joules.map(|(dynamic, each, all)| dynamic.times(each.value / all.value));
+                let of = (&problem, &result);
+                super::explained::explain(kernel, device, of, &found, each, origin)
+            });
         }
         Err(error) => {
             out.few_readings = matches!(error, AttributionError::TooFewReadings { .. });
@@ -508,6 +537,11 @@ pub(super) fn measure(
                 ));
             } else {
                 out.failed = Some(error.to_string());
+                out.explained = options.explain.as_ref().map(|kernel| Explained {
+                    kernel: kernel.clone(),
+                    absent: Some(error.to_string()),
+                    ..Explained::default()
+                });
                 out.notes.push(format!(
                     "the sensor has {} readings a second: record about {:.0} s of work or more",
                     rate(power),
@@ -539,7 +573,7 @@ fn compare_with_reference(
     let Ok(result) = fit::attribute(&problem) else { return };
     out.reference_joules = Some(result.measured.0);
     for (row, of) in out.classes.iter_mut().zip(&result.classes) {
-        row.reference_watts = of.watts.map(Interval::from);
+        row.reference_watts = of.watts;
     }
 }
 
@@ -951,10 +985,10 @@ mod tests {
             let class = &out.classes[0];
             let of_class = [class.joules, class.joules_per_launch, class.watts].map(Option::unwrap);
             let groups = out.groups.iter().find(|g| g.names == ["k"]).unwrap();
-            (class.method, [&of_class[..], &[groups.joules, groups.watts]].concat())
+            (class.basis, [&of_class[..], &[groups.joules, groups.watts]].concat())
         };
-        let (method, alone) = figures(&device);
-        assert_eq!(method, Some("both"), "repetitions are part of the figure");
+        let (basis, alone) = figures(&device);
+        assert_eq!(basis, result::Basis::Alone, "repetitions are part of the figure");
         for left in [0.0, 1.0] {
             device.shared = Some(Shared { processes: 2, overlap: 1.0, left });
             let (_, shared) = figures(&device);
@@ -992,7 +1026,8 @@ mod tests {
         }
         let above = of(Some(140.0));
         let class = &above.classes[0];
-        assert_eq!((class.joules, class.watts, class.identifiability), (None, None, "not-at-all"));
+        assert_eq!((class.joules, class.watts), (None, None));
+        assert_eq!(class.absence, Some(result::Absence::AboveLimit));
         assert!(above.notes.iter().any(|n| n.contains("limited to (140 W)")), "{:?}", above.notes);
         let rest = above.unattributed_joules.unwrap() - free.unattributed_joules.unwrap();
         let group = above.groups.iter().find(|g| g.names == ["k"]).unwrap().joules;
@@ -1002,7 +1037,7 @@ mod tests {
         // Also where the interval reaches below.
         let edge = of(Some((watts.value + watts.low) / 2.0 / rows::ABOVE_LIMIT));
         let class = &edge.classes[0];
-        assert_eq!((class.watts, class.identifiability), (None, "not-at-all"));
+        assert_eq!((class.watts, class.absence), (None, Some(result::Absence::AboveLimit)));
     }
 
     #[test]
@@ -1016,7 +1051,7 @@ mod tests {
         let of = |group| {
             let class = result::Class {
                 name: "device to host".into(),
-                identifiability: "only-as-sum",
+                absence: Some(result::Absence::InSum),
                 group: Some(0),
                 ..Default::default()
             };
@@ -1075,8 +1110,8 @@ mod tests {
             &Elsewhere::default(),
             &Options::default(),
         );
-        assert!(out.classes[0].joules.is_some() && out.classes[0].method.is_some());
-        out.classes[0].identifiability = "not-at-all";
+        assert!(out.classes[0].joules.is_some() && out.classes[0].absence.is_none());
+        out.classes[0].absence = Some(result::Absence::AboveLimit);
         rows::absent(&mut out);
         let json = serde_json::to_value(&out.classes[0]).expect("a row");
         for name in [
@@ -1088,10 +1123,10 @@ mod tests {
             "idle_joules",
             "energy_delay_joule_seconds",
             "gflop_per_joule",
-            "method",
         ] {
             assert!(json.get(name).expect(name).is_null(), "{name}: {json}");
         }
+        assert_eq!(json["why"], result::Absence::AboveLimit.sentence());
     }
 
     #[test]
@@ -1132,7 +1167,7 @@ mod tests {
         let of = |out: &DeviceEnergy| out.classes[0].joules_per_launch.expect("a figure");
         assert!((of(&with).value / 8.0 - 1.0).abs() < 0.02, "{:?}", with.classes[0]);
         assert!(of(&with).half() <= of(&alone).half() * 1.001, "{:?} {:?}", of(&with), of(&alone));
-        assert_eq!(with.classes[0].identifiability, "well");
+        assert!(with.classes[0].is_precise());
         assert!(
             with.notes.iter().any(|n| n.contains("much shorter or longer")),
             "{:?}",

@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
-use super::evidence::known_by;
-use super::result::{Class, DeviceEnergy, Floor, Group};
+use super::evidence::absence;
+use super::result::{Basis, Class, DeviceEnergy, Floor, Group};
 use super::shapes::Repeated;
 use crate::interval::Interval;
 use clscope_analysis::energy::HostNs;
@@ -41,7 +41,7 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
     out.notes.push(format!(
         "{what}, because a kernel draws another power here than repeated alone, or idle power differs: intervals of repeated kernels include this"
     ));
-    let told = |class: &Class| matches!(class.method, Some("repeated" | "both" | "sum"));
+    let told = |class: &Class| matches!(class.basis, Basis::Alone | Basis::Remainder);
     // Of floors as much as of rows.
     let share = (rest / own).abs();
     for class in out.classes.iter_mut().filter(|c| told(c)) {
@@ -52,7 +52,7 @@ pub(super) fn unexplained(out: &mut DeviceEnergy, groups: &mut [Group], parts: f
         class.dynamic_joules = class.dynamic_joules.map(|of| of.open_by(more));
         class.idle_joules = class.idle_joules.map(|of| above_none(of.widened(share)));
         let relative = class.joules.and_then(|j| j.relative());
-        class.identifiability = relative.map_or(class.identifiability, known_by);
+        class.absence = relative.map_or(class.absence, absence);
         if let Some(group) = class.group.and_then(|at| groups.get_mut(at)) {
             group.joules = above_none(group.joules.widened(share));
             group.watts = above_none(group.watts.widened(share));
@@ -180,8 +180,7 @@ mod tests {
             joules: Some(Interval::around(joules, 1.0)),
             joules_per_launch: Some(Interval::around(joules / 10.0, 0.1)),
             watts: Some(Interval::around(100.0, 0.1)),
-            method: Some("repeated"),
-            identifiability: "well",
+            basis: Basis::Alone,
             ..Class::default()
         }
     }
@@ -202,12 +201,12 @@ mod tests {
         let mut out = device();
         out.classes = vec![class(700.0), class(200.0)];
         unexplained(&mut out, &mut [], 1000.0);
-        assert_eq!((out.classes[0].identifiability, out.notes.len()), ("well", 0));
+        assert_eq!((out.classes[0].is_precise(), out.notes.len()), (true, 0));
         unexplained(&mut out, &mut [], 880.0);
         for class in &out.classes {
             let relative = class.joules.unwrap().relative().unwrap();
             assert!((0.12..0.13).contains(&relative), "{relative}");
-            assert_eq!(class.identifiability, "weak");
+            assert!(!class.is_precise() && class.absence.is_none());
             assert!(class.watts.unwrap().relative().unwrap() >= 0.12);
         }
         assert!(out.notes[0].starts_with("12.0 %"), "{:?}", out.notes);

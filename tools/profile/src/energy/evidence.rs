@@ -6,7 +6,7 @@
 use super::activity::{PhysicalDevice, repeated_class};
 use super::balance::{floors_moved, rests, rests_taken_off, unexplained};
 use super::replayed::Found;
-use super::result::{Agreement, Class, DeviceEnergy, Group, Repetitions, Replayed};
+use super::result::{Absence, Agreement, Basis, Class, DeviceEnergy, Group, Repetitions, Replayed};
 use super::shapes::Tally;
 use super::trials::TakenOff;
 use super::united::{is_chance, sum_of};
@@ -20,9 +20,9 @@ use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
 /// distribution's, since errors are estimated.
-const NORMAL: f64 = 2.0;
+pub(super) const NORMAL: f64 = 2.0;
 /// Half-widths up to which a class counts as well or at least weakly known.
-const WELL: f64 = 0.10;
+pub(super) const PRECISE: f64 = 0.10;
 pub(super) const WEAK: f64 = 0.50;
 /// What repetitions of another run may be off for that alone: another day's temperature.
 const OTHER_RUN: f64 = 0.015;
@@ -51,11 +51,7 @@ const OWN_BATCH: f64 = 0.01;
 /// The floor between launches with its standard error; 0 where it is not known, and then part of
 /// every figure.
 pub fn floor(result: &Attribution) -> (f64, f64) {
-    result
-        .floors
-        .first()
-        .and_then(|f| f.watts)
-        .map_or((0.0, 0.0), |w| (w.value.0, w.half_width().0 / NORMAL))
+    result.floors.first().and_then(|f| f.watts).map_or((0.0, 0.0), |w| (w.value, w.half() / NORMAL))
 }
 
 /// What repetitions say of a class's launches in this run.
@@ -82,6 +78,16 @@ fn belief(
         })
         .collect();
     evidence::belief(&shapes, floor)
+}
+
+/// What windows say of a class in which it ran alone.
+pub(super) fn alone(
+    device: &PhysicalDevice,
+    class: ClassId,
+    found: &[Found],
+    floor: (f64, f64),
+) -> Option<Belief> {
+    belief(device, class, found, floor, device.overlapped() <= OVERLAPPED)
 }
 
 /// Whether what is known of a class is partly another run's.
@@ -182,13 +188,9 @@ impl RepetitionSums {
     }
 }
 
-/// How well a figure is known, by its half-width as a share of it.
-pub(super) fn known_by(relative: f64) -> &'static str {
-    match relative {
-        r if r <= WELL => "well",
-        r if r <= WEAK => "weak",
-        _ => "not-at-all",
-    }
+/// Why a figure with such a half-width, as a share of it, is not given; `None` where it is.
+pub(super) fn absence(relative: f64) -> Option<Absence> {
+    (relative.is_nan() || relative > WEAK).then_some(Absence::Wide)
 }
 
 /// A device on the way to figures from all that is known, group by group.
@@ -325,15 +327,6 @@ impl Evidence<'_> {
         if !left.is_empty() {
             self.rest(group, &left);
         }
-        // What the run contradicts is not known well, however wide it says to be.
-        if !both.agrees && both.predicted.is_some() {
-            for class in &group.classes {
-                let of = self.out.classes.get_mut(class.0 as usize);
-                if let Some(class) = of.filter(|class| class.identifiability == "well") {
-                    class.identifiability = "weak";
-                }
-            }
-        }
     }
 
     /// Whether the run itself knows a class by itself, of which launches of another length were
@@ -384,7 +377,7 @@ impl Evidence<'_> {
     fn repetition(&self, group: &GroupEnergy, class: ClassId) -> (f64, f64) {
         if group.classes.len() == 1 {
             let joules = group.dynamic.0;
-            let own = group.joules.half_width().0 / NORMAL;
+            let own = group.joules.half() / NORMAL;
             return (joules, own.max(OWN_BATCH * joules));
         }
         let covered = self.row(class).covered.0;
@@ -421,7 +414,7 @@ impl Evidence<'_> {
         let unrested = if self.is_borrowed { UNRESTED * self.out.seconds } else { 0.0 };
         let between = GAPS * self.out.gaps.as_ref().map_or(0.0, |gaps| gaps.seconds);
         let part = group.busy.0 / busy.max(f64::MIN_POSITIVE);
-        (group.joules.half_width().0 / NORMAL).hypot(unrested * part).hypot(between * part)
+        (group.joules.half() / NORMAL).hypot(unrested * part).hypot(between * part)
     }
 
     /// Gives a class its figure; what is known too little of, with nothing but a sum to go by, is
@@ -467,7 +460,6 @@ impl Evidence<'_> {
         if belief.is_none() && relative > WEAK {
             return Some(Left { class: c, dynamic, sd, time, idle });
         }
-        let theirs = group.classes.iter().filter(|c| self.is_own(**c)).count();
         let figure = Interval::estimated(total, (total - half).max(0.0), total + half);
         let class = self.out.classes.get_mut(c.0 as usize)?;
         class.joules = Some(figure);
@@ -483,12 +475,8 @@ impl Evidence<'_> {
             split.then(|| Interval::estimated(dynamic, dynamic - own, dynamic + own));
         class.idle_joules =
             split.then(|| Interval::estimated(idle, (idle - rest).max(0.0), idle + rest));
-        class.method = Some(match belief {
-            Some(_) if theirs > 1 => "repeated",
-            Some(_) => "both",
-            None => "sum",
-        });
-        class.identifiability = known_by(relative);
+        class.basis = if belief.is_some() { Basis::Alone } else { Basis::Remainder };
+        class.absence = absence(relative);
         class.needed_seconds = None;
         class.group = Some(self.groups.len());
         self.groups.push(Group {
@@ -512,12 +500,12 @@ impl Evidence<'_> {
         let names = self.names(group);
         if names.is_empty() {
             self.repeated.seconds += group.busy.0;
-            self.repeated.joules += group.joules.value.0;
+            self.repeated.joules += group.joules.value;
             return;
         }
         let own: Vec<ClassId> = group.classes.iter().copied().filter(|c| self.is_own(*c)).collect();
         let busy = own.iter().map(|c| self.row(*c).covered.0).sum::<f64>().min(group.busy.0);
-        let mut joules: Interval = group.joules.into();
+        let mut joules: Interval = group.joules;
         if own.len() < group.classes.len() {
             joules = self.without_repetitions(group, busy);
         }
@@ -544,15 +532,14 @@ impl Evidence<'_> {
                         class.idle_joules =
                             Some(Interval::estimated(idle, (idle - level).max(0.0), idle + level));
                     }
-                    class.method = Some("sum");
-                    class.identifiability = if relative <= WELL { "well" } else { "weak" };
+                    (class.basis, class.absence) = (Basis::Remainder, None);
                     class.needed_seconds = None;
                 }
             }
         }
         let watts = match joules.value > 0.0 && own.len() < group.classes.len() {
             true => joules.times(1.0 / busy.max(f64::MIN_POSITIVE)),
-            false => group.watts.into(),
+            false => group.watts,
         };
         self.groups.push(Group {
             names,
@@ -579,8 +566,8 @@ impl Evidence<'_> {
         self.repeated.seconds += part * group.busy.0;
         self.repeated.joules += joules;
         self.repeated.spread += variance;
-        let value = (group.joules.value.0 - joules).max(0.0);
-        let half = group.joules.half_width().0.hypot(NORMAL * variance.sqrt());
+        let value = (group.joules.value - joules).max(0.0);
+        let half = group.joules.half().hypot(NORMAL * variance.sqrt());
         Interval::estimated(value, (value - half).max(0.0), value + half)
     }
 
@@ -597,7 +584,7 @@ impl Evidence<'_> {
             if let Some(class) = self.out.classes.get_mut(class.0 as usize) {
                 class.group = Some(self.groups.len());
                 (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
-                class.identifiability = "only-as-sum";
+                class.absence = Some(Absence::InSum);
             }
         }
         self.groups.push(Group {
@@ -654,7 +641,7 @@ pub fn not_repeated(
             true => NO_TURN,
             false => NOT_LENT,
         };
-        if matters(class, &out.classes) && class.identifiability != "well" && !tried {
+        if matters(class, &out.classes) && !class.is_precise() && !tried {
             out.replays.push(Replayed {
                 name: class.name.clone(),
                 joules_per_launch: None,

@@ -3,12 +3,15 @@
 //! anything: the analysis does that.
 #![forbid(unsafe_code)]
 
+mod absence;
 pub mod activity;
 pub mod around;
 pub mod attribute;
 mod balance;
 pub mod borrowed;
 mod evidence;
+pub mod explained;
+pub mod mixed;
 mod planes;
 pub mod power;
 pub mod readings;
@@ -155,7 +158,7 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
         ));
     }
     let is_weak = |c: &&result::Class| {
-        c.kind == "kernel" && c.identifiability != "well" && evidence::matters(c, &device.classes)
+        c.kind == "kernel" && !c.is_precise() && evidence::matters(c, &device.classes)
     };
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
@@ -203,7 +206,7 @@ mod tests {
             kind,
             launches,
             busy_seconds: busy,
-            identifiability: "only-as-sum",
+            absence: Some(result::Absence::InSum),
             ..Default::default()
         }
     }
@@ -229,7 +232,7 @@ mod tests {
         assert!(told.contains("measures 1 kernel that"), "{told}");
         let figure = crate::interval::Interval::estimated(1.0, 0.7, 1.3);
         device.classes[0].joules_per_launch = Some(figure);
-        device.classes[0].identifiability = "weak";
+        (device.classes[0].joules, device.classes[0].absence) = (Some(figure), None);
         let told = said(&device).unwrap();
         assert!(told.contains("narrows 1 wide interval"), "{told}");
     }
@@ -248,8 +251,9 @@ mod tests {
     fn many_small_ones_matter_together() {
         // None has two percent of the time or more; a short run beside a long kernel.
         let known = |busy: f64| result::Class {
+            joules: Some(crate::interval::Interval::estimated(1.0, 0.95, 1.05)),
             joules_per_launch: Some(crate::interval::Interval::estimated(1.0, 0.95, 1.05)),
-            identifiability: "well",
+            absence: None,
             ..class("long", "kernel", 1e3, busy)
         };
         let small = ["a", "b", "c", "d"].map(|n| class(n, "kernel", 60.0, 0.015));

@@ -80,7 +80,8 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
             found.failed = Some(repeated.refused.clone());
             continue;
         }
-        let (mut repetitions, launches) = one(repeated, power);
+        let (repetitions, launches) = one(repeated, power);
+        let mut repetitions: Vec<Repetition> = repetitions.into_iter().map(|of| of.1).collect();
         if repetitions.is_empty() && found.repetitions.is_empty() {
             found.failed = Some(too_slow(power));
         }
@@ -131,8 +132,8 @@ fn weigh(repetitions: &mut [Repetition], extent: Option<(u64, u64)>) {
     }
 }
 
-/// Batches of one repetition that the sensor followed, and the launches in them.
-fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
+/// Batches of one repetition that the sensor followed, each with its end, and the launches in them.
+pub(super) fn one(repeated: &Repeated, power: &Power) -> (Vec<(HostNs, Repetition)>, u64) {
     let watts = |begin: HostNs, end: HostNs| {
         let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
         mean_power(&power.series, settled, end)
@@ -162,14 +163,15 @@ fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
             }
             let watts = watts(begin, end)?;
             launches = launches.saturating_add(count);
-            Some(Repetition {
+            let of = Repetition {
                 watts,
                 seconds: seconds(begin, end),
                 launches: count as f64,
                 stamped: repeated.stamped,
                 restoring: beside,
                 weight: 1.0,
-            })
+            };
+            Some((end, of))
         })
         .collect();
     (repetitions, launches)

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+pub use super::absence::{Absence, Basis};
 use super::around::LaunchEnergy;
 use crate::interval::{Interval, as_ns, as_some_ns};
 use serde::Serialize;
@@ -155,6 +156,12 @@ pub struct DeviceEnergy {
     pub reference_joules: Option<f64>,
     /// The result of the self-test whether DRAM is part of PKG.
     pub containment: Option<String>,
+    /// What decides about the joules of the kernel that was asked for (`--explain-energy`); null
+    /// where none was, or it did not run on this device.
+    pub explained: Option<super::explained::Explained>,
+    /// What the mixed model says, where both estimators were to run.
+    #[serde(skip)]
+    pub mixed: Option<super::mixed::Mixed>,
     /// Warnings about this device's figures.
     pub notes: Vec<String>,
 }
@@ -288,13 +295,12 @@ pub struct Class {
     /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user gave their
     /// number (`--flop`).
     pub gflop_per_joule: Option<Interval>,
-    /// By what it is known: the run's own readings (`integrated`, `regressed`), repetitions within
-    /// the sum that the run knows (`repeated`), either by itself (`both`), what the others leave of
-    /// a sum (`sum`), or the energy model's share of a sum (`modelled`).
-    pub method: Option<&'static str>,
-    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`; `modelled` where a model
-    /// tells a sum apart.
-    pub identifiability: &'static str,
+    /// Why it has no joules of its own, as a sentence; null where it has.
+    #[serde(rename = "why")]
+    pub absence: Option<Absence>,
+    /// From which readings its joules come.
+    #[serde(skip)]
+    pub basis: Basis,
     /// Length of run at this mix for an interval of 5 %.
     #[serde(rename = "needed_ns", serialize_with = "as_some_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
@@ -309,6 +315,21 @@ pub struct Class {
     pub second_average_watts: Option<f64>,
     /// The direct reading while it ran alone for long, over the fit, less one.
     pub integrated_differs: Option<f64>,
+}
+
+impl Class {
+    /// Whether its joules are known to a tenth.
+    #[must_use]
+    pub fn is_precise(&self) -> bool {
+        let relative = self.joules.and_then(|joules| joules.relative());
+        relative.is_some_and(|relative| relative <= super::evidence::PRECISE)
+    }
+
+    /// Whether only its sum with others is measurable.
+    #[must_use]
+    pub fn is_in_sum(&self) -> bool {
+        self.joules.is_none() && self.absence.is_some_and(Absence::is_in_sum)
+    }
 }
 
 /// A launch that was repeated while the sensor updated many times.
@@ -522,8 +543,6 @@ pub struct Response {
 pub struct Drift {
     /// Of the power at the start.
     pub share: Interval,
-    /// Whether it is more than chance.
-    pub noticed: bool,
 }
 
 #[cfg(test)]

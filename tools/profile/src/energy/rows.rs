@@ -5,7 +5,7 @@
 use super::activity::PhysicalDevice;
 use super::attribute::Options;
 use super::power::Power;
-use super::result::{self, DeviceEnergy};
+use super::result::{self, Absence, Basis, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
@@ -55,6 +55,8 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         }),
         reference_joules: None,
         containment: None,
+        explained: None,
+        mixed: None,
         notes: Vec::new(),
     }
 }
@@ -87,7 +89,7 @@ pub(super) fn fill(
         result::Iteration {
             kernel,
             iterations: i.iterations,
-            joules: i.joules.into(),
+            joules: i.joules,
             seconds: i.seconds.0,
         }
     });
@@ -115,7 +117,7 @@ pub(super) fn shorter_than_stamped(out: &mut DeviceEnergy) {
         us => format!("{:.1} ms", us * 1e-3),
     };
     let told = |class: &result::Class| {
-        let is_repeated = matches!(class.method, Some("repeated" | "both"));
+        let is_repeated = class.basis == Basis::Alone && class.joules.is_some();
         let (joules, watts) = class.joules_per_launch.zip(class.watts)?;
         let (alone, stamped) = (joules.value / watts.value, class.busy_seconds / class.launches);
         let is_told = class.kind == "kernel" && is_repeated && alone < (1.0 - SHORTER) * stamped;
@@ -138,7 +140,7 @@ fn classes(
 ) -> (Vec<result::Class>, Vec<String>) {
     let plain = fit::plain_integration(problem.activity, problem.series);
     let second = fit::second_average(problem.activity, problem.series);
-    let level = result.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.half_width().0);
+    let level = result.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.half());
     let mut notes = Vec::new();
     let mut rows = Vec::with_capacity(result.classes.len());
     let per_span = device.launches_per_span();
@@ -173,12 +175,13 @@ fn classes(
 /// The figures of one class, of which a span stands for so many launches. `level`: half-width of
 /// the floor, in watts.
 fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
-    let (identifiability, needed) = match row.identifiability {
-        Identifiability::Well => ("well", None),
-        Identifiability::Weak { needed } => ("weak", Some(needed.0)),
-        Identifiability::OnlyAsSum { .. } => ("only-as-sum", None),
-        Identifiability::OnlyWithFloor { .. } => ("only-with-floor", None),
-        Identifiability::NotAtAll { needed } => ("not-at-all", needed.map(|s| s.0)),
+    let (absence, needed) = match row.identifiability {
+        Identifiability::Well => (None, None),
+        Identifiability::Weak { needed } => (None, Some(needed.0)),
+        Identifiability::OnlyAsSum { .. } => (Some(Absence::InSum), None),
+        Identifiability::OnlyWithFloor { .. } => (Some(Absence::WithIdle), None),
+        Identifiability::NotAtAll { needed: Some(needed) } => (Some(Absence::Wide), Some(needed.0)),
+        Identifiability::NotAtAll { needed: None } => (Some(Absence::NotRead), None),
     };
     let estimated = row.method != Some(Method::Integrated);
     let figure = |of: Interval| Interval { estimated, ..of };
@@ -188,13 +191,11 @@ fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
         launches: row.launches * per_span,
         busy_seconds: row.busy.0,
         covered_seconds: row.covered.0,
-        joules: row.joules.map(|j| figure(j.into())),
-        joules_per_launch: row
-            .joules_per_launch
-            .map(|j| figure(Interval::from(j).times(1.0 / per_span))),
-        watts: row.watts.map(|w| figure(w.into())),
+        joules: row.joules.map(&figure),
+        joules_per_launch: row.joules_per_launch.map(|j| figure(j.times(1.0 / per_span))),
+        watts: row.watts.map(figure),
         dynamic_joules: row.split.zip(row.joules).map(|((dynamic, _), joules)| {
-            let half = joules.half_width().0.hypot(level * row.covered.0);
+            let half = joules.half().hypot(level * row.covered.0);
             Interval::estimated(dynamic.0, dynamic.0 - half, dynamic.0 + half)
         }),
         dynamic_joules_below: None,
@@ -204,11 +205,8 @@ fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
         }),
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
         gflop_per_joule: None,
-        method: row.method.map(|m| match m {
-            Method::Integrated => "integrated",
-            Method::Regressed => "regressed",
-        }),
-        identifiability,
+        absence,
+        basis: Basis::Run,
         needed_seconds: needed,
         group: row.group,
         reference_watts: None,
@@ -223,22 +221,22 @@ fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
     result::Group {
         names: of.classes.iter().map(|c| name(c.0 as usize)).collect(),
         busy_seconds: of.busy.0,
-        joules: of.joules.into(),
-        watts: of.watts.into(),
+        joules: of.joules,
+        watts: of.watts,
         with_floor: of.with_floor,
     }
 }
 
 fn floors(result: &Attribution) -> Vec<result::Floor> {
-    let first = result.floors.first().and_then(|f| f.watts).map(|w| w.value.0);
+    let first = result.floors.first().and_then(|f| f.watts).map(|w| w.value);
     let floors = result.floors.iter().map(|f| result::Floor {
         state: f.state,
         name: match f.watts.zip(first) {
             _ if f.state == 0 => "between launches",
-            Some((watts, first)) if watts.value.0 > first => "higher idle",
+            Some((watts, first)) if watts.value > first => "higher idle",
             _ => "deeper idle",
         },
-        watts: f.watts.map(Interval::from),
+        watts: f.watts,
         idle_seconds: f.idle.0,
         joules: f.watts.map(|_| f.joules.0),
     });
@@ -254,7 +252,6 @@ pub(super) fn drift(out: &mut DeviceEnergy, found: Option<fit::Drift>, runs: usi
             d.relative - d.half_width,
             d.relative + d.half_width,
         ),
-        noticed: d.noticed,
     });
     if let Some(d) = found.filter(|d| d.noticed) {
         out.notes.push(format!(
@@ -359,7 +356,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             let joules = class.joules.map_or(0.0, |joules| joules.value);
             out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
         }
-        class.identifiability = NOT_AT_ALL;
+        class.absence = Some(Absence::AboveLimit);
     }
     for group in out.groups.iter_mut().filter(|g| !g.is_repetitions()) {
         let (joules, watts) = (group.joules, group.watts);
@@ -382,8 +379,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         let over = joules.value - group.joules.value;
         out.unattributed_joules = out.unattributed_joules.map(|rest| rest + over);
         // Of single ones with a row of their own that was told above.
-        let is_told =
-            |c: &result::Class| c.identifiability == NOT_AT_ALL && group.names == [c.name.as_str()];
+        let is_told = |c: &result::Class| is_unknown(c) && group.names == [c.name.as_str()];
         if !out.classes.iter().any(is_told) {
             out.notes.push(format!(
                 "{}: {:.0} W are {what}: its energy is not known, and at most what such power makes of its time",
@@ -394,15 +390,17 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
     }
 }
 
-/// The verdict on a class of which nothing is known.
-const NOT_AT_ALL: &str = "not-at-all";
+/// Whether nothing is known of a class, neither by itself nor in a sum.
+fn is_unknown(class: &result::Class) -> bool {
+    matches!(class.absence, Some(Absence::Wide | Absence::NotRead | Absence::AboveLimit))
+}
 
 /// What is not known at all has no figure anywhere.
 pub(super) fn absent(out: &mut DeviceEnergy) {
-    for class in out.classes.iter_mut().filter(|c| c.identifiability == NOT_AT_ALL) {
+    for class in out.classes.iter_mut().filter(|c| is_unknown(c)) {
         (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
         (class.dynamic_joules, class.dynamic_joules_below, class.idle_joules) = (None, None, None);
-        (class.energy_delay, class.gflop_per_joule, class.method) = (None, None, None);
+        (class.energy_delay, class.gflop_per_joule) = (None, None);
     }
 }
 

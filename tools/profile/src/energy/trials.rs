@@ -3,9 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
-use clscope_analysis::energy::{
-    Attribution, ClassEnergy, Estimate, GroupEnergy, HostNs, Joules, Seconds,
-};
+use clscope_analysis::energy::{Attribution, ClassEnergy, GroupEnergy, HostNs, Joules, Seconds};
 use std::collections::HashMap;
 
 /// What was taken off.
@@ -52,34 +50,29 @@ pub fn taken_off(
         let Some(group) = result.groups.get_mut(at) else { continue };
         let part = (seconds / group.busy.0.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         out.seconds += part * group.busy.0;
-        out.joules += part * group.joules.value.0;
-        out.spread += (part * group.joules.half_width().0 / NORMAL).powi(2);
+        out.joules += part * group.joules.value;
+        out.spread += (part * group.joules.half() / NORMAL).powi(2);
         shrink_group(group, 1.0 - part);
     }
     out
-}
-
-fn scaled(figure: Estimate<Joules>, by: f64) -> Estimate<Joules> {
-    let of = |joules: Joules| Joules(by * joules.0);
-    Estimate { value: of(figure.value), low: of(figure.low), high: of(figure.high) }
 }
 
 fn shrink_class(row: &mut ClassEnergy, by: f64, tried: f64) {
     row.launches = (row.launches - tried).max(0.0);
     row.busy = Seconds(by * row.busy.0);
     row.covered = Seconds(by * row.covered.0);
-    row.joules = row.joules.map(|joules| scaled(joules, by));
+    row.joules = row.joules.map(|joules| joules.times(by));
     row.split = row.split.map(|(dynamic, idle)| (Joules(by * dynamic.0), Joules(by * idle.0)));
     // What was tried may be longer or shorter than the others: the mean of those left is another.
     let covered = row.launches * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
-    let of_each = row.joules.filter(|_| covered > 0.0).map(|joules| scaled(joules, 1.0 / covered));
+    let of_each = row.joules.filter(|_| covered > 0.0).map(|joules| joules.times(1.0 / covered));
     row.joules_per_launch = row.joules_per_launch.and(of_each);
-    row.energy_delay = row.joules_per_launch.map(|j| j.value.0 * row.busy.0 / row.launches);
+    row.energy_delay = row.joules_per_launch.map(|j| j.value * row.busy.0 / row.launches);
 }
 
 fn shrink_group(group: &mut GroupEnergy, by: f64) {
     group.busy = Seconds(by * group.busy.0);
-    group.joules = scaled(group.joules, by);
+    group.joules = group.joules.times(by);
     group.idle = Joules(by * group.idle.0);
     group.dynamic = Joules(by * group.dynamic.0);
 }
@@ -87,11 +80,8 @@ fn shrink_group(group: &mut GroupEnergy, by: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_analysis::energy::{ClassId, Identifiability, Method, Watts};
-
-    fn of<T: Copy>(value: T) -> Estimate<T> {
-        Estimate { value, low: value, high: value }
-    }
+    use crate::interval::Interval;
+    use clscope_analysis::energy::{ClassId, Identifiability, Method};
 
     #[test]
     fn a_launch_takes_what_those_take_that_are_left() {
@@ -102,20 +92,20 @@ mod tests {
             busy: Seconds(5.0),
             covered: Seconds(4.0),
             group: None,
-            watts: Some(of(Watts(20.0))),
-            joules_per_launch: Some(of(Joules(20.0))),
-            joules: Some(of(Joules(80.0))),
+            watts: Some(Interval::exact(20.0)),
+            joules_per_launch: Some(Interval::exact(20.0)),
+            joules: Some(Interval::exact(80.0)),
             split: None,
             energy_delay: Some(20.0),
             method: Some(Method::Regressed),
             identifiability: Identifiability::Well,
         };
         shrink_class(&mut row, 1.0 - 4.8 / 5.0, 4.0);
-        let each = row.joules_per_launch.expect("one is left").value.0;
+        let each = row.joules_per_launch.expect("one is left").value;
         assert!((each - 20.0 * 0.2).abs() < 1e-9, "0.2 s at 20 W, not {each} J");
         assert!((row.energy_delay.unwrap() - each * 0.2).abs() < 1e-9);
         let covered = row.launches * row.covered.0 / row.busy.0;
-        assert!((row.joules.unwrap().value.0 / covered - each).abs() < 1e-9);
+        assert!((row.joules.unwrap().value / covered - each).abs() < 1e-9);
         shrink_class(&mut row, 1.0, 1.0);
         assert_eq!((row.joules_per_launch, row.energy_delay), (None, None), "none is left");
     }

@@ -20,24 +20,24 @@ pub fn is_chance(differences: &[(f64, bool)]) -> bool {
 /// squares they are more than the sum's.
 pub fn sum_of(groups: &[GroupEnergy]) -> Option<GroupEnergy> {
     let mut sum = groups.first()?.clone();
-    let mut half = sum.joules.half_width().0.powi(2);
+    let mut half = sum.joules.half().powi(2);
     for group in groups.get(1..)? {
         sum.classes.extend(&group.classes);
         sum.busy.0 += group.busy.0;
-        sum.joules.value.0 += group.joules.value.0;
+        sum.joules.value += group.joules.value;
         sum.idle.0 += group.idle.0;
         sum.dynamic.0 += group.dynamic.0;
         sum.with_floor |= group.with_floor;
-        half += group.joules.half_width().0.powi(2);
+        half += group.joules.half().powi(2);
     }
     let half = half.sqrt();
-    let value = sum.joules.value.0;
-    sum.joules.low.0 = (value - half).max(0.0);
-    sum.joules.high.0 = value + half;
+    let value = sum.joules.value;
+    sum.joules.low = (value - half).max(0.0);
+    sum.joules.high = value + half;
     let busy = sum.busy.0.max(f64::MIN_POSITIVE);
-    sum.watts.value.0 = value / busy;
-    sum.watts.low.0 = sum.joules.low.0 / busy;
-    sum.watts.high.0 = sum.joules.high.0 / busy;
+    sum.watts.value = value / busy;
+    sum.watts.low = sum.joules.low / busy;
+    sum.watts.high = sum.joules.high / busy;
     sum.relative_half_width = half / value.max(f64::MIN_POSITIVE);
     sum.integrated = None;
     Some(sum)
@@ -46,7 +46,8 @@ pub fn sum_of(groups: &[GroupEnergy]) -> Option<GroupEnergy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_analysis::energy::{ClassId, Estimate, Joules, Method, Seconds, Watts};
+    use crate::interval::Interval;
+    use clscope_analysis::energy::{ClassId, Joules, Method, Seconds};
 
     #[test]
     fn groups_that_repetitions_contradict_in_both_directions_are_one() {
@@ -65,12 +66,8 @@ mod tests {
         let group = |class: u32, joules: f64, half: f64| GroupEnergy {
             classes: vec![ClassId(class)],
             busy: Seconds(2.0),
-            watts: Estimate { value: Watts(0.0), low: Watts(0.0), high: Watts(0.0) },
-            joules: Estimate {
-                value: Joules(joules),
-                low: Joules(joules - half),
-                high: Joules(joules + half),
-            },
+            watts: Interval::exact(0.0),
+            joules: Interval::symmetric(joules, half),
             idle: Joules(20.0),
             dynamic: Joules(joules - 20.0),
             method: Method::Regressed,
@@ -82,11 +79,8 @@ mod tests {
         let sum = sum_of(&[group(0, 100.0, 3.0), group(3, 200.0, 4.0)]).expect("two groups");
         assert_eq!(sum.classes, [ClassId(0), ClassId(3)]);
         let (joules, watts) = (sum.joules, sum.watts);
-        assert_eq!((joules.value.0, joules.low.0, joules.high.0), (300.0, 295.0, 305.0));
-        assert_eq!(
-            (sum.idle.0, sum.dynamic.0, sum.busy.0, watts.value.0),
-            (40.0, 260.0, 4.0, 75.0)
-        );
+        assert_eq!((joules.value, joules.low, joules.high), (300.0, 295.0, 305.0));
+        assert_eq!((sum.idle.0, sum.dynamic.0, sum.busy.0, watts.value), (40.0, 260.0, 4.0, 75.0));
         assert!(sum_of(&[]).is_none());
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-report/5";
+pub const SCHEMA: &str = "clscope-report/6";
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -214,13 +214,6 @@ pub struct Estimates {
     /// Launches that the estimates are for: timed, or left out by chance.
     pub launches: u64,
     pub timed: u64,
-    /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if
-    /// too few were chosen, so that the launches always timed stand for the others.
-    pub basis: Option<&'static str>,
-    /// Whether few launches decide about the total, so that its interval may be wrong: few were
-    /// chosen, one of them stands for much of it, or there was time for long launches that no
-    /// chosen one shows.
-    pub doubtful: bool,
     pub total_ns: Option<Interval>,
     pub mean_ns: Option<Interval>,
     pub median_ns: Option<Interval>,

@@ -15,7 +15,7 @@ use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::input::{self, Definitions};
 use clscope_analysis::issue::IssueKind;
 use clscope_analysis::stats::beside::Repeated;
-use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
+use clscope_analysis::stats::estimate::Sampled;
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{
     CallSums, CommandSums, DeviceSums, NamedWait, QueueSums, SPAN_BIAS, Stats, Times,
@@ -46,12 +46,7 @@ fn budget(trace: &Trace<'_>) -> Option<f64> {
     set.flatten().reduce(f64::min)
 }
 
-fn estimates(
-    s: &Sampled,
-    sums: &CommandSums,
-    share: Option<Estimate>,
-    preempted: bool,
-) -> Estimates {
+fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>) -> Estimates {
     let total = sums.total();
     // A bin's middle may lie beyond all that is in it.
     let ends = sums.time.min().zip(sums.time.max());
@@ -59,23 +54,17 @@ fn estimates(
         let found = s.quantile(q)?;
         let Some((min, max)) = ends else { return Some(found) };
         let value = found.value.clamp(min as f64, max as f64);
-        Some(Estimate { value, low: found.low.min(value), high: found.high.max(value) })
+        Some(Interval::estimated(value, found.low.min(value), found.high.max(value)))
     };
     Estimates {
-        doubtful: sums.doubtful(preempted),
         launches: s.launches(),
         timed: s.timed(),
-        basis: s.basis().map(|b| match b {
-            Basis::Complete => "complete",
-            Basis::Design => "design",
-            Basis::Model => "model",
-        }),
-        total_ns: total.map(Into::into),
-        mean_ns: total.map(|t| t.times(1.0 / s.launches() as f64).into()),
-        median_ns: quantile(0.5).map(Into::into),
-        p95_ns: quantile(0.95).map(Into::into),
-        p99_ns: quantile(0.99).map(Into::into),
-        share: share.map(Into::into),
+        total_ns: total,
+        mean_ns: total.map(|t| t.times(1.0 / s.launches() as f64)),
+        median_ns: quantile(0.5),
+        p95_ns: quantile(0.95),
+        p99_ns: quantile(0.99),
+        share,
     }
 }
 
@@ -84,9 +73,8 @@ fn over(time: &Distribution) -> Option<Over> {
     Some(Over { launches, total_ns, fastest_quarter_ns: time.quantile(0.25)? })
 }
 
-/// `others` is the total of the other classes of the section; `preempted`: whether the device may
-/// be one that is.
-fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -> Commands {
+/// `others` is the total of the other classes of the section.
+fn commands(name: &str, sums: &CommandSums, others: Interval) -> Commands {
     let share = sums.total().and_then(|t| t.share(others));
     Commands {
         name: name.to_owned(),
@@ -101,20 +89,20 @@ fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -
         time_ns: Summary::of(&sums.time),
         over: over(&sums.time),
         at_most_ns: sums.bounds().map(Summary::of),
-        estimate: sums.estimated().map(|s| estimates(s, sums, share, preempted)),
+        estimate: sums.estimated().map(|s| estimates(s, sums, share)),
         span_bias_ns: sums
             .span_bias()
             .map(|(value, uncertainty)| Interval::around(value, uncertainty)),
         corrected_total_ns: sums
             .corrected()
-            .map(|t| Interval { estimated: sums.left_out() > 0, ..t.into() }),
+            .map(|t| Interval { estimated: sums.left_out() > 0, ..t }),
     }
 }
 
 /// Sum of the totals that are known, and for each of them the sum of the others.
-fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Estimate, Vec<Estimate>) {
-    let each: Vec<Estimate> = sums.map(|s| s.total().unwrap_or(Estimate::exact(0.0))).collect();
-    Estimate::sum_and_others(&each)
+fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Interval>) {
+    let each: Vec<Interval> = sums.map(|s| s.total().unwrap_or(Interval::exact(0.0))).collect();
+    Interval::sum_and_others(&each)
 }
 
 /// A trace's sums in the order of the report's sections.
@@ -221,19 +209,19 @@ impl<'t, 'a> Sums<'t, 'a> {
         // The biases of all kernels err together: their sides add as they are.
         let (bias, side) = kernels()
             .fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
-        let kernel_bias = Estimate { value: -bias, low: -bias - side, high: -bias + side };
+        let kernel_bias = Interval::estimated(-bias, -bias - side, -bias + side);
         Totals {
             calls: self.stats.calls,
             commands: self.stats.command_count,
             timed: self.stats.timed,
             kernel_ns: kernels().map(|k| k.time.total()).sum(),
-            kernel_estimate_ns: (self.left_out > 0).then(|| kernel_total.into()),
+            kernel_estimate_ns: (self.left_out > 0).then_some(kernel_total),
             kernel_corrected_ns: corrected.then(|| Interval {
                 estimated: self.left_out > 0,
-                ..kernel_total.plus(kernel_bias).into()
+                ..kernel_total.plus(kernel_bias)
             }),
             transfer_ns: self.transfers.values().map(|t| t.time.total()).sum(),
-            transfer_estimate_ns: self.transfers_left_out.then(|| transfer_total.into()),
+            transfer_estimate_ns: self.transfers_left_out.then_some(transfer_total),
             call_ns: self.call_ns,
             errors: self.functions.values().flat_map(|f| f.errors.values()).sum(),
         }
@@ -253,18 +241,16 @@ impl<'t, 'a> Sums<'t, 'a> {
         let others = totals(self.kernels.values()).1;
         let rows = self.kernels.iter().zip(others).map(|(((name, device), k), rest)| Commands {
             device: Some(device.clone()),
-            ..commands(name, k, rest, self.preempted.contains(device))
+            ..commands(name, k, rest)
         });
         first_by_total(rows)
     }
 
     fn transfers(&self) -> Vec<Commands> {
         let others = totals(self.transfers.values()).1;
-        let rows =
-            self.transfers.iter().zip(others).map(|(((direction, kind), t), rest)| Commands {
-                direction: Some(direction.name()),
-                ..commands(kind.name(), t, rest, !self.preempted.is_empty())
-            });
+        let rows = self.transfers.iter().zip(others).map(|(((direction, kind), t), rest)| {
+            Commands { direction: Some(direction.name()), ..commands(kind.name(), t, rest) }
+        });
         first_by_total(rows)
     }
 
@@ -273,7 +259,7 @@ impl<'t, 'a> Sums<'t, 'a> {
         let kinds = self.stats.other_commands();
         let others = totals(kinds.values()).1;
         let rows = kinds.iter().zip(others).map(|((kind, t), rest)| {
-            let row = commands(kind.name(), t, rest, on_processor);
+            let row = commands(kind.name(), t, rest);
             // Maps: a processor's memory is where the host's is, and nothing moves.
             let rate = row.gigabytes_per_second.filter(|_| !on_processor);
             Commands { gigabytes_per_second: rate, ..row }
@@ -303,7 +289,7 @@ impl<'t, 'a> Sums<'t, 'a> {
         let complete = sums.left_out == 0;
         let (estimate, without, absent) = match self.times.device(self.trace, process, id) {
             _ if complete => (None, 0, None),
-            Ok((estimate, without)) => (Some(estimate.into()), without, None),
+            Ok((estimate, without)) => (Some(estimate), without, None),
             Err(why) => (None, 0, Some(why.to_string())),
         };
         let repeats = &stats.repeated[process.0 as usize];
@@ -361,7 +347,7 @@ impl<'t, 'a> Sums<'t, 'a> {
             left_out: q.left_out,
             busy_ns: complete.then(|| q.busy.busy()),
             idle_ns: complete.then(|| q.busy.idle()),
-            busy_estimate_ns: estimate.map(Into::into),
+            busy_estimate_ns: estimate,
             gaps_ns: if complete {
                 Summary::of(&q.busy.gaps)
             } else {
@@ -405,12 +391,12 @@ impl<'t, 'a> Sums<'t, 'a> {
     fn wait(&self, name: &str, w: &NamedWait, whole: u128) -> Wait {
         let total = w.time.total();
         let ran: f64 = w.running.values().map(|ran| ran.value).sum();
-        let of = |(name, ran): (&String, &Estimate)| {
+        let of = |(name, ran): (&String, &Interval)| {
             let ns = ran.value.round() as u64;
             WaitedFor {
                 name: name.clone(),
                 ns,
-                interval_ns: (ran.half() > 0.0).then(|| (*ran).into()),
+                interval_ns: (ran.half() > 0.0).then_some(*ran),
                 share: share(u128::from(ns), total),
             }
         };

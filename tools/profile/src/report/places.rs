@@ -8,7 +8,6 @@ use super::shared_joules;
 use crate::energy::result::Energy;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
-use clscope_analysis::stats::estimate::Estimate;
 use clscope_analysis::stats::{CommandSums, Stats};
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::record::CommandKind;
@@ -109,11 +108,11 @@ pub(super) struct Sum {
     processes: u64,
     launches: u64,
     wait_ns: u128,
-    time: Option<Estimate>,
+    time: Option<Interval>,
     left_out: u64,
     without: u64,
     /// Time and number; time is `None` where nothing is known of it.
-    pub classes: BTreeMap<Ran, (Option<Estimate>, u64)>,
+    pub classes: BTreeMap<Ran, (Option<Interval>, u64)>,
 }
 
 impl Sum {
@@ -169,12 +168,12 @@ impl Sum {
 
     fn device_ns(&self) -> Option<Interval> {
         let estimated = self.left_out > 0;
-        self.time.map(|time| Interval { estimated, ..time.into() })
+        self.time.map(|time| Interval { estimated, ..time })
     }
 }
 
 /// What is known of two sums.
-fn plus(a: Option<Estimate>, b: Option<Estimate>) -> Option<Estimate> {
+fn plus(a: Option<Interval>, b: Option<Interval>) -> Option<Interval> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.plus(b)),
         (a, b) => a.or(b),

@@ -6,7 +6,6 @@
 use super::places::{Ran, Sum};
 use crate::energy::result::{Class, DeviceEnergy, Energy};
 use crate::interval::Interval;
-use clscope_analysis::stats::estimate::Estimate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Members of a sum that are named.
@@ -55,8 +54,8 @@ pub(super) fn joules_of_rows(
 }
 
 /// A share of a figure; both have doubts of their own. All of it is as it was.
-fn joules_of(joules: Interval, share: Estimate) -> Interval {
-    if share == Estimate::exact(1.0) {
+fn joules_of(joules: Interval, share: Interval) -> Interval {
+    if share == Interval::exact(1.0) {
         return joules;
     }
     let value = joules.value * share.value;
@@ -101,7 +100,7 @@ fn known<'e>(
 /// Who ran what.
 struct Shares {
     /// Of each class the share of each row that ran it; `None` where its time is not known.
-    times: BTreeMap<Ran, BTreeMap<usize, Option<Estimate>>>,
+    times: BTreeMap<Ran, BTreeMap<usize, Option<Interval>>>,
     /// Rows that ran any class of a sum.
     rows: BTreeMap<(Option<usize>, Option<usize>), BTreeSet<usize>>,
 }
@@ -118,8 +117,8 @@ impl Shares {
             }
         }
         for of_rows in out.times.values_mut() {
-            let times: Option<Vec<Estimate>> = of_rows.values().copied().collect();
-            let others = times.as_ref().map(|times| Estimate::sum_and_others(times).1);
+            let times: Option<Vec<Interval>> = of_rows.values().copied().collect();
+            let others = times.as_ref().map(|times| Interval::sum_and_others(times).1);
             for (i, own) in of_rows.values_mut().enumerate() {
                 let others = others.as_ref().and_then(|others| others.get(i));
                 *own = own.zip(others).and_then(|(own, others)| own.share(*others));
@@ -128,10 +127,10 @@ impl Shares {
         out
     }
 
-    fn time(&self, row: usize, ran: &Ran) -> Result<Estimate, String> {
+    fn time(&self, row: usize, ran: &Ran) -> Result<Interval, String> {
         let of_rows = self.times.get(ran);
         if of_rows.is_some_and(|rows| rows.len() == 1) {
-            return Ok(Estimate::exact(1.0));
+            return Ok(Interval::exact(1.0));
         }
         let share = of_rows.and_then(|rows| *rows.get(&row)?);
         share.ok_or_else(|| format!("not every row that ran {} has times of it", ran.name))

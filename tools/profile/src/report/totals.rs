@@ -4,16 +4,15 @@
 
 use super::data::{Commands, Report, Totals};
 use crate::interval::Interval;
-use clscope_analysis::stats::estimate::Estimate;
 
 /// Sum of independent totals, estimated where one of them is.
 fn sum_independent<'r>(rows: impl Iterator<Item = &'r Commands>) -> Interval {
     let of = |row: &Commands| match row.estimate.as_ref().and_then(|e| e.total_ns) {
-        Some(total) => Estimate { value: total.value, low: total.low, high: total.high },
-        None => Estimate::exact(row.time_ns.total as f64),
+        Some(total) => total,
+        None => Interval::exact(row.time_ns.total as f64),
     };
-    let each: Vec<Estimate> = rows.map(of).collect();
-    Estimate::sum_and_others(&each).0.into()
+    let each: Vec<Interval> = rows.map(of).collect();
+    Interval::sum_and_others(&each).0
 }
 
 /// Sum of totals without the span bias, which err together: the sides of the intervals add as they

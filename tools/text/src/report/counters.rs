@@ -176,14 +176,12 @@ fn clocks(s: &Source, shown: &Shown, out: &mut Page) {
             class.name.clone(),
         ]);
     }
-    let one_by_one =
-        s.classes.iter().flat_map(|c| c.values.values()).any(|v| v.by == Some("snapshot"));
     if any {
         let which =
-            if one_by_one { "read around one by one" } else { "that last ten windows or more" };
+            if s.one_by_one { "read around one by one" } else { "that last ten windows or more" };
         let _ = writeln!(out, "  Time by three clocks, of launches {which}");
         out.push_str(&table.render(shown.width));
-    } else if !one_by_one {
+    } else if !s.one_by_one {
         out.push_str("  no launch lasts ten windows: nothing to compare clocks by\n");
     }
 }

@@ -6,6 +6,7 @@ use super::Shown;
 use crate::figure::{dash, plus_minus, si};
 use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
+use clscope_profile::energy::explained::Explained;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
@@ -14,6 +15,14 @@ use std::fmt::Write;
 pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     if let Some(why) = &energy.absent {
         let _ = writeln!(out, "\nEnergy: absent: {why}");
+    }
+    let explained: Vec<_> =
+        energy.devices.iter().filter_map(|d| Some((d, d.explained.as_ref()?))).collect();
+    for (device, of) in &explained {
+        explain(device, of, shown, out);
+    }
+    if !explained.is_empty() {
+        return;
     }
     for device in &energy.devices {
         one(device, shown, out);
@@ -119,19 +128,13 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
     not_measured(&rows, out);
     let is_left = |g: &&Group| {
-        let only = |c: &Class| c.identifiability == "only-as-sum" && g.names == [c.name.as_str()];
+        let only = |c: &Class| c.is_in_sum() && g.names == [c.name.as_str()];
         g.names.len() > 1 || g.with_floor || d.classes.iter().any(only)
     };
     for g in d.groups.iter().filter(is_left) {
         let floor = if g.with_floor { " and idle power" } else { "" };
         let names = g.names.join(" + ");
-        let modelled = |name: &String| {
-            d.classes.iter().any(|c| c.name == *name && c.identifiability == "modelled")
-        };
         let what = match g.names.len() > 1 || g.with_floor {
-            true if g.names.iter().all(modelled) => {
-                "only the sum is measurable, and the energy model separates it"
-            }
             true => "only the sum is measurable",
             false => "not measurable by itself",
         };
@@ -207,6 +210,94 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
     notes(d, out);
     next(d, out);
+}
+
+/// Characters of the line that shows residuals over time.
+const COLUMNS: usize = 60;
+
+/// What decides about the joules of one kernel.
+fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
+    let _ = writeln!(out, "\nEnergy of {} on {}: what decides about it", of.kernel, d.device);
+    if let Some(why) = &of.absent {
+        let _ = writeln!(out, "  absent: {why}");
+    }
+    let each = |joules: &Interval| format!("{} +- {}", si(joules.value, "J"), plus_minus(joules));
+    let mut table = Table::new(&["above idle, a launch", "from"]);
+    let windows = of.windows.len();
+    let sources = [
+        (&of.joules_per_launch, "all that is known: the report's figure".to_owned()),
+        (&of.run_joules_per_launch, format!("the run's own {} readings", of.readings.len())),
+        (&of.alone_joules_per_launch, format!("{windows} windows in which it ran alone")),
+    ];
+    for (joules, from) in sources {
+        table.row(vec![dash(joules.as_ref().map(each)), from]);
+    }
+    out.push_str(&table.render(shown.width));
+    if of.names.len() > 1 {
+        let sum = of.run_joules.as_ref().map(each);
+        let _ = writeln!(
+            out,
+            "  the run's readings know only a sum: {}: {}",
+            of.names.join(" + "),
+            dash(sum)
+        );
+    }
+    if !of.windows.is_empty() {
+        out.push_str("  windows in which it ran alone\n");
+        let mut table = Table::new(&["length", "launches", "W", "J/launch", "predicted"]);
+        let limit = shown.limit(of.windows.len());
+        for window in &of.windows[..limit] {
+            table.row(vec![
+                time(window.seconds * 1e9),
+                format!("{:.0}", window.launches),
+                si(window.watts, "W"),
+                si(window.joules_per_launch, "J"),
+                dash(window.predicted_joules_per_launch.map(|j| si(j, "J"))),
+            ]);
+        }
+        out.push_str(&table.render(shown.width));
+    }
+    let Some(residual) = of.residual_watts.filter(|_| !of.readings.is_empty()) else { return };
+    out.push_str("  readings of the run that move its power most\n");
+    let mut table = Table::new(&["at", "measured", "predicted", "share", "moves it by"]);
+    for reading in of.strongest.iter().filter_map(|at| of.readings.get(*at)) {
+        table.row(vec![
+            time(reading.at_ns as f64),
+            si(reading.measured_watts, "W"),
+            si(reading.predicted_watts, "W"),
+            percent(Some(reading.share)),
+            si(reading.pull_watts, "W"),
+        ]);
+    }
+    out.push_str(&table.render(shown.width));
+    let correlation = of.residual_correlation.unwrap_or(0.0);
+    let _ = writeln!(
+        out,
+        "  measured less predicted over the run: {} in the root mean square, a reading and the next correlate by {correlation:.2}",
+        si(residual, "W")
+    );
+    let _ = writeln!(out, "  {}  + above, - below, by more than that", signs(of, residual));
+}
+
+/// Measured less predicted power in pieces of the run, a character each: `+` where its mean is above
+/// `scale`, `-` where it is below minus that, a space where there is no reading.
+fn signs(of: &Explained, scale: f64) -> String {
+    let ends = of.readings.first().zip(of.readings.last());
+    let Some((first, last)) = ends else { return String::new() };
+    let length = (last.at_ns - first.at_ns).max(1) as f64;
+    let mut sums = [(0.0, 0u32); COLUMNS];
+    for reading in &of.readings {
+        let at = (reading.at_ns - first.at_ns) as f64 / length * COLUMNS as f64;
+        let sum = &mut sums[(at as usize).min(COLUMNS - 1)];
+        *sum = (sum.0 + reading.residual(), sum.1 + 1);
+    }
+    let sign = |(sum, n): (f64, u32)| match sum / f64::from(n) {
+        _ if n == 0 => ' ',
+        mean if mean > scale => '+',
+        mean if mean < -scale => '-',
+        _ => '.',
+    };
+    sums.map(sign).iter().collect()
 }
 
 /// What would make more known.
@@ -298,8 +389,8 @@ const NAMED: usize = 4;
 
 /// What has no joules of its own and is in no sum, and what would measure it.
 fn not_measured(rows: &[&Class], out: &mut Page) {
-    let of_sum = |c: &Class| c.identifiability == "only-as-sum";
-    let unknown: Vec<&&Class> = rows.iter().filter(|c| c.joules.is_none() && !of_sum(c)).collect();
+    let unknown: Vec<&&Class> =
+        rows.iter().filter(|c| c.joules.is_none() && !c.is_in_sum()).collect();
     let Some(most) = unknown.len().checked_sub(1) else { return };
     let mut names: Vec<&str> = unknown.iter().take(NAMED).map(|c| c.name.as_str()).collect();
     let more = format!("{} more", unknown.len().saturating_sub(NAMED));

@@ -283,7 +283,6 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
     );
     let sampling = serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0, "on_cpu_device": false });
     assert_eq!(json["sampling"], sampling);
-    assert!(!text.contains("few of them decide") && matmul["estimate"]["doubtful"] == false);
 }
 
 #[test]
@@ -296,10 +295,6 @@ fn samples_of_a_cpu_are_warned_of() {
     );
     let known = report(&p);
     assert!(known.sampling.as_ref().is_some_and(|s| s.on_cpu_device));
-    assert!(
-        known.kernels[0].estimate.as_ref().is_some_and(|e| !e.doubtful),
-        "each launch was waited for: a long one would show"
-    );
     let queue = clscope_trace::defs::Queue {
         id: 1,
         context: 1,
@@ -309,16 +304,11 @@ fn samples_of_a_cpu_are_warned_of() {
     };
     clscope_trace::defs::encode(&queue.into(), &mut p.defs);
     let report = report(&p);
-    assert!(
-        report.kernels[0].estimate.as_ref().is_some_and(|e| e.doubtful),
-        "out of order, nothing bounds what was left out"
-    );
     let device = &report.devices[0];
     assert!(device.busy_ns.is_none() && device.busy_estimate_ns.is_none(), "{device:?}");
     assert!(device.busy_absent.as_ref().is_some_and(|why| why.contains("out-of-order")));
     let shown_text = text::render(&report, &shown());
     assert!(shown_text.contains("busy time is not known: an out-of-order queue"), "{shown_text}");
-    assert!(text::render(&report, &shown()).contains("few of them decide"));
 }
 
 #[test]

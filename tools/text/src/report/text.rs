@@ -297,17 +297,11 @@ fn sum_of_all(k: &Commands) -> [String; 3] {
     let share =
         e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.value))));
     match &e.total_ns {
-        // An interval that few launches decide about is only as good as they are typical.
-        Some(total) => {
-            let doubt = if e.doubtful { "?" } else { "" };
-            [
-                share,
-                estimated(Some(total)),
-                total
-                    .relative()
-                    .map_or_else(String::new, |r| format!("+-{}{doubt}", percent(Some(r)))),
-            ]
-        }
+        Some(total) => [
+            share,
+            estimated(Some(total)),
+            total.relative().map_or_else(String::new, |r| format!("+-{}", percent(Some(r)))),
+        ],
         None => [share, "?".to_owned(), String::new()],
     }
 }
@@ -422,20 +416,12 @@ fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
     bounded(rows.iter().copied(), out);
-    doubt(rows, out);
 }
 
 /// What the mark of bounds means, where there are any.
 fn bounded<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
     if rows.into_iter().any(|k| k.at_most_ns.is_some()) {
         out.push_str("  < the timestamps can be no times; by the host's clock it took no longer, waiting included\n");
-    }
-}
-
-/// What the mark of doubtful totals means, where there are any.
-fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
-    if rows.into_iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.doubtful)) {
-        out.push_str("  ? few of them decide about this total, and its interval may be wrong; --device-timing event times all\n");
     }
 }
 
@@ -525,7 +511,6 @@ fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
         }
         out.push_str(&table.render(shown.width));
         bounded(&report.transfers, out);
-        doubt(&report.transfers, out);
     }
     if !report.other_commands.is_empty() {
         out.push_str("\nOther commands\n");

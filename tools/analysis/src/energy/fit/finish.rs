@@ -6,7 +6,7 @@ use super::super::sensor::Rows;
 use super::super::solve::guarded_inverse;
 use super::super::variance::cosines;
 use super::{Drift, Solution, active_rows, slopes};
-use crate::quantile::t_975;
+use crate::quantile::student;
 use nalgebra::{DMatrix, DVector};
 
 /// What `finish` reads.
@@ -99,7 +99,7 @@ pub(super) fn finish(f: Finish<'_>) -> Solution {
         .collect();
     let rows = f.residuals.len();
     let active = active_rows(f.columns, f.rows);
-    let t = t_975(cosines(active).min(active.saturating_sub(width).max(1)) as f64);
+    let t = student(0.975, cosines(active).min(active.saturating_sub(width).max(1)) as f64);
     let inverse = guarded_inverse(&f.normal);
     let inflation = (0..g).map(|k| inverse[(k, k)] * f.normal[(k, k)]).collect();
     let gram = DMatrix::from_fn(g, g, |r, c| {

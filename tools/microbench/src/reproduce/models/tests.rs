@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// A case of so many warps on each of 4 units at 1 GHz: turns a cycle and unit, cycles of a turn.
 fn case(id: &str, alpha: Option<usize>, n: usize, turns: f64, latency: f64) -> CaseResult {
-    let exact = |value| Estimate::symmetric(value, 0.0);
+    let exact = |value| Interval::symmetric(value, 0.0);
     let swept = alpha.map(|a| At {
         case: id.to_owned(),
         at: vec![Coordinate { axis: Axis::Alpha, value: json!(a) }],

@@ -8,7 +8,7 @@ use super::super::{Needed, Ours, Per, Pick, Row, X, of_units};
 use super::{Curve, Point, schedulers};
 use crate::cl::DeviceFacts;
 use crate::results::{CaseResult, Results};
-use crate::stats::Estimate;
+use crate::stats::Interval;
 use crate::suite;
 use crate::sweep::{self, Axis, Need, Peaks, Walk, shown, value_at};
 use clscope_models::prior::Model;
@@ -102,7 +102,7 @@ impl<'r> Seen<'r> {
         let law = |curve: &Curve| {
             let most = curve.points.iter().map(|p| p.y.value).reduce(f64::max)?;
             let first = curve.points.first().filter(|p| p.x > 0.0)?;
-            let by_items = |x: f64| Estimate::symmetric(most.min(x * first.y.value / first.x), 0.0);
+            let by_items = |x: f64| Interval::symmetric(most.min(x * first.y.value / first.x), 0.0);
             let points = curve.points.iter().map(|p| Point { x: p.x, y: by_items(p.x) });
             let name = "in proportion from the fewest, up to the largest".to_owned();
             Some(Curve { name, points: points.collect() })
@@ -125,7 +125,7 @@ impl<'r> Seen<'r> {
 
     /// The fewest work-items on a unit with which `pick` reaches so many percent of what `other`
     /// reaches, too.
-    fn reaches(&self, pick: Pick, other: Pick, percent: u8) -> Result<Estimate, String> {
+    fn reaches(&self, pick: Pick, other: Pick, percent: u8) -> Result<Interval, String> {
         let enough =
             f64::from(percent) / 100.0 * self.most(pick)?.value.min(self.most(other)?.value);
         let all = self.cases().filter(|c| c.id.contains(pick.case));
@@ -136,15 +136,15 @@ impl<'r> Seen<'r> {
             })
             .filter_map(|c| Some(c.figure("items_per_unit")?.estimate.value));
         let fewest = reached.reduce(f64::min).ok_or_else(|| self.lacks("items_per_unit"))?;
-        Ok(Estimate::symmetric(fewest, 0.0))
+        Ok(Interval::symmetric(fewest, 0.0))
     }
 
     /// A figure of the case whose load is the largest, or the smallest.
-    fn under(&self, figure: &str, load: &str, most: bool) -> Result<Estimate, String> {
+    fn under(&self, figure: &str, load: &str, most: bool) -> Result<Interval, String> {
         let known = self
             .cases()
             .filter_map(|c| Some((c.figure(load)?.estimate.value, c.figure(figure)?.estimate)));
-        let by = |a: &(f64, Estimate), b: &(f64, Estimate)| a.0.total_cmp(&b.0);
+        let by = |a: &(f64, Interval), b: &(f64, Interval)| a.0.total_cmp(&b.0);
         let found = if most { known.max_by(by) } else { known.min_by(by) };
         let reason = || self.cases().find_map(|c| c.reason.clone());
         found.map(|f| f.1).ok_or_else(|| reason().unwrap_or_else(|| self.lacks(figure)))
@@ -153,7 +153,7 @@ impl<'r> Seen<'r> {
     /// The work-items that are needed at each number of additions, as measured and as models have
     /// it.
     pub fn needed(&self) -> Vec<Curve> {
-        let exact = |(x, y): (f64, f64)| Point { x, y: Estimate::symmetric(y, 0.0) };
+        let exact = |(x, y): (f64, f64)| Point { x, y: Interval::symmetric(y, 0.0) };
         let curve = |name: String, points: Vec<(f64, f64)>| Curve {
             name,
             points: points.into_iter().map(exact).collect(),
@@ -179,7 +179,7 @@ impl<'r> Seen<'r> {
         sweep::needed(walk, Peaks::of(walk, self.cases()))
     }
 
-    fn saw_tooth(&self, figure: &str, over: bool) -> Result<Estimate, String> {
+    fn saw_tooth(&self, figure: &str, over: bool) -> Result<Interval, String> {
         let units = self.results.first().map_or(1, |r| u64::from(r.device.compute_units.max(1)));
         let mut worst: Option<f64> = None;
         for walk in self.walks() {
@@ -204,11 +204,11 @@ impl<'r> Seen<'r> {
             }
         }
         let why = "not measured with more work-groups than compute units";
-        worst.map(|w| Estimate::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
+        worst.map(|w| Interval::symmetric(w, 0.0)).ok_or_else(|| why.to_owned())
     }
 
     /// What is asked of the curve of needed work-items.
-    fn need(&self, case: &str, of: Needed) -> Result<Estimate, String> {
+    fn need(&self, case: &str, of: Needed) -> Result<Interval, String> {
         let walks = self.walks();
         let ours = walks.iter().filter(|walk| walk.case == case);
         let grid = ours.map(|walk| self.needs(walk)).find(|needs| !needs.is_empty());
@@ -218,7 +218,7 @@ impl<'r> Seen<'r> {
             let why = || format!("{} additions reached 90 % of no peak here", end.alpha);
             end.items.ok_or_else(why)
         };
-        let exact = |value| Estimate::symmetric(value, 0.0);
+        let exact = |value| Interval::symmetric(value, 0.0);
         Ok(match of {
             Needed::Fewest => exact(of_end(needs.first())?),
             Needed::Most => exact(of_end(needs.last())?),
@@ -240,7 +240,7 @@ impl<'r> Seen<'r> {
         }
     }
 
-    fn picked(&self, pick: Pick) -> Result<Vec<Estimate>, String> {
+    fn picked(&self, pick: Pick) -> Result<Vec<Interval>, String> {
         let wanted: Vec<(Axis, String)> =
             pick.at.iter().map(|at| (at.0, self.wanted(pick, *at))).collect();
         let at = |case: &&CaseResult| {
@@ -252,7 +252,7 @@ impl<'r> Seen<'r> {
         let case = self.device().map_or_else(String::new, |d| stands_in(pick.case, d));
         let ours: Vec<&CaseResult> =
             self.cases().filter(|c| c.id.contains(&case)).filter(at).collect();
-        let found: Vec<Estimate> =
+        let found: Vec<Interval> =
             ours.iter().filter_map(|c| Some(c.figure(pick.figure)?.estimate)).collect();
         if !found.is_empty() {
             return Ok(found);
@@ -265,32 +265,32 @@ impl<'r> Seen<'r> {
         })
     }
 
-    fn most(&self, pick: Pick) -> Result<Estimate, String> {
+    fn most(&self, pick: Pick) -> Result<Interval, String> {
         let found = self.picked(pick)?;
         let most = found.into_iter().max_by(|a, b| a.value.total_cmp(&b.value));
         most.ok_or_else(|| self.lacks(pick.figure))
     }
 
-    fn finding(&self, [name, figure]: [&str; 2]) -> Result<Estimate, String> {
+    fn finding(&self, [name, figure]: [&str; 2]) -> Result<Interval, String> {
         let all = self.results.iter().flat_map(|r| &r.findings);
         let mut figures = all.filter(|f| f.name == name).flat_map(|f| &f.figures);
         let found = figures.find(|f| f.name == figure).map(|f| f.estimate);
         found.ok_or_else(|| self.lacks(figure))
     }
 
-    fn value(&self, of: Ours, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+    fn value(&self, of: Ours, fitted: &Result<Fitted, String>) -> Result<Interval, String> {
         let fitted = || fitted.as_ref().map_err(Clone::clone);
         match of {
             Ours::Worst { model, over, alpha } => {
                 let ratio = fitted()?.worst_of(model, over, alpha)?;
-                Ok(Estimate::symmetric(ratio, 0.0))
+                Ok(Interval::symmetric(ratio, 0.0))
             }
-            Ours::Computed(by) => by.value().map(|x| Estimate::symmetric(x, 0.0)),
+            Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
             Ours::Input(input) => {
                 let value = fitted()?.input(input)?;
-                Ok(Estimate::symmetric(value, 0.0))
+                Ok(Interval::symmetric(value, 0.0))
             }
             Ours::Most(pick) => self.most(pick),
             Ours::Least(pick) => {
@@ -312,7 +312,7 @@ impl<'r> Seen<'r> {
                 let last = level.checked_sub(1).and_then(|n| points.get(n));
                 let value = last.ok_or_else(|| self.lacks(pick.figure))?.x;
                 let high = if level == points.len() { f64::INFINITY } else { value };
-                Ok(Estimate { value, low: value, high })
+                Ok(Interval::estimated(value, value, high))
             }
             Ours::Span(figure) => {
                 let [first, last] = self.ends(figure)?;
@@ -354,7 +354,7 @@ impl<'r> Seen<'r> {
     }
 
     /// Ours, in the document's unit.
-    pub fn ours(&self, row: &Row, fitted: &Result<Fitted, String>) -> Result<Estimate, String> {
+    pub fn ours(&self, row: &Row, fitted: &Result<Fitted, String>) -> Result<Interval, String> {
         let value = self.value(row.ours, fitted)?.times(row.times);
         let Some(device) = self.device() else {
             return Err("nothing was measured".to_owned());

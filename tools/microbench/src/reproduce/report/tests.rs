@@ -6,7 +6,7 @@ use super::*;
 use crate::cl::DeviceKind;
 use crate::reproduce::{Ours, Per, Pick, find, row};
 use crate::results::{CaseResult, Timing};
-use crate::stats::{Estimate, summarise};
+use crate::stats::{Interval, summarise};
 use crate::sweep::{Axis, Coordinate, Place as At};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn point(blocks: usize, width: usize, figure: &str, value: f64) -> CaseResult {
             private_bytes: None,
             verified: "",
         }),
-        figures: vec![Figure::new(figure, "GFLOP/s", Estimate::symmetric(value, 0.5))],
+        figures: vec![Figure::new(figure, "GFLOP/s", Interval::symmetric(value, 0.5))],
         notes: Vec::new(),
         series: Vec::new(),
         counted: None,
@@ -79,7 +79,7 @@ pub(in crate::reproduce) fn results(cases: Vec<CaseResult>) -> Results {
         findings: vec![Finding {
             name: "latency/add".to_owned(),
             text: String::new(),
-            figures: vec![Figure::new("latency_cycles", "cycles", Estimate::symmetric(4.0, 0.1))],
+            figures: vec![Figure::new("latency_cycles", "cycles", Interval::symmetric(4.0, 0.1))],
             confidence: None,
             method: "",
         }],

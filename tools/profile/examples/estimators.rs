@@ -1,0 +1,149 @@
+//! Both estimators of joules beside what is known to be true: for each kernel its joules above idle
+//! of a launch, what the regression of the report says, what the mixed model says, and whether the
+//! truth lies inside the intervals.
+//!
+//!     cargo run --release -p clscope-profile --example estimators -- FOLDER TRUTH.tsv
+//!
+//! FOLDER holds traces. TRUTH.tsv has a heading and the columns `trace` (the first part of the names
+//! of traces), the kernel, `above_idle_mj` and `se_percent`; others are not read.
+
+use clscope_profile::energy::attribute;
+use clscope_profile::interval::Interval;
+use clscope_profile::profile::{Options, Profile};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A line of the truth.
+struct Known {
+    trace: String,
+    kernel: String,
+    joules: f64,
+    /// Half-width of its 95 % interval.
+    half: f64,
+}
+
+fn known(text: &str) -> Option<Vec<Known>> {
+    let mut lines = text.lines();
+    let titles: Vec<&str> = lines.next()?.split('\t').collect();
+    let at = |title: &str| titles.iter().position(|t| *t == title);
+    let (joules, error) = (at("above_idle_mj")?, at("se_percent")?);
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let value = cells.get(joules)?.parse::<f64>().ok()? * 1e-3;
+        let share = cells.get(error)?.parse::<f64>().ok()? * 1e-2;
+        let (trace, kernel) = (cells.first()?.to_string(), cells.get(1)?.to_string());
+        Some(Known { trace, kernel, joules: value, half: 2.0 * share * value })
+    };
+    Some(lines.filter_map(line).collect())
+}
+
+/// How far off, how wide, and whether the truth lies inside.
+#[derive(Default)]
+struct Tally {
+    rows: u32,
+    inside: u32,
+    squares: f64,
+    halves: Vec<f64>,
+}
+
+impl Tally {
+    /// Takes up a figure; as a line shows it.
+    fn add(&mut self, of: Option<Interval>, truth: &Known) -> String {
+        let Some(of) = of else { return format!("{:>27}", "-") };
+        let error = of.value / truth.joules - 1.0;
+        let inside = of.low <= truth.joules + truth.half && truth.joules - truth.half <= of.high;
+        self.rows += 1;
+        self.inside += u32::from(inside);
+        self.squares += error * error;
+        let half = of.half() / of.value.abs().max(f64::MIN_POSITIVE);
+        self.halves.push(half);
+        format!(
+            "{:9.3} {:+6.1}% ±{:5.1}% {}",
+            of.value * 1e3,
+            100.0 * error,
+            100.0 * half,
+            if inside { " " } else { "!" }
+        )
+    }
+
+    fn sum(mut self, name: &str) {
+        self.halves.sort_by(f64::total_cmp);
+        let middle = self.halves.get(self.halves.len() / 2).copied().unwrap_or(f64::NAN);
+        println!(
+            "{name}: {} of {} inside, root mean square error {:.1} %, median half-width {:.1} %",
+            self.inside,
+            self.rows,
+            100.0 * (self.squares / f64::from(self.rows.max(1))).sqrt(),
+            100.0 * middle
+        );
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(folder), Some(truth)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: estimators FOLDER TRUTH.tsv".into());
+    };
+    let truth = known(&std::fs::read_to_string(&truth)?).ok_or("no truth in the table")?;
+    let mut traces: Vec<PathBuf> = std::fs::read_dir(&folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_, std::io::Error>>()?;
+    traces.sort();
+    let (mut old, mut new) = (Tally::default(), Tally::default());
+    println!(
+        "{:18} {:10} {:>9} {:>27} {:>27}",
+        "trace", "kernel", "truth mJ", "regression", "mixed"
+    );
+    for path in traces {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let profile = Profile::open(&[path])?;
+        let energy = attribute::Options { both: true, ..attribute::Options::default() };
+        let began = Instant::now();
+        let view = profile.view(Options { energy, ..Options::default() });
+        let energy = view.energy()?;
+        let took = began.elapsed();
+        for device in &energy.devices {
+            let of = name.split('-').next().unwrap_or_default();
+            for truth in
+                truth.iter().filter(|t| t.trace == of || of == "paced" && t.trace == "frames")
+            {
+                let class = device.classes.iter().find(|c| c.name == truth.kernel);
+                let each = class.and_then(|c| {
+                    let (dynamic, each, all) = (c.dynamic_joules?, c.joules_per_launch?, c.joules?);
+                    Some(dynamic.times(each.value / all.value))
+                });
+                let mixed = device.mixed.as_ref().and_then(|of| {
+                    let own = |row: &&(String, Option<Interval>)| row.0 == truth.kernel;
+                    of.joules_per_launch.iter().find(own)?.1
+                });
+                let line = [old.add(each, truth), new.add(mixed, truth)];
+                println!(
+                    "{name:18} {:10} {:9.3} {} {}",
+                    truth.kernel,
+                    truth.joules * 1e3,
+                    line[0],
+                    line[1]
+                );
+            }
+            if let Some(of) = &device.mixed {
+                let [beta, alpha] = of.temperature;
+                println!(
+                    "{name:18} idle {:.1} W ±{:.1}, {:.2} W/K ±{:.2}, alpha {:+.4} ±{:.4}, worker {:.1} %, captures {:.1} %, readings {:?}; {took:.1?}",
+                    of.idle.value,
+                    of.idle.half(),
+                    beta.value,
+                    beta.half(),
+                    alpha.value,
+                    alpha.half(),
+                    100.0 * of.spread[0],
+                    100.0 * of.spread[1],
+                    of.readings
+                );
+            }
+        }
+    }
+    old.sum("regression");
+    new.sum("mixed");
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Owns what stands behind the joules of one kernel (`report --explain-energy`): what the run's own
+//! readings say of it and what windows say in which it ran alone, and each reading with what the fit
+//! makes of it. Refuses to estimate: the figures are those of the report.
+#![forbid(unsafe_code)]
+
+use super::activity::PhysicalDevice;
+use super::evidence::{NORMAL, alone, floor};
+use super::replayed::Found;
+use crate::interval::Interval;
+use clscope_analysis::energy::{self as fit, Attribution, ClassId, HostNs, Problem};
+use serde::Serialize;
+
+/// What decides about a kernel's joules.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Explained {
+    /// The kernel.
+    pub kernel: String,
+    /// All of the sum that the run's readings know it in; itself where they know it alone.
+    pub names: Vec<String>,
+    /// Why there is nothing to explain; null where there is.
+    pub absent: Option<String>,
+    /// Joules above idle of a launch, from all that is known: as in the report.
+    pub joules_per_launch: Option<Interval>,
+    /// The same by the readings of the run alone; null where they know a sum only.
+    pub run_joules_per_launch: Option<Interval>,
+    /// The same by windows in which the kernel alone ran; null where there are none.
+    pub alone_joules_per_launch: Option<Interval>,
+    /// Joules above idle of `names` while the sensor was read, by the readings of the run.
+    pub run_joules: Option<Interval>,
+    /// Windows in which it ran alone, over and over.
+    pub windows: Vec<Window>,
+    /// Readings of the run, in order of time.
+    pub readings: Vec<Reading>,
+    /// Indices of the readings that move its power most, the strongest first.
+    pub strongest: Vec<usize>,
+    /// Root mean square of measured less predicted power.
+    pub residual_watts: Option<f64>,
+    /// Correlation of a reading's residual with the next one's.
+    pub residual_correlation: Option<f64>,
+}
+
+/// A window in which the kernel ran alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Window {
+    /// Its length.
+    #[serde(rename = "length_ns", serialize_with = "crate::interval::as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub seconds: f64,
+    /// Launches in it.
+    pub launches: f64,
+    /// Mean power.
+    pub watts: f64,
+    /// Joules above idle of a launch, restoring of memory taken off.
+    pub joules_per_launch: f64,
+    /// What it would be by the figure of the report; null where there is none.
+    pub predicted_joules_per_launch: Option<f64>,
+}
+
+/// A reading of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Reading {
+    /// Its end, from the beginning of the recording.
+    pub at_ns: i64,
+    /// Length of the time that it is of; 0 of one moment.
+    pub length_ns: i64,
+    /// Mean power that the sensor read.
+    pub measured_watts: f64,
+    /// Mean power by the estimates of all that ran.
+    pub predicted_watts: f64,
+    /// Part of the time in which `names` ran.
+    pub share: f64,
+    /// By how much their power above idle is higher with this reading than without it.
+    pub pull_watts: f64,
+}
+
+impl Reading {
+    /// Measured less predicted power, watts.
+    #[must_use]
+    pub fn residual(&self) -> f64 {
+        self.measured_watts - self.predicted_watts
+    }
+}
+
+/// Readings that are named as the strongest.
+const STRONGEST: usize = 10;
+
+/// Explains a kernel, whose row of the report knows `joules_per_launch` above idle.
+pub(super) fn explain(
+    kernel: &str,
+    device: &PhysicalDevice,
+    (problem, result): (&Problem<'_>, &Attribution),
+    found: &[Found],
+    joules_per_launch: Option<Interval>,
+    origin: i64,
+) -> Option<Explained> {
+    let is_it = |c: &super::activity::Class| c.kernel && !c.repetition && c.name == kernel;
+    let at = device.classes.iter().position(is_it)?;
+    let class = ClassId(at as u32);
+    let mut out =
+        Explained { kernel: kernel.to_owned(), joules_per_launch, ..Explained::default() };
+    let idle = floor(result);
+    let per_span = device.launches_per_span().get(at).copied().unwrap_or(1.0);
+    let belief = alone(device, class, found, idle);
+    let launches: f64 = (device.shapes.iter().filter(|((of, _), _)| *of == class))
+        .map(|(_, tally)| tally.launches as f64)
+        .sum();
+    out.alone_joules_per_launch = belief
+        .filter(|_| launches > 0.0)
+        .map(|b| Interval::symmetric(b.dynamic, NORMAL * b.sd).times(1.0 / launches));
+    let of_kernel = found
+        .iter()
+        .filter(|f| device.shapes.keys().any(|(of, shape)| *of == class && f.shape == *shape));
+    out.windows = of_kernel
+        .flat_map(|found| &found.repetitions)
+        .map(|of| Window {
+            seconds: of.seconds,
+            launches: of.launches,
+            watts: of.watts,
+            joules_per_launch: of.dynamic(idle.0),
+            predicted_joules_per_launch: joules_per_launch.map(|joules| joules.value),
+        })
+        .collect();
+    let decision = match fit::readings_of(problem, class) {
+        Ok(Some(decision)) => decision,
+        Ok(None) => {
+            out.absent = Some("it did not run while the sensor was read".to_owned());
+            return Some(out);
+        }
+        Err(why) => {
+            out.absent = Some(why.to_string());
+            return Some(out);
+        }
+    };
+    let name = |c: &ClassId| device.classes.get(c.0 as usize).map(|c| c.name.clone());
+    out.names = decision.classes.iter().filter_map(name).collect();
+    if let Some(group) = result.groups.iter().find(|group| group.classes.contains(&class)) {
+        let half = group.joules.half().hypot(NORMAL * idle.1 * group.busy.0);
+        let joules = Interval::symmetric(group.dynamic.0, half);
+        out.run_joules = Some(joules);
+        let row = &result.classes[at];
+        let covered = row.launches * per_span * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
+        out.run_joules_per_launch =
+            (group.classes.len() == 1 && covered > 0.0).then(|| joules.times(1.0 / covered));
+    }
+    let since = |at: HostNs| at.0.saturating_sub(origin);
+    out.readings = decision
+        .readings
+        .iter()
+        .map(|of| Reading {
+            at_ns: since(of.to),
+            length_ns: of.to.0.saturating_sub(of.from.0),
+            measured_watts: of.measured,
+            predicted_watts: of.predicted,
+            share: of.share,
+            pull_watts: of.pull,
+        })
+        .collect();
+    let mut order: Vec<usize> = (0..out.readings.len()).collect();
+    let pull = |i: &usize| out.readings[*i].pull_watts.abs();
+    order.sort_by(|a, b| pull(b).total_cmp(&pull(a)));
+    order.truncate(STRONGEST);
+    out.strongest = order;
+    out.residual_watts = Some(result.residual.0);
+    out.residual_correlation = Some(result.residual_correlation);
+    Some(out)
+}
