@@ -1,6 +1,6 @@
-//! Translates OpenCL C to SPIR-V, so that what it executes can be counted, with the system's `clang`
-//! and `llvm-spirv`, in children of this process. Owns which options reach the compiler; refuses
-//! all others.
+//! Translates OpenCL C to SPIR-V, so that what it executes can be counted, and SPIR-V to the bitcode
+//! that runtimes with `cl_khr_spir` take, with the system's `clang` and `llvm-spirv`, in children
+//! of this process. Owns which options reach the compiler; refuses all others.
 
 use clscope_io::input;
 use clscope_io::output::{Access, create_dir};
@@ -26,11 +26,39 @@ struct Tools {
 /// Why it is not translated, as a sentence's end.
 pub fn translate(source: &[u8], options: &str, path: &OsStr) -> Result<Vec<u8>, String> {
     let tools = find(path)?;
+    inside(|folder| translated(options, source, folder, &tools))
+}
+
+/// Makes the bitcode of a SPIR-V module, as `cl_khr_spir` takes it, with calls of OpenCL 1.2.
+///
+/// # Errors
+/// Why none is made, as a sentence's end.
+pub fn bitcode(module: &[u8], path: &OsStr) -> Result<Vec<u8>, String> {
+    let tools = find(path)?;
+    inside(|folder| {
+        let [from, to] = ["module", "bitcode"].map(|name| folder.join(name));
+        let made =
+            std::fs::write(&from, module).map_err(|error| error.to_string()).and_then(|()| {
+                let mut spirv = Command::new(&tools.llvm_spirv);
+                spirv.args(["-r", "--spirv-target-env=CL1.2"]).arg(&from).arg("-o").arg(&to);
+                run(spirv, b"")?;
+                input::read_inside(&to, MOST)
+                    .map_err(|error| format!("no bitcode was written: {error}"))
+            });
+        for path in [from, to] {
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    })
+}
+
+/// Does something with a new folder for files of the tools.
+fn inside(make: impl FnOnce(&Path) -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
     let folder = std::env::temp_dir().join(format!("clscope-translated-{}", std::process::id()));
     let shown = folder.display().to_string();
     create_dir(&folder, Access::Private)
         .map_err(|error| format!("cannot make {shown}: {error}"))?;
-    let out = translated(options, source, &folder, &tools);
+    let out = make(&folder);
     // Empty: each file was taken away.
     let _ = std::fs::remove_dir(&folder);
     out

@@ -1,6 +1,7 @@
 //! What a launch executes, by class of instruction: it is run once from a copy of its program that
 //! counts its basic blocks. Programs in SPIR-V are counted, those of runtimes that hand out PTX, and
-//! sources where `clang` and `llvm-spirv` translate them. Refuses to count other programs than the
+//! sources where `clang` and `llvm-spirv` translate them. A runtime that takes no SPIR-V but SPIR
+//! (`cl_khr_spir`) gets the copy as that. Refuses to count other programs than the
 //! one that was captured.
 
 use crate::progress::Who;
@@ -13,6 +14,10 @@ use std::ffi::OsStr;
 
 /// What the copy is called in messages.
 const NAME: &str = "a copy of the program that counts";
+
+/// Options that build bitcode of `cl_khr_spir` (OpenCL 2.0 Extension Specification, 9.15). What the
+/// application's options say of the source was heeded when that was translated.
+const SPIR: &str = "-x spir -spir-std=1.2";
 
 /// Counts a launch of a version, from the captured contents, which are put back. `path`: folders in
 /// which compilers are looked for; `accesses`: whether those of warps to memory are counted, too, which
@@ -32,6 +37,14 @@ pub fn count(
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
+        _ if stage.limits.languages.is_empty() => {
+            let code = compiler::bitcode(&counted.code, path).map_err(|why| {
+                format!(
+                    "the device takes no SPIR-V, and its copy was not translated to SPIR: {why}"
+                )
+            })?;
+            session.load(NAME, &code, SPIR)
+        }
         _ => session.build_il(NAME, &counted.code, &built.options),
     };
     let program = program.map_err(|e| said(&e))?;
@@ -90,9 +103,12 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
         let counted = ptx::counted(&binary, accesses).map_err(said)?;
         return Ok(Copied { language, code, counted });
     }
-    if stage.limits.languages.is_empty() {
+    let facts = stage.session.facts();
+    let takes_spir = facts.extensions.split_whitespace().any(|e| e == "cl_khr_spir");
+    if stage.limits.languages.is_empty() && !takes_spir {
         return Err(
-            "the device takes no SPIR-V (clCreateProgramWithIL), and its runtime hands out no PTX"
+            "the device takes neither SPIR-V (clCreateProgramWithIL) nor SPIR (cl_khr_spir), \
+             and its runtime hands out no PTX"
                 .into(),
         );
     }

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Writes what was measured of `tests/fixtures/apps/limits.c` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
+predicted times by it.
+
+    clscope bench model --quick && clscope bench model --export device.json
+    clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
+    limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
+
+On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
+"""
+import json
+import subprocess
+import sys
+
+clscope, device, trace, log = sys.argv[1:]
+
+
+def document(*words):
+    done = subprocess.run([clscope, *words, "--format", "json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+causes = {}
+for line in open(log):
+    words = line.split()
+    if words[:1] == ["limit"]:
+        causes[words[1]] = words[2].split("|")
+explained = document("explain", trace, "--least", "0", "--parameters", device)["devices"]
+explained = {kernel["kernel"]: kernel for on in explained for kernel in on["kernels"]}
+rows = []
+for kernel in document("mix", trace)["kernels"]:
+    name, counted = kernel["kernel"], kernel["executed"]
+    if name not in causes or not counted:
+        print(f"{name}: {kernel['refused']}", file=sys.stderr)
+        continue
+    of = explained[name]
+    buffers = [a["size"] for a in kernel["arguments"] if a["kind"] in ("buffer", "image")]
+    given = sum(a["size"] for a in kernel["arguments"] if a["kind"] == "local")
+    resources = kernel["resources"]
+    keys = {"threads": "instructions", "warps": "warp_instructions", "flop": "flop", "bytes": "bytes", "transactions": "transactions"}
+    rows.append(
+        {
+            "name": name,
+            "limits": causes[name],
+            "launches": of["launches"],
+            "items": of["items"],
+            "local": of["local"],
+            "time_ns": (of["first_launches"] or {}).get("later_time_ns", of["time_ns"])["value"],
+            "footprint": sum(buffers),
+            "registers": resources.get("registers"),
+            "local_bytes": (resources.get("local_bytes") or 0) + given,
+            "dram_bytes": of["dram_bytes"] and of["dram_bytes"]["value"],
+            "classes": [{"class": c["class"]} | {to: c[key] for to, key in keys.items()} for c in counted["classes"]],
+        }
+    )
+json.dump({"device": json.load(open(device)), "kernels": sorted(rows, key=lambda row: row["name"])}, sys.stdout, indent=1)
+print()
