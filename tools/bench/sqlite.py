@@ -32,7 +32,7 @@ def main(folder, runs=5):
     files = os.path.join(folder, "commands", "**", "*.parquet")
     engine = duckdb.connect()
     engine.execute("SET threads = 1")
-    engine.execute(f"CREATE VIEW commands AS SELECT * FROM read_parquet('{files}', hive_partitioning = true)")
+    engine.execute(f"CREATE VIEW commands AS SELECT * FROM read_parquet('{files}')")
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "commands.sqlite")
         database = sqlite3.connect(path)

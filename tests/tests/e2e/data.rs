@@ -59,7 +59,7 @@ fn tables_read_by_duckdb_hold_the_reports_sums() {
             &stage,
             &python,
             "SELECT name, count(*)::BIGINT, count(duration_ns)::BIGINT, sum(duration_ns)::BIGINT \
-             FROM 'data/commands/**/*.parquet' WHERE kind = 'NDRangeKernel' GROUP BY name",
+             FROM 'data/commands/*.parquet' WHERE kind = 'NDRangeKernel' GROUP BY name",
         );
         let expected = report["kernels"].as_array().unwrap();
         assert!(!expected.is_empty() && kernels.len() == expected.len(), "{kernels:?}");
@@ -85,7 +85,7 @@ fn tables_read_by_duckdb_hold_the_reports_sums() {
             &stage,
             &python,
             "SELECT function, sum(calls)::BIGINT, sum(duration_ns)::BIGINT \
-             FROM 'data/calls/**/*.parquet' GROUP BY function",
+             FROM 'data/calls/*.parquet' GROUP BY function",
         );
         let functions = report["functions"].as_array().unwrap();
         assert_eq!(calls.len(), functions.len());
@@ -98,7 +98,7 @@ fn tables_read_by_duckdb_hold_the_reports_sums() {
             &stage,
             &python,
             "SELECT count(*)::BIGINT, count(*) FILTER (c.start_ns < k.begin_ns)::BIGINT \
-             FROM 'data/commands/**/*.parquet' c JOIN 'data/calls/**/*.parquet' k \
+             FROM 'data/commands/*.parquet' c JOIN 'data/calls/*.parquet' k \
              USING (process, command) WHERE c.outcome = 'timed'",
         );
         assert_eq!(joined, [[report["totals"]["timed"].clone(), 0.into()]]);
@@ -107,24 +107,20 @@ fn tables_read_by_duckdb_hold_the_reports_sums() {
             &python,
             "SELECT p.host, c.host, c.rank, p.rank FROM 'data/processes/*.parquet' p \
              JOIN (SELECT DISTINCT process, host, rank \
-             FROM read_parquet('data/commands/**/*.parquet', hive_partitioning = true)) c \
+             FROM 'data/commands/*.parquet') c \
              USING (process)",
         );
         let [one] = &processes[..] else { panic!("{processes:?}") };
         assert!(one[0] == one[1] && one[2].is_null() && one[3].is_null(), "{one:?}");
         // Without a sensor there are no joules, and no zeros.
-        let joules = ask(
-            &stage,
-            &python,
-            "SELECT count(energy_j)::BIGINT FROM 'data/commands/**/*.parquet'",
-        );
+        let joules =
+            ask(&stage, &python, "SELECT count(energy_j)::BIGINT FROM 'data/commands/*.parquet'");
         if report["energy"]["devices"].as_array().is_none_or(Vec::is_empty) {
             assert_eq!(joules, [[0]]);
         }
         // Once more: parts are replaced, not added.
         export(&stage, &["t.clscope"]);
-        let rows =
-            ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/**/*.parquet'");
+        let rows = ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/*.parquet'");
         assert_eq!(rows, [[report["totals"]["commands"].clone()]]);
     }
 }
@@ -145,7 +141,7 @@ fn joules_of_commands_are_their_watts_and_all_add_up_to_what_was_measured() {
         &stage,
         &python,
         "SELECT name, sum(duration_ns)::DOUBLE, sum(energy_j), sum(energy_low_j), \
-         sum(energy_high_j) FROM 'data/commands/**/*.parquet' \
+         sum(energy_high_j) FROM 'data/commands/*.parquet' \
          WHERE kind = 'NDRangeKernel' GROUP BY name",
     );
     let mut known = 0;
@@ -185,13 +181,13 @@ fn ranks_add_their_parts_to_one_folder() {
         &stage,
         &python,
         "SELECT rank::BIGINT, count(*) FILTER (kind = 'NDRangeKernel')::BIGINT \
-         FROM read_parquet('data/commands/**/*.parquet', hive_partitioning = true) \
+         FROM 'data/commands/*.parquet' \
          GROUP BY rank ORDER BY rank",
     );
     assert_eq!(rows, [[0, 10], [1, 20], [2, 30]]);
     let names = ["rank0.clscope", "rank1.clscope", "rank2.clscope"];
     let all: u64 = report(&stage, &names)["totals"]["commands"].as_u64().unwrap();
-    let rows = ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/**/*.parquet'");
+    let rows = ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/*.parquet'");
     assert_eq!(rows, [[all]]);
     let ranks = ask(&stage, &python, "SELECT rank FROM 'data/processes/*.parquet' ORDER BY rank");
     assert_eq!(ranks, [[0], [1], [2]]);
@@ -494,9 +490,9 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     stage.clscope(["export", "parquet", "t.clscope", "-o", "run[1]"]).run().success();
     ask(&["SELECT count(*) FROM commands", "run[1]"]).success();
     // Tables of another schema may mean something else.
-    std::fs::write(stage.join("run[1]/clscope-data.json"), "{\"schema\": 2}").unwrap();
+    std::fs::write(stage.join("run[1]/clscope-data.json"), "{\"schema\": 99}").unwrap();
     let other = ask(&["SELECT 1", "run[1]"]);
-    assert!(!other.status.success() && other.stderr.contains("schema 2"), "{}", other.stderr);
+    assert!(!other.status.success() && other.stderr.contains("schema 99"), "{}", other.stderr);
     // Tables that were written for a question are gone after it; why one has no row is told.
     let empty = ask(&["SELECT * FROM sites", "t.clscope"]).success();
     assert_eq!(empty.stdout.lines().count(), 1, "{}", empty.stdout);

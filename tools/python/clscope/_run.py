@@ -176,7 +176,7 @@ class Run:
         wanted = [name for name in TABLES if name in query]
         self._exported(*wanted)
         for name in wanted:
-            asked.read_parquet(self.table(name).files(), hive_partitioning=True).create_view(name)
+            asked.read_parquet(self.table(name).files()).create_view(name)
         return asked.sql(query)
 
     def html(self, path: Path) -> None:

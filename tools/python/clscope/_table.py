@@ -30,9 +30,6 @@ FIRST = (
     "joules", "joules_per_launch", "watts",
 )
 
-#: Tables whose files lie in ``host=H/rank=R``.
-PARTITIONED = ("commands", "calls", "waits")
-
 
 def package(name: str, extra: str) -> Any:
     """A package that is optional. Raises `MissingPackage`, which tells how to install it."""
@@ -182,23 +179,19 @@ class Table(View):
 
     def files(self) -> List[str]:
         """Its files. They live as long as the `Run` they are of."""
-        pattern = os.path.join(glob.escape(self._folder()), self.name, "**", "*.parquet")
-        return sorted(glob.glob(pattern, recursive=True))
+        pattern = os.path.join(glob.escape(self._folder()), self.name, "*.parquet")
+        return sorted(glob.glob(pattern))
 
     def duckdb(self) -> "duckdb.DuckDBPyRelation":
         """A DuckDB relation, which reads what is asked of it and no more.
 
         It, and what is made from it, keeps the files for as long as it lives."""
-        return connection(self._folder).read_parquet(self.files(), hive_partitioning=True)
+        return connection(self._folder).read_parquet(self.files())
 
     def arrow(self) -> "pyarrow.Table":
-        engine = package("pyarrow", "arrow")
+        package("pyarrow", "arrow")
         dataset = importlib.import_module("pyarrow.dataset")
-        # Of a name that stands for null no reader guesses the kind.
-        columns = engine.schema([("host", engine.string()), ("rank", engine.int32())])
-        by = dataset.partitioning(columns, flavor="hive") if self.name in PARTITIONED else None
-        root = os.path.join(self._folder(), self.name)
-        return dataset.dataset(root, format="parquet", partitioning=by).to_table()
+        return dataset.dataset(self.files(), format="parquet").to_table()
 
     def pandas(self) -> "pandas.DataFrame":
         package("pandas", "pandas")
@@ -208,7 +201,7 @@ class Table(View):
 
     def polars(self) -> "polars.DataFrame":
         engine = package("polars", "polars")
-        return engine.read_parquet(self.files(), hive_partitioning=True)
+        return engine.read_parquet(self.files())
 
     def rows(self) -> List[Row]:
         if installed("pyarrow"):

@@ -19,6 +19,8 @@ SCHEMAS = [pathlib.Path(__file__).resolve().parents[1] / place for place in ("..
 #: What a row holds, by the number `i` of the command in its rank; other columns are null, or zero where there is no null.
 #: Two queues take turns, so that their commands overlap by half.
 ROW = {
+    "host": "'node' || {rank} % {hosts}",
+    "rank": "{rank}",
     "process": "'job/' || {rank} || '-0'",
     "thread": "1",
     "command": "i + 1",
@@ -76,12 +78,12 @@ def run() -> None:
     wanted = columns("commands")
     database = duckdb.connect()
     for rank in range(named.ranks):
-        place = named.folder / "commands" / f"host=node{rank % named.hosts}" / f"rank={rank}"
-        place.mkdir(parents=True)
-        words = {"rank": rank, "step": 4000 if rank == 13 else 3000}
+        place = named.folder / "commands"
+        place.mkdir(exist_ok=True)
+        words = {"rank": rank, "hosts": named.hosts, "step": 4000 if rank == 13 else 3000}
         row = ", ".join(f"CAST({ROW.get(name, 'NULL').format(**words)} AS {kind}) AS {name}" for name, kind in wanted.items())
         count = named.commands // named.ranks + (rank < named.commands % named.ranks)
-        file = str(place / f"{rank}-0.parquet").replace("'", "''")
+        file = str(place / f"job-0@node{rank % named.hosts}@{rank}.parquet").replace("'", "''")
         database.execute(f"COPY (SELECT {row} FROM range({count}) AS made(i)) TO '{file}' (FORMAT parquet, COMPRESSION zstd)")
 
 

@@ -7,29 +7,18 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-import urllib.parse
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, List
 
 #: The schema that these scripts know. Columns that a newer clscope adds do not disturb them.
-SCHEMA = 1
+SCHEMA = 2
 #: The questions, which `clscope sql --recipe` answers too.
 RECIPES = pathlib.Path(__file__).resolve().parents[1] / "recipes"
 #: Columns of numbers that parts of older versions lack: null there.
 LATER = ("origin_unix_ns",)
-#: What stands for null in the name of a partition.
-NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Wrong(Exception):
     """The folder cannot be read; the text says why, and what to do."""
-
-
-class Part(NamedTuple):
-    """A file of a table, and the partition that its path names."""
-
-    path: str
-    host: Optional[str]
-    rank: Optional[int]
 
 
 def questions() -> Dict[str, str]:
@@ -52,20 +41,9 @@ def check(folder: str) -> pathlib.Path:
     return path
 
 
-def parts(folder: str, table: str) -> List[Part]:
+def parts(folder: str, table: str) -> List[str]:
     """The files of a table, in order of their names. Raises `Wrong` where there is none."""
-
-    def partition(file: pathlib.Path) -> Iterator[Optional[str]]:
-        named = dict(part.split("=", 1) for part in file.parts if "=" in part)
-        for key in ("host", "rank"):
-            value = named.get(key, NULL)
-            yield None if value == NULL else urllib.parse.unquote(value)
-
-    root = check(folder) / table
-    found = []
-    for file in sorted(root.glob("**/*.parquet")):
-        host, rank = partition(file.relative_to(root))
-        found.append(Part(str(file), host, None if rank is None else int(rank)))
+    found = sorted(str(file) for file in (check(folder) / table).glob("*.parquet"))
     if not found:
         raise Wrong(f"{folder} has no table {table}: export it without --tables, or with {table} among them")
     return found

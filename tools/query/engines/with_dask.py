@@ -16,21 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tables
 
-PLACE = {"host": pa.string(), "rank": pa.int64()}
 INTEGER, DOUBLE = (pd.ArrowDtype(kind()) for kind in (pa.int64, pa.float64))
 
 
 class Group(NamedTuple):
     """A row group of a part."""
 
-    part: tables.Part
+    path: str
     index: int
 
 
 def read(group: Group, schema: pa.Schema) -> pd.DataFrame:
     """A row group with these columns: null where the file, of an older version, has none. Integers stay
     integers where some are null."""
-    file = pq.ParquetFile(group.part.path)
+    file = pq.ParquetFile(group.path)
     there = [name for name in schema.names if name in file.schema_arrow.names]
     rows = file.read_row_group(group.index, columns=there)
     values = []
@@ -38,19 +37,17 @@ def read(group: Group, schema: pa.Schema) -> pd.DataFrame:
         if field.name in there:
             values.append(rows[field.name].cast(field.type))
         else:
-            place = {"host": group.part.host, "rank": group.part.rank}.get(field.name)
-            values.append(pa.array([place] * rows.num_rows, field.type))
+            values.append(pa.nulls(rows.num_rows, field.type))
     return pa.table(values, schema).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def table(folder: str, name: str, columns: Sequence[str]) -> dd.DataFrame:
     """Columns of a table, a partition for each row group of its files."""
     groups, found = [], dict.fromkeys(tables.LATER, pa.int64())
-    for part in tables.parts(folder, name):
-        with pq.ParquetFile(part.path) as file:
-            groups += [Group(part, index) for index in range(file.metadata.num_row_groups)]
+    for path in tables.parts(folder, name):
+        with pq.ParquetFile(path) as file:
+            groups += [Group(path, index) for index in range(file.metadata.num_row_groups)]
             found.update({field.name: field.type for field in file.schema_arrow})
-    found.update(PLACE)
     # Sums of many floats of single precision need double.
     wide = {pa.float32(): pa.float64(), pa.int32(): pa.int64()}
     schema = pa.schema([(column, wide.get(found[column], found[column])) for column in columns])

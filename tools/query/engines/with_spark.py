@@ -18,8 +18,6 @@ from pyspark.sql.functions import col, lit
 def session(master: str, **settings: str) -> SparkSession:
     """A session whose tables can be read by `view`."""
     builder = SparkSession.builder.appName("clscope").master(master)
-    # A host may be called 007: what partitions hold is text unless we say otherwise.
-    builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     for name, value in settings.items():
         builder = builder.config(name.replace("_", "."), value)

@@ -15,12 +15,7 @@ pub fn views(folder: &Path) -> String {
     for table in &TABLES {
         let files = folder.join(table.name);
         if !read::parts(folder, table.name).is_empty() {
-            let by = if table.by_rank {
-                ", hive_partitioning = true, hive_types = {'host': VARCHAR, 'rank': BIGINT}"
-            } else {
-                ""
-            };
-            let glob = quoted(&format!("{}/**/*.parquet", literal(&files.to_string_lossy())));
+            let glob = quoted(&format!("{}/*.parquet", literal(&files.to_string_lossy())));
             let name = table.name;
             let _ = writeln!(
                 out,
@@ -31,7 +26,7 @@ pub fn views(folder: &Path) -> String {
                  WHERE decode(key) = 'clscope.schema' AND decode(value) <> '{SCHEMA}';\n\
                  DROP TABLE clscope_parts;\n\
                  CREATE VIEW {name} AS \
-                 SELECT * FROM read_parquet({glob}, union_by_name = true{by}) \
+                 SELECT * FROM read_parquet({glob}, union_by_name = true) \
                  UNION ALL BY NAME SELECT {} WHERE false;",
                 nulls(table)
             );
@@ -82,16 +77,13 @@ mod tests {
     fn each_table_that_was_written_has_a_view_and_names_are_quoted() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("it's[1]");
-        std::fs::create_dir_all(inner.join("calls/host=h/rank=1")).unwrap();
-        let part = inner.join("commands/host=h/rank=1");
+        std::fs::create_dir_all(inner.join("calls")).unwrap();
+        let part = inner.join("commands");
         std::fs::create_dir_all(&part).unwrap();
         std::fs::write(part.join("p.parquet"), "").unwrap();
         let all = views(&inner);
         assert!(all.contains("CREATE VIEW commands AS"), "{all}");
-        assert!(
-            all.contains("it''s[[]1]/commands/**/*.parquet', union_by_name = true, hive"),
-            "{all}"
-        );
+        assert!(all.contains("it''s[[]1]/commands/*.parquet', union_by_name = true)"), "{all}");
         assert!(!all.contains("calls"), "a folder without a part is no table: {all}");
         assert!(!all.contains("VIEW power"), "{all}");
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[command(before_help = "Examples:
   clscope export parquet                         the newest trace, as the folder NAME.data
   mpirun sh -c 'clscope export parquet -o /shared/job run-$PMIX_RANK.clscope'
-  duckdb -c \"SELECT name, sum(duration_ns / coalesce(probability, 1)) FROM 'job/commands/**/*.parquet' GROUP BY 1\"")]
+  duckdb -c \"SELECT name, sum(duration_ns / coalesce(probability, 1)) FROM 'job/commands/*.parquet' GROUP BY 1\"")]
 pub struct Args {
     #[command(flatten)]
     common: super::Common,
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
     drop(progress);
     super::warn(&summary);
     say(format_args!(
-        "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/**/*.parquet'",
+        "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/*.parquet'",
         count(summary.device_spans, "command", "commands"),
         count(summary.calls, "record of calls", "records of calls"),
     ));

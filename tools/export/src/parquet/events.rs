@@ -12,6 +12,7 @@ use clscope_analysis::event::{Call, Command, Event, Outcome};
 use clscope_analysis::time::{HostNs, ProcessIndex};
 use clscope_profile::energy::activity::{Grouping, class_name};
 use clscope_profile::interval::Interval;
+use clscope_trace::defs::Process;
 use clscope_trace::record::error_text;
 use std::collections::HashMap;
 
@@ -114,7 +115,10 @@ impl<'t, 'a> Events<'t, 'a> {
         let process = self.trace.process(call.process);
         let Some(part) = &mut self.files[call.process.0 as usize].calls else { return Ok(()) };
         let error = (call.result != 0).then(|| error_text(call.result).to_string());
+        let of = &process.definitions.process;
         part.row(&[
+            host(of).into(),
+            of.mpi_rank.into(),
             (&process.label).into(),
             call.thread.0.into(),
             Cell::Text(&process.definitions.function_name(call.function)),
@@ -150,7 +154,13 @@ impl<'t, 'a> Events<'t, 'a> {
         if let Some(part) = &mut self.files[index].waits {
             for waits_for in command.enqueued.waits() {
                 let waits_for = waits_for.map(|id| id.0);
-                part.row(&[(&process.label).into(), record.id.into(), waits_for.into()])?;
+                part.row(&[
+                    host(&definitions.process).into(),
+                    definitions.process.mpi_rank.into(),
+                    (&process.label).into(),
+                    record.id.into(),
+                    waits_for.into(),
+                ])?;
             }
         }
         if self.files[index].commands.is_none() {
@@ -184,6 +194,8 @@ impl<'t, 'a> Events<'t, 'a> {
         let name = command_name(&command.enqueued, definitions);
         let function = definitions.function_name(record.function);
         let cells = [
+            host(&definitions.process).into(),
+            definitions.process.mpi_rank.into(),
             (&process.label).into(),
             command.thread.0.into(),
             record.id.into(),
@@ -221,4 +233,9 @@ impl<'t, 'a> Events<'t, 'a> {
             None => Ok(()),
         }
     }
+}
+
+/// The host of a process, where it is known.
+fn host(of: &Process) -> Option<&str> {
+    Some(&*of.host).filter(|host| !host.is_empty())
 }

@@ -1,5 +1,4 @@
-//! Owns where parts lie: `TABLE/PART.parquet`, or `TABLE/host=H/rank=R/PART.parquet`, as engines
-//! expect partitions. Every rank may add its own to one folder, where they appear together and
+//! Owns where parts lie: `TABLE/PART.parquet`, or `TABLE/PART@HOST@RANK.parquet`. Every rank may add its own to one folder, where they appear together and
 //! whole. Refuses a folder that holds something else, or parts of another schema.
 
 use super::schema::{SCHEMA, Table};
@@ -16,8 +15,8 @@ use tempfile::TempDir;
 const MARKER: &str = "clscope-data.json";
 /// Most bytes of it.
 const MARKER_BYTES: u64 = 1 << 16;
-/// What engines read as null in the name of a partition.
-const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+/// Most bytes of a part of a file's name.
+const MOST_NAME: usize = 100;
 
 /// Whether a path is a folder of tables.
 #[must_use]
@@ -90,14 +89,13 @@ impl Folder {
         part: &str,
     ) -> Result<PathBuf, ExportError> {
         let mut place = PathBuf::from(table.name);
-        if table.by_rank {
-            let host = if host.is_empty() { NULL.to_owned() } else { escaped(host, '%') };
-            let rank = rank.map_or_else(|| NULL.to_owned(), |rank| rank.to_string());
-            place.push(format!("host={host}"));
-            place.push(format!("rank={rank}"));
-        }
         directories(self.stage.path(), &place)?;
-        place.push(format!("{}.parquet", escaped(part, '~')));
+        let mut name = escaped(part);
+        if table.by_rank {
+            let rank = rank.map_or_else(String::new, |rank| rank.to_string());
+            name += &format!("@{}@{rank}", escaped(host));
+        }
+        place.push(format!("{name}.parquet"));
         let path = self.stage.path().join(&place);
         self.parts.push(place);
         Ok(path)
@@ -182,16 +180,21 @@ fn directory(path: &Path) -> std::io::Result<()> {
 }
 
 /// Whatever a trace calls itself, as a part of a file's name: other bytes than letters, digits and
-/// `._-` as two hexadecimal digits behind `mark`. A slash becomes a dash, a long name is cut.
-fn escaped(text: &str, mark: char) -> String {
+/// `._-` as two hexadecimal digits behind a tilde. A slash becomes a dash, a long name is cut.
+fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for byte in text.bytes().take(100) {
+    for byte in text.bytes() {
+        if out.len() >= MOST_NAME {
+            break;
+        }
         match byte {
             b'/' => out.push('-'),
-            b'.' if out.is_empty() => out.push_str(&format!("{mark}2E")),
+            b'.' if out.is_empty() => out.push_str("~2E"),
+            // Engines leave out what begins with an underscore.
+            b'_' if out.is_empty() => out.push_str("~5F"),
             b'.' | b'_' | b'-' => out.push(byte.into()),
             _ if byte.is_ascii_alphanumeric() => out.push(byte.into()),
-            _ => out.push_str(&format!("{mark}{byte:02X}")),
+            _ => out.push_str(&format!("~{byte:02X}")),
         }
     }
     out
@@ -208,10 +211,10 @@ mod tests {
         let mut folder = Folder::open(&root.path().join("data")).unwrap();
         let path = folder.part(&COMMANDS, "../ü b", Some(3), "../../x.clscope/1-0").unwrap();
         let below = path.strip_prefix(folder.stage.path()).unwrap();
-        let want = "commands/host=%2E.-%C3%BC%20b/rank=3/~2E.-..-x.clscope-1-0.parquet";
+        let want = "commands/~2E.-..-x.clscope-1-0@~2E.-~C3~BC~20b@3.parquet";
         assert_eq!(below, Path::new(want));
         let path = folder.part(&COMMANDS, "", None, "p").unwrap();
-        assert!(path.ends_with(format!("host={NULL}/rank={NULL}/p.parquet")), "{path:?}");
+        assert!(path.ends_with("commands/p@@.parquet"), "{path:?}");
         assert!(folder.part(&META, "h", Some(1), "p").unwrap().ends_with("meta/p.parquet"));
     }
 

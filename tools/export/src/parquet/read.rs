@@ -9,27 +9,15 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use std::path::{Path, PathBuf};
 
-/// Partitions below a table's folder: its host and its rank.
-const LEVELS: u32 = 2;
-
 /// Parts of a table, in order of their paths.
 #[must_use]
 pub fn parts(folder: &Path, table: &str) -> Vec<PathBuf> {
-    let mut out = Vec::new();
-    below(&folder.join(table), 0, &mut out);
+    let entries = std::fs::read_dir(folder.join(table)).into_iter().flatten();
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let is_part = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "parquet");
+    let mut out: Vec<PathBuf> = paths.filter(|path| is_part(path) && path.is_file()).collect();
     out.sort();
     out
-}
-
-fn below(folder: &Path, level: u32, out: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-        if path.is_dir() && level < LEVELS {
-            below(&path, level + 1, out);
-        } else if path.extension().is_some_and(|ending| ending == "parquet") && path.is_file() {
-            out.push(path);
-        }
-    }
 }
 
 fn reader(path: &Path) -> Result<SerializedFileReader<std::fs::File>, ExportError> {

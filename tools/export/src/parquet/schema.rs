@@ -80,7 +80,7 @@ pub struct Table {
     pub name: &'static str,
     /// What a row is.
     pub about: &'static str,
-    /// Whether its files lie in `host=H/rank=R`, which engines read as two more columns.
+    /// Whether it grows with the trace: then each process has a file of it, `PART@HOST@RANK`.
     pub by_rank: bool,
     /// Its columns.
     pub columns: &'static [Column],
@@ -121,6 +121,8 @@ pub const COMMANDS: Table = Table {
     about: "a device command, in order of enqueue_begin_ns",
     by_rank: true,
     columns: &[
+        HOST,
+        RANK,
         PROCESS,
         must("thread", Small, "thread that enqueued it"),
         must("command", Stamp, "its id in the process"),
@@ -161,6 +163,8 @@ pub const CALLS: Table = Table {
     about: "a host call, or identical calls in a row, in order of begin_ns",
     by_rank: true,
     columns: &[
+        HOST,
+        RANK,
         PROCESS,
         must("thread", Small, "thread"),
         must("function", Text, "function"),
@@ -180,6 +184,8 @@ pub const WAITS: Table = Table {
     about: "an entry of a command's wait list",
     by_rank: true,
     columns: &[
+        HOST,
+        RANK,
         PROCESS,
         must("command", Stamp, "the command that waits"),
         may("waits_for", Stamp, "the command that it waits for, if it was seen"),
@@ -384,8 +390,8 @@ pub fn text() -> String {
     use std::fmt::Write;
     let mut out = format!("schema {SCHEMA}\n");
     for table in TABLES {
-        let place = if table.by_rank { "host=H/rank=R/" } else { "" };
-        let _ = write!(out, "\n{}/{place}*.parquet: {}\n", table.name, table.about);
+        let place = if table.by_rank { "*@HOST@RANK" } else { "*" };
+        let _ = write!(out, "\n{}/{place}.parquet: {}\n", table.name, table.about);
         for column in table.columns {
             let null = if column.nullable { ", null if unknown" } else { "" };
             let unit = column.unit().map_or(String::new(), |unit| format!(", {unit}"));
