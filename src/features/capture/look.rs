@@ -196,6 +196,9 @@ fn named(flight: &mut Flight, stamps: Option<(u64, u64)>) -> Result<Whole, Strin
     capture.whole(&flight.kernel, flight.def.launch)
 }
 
+/// Why the place of a capture of the beginning is empty.
+const PASSED: &str = "its place was drawn anew, for a launch that could not be captured";
+
 /// A capture is whole: who asked for it, and the trace, are told.
 fn captured(flight: &mut Flight, whole: &Whole) {
     let asked = std::mem::replace(&mut flight.asked, Asked::Nobody);
@@ -204,25 +207,25 @@ fn captured(flight: &mut Flight, whole: &Whole) {
     let reserved = std::mem::take(&mut flight.reserved);
     let copied_ns: u64 = flight.def.copies.iter().map(|copy| copy.end - copy.start).sum();
     let seconds = super::seconds(took) + copied_ns as f64 * 1e-9;
-    let loser = state(|s| {
+    let losers = state(|s| {
         s.bytes = s.bytes.saturating_sub(reserved).saturating_add(bytes);
-        let (Asked::Draw(draw), Some(samples)) = (&asked, &mut s.samples) else { return None };
+        let Asked::Draw(draw) = &asked else { return Vec::new() };
+        let Some(samples) = &mut s.samples else { return Vec::new() };
         samples.spent(draw, seconds, bytes);
         samples.captured(draw, whole)
     });
     if let Asked::Draw(draw) = &asked {
+        for (place, loser) in losers.unwrap_or_default() {
+            if place.slot != draw.slot {
+                log::slot(&place, json!({ "missing": PASSED }));
+            }
+            loser.remove();
+            state(|s| s.bytes = s.bytes.saturating_sub(loser.bytes));
+        }
         log::slot(draw, json!({ "command": flight.def.command, "captured": whole.folder }));
     }
-    remove(loser.flatten());
     flight.def.took = took;
     recording::define(&flight.def.clone().into());
-}
-
-/// Takes a capture away whose place another one has.
-pub fn remove(loser: Option<Whole>) {
-    let Some(loser) = loser else { return };
-    loser.remove();
-    state(|s| s.bytes = s.bytes.saturating_sub(loser.bytes));
 }
 
 /// A flight comes to nothing: who asked for it, and the trace, are told.

@@ -445,6 +445,7 @@ fn refuse(mut def: defs::Capture, kernel: &str, asked: Asked) {
             def.again = state(|s| s.requests.refused(kernel, taken)).unwrap_or(false);
         }
         Asked::Draw(draw) => {
+            state(|s| s.samples.as_mut().map(|all| all.refused(&draw)));
             // What its place holds is of the launches before, which is worth more than nothing.
             if !is_held(&draw) {
                 let time = seconds(recording::now());

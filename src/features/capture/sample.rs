@@ -25,6 +25,9 @@ const OTHERS: f64 = 0.1;
 const ONE: f64 = 0.5;
 /// Share of the run's time for all that replace others.
 const MORE: f64 = 0.02;
+/// A capture whose place was drawn anew, and could not be captured anew, is kept for want of others.
+/// It goes where one comes that has so many times its number: it is of a beginning that says little.
+const EARLY: u64 = 10;
 /// Captures that stand for what is known before any: bytes and seconds.
 const ASSUMED: [(f64, f64); 2] = [(0.0, 5e-4), (1e8, 0.1)];
 
@@ -116,8 +119,10 @@ struct Class {
     /// The round of the last launch, and how many launches it had before the next.
     round: u64,
     position: u64,
-    /// Each place's capture.
-    held: [Option<Whole>; SLOTS],
+    /// Each place's capture, and the number of its launch.
+    held: [Option<(u64, Whole)>; SLOTS],
+    /// The place was drawn anew since, for a launch that was not captured.
+    passed: [bool; SLOTS],
     /// Captures that are under way.
     begun: u32,
     /// It has no capture, and a draw that waits.
@@ -147,6 +152,13 @@ impl Random {
 }
 
 impl Class {
+    /// A place is drawn for a launch that is not captured.
+    fn passed(&mut self, slot: usize) {
+        if let Some(passed) = self.passed.get_mut(slot) {
+            *passed = true;
+        }
+    }
+
     /// Algorithm L's next draw behind the launch with number `at`, from 0.
     fn skip(&mut self, at: u64, places: usize, random: &mut Random) {
         self.weight *= (random.unit().ln() / places as f64).exp();
@@ -391,6 +403,7 @@ impl Samples {
         let round = self.round.saturating_add(ahead);
         let (slot, position, moves) = (draw.slot, draw.position, draw.moves + 1);
         of.moved.push(Moved { slot, position, round, moves });
+        of.passed(slot);
         self.count(draw.class);
         true
     }
@@ -411,12 +424,29 @@ impl Samples {
         self.lacking > 0 && !self.is_only(draw)
     }
 
-    /// A place of a sample has another capture: the one before.
-    pub fn captured(&mut self, draw: &Draw, whole: &Whole) -> Option<Whole> {
-        let of = self.classes.get_mut(draw.class as usize)?;
-        let before = of.held.get_mut(draw.slot)?.replace(whole.clone());
+    /// A launch that was drawn is not captured, and moves no more.
+    pub fn refused(&mut self, draw: &Draw) {
+        if let Some(of) = self.classes.get_mut(draw.class as usize) {
+            of.passed(draw.slot);
+        }
+    }
+
+    /// A place of a sample has another capture. What is none of the sample's any more, with its
+    /// place: what the place had, and those of the beginning whose places were drawn anew.
+    pub fn captured(&mut self, draw: &Draw, whole: &Whole) -> Vec<(Draw, Whole)> {
+        let Some(of) = self.classes.get_mut(draw.class as usize) else { return Vec::new() };
+        let mut out = Vec::new();
+        for (slot, (held, passed)) in of.held.iter_mut().zip(&mut of.passed).enumerate() {
+            let is_its = slot == draw.slot;
+            let is_early = |at: u64| *passed && at.saturating_mul(EARLY) <= draw.at;
+            if is_its || held.as_ref().is_some_and(|(at, _)| is_early(*at)) {
+                let before = std::mem::replace(held, is_its.then(|| (draw.at, whole.clone())));
+                out.extend(before.map(|(at, whole)| (Draw { slot, at, ..*draw }, whole)));
+                *passed = false;
+            }
+        }
         self.count(draw.class);
-        before
+        out
     }
 
     /// Whether a place of a sample has a capture.
@@ -652,7 +682,7 @@ mod tests {
         assert!(affords(&all, &other, 200_000_000, 100.0));
         assert!(!affords(&all, &other, 300_000_000, 100.0));
         let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
-        assert_eq!(all.captured(&draw, &whole(1)), None);
+        assert_eq!(all.captured(&draw, &whole(1)), []);
         // The place of a capture has a fiftieth of the run.
         assert!(!affords(&all, &draw, 1, 100.0));
         assert!(affords(&all, &draw, 90_000_000, 110.0));
@@ -662,10 +692,32 @@ mod tests {
         assert!(affords(&all, &second, 450_000_000, 120.0));
         assert!(!affords(&all, &second, 600_000_000, 120.0));
         all.spent(&second, 0.1, 50_000_000);
-        assert_eq!(all.captured(&second, &whole(2)), None);
+        assert_eq!(all.captured(&second, &whole(2)), []);
         assert!(!affords(&all, &Draw { slot: 2, ..draw }, 50_000_000, 100.0));
-        assert_eq!(all.captured(&second, &whole(3)), Some(whole(2)));
+        assert_eq!(all.captured(&second, &whole(3)), [(second, whole(2))]);
         assert!(all.holds(&second));
+    }
+
+    #[test]
+    fn captures_of_the_beginning_go_where_their_places_were_drawn_anew() {
+        let mut all = Samples::new(1, SLOTS);
+        let first = all.launched(kernel_on(1), 1, 0.0).draw.unwrap();
+        let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
+        let draw = |slot, at| Draw { slot, at, ..first };
+        for (slot, at) in [(0, 1), (1, 2), (2, 30)] {
+            assert_eq!(all.captured(&draw(slot, at), &whole(at)), []);
+        }
+        // Places 0 and 2 are drawn anew: what they hold stays for want of others.
+        all.refused(&draw(0, 40));
+        assert!(all.moved(&draw(2, 50), 1.0, 2.0));
+        assert_eq!(all.captured(&draw(3, 9), &whole(9)), []);
+        // The second launch is in the sample: nothing came for its place.
+        assert_eq!(
+            all.captured(&draw(3, 100), &whole(100)),
+            [(draw(0, 1), whole(1)), (draw(3, 9), whole(9))]
+        );
+        assert!(!all.holds(&draw(0, 1)) && all.holds(&draw(1, 2)) && all.holds(&draw(2, 30)));
+        assert_eq!(all.captured(&draw(0, 300), &whole(300)), [(draw(2, 30), whole(30))]);
     }
 
     /// Captures that take long are spread over a run, within their time.
