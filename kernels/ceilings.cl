@@ -1,5 +1,5 @@
 // Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
-// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC, as numbers that the host names (see below).
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
 // -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
@@ -18,6 +18,9 @@
 #define LOCAL_ATOMIC 13
 #define ADD 14
 #define LOGIC 15
+// 16 is `images`.
+#define SINGLE 17
+#define DOUBLE 18
 
 #define EACH(s) s(x) s(y) s(z) s(w)
 
@@ -41,8 +44,10 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
 #if KIND >= LONG_ADD && KIND <= LONG_DIV
     ulong x = (ulong)i * 0x9E3779B97F4A7C15ul, y = x + 1, z = x + 2, w = x + 3;
-#elif KIND == ROOT
+#elif KIND == ROOT || KIND == DOUBLE
     double x = (double)i, y = x + 1, z = x + 2, w = x + 3;
+#elif KIND == SINGLE
+    float x = (float)i, y = x + 1, z = x + 2, w = x + 3;
 #else
     uint x = i * 2654435761u, y = x + 1, z = x + 2, w = x + 3;
 #endif
@@ -51,7 +56,11 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     scratch[l] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
-#if KIND == PRIVATE
+#if KIND == SINGLE
+    const float by = 1.0f / (float)a, more = (float)b;
+#elif KIND == DOUBLE
+    const double by = 1.0 / (double)a, more = (double)b;
+#elif KIND == PRIVATE
     uint own[32];
     for (uint k = 0; k < 32; k++) {
         own[k] = x + k;
@@ -82,6 +91,13 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
 #elif KIND == ROOT
 #define STEP(v) v = sqrt(v + 1.5);
         EACH(STEP)
+#elif KIND == SINGLE || KIND == DOUBLE
+#if KIND == SINGLE
+#define STEP(v) v = mad(v, by, more);
+#else
+#define STEP(v) v = fma(v, by, more);
+#endif
+        TIMES4(EACH(STEP))
 #elif KIND == CONSTANT
 #define STEP(v) v ^= table[at & 1023u]; at += a;
         TIMES4(EACH(STEP))
@@ -102,7 +118,7 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
         EACH(STEP)
 #endif
     }
-#if KIND == ROOT
+#if KIND == ROOT || KIND == SINGLE || KIND == DOUBLE
     out[i] = (uint)((x + y + z + w) * 1e6);
 #elif KIND == LOCAL_ATOMIC
     barrier(CLK_LOCAL_MEM_FENCE);

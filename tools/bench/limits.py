@@ -6,7 +6,7 @@ predicted times by it.
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
     limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
 
-On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
+The SPIR-V that blocks are of (the trace's folder programs) is kept as `limits.spv` there. On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
 """
 import json
 import subprocess
@@ -29,6 +29,8 @@ for line in open(log):
         causes[words[1]] = words[2].split("|")
 explained = document("explain", trace, "--least", "0", "--parameters", device)["devices"]
 explained = {kernel["kernel"]: kernel for on in explained for kernel in on["kernels"]}
+# The median of launches: what else ran on the machine for a while is no part of it.
+typical = {kernel["name"]: kernel["time_ns"]["median"] for kernel in document("report", trace)["kernels"] if kernel["time_ns"]}
 rows = []
 for kernel in document("mix", trace)["kernels"]:
     name, counted = kernel["kernel"], kernel["executed"]
@@ -36,6 +38,8 @@ for kernel in document("mix", trace)["kernels"]:
         print(f"{name}: {kernel['refused']}", file=sys.stderr)
         continue
     of = explained[name]
+    # Counts are sums over the launches that were counted.
+    each = lambda count: None if count is None else round(count / kernel["counted"])
     buffers = [a["size"] for a in kernel["arguments"] if a["kind"] in ("buffer", "image")]
     given = sum(a["size"] for a in kernel["arguments"] if a["kind"] == "local")
     resources = kernel["resources"]
@@ -47,13 +51,17 @@ for kernel in document("mix", trace)["kernels"]:
             "launches": of["launches"],
             "items": of["items"],
             "local": of["local"],
-            "time_ns": (of["first_launches"] or {}).get("later_time_ns", of["time_ns"])["value"],
+            "time_ns": typical[name],
             "footprint": sum(buffers),
             "registers": resources.get("registers"),
             "local_bytes": (resources.get("local_bytes") or 0) + given,
             "dram_bytes": of["dram_bytes"] and of["dram_bytes"]["value"],
-            "classes": [{"class": c["class"]} | {to: c[key] for to, key in keys.items()} for c in counted["classes"]],
         }
     )
+    # Classes are those of the blocks, where their text is kept beside.
+    if counted["language"] == "spv":
+        rows[-1]["blocks"] = [[b["block"], each(b["threads"]), each(b["warps"])] for b in counted["blocks"]]
+    else:
+        rows[-1]["classes"] = [{"class": c["class"]} | {to: each(c[key]) for to, key in keys.items()} for c in counted["classes"]]
 json.dump({"device": json.load(open(device)), "kernels": sorted(rows, key=lambda row: row["name"])}, sys.stdout, indent=1)
 print()

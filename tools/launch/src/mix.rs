@@ -21,7 +21,7 @@ const SPIR: &str = "-x spir -spir-std=1.2";
 
 /// Counts a launch of a version, from the captured contents, which are put back. `path`: folders in
 /// which compilers are looked for; `accesses`: whether those of warps to memory are counted, too, which
-/// is known of PTX alone.
+/// is known of PTX alone. With it the module that was translated from a source, which blocks are of.
 ///
 /// # Errors
 /// Why it cannot be counted, as a sentence's end.
@@ -30,10 +30,10 @@ pub fn count(
     built: &Built,
     path: &OsStr,
     accesses: bool,
-) -> Result<KernelMix, String> {
+) -> Result<(KernelMix, Option<Vec<u8>>), String> {
     let said = |error: &dyn std::error::Error| error.to_string();
     stage.tell(&built.who);
-    let Copied { language, code, counted } = copy(stage, built, path, accesses)?;
+    let Copied { language, code, counted, translated } = copy(stage, built, path, accesses)?;
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
@@ -74,7 +74,7 @@ pub fn count(
     let mut read = vec![0; bytes];
     session.read(&counters, 0, &mut read).map_err(|e| said(&e))?;
     restore().map_err(|e| said(&e))?;
-    summed(stage, built, (language, &code), &counted, &read)
+    Ok((summed(stage, built, (language, &code), &counted, &read)?, translated))
 }
 
 /// A copy of a program that counts.
@@ -83,14 +83,16 @@ struct Copied {
     /// Hash of the program, which blocks are of.
     code: String,
     counted: Counted,
+    /// The program, where it was translated from a source.
+    translated: Option<Vec<u8>>,
 }
 
 /// The copy, and the language that is counted.
 fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Result<Copied, String> {
     let said = |error: clscope_mix::Error| error.to_string();
-    let of_module = |module: Vec<u8>| {
-        let (language, code) = ("spv", clscope_trace::hash(&module));
-        Ok(Copied { language, code, counted: spirv::counted(&module).map_err(said)? })
+    let of_module = |module: &[u8], translated| {
+        let (language, code) = ("spv", clscope_trace::hash(module));
+        Ok(Copied { language, code, counted: spirv::counted(module).map_err(said)?, translated })
     };
     let program = &stage.capture.launch.program;
     let text = |language: &str| {
@@ -101,7 +103,7 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
         let (language, code) = ("ptx", clscope_trace::hash(&binary));
         let counted = ptx::counted(&binary, accesses).map_err(said)?;
-        return Ok(Copied { language, code, counted });
+        return Ok(Copied { language, code, counted, translated: None });
     }
     let facts = stage.session.facts();
     let takes_spir = facts.extensions.split_whitespace().any(|e| e == "cl_khr_spir");
@@ -116,7 +118,7 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     if built.who == Who::Captured
         && let Some(module) = text("spirv")?
     {
-        return of_module(module);
+        return of_module(&module, None);
     }
     let source = match &built.source {
         Some(source) => Some(source.clone().into_bytes()),
@@ -133,7 +135,7 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     let module = compiler::translate(&source, &built.options, path).map_err(|why| {
         format!("the runtime hands out no PTX, and its source was not translated to SPIR-V: {why}")
     })?;
-    of_module(module)
+    of_module(&module.clone(), Some(module))
 }
 
 fn summed(

@@ -337,7 +337,7 @@ fn version(built: &Built, results: Results) -> Version {
 
 /// Counts what a launch of a version executes.
 fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built, path: &OsStr) {
-    match mix::count(stage, built, path, false) {
+    match mix::count(stage, built, path, false).map(|(of, _)| of) {
         Ok(of) => version.mix = Some(Kernel::of_mix(&of)),
         Err(why) => version.mix_missing = Some(why),
     }

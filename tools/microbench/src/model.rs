@@ -299,6 +299,24 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
             put(&name::rate(precision, operation), cases.most(&begin, "rate"), "GFLOP/s", out);
         }
     }
+    for (precision, id) in
+        [(Precision::Single, "ceilings/single"), (Precision::Double, "ceilings/double")]
+    {
+        // Two FLOP of each.
+        let items = cases.fastest(&[id], "operations").map(|(case, rate)| (case, rate.times(2.0)));
+        for key in ["fma", "mad"].map(|operation| name::rate(precision, operation)) {
+            // Of a type that the device has no such operations of, there are none.
+            let known = out.get(&key).map_or(f64::INFINITY, |rate| rate.value);
+            put(&key, items.filter(|(_, rate)| rate.value > known), "GFLOP/s", out);
+        }
+    }
+    let products = [
+        cases.most("flop/private/int/mul/", "rate"),
+        cases.fastest(&["ceilings/mul"], "operations"),
+    ];
+    let products = products.into_iter().flatten();
+    let products = products.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    put(name::INT_MUL, products, "Gop/s", out);
     let integers = [
         cases.most("flop/private/int/add/", "rate"),
         cases.fastest(&["ceilings/add"], "operations"),
@@ -315,12 +333,13 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
         (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
         (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
-        (name::INT_MUL, &["ceilings/mul"]),
         (name::INT_DIV, &["ceilings/div"]),
         (name::LONG, &["ceilings/int64_add"]),
         (name::LONG_MUL, &["ceilings/int64_mul"]),
         (name::LONG_DIV, &["ceilings/int64_div"]),
         (name::CONVERT, &["ceilings/convert"]),
+        (name::ITEMS_SINGLE, &["ceilings/single"]),
+        (name::ITEMS_DOUBLE, &["ceilings/double"]),
         (name::SPECIAL_DOUBLE, &["ceilings/root"]),
         (name::CONSTANT, &["ceilings/constant", "ceilings/constant_apart"]),
         (name::CONSTANT_APART, &["ceilings/constant_apart"]),
@@ -447,6 +466,7 @@ fn latencies(cases: &Cases<'_>, out: &mut Device) {
         (name::LATENCY_SPECIAL, "special"),
         (name::LATENCY_LOCAL, "local"),
         (name::LATENCY_MEMORY, "stream"),
+        (name::LATENCY_RANDOM, "random"),
     ] {
         if let Some((case, estimate)) = cases.least(&format!("latency/{kind}/ilp1/"), "latency") {
             out.keep_parameter(key, measured(estimate), "ns", &case.id);
@@ -594,6 +614,8 @@ fn absent(results: &[Results], out: &mut Device) {
         (name::LONG_MUL, "ceilings/int64_mul"),
         (name::LONG_DIV, "ceilings/int64_div"),
         (name::CONVERT, "ceilings/convert"),
+        (name::ITEMS_SINGLE, "ceilings/single"),
+        (name::ITEMS_DOUBLE, "ceilings/double"),
         (name::SPECIAL_DOUBLE, "ceilings/root"),
         (name::CONSTANT, "ceilings/constant"),
         (name::CONSTANT_APART, "ceilings/constant_apart"),

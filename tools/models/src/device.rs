@@ -7,6 +7,7 @@ use crate::energy::EnergyModel;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::Link;
 use crate::idle::States;
+use clscope_mix::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -50,6 +51,11 @@ pub mod name {
     pub const LONG_DIV: &str = "rate.int64.div";
     /// Conversions between 32-bit integers and single precision.
     pub const CONVERT: &str = "rate.convert";
+    /// Multiplications with an addition on 32 bits, as loops of work-items have them: fused or not,
+    /// in vectors only where the compiler makes those of items. Instructions, and not FLOP.
+    pub const ITEMS_SINGLE: &str = "rate.fp32.items";
+    /// The same on 64 bits.
+    pub const ITEMS_DOUBLE: &str = "rate.fp64.items";
     /// Square roots in double precision.
     pub const SPECIAL_DOUBLE: &str = "rate.special.fp64";
     /// Reads of constant memory, one word for all.
@@ -82,6 +88,8 @@ pub mod name {
     pub const LATENCY_LOCAL: &str = "latency.local";
     /// A dependent access to memory, neighbours side by side.
     pub const LATENCY_MEMORY: &str = "latency.memory";
+    /// A dependent access to memory, each far from the one before.
+    pub const LATENCY_RANDOM: &str = "latency.random";
     /// A kernel without work, as the device's clock sees it.
     pub const LAUNCH: &str = "launch.empty";
     /// From one launch to the next of an in-order queue that is never empty.
@@ -118,6 +126,8 @@ pub mod name {
         LONG_MUL,
         LONG_DIV,
         CONVERT,
+        ITEMS_SINGLE,
+        ITEMS_DOUBLE,
         SPECIAL_DOUBLE,
         CONSTANT,
         CONSTANT_APART,
@@ -134,6 +144,7 @@ pub mod name {
         LATENCY_SPECIAL,
         LATENCY_LOCAL,
         LATENCY_MEMORY,
+        LATENCY_RANDOM,
         LAUNCH,
         LAUNCH_PERIOD,
         LAUNCH_WAIT,
@@ -378,6 +389,39 @@ impl Device {
         let mut text = format!("{}_{}", plain(platform), plain(name));
         text.truncate(120);
         text + ".json"
+    }
+
+    /// Bytes that its last cache holds: the largest set that is read nearer to the cache's bandwidth
+    /// than to memory's, where sets were measured; else the plateau's.
+    #[must_use]
+    pub fn last_cache(&self) -> Option<f64> {
+        let plateau = self.get(name::L2_BYTES).ok().map(|bytes| bytes.value);
+        let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
+        let between = between.map(|(cache, memory)| (cache.value * memory.value).sqrt());
+        let held = |l: &&Level| between.is_some_and(|rate| l.gigabytes_per_second >= rate);
+        let largest = self.levels.iter().rev().find(held).map(|l| l.bytes);
+        largest.into_iter().chain(plateau).reduce(f64::max)
+    }
+
+    /// Whether it is a CPU, whose runtime's compiler decides how work-items become instructions.
+    #[must_use]
+    pub fn is_cpu(&self) -> bool {
+        self.kind == "cpu"
+    }
+
+    /// Bytes that its caches move at once: a CPU's line, or a sector of a GPU's.
+    #[must_use]
+    pub fn piece(&self) -> u64 {
+        if self.is_cpu() { 64 } else { clscope_mix::SECTOR }
+    }
+
+    /// Whether the compiler of a CPU makes vectors of work-items whose code has loops: such code is
+    /// then at least a quarter as fast as vectors that a kernel writes.
+    #[must_use]
+    pub fn joins_items(&self) -> bool {
+        let best = ["fma", "mad"].map(|o| self.get(&name::rate(Precision::Single, o)).ok());
+        let best = best.into_iter().flatten().map(|f| f.value).fold(0.0, f64::max);
+        self.get(name::ITEMS_SINGLE).is_ok_and(|items| 8.0 * items.value >= best)
     }
 
     /// A parameter.

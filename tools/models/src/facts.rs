@@ -9,13 +9,12 @@ use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
-use clscope_mix::{Block, Mix, ptx};
+use clscope_mix::{Block, Mix, ptx, spirv};
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
-use clscope_profile::programs::Code;
 use clscope_trace::record::{Direction, flag};
 use std::collections::{BTreeMap, HashMap};
 
@@ -327,7 +326,7 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
         };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
-    let mut texts = Texts { codes: view.programs(), read: HashMap::new() };
+    let mut texts = Texts { view, read: HashMap::new() };
     for on in out.values_mut() {
         for kernel in &mut on.kernels {
             if let Some(rows) = rows.get(&(on.name.clone(), kernel.name.clone())) {
@@ -338,25 +337,27 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
 }
 
 /// Blocks of the programs that the trace keeps, by their hash.
-struct Texts {
-    codes: Vec<Code>,
+struct Texts<'v, 'p> {
+    view: &'v View<'p>,
     read: HashMap<String, Vec<Block>>,
 }
 
-impl Texts {
-    /// None where the text is not kept, cannot be read, or is of another language.
-    fn blocks(&mut self, hash: &str) -> &[Block] {
+impl Texts<'_, '_> {
+    /// None where the text is not kept, or cannot be read.
+    fn blocks(&mut self, hash: &str, language: &str) -> &[Block] {
         if !self.read.contains_key(hash) {
-            let code = self.codes.iter().find(|c| c.hash == hash && c.language == "ptx");
-            let text = code.and_then(|c| String::from_utf8(c.read().ok()?).ok());
-            let program = text.and_then(|t| ptx::read(t.trim_end_matches('\0')).ok());
+            let text = self.view.program(hash, language);
+            let program = text.and_then(|bytes| match language {
+                "spv" => spirv::read(&bytes).ok(),
+                _ => ptx::read(String::from_utf8(bytes).ok()?.trim_end_matches('\0')).ok(),
+            });
             self.read.insert(hash.to_owned(), program.map(|p| p.blocks).unwrap_or_default());
         }
         self.read.get(hash).map_or(&[], Vec::as_slice)
     }
 }
 
-fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
+fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
     let counted: Vec<&&KernelMix> = rows.iter().filter(|r| r.counted > 0).collect();
     let launches = counted.iter().map(|r| r.launches.max(r.counted)).fold(0, u64::saturating_add);
     if counted.is_empty() {
@@ -373,10 +374,12 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
             let bytes = (buffers.map(|a| a.size))
                 .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
-            let blocks = texts.blocks(&row.code);
+            let blocks = texts.blocks(&row.code, &row.language);
             let times = n / row.counted as f64 / launches as f64;
-            kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (_, warps))| {
-                Some((blocks.get(*at as usize)?.clone(), (*warps)? as f64 * times))
+            kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (threads, warps))| {
+                // Without warps each item goes its own way.
+                let entered = warps.unwrap_or(*threads) as f64;
+                Some((blocks.get(*at as usize)?.clone(), entered * times))
             }));
         }
         (kernel.mix, kernel.footprint) = (Some(mix), footprint);

@@ -228,7 +228,7 @@ impl Kernel {
             // Two matrices in, one out.
             (None, false) => (3.0 * stored as f64).min(requested),
         };
-        let kept = device.get(name::L2_BYTES).map_or(0.0, |c| c.value);
+        let kept = device.last_cache().unwrap_or(0.0);
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);

@@ -167,6 +167,27 @@ pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
     now - first
 }
 
+/// Time of one turn of a loop on a core that begins each instruction as soon as what it reads is
+/// there, whatever the order of the text: what the turn before leaves is waited for, and nothing
+/// else. 0 of a block that takes over nothing from the turn before.
+#[must_use]
+pub fn turn(block: &Block, latency: impl Fn(Class) -> f64) -> f64 {
+    const ROUNDS: [usize; 2] = [4, 8];
+    let mut ready: HashMap<u32, f64> = HashMap::new();
+    let mut ends = [0.0f64; ROUNDS[1]];
+    for end in &mut ends {
+        for instruction in &block.instructions {
+            let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
+            let done = inputs.copied().fold(0.0, f64::max) + latency(instruction.class);
+            for register in &instruction.writes {
+                ready.insert(*register, done);
+            }
+            *end = end.max(done);
+        }
+    }
+    (ends[ROUNDS[1] - 1] - ends[ROUNDS[0] - 1]) / (ROUNDS[1] - ROUNDS[0]) as f64
+}
+
 /// What a compute unit holds at once, of NVIDIA's devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -396,6 +417,40 @@ mod tests {
                 assert!(x <= KEPLER.throughput(n, alpha) * (301.0 / 300.0), "{n} {alpha}");
             }
         }
+    }
+
+    /// A core that looks ahead waits for what a turn leaves to the next one, and for nothing else.
+    #[test]
+    fn a_turn_waits_for_what_the_one_before_left() {
+        let of = |class, writes: u32, reads: &[u32]| clscope_mix::Instruction {
+            class,
+            flop: 0,
+            bytes: 0,
+            predicated: false,
+            writes: vec![writes],
+            reads: reads.to_vec(),
+        };
+        let latency = |class| match class {
+            Class::LoadGlobal => 100.0,
+            Class::IntArith => 1.0,
+            _ => 4.0,
+        };
+        // A sum of what is loaded beside: the loads of later turns do not wait for it.
+        let sum = Block {
+            instructions: vec![
+                of(Class::IntArith, 1, &[1]),
+                of(Class::LoadGlobal, 2, &[1]),
+                of(Class::SingleArith, 3, &[3, 2]),
+            ],
+        };
+        assert!(near(turn(&sum, latency), 4.0, 1e-9), "{}", turn(&sum, latency));
+        // An address that was loaded: each turn waits for the one before.
+        let chase = Block {
+            instructions: vec![of(Class::LoadGlobal, 1, &[2]), of(Class::IntArith, 2, &[1])],
+        };
+        assert!(near(turn(&chase, latency), 101.0, 1e-9));
+        let once = Block { instructions: vec![of(Class::LoadGlobal, 1, &[7])] };
+        assert!(near(turn(&once, latency), 0.0, 1e-9));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::{Kernel, scaled};
 use crate::latency;
-use crate::roofline::{Bounds, Resource, bounds, dominant, likely};
+use crate::roofline::{Bound, Bounds, Resource, bounds, dominant, likely};
 use crate::waves;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -109,6 +109,7 @@ fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
     if let Some(by) = change.scale {
         of.items = of.items.map(|n| (n as f64 * by).round().max(1.0) as u64);
         of.mix = of.mix.as_ref().map(|m| scaled(m, by));
+        of.blocks.iter_mut().for_each(|(_, entered)| *entered *= by);
         of.flop = of.flop.map(|f| f * by);
         of.bytes = of.bytes.map(|b| b * by);
         of.dram_bytes = of.dram_bytes.map(|b| b.times(by));
@@ -156,10 +157,16 @@ fn ratio(
     let takes = work(of, after_device, after)?;
     let value = takes / work(kernel, device, before)?;
     let certain = new.ns.value / old.ns.value;
-    let each = after.bounds.iter().filter_map(|b| {
-        let old = before.by_resource(b.resource)?.ns.value;
-        // What is far below the likely time does not decide.
-        (b.ns.value >= 0.2 * takes && old > 0.0).then(|| b.ns.value / old)
+    // At best, and at worst: a set that outgrows a cache is fetched from the next one.
+    let least = |b: &Bound| b.ns.value;
+    let most = |b: &Bound| b.most.map_or(b.ns.value, |most| most.value);
+    let ends: [&dyn Fn(&Bound) -> f64; 2] = [&least, &most];
+    let each = ends.into_iter().flat_map(|end| {
+        after.bounds.iter().filter_map(move |b| {
+            let (old, new) = (end(before.by_resource(b.resource)?), end(b));
+            // What is far below the likely time does not decide.
+            (new >= 0.2 * takes && old > 0.0).then(|| new / old)
+        })
     });
     let (low, high) =
         each.fold((value.min(certain), value.max(certain)), |(l, h), r| (l.min(r), h.max(r)));
@@ -344,7 +351,14 @@ pub fn predict(
                 resource.name(),
                 factor.value
             ));
-            time = time.product(factor).widened(0.1);
+            let is_cpu = after_device.as_ref().is_some_and(Device::is_cpu);
+            time = time.product(factor).widened(if is_cpu { OF_CPU } else { 0.1 });
+            let atomics = modelled.as_ref().and_then(|(_, b)| b.by_resource(Resource::Atomics));
+            // Whether items meet at a word is another matter in each launch.
+            if let Some(b) = atomics.filter(|_| resource == Resource::Atomics) {
+                let most = b.most.map_or(b.ns.value, |most| most.value);
+                (time.low, time.high) = (time.low.min(b.ns.value), time.high.max(most));
+            }
         }
         // Of what does not grow only bounds tell what changes.
         None if moved || (change.scale.is_none() && modelled.is_none()) => {
@@ -433,6 +447,9 @@ pub fn predict(
         missing,
     })
 }
+
+/// How far times of a CPU's launches differ beside other programs.
+const OF_CPU: f64 = 0.2;
 
 /// Share of the time from which on starting groups is what a launch waits for.
 const STARTING: f64 = 0.8;
@@ -535,6 +552,73 @@ mod tests {
         assert!((p.ns.value - 202e3).abs() < 1.0, "{p:?}");
         assert!(p.ns.low < 202e3 && 202e3 < p.ns.high && p.ns.evidence == Evidence::Modelled);
         assert!(p.joules.is_none() && p.missing.iter().any(|m| m.what.contains("joules")), "{p:?}");
+    }
+
+    /// Items that wait for a chain of their own take as long beside others, until a unit has no room
+    /// for more of them; by the code's dependences, and where these are not known.
+    #[test]
+    fn a_chain_takes_as_long_beside_another_one() {
+        let mut device = round();
+        (device.capability, device.lanes) = (Some((9, 0)), Some(32));
+        for (key, ns) in [(name::LATENCY_MEMORY, 500.0), (name::LATENCY_LOCAL, 20.0)] {
+            device.keep_parameter(key, Figure::exact(ns, Evidence::Measured), "ns", "test");
+        }
+        let load = clscope_mix::Instruction {
+            class: Class::LoadGlobal,
+            flop: 0,
+            bytes: 4,
+            predicated: false,
+            writes: vec![1],
+            reads: vec![1],
+        };
+        let chain = clscope_mix::Block { instructions: vec![load] };
+        for blocks in [vec![(chain, 10_000.0)], Vec::new()] {
+            let one = Kernel {
+                items: Some(32),
+                local: Some(32),
+                mix: Some(mix(&[(Class::LoadGlobal, 32 * 10_000, 0, 4 * 32 * 10_000)])),
+                time_ns: Some(Figure::exact(5e6, Evidence::Measured)),
+                dram_bytes: None,
+                footprint: Some(1e9),
+                blocks,
+                ..kernel()
+            };
+            for by in [2.0, 8.0] {
+                let change = Change { scale: Some(by), ..Change::default() };
+                let of = predict(&one, Some(&device), &change).unwrap().ns;
+                assert!(of.value > 4e6 && of.value < 6.5e6, "{by}: {of:?}");
+                assert!(of.low <= 5e6 && 5e6 <= of.high, "{by}: {of:?}");
+            }
+        }
+    }
+
+    /// Scattered reads of twice as many bytes may leave a cache that held the first ones, and atomics
+    /// may meet that did not.
+    #[test]
+    fn intervals_hold_what_changes_with_the_set_and_with_who_meets() {
+        let mut device = round();
+        device.kind = "cpu".to_owned();
+        let level =
+            |bytes, gigabytes_per_second| crate::device::Level { bytes, gigabytes_per_second };
+        device.levels = vec![level(1e6, 100.0), level(8e6, 50.0), level(16e6, 10.0)];
+        for key in [name::L2, name::L2_BYTES] {
+            device.parameters.remove(key);
+        }
+        for (key, rate) in [(name::ATOMIC, 10.0), (name::ATOMIC_WORD, 0.5)] {
+            device.keep_parameter(key, Figure::exact(rate, Evidence::Measured), "Gop/s", "test");
+        }
+        let change = Change { scale: Some(2.0), ..Change::default() };
+        let gather = Kernel { footprint: Some(8e6), dram_bytes: None, ..kernel() };
+        let of = predict(&gather, Some(&device), &change).unwrap().ns;
+        assert!(of.high >= 2.0 * 5.0 * 0.9 * 101e3 && of.low <= 202e3, "{of:?}");
+        let meeting = Kernel {
+            mix: Some(mix(&[(Class::AtomicGlobal, 1_000_000, 0, 4_000_000)])),
+            footprint: Some(4e3),
+            ..gather
+        };
+        let of = predict(&meeting, Some(&device), &change).unwrap().ns;
+        // 2M atomics on words of their own, and on one.
+        assert!(of.low <= 0.21e6 && of.high >= 3.9e6, "{of:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod resource;
 
 pub use bounds::{Bound, Bounds, bounds, units_used};
 pub use classes::{Ceiling, Counted, ceiling_of};
-pub use likely::{dominant, likely, moving};
+pub use likely::{Family, between, dominant, likely, moving};
 pub use resource::Resource;
 
 /// Name and version of the roofline's schema.

@@ -2,13 +2,17 @@
 //! was counted and measured of them on a device, with the parameters that `bench model` measured
 //! there: files of `tools/models/tests/limits/`.
 
-use clscope_mix::{Class, Mix, Tally};
+use clscope_mix::{Class, Counts, Mix, Program, Tally, spirv};
 use clscope_models::device::{Device, name};
 use clscope_models::explain::{self, Options, Sure};
 use clscope_models::facts::OnDevice;
 use clscope_models::kernel::{Kernel, Resources};
+use clscope_models::latency;
+use clscope_models::roofline::{self, Family};
 use clscope_models::{Evidence, Figure};
 use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 const ALL: Options<'static> = Options { least_share: 0.0, access_rates: false, wanted: &|_| true };
 
@@ -34,7 +38,11 @@ struct Row {
     local_bytes: Option<u64>,
     /// Of the counter, of what it calls 100 %.
     dram_bytes: Option<f64>,
+    #[serde(default)]
     classes: Vec<Count>,
+    /// Block of `limits.spv`, and how often work-items and warps entered it.
+    #[serde(default)]
+    blocks: Vec<(usize, u64, Option<u64>)>,
 }
 
 /// Instructions of one class.
@@ -48,15 +56,34 @@ struct Count {
     transactions: Option<u64>,
 }
 
-fn kernel(row: &Row) -> Kernel {
+/// The translation of `limits.c` that blocks are of.
+static PROGRAM: LazyLock<Program> =
+    LazyLock::new(|| spirv::read(include_bytes!("limits/limits.spv")).unwrap());
+
+/// What ran: of blocks where they are known, else as it was counted.
+fn mix(row: &Row) -> Mix {
     let mut mix = Mix::default();
-    for c in &row.classes {
-        let class = Class::of_name(&c.class).unwrap_or_else(|| panic!("{}", c.class));
-        let (threads, warps, transactions) = (c.threads, c.warps, c.transactions);
-        let tally =
-            Tally { threads, warps, flop: c.flop, bytes: c.bytes, transactions, predicated: 0 };
-        mix.classes.insert(class, tally);
+    if row.blocks.is_empty() {
+        for c in &row.classes {
+            let class = Class::of_name(&c.class).unwrap_or_else(|| panic!("{}", c.class));
+            let (threads, warps, transactions) = (c.threads, c.warps, c.transactions);
+            let tally =
+                Tally { threads, warps, flop: c.flop, bytes: c.bytes, transactions, predicated: 0 };
+            mix.classes.insert(class, tally);
+        }
+        return mix;
     }
+    let mut threads = vec![0; PROGRAM.blocks.len()];
+    for (at, entered, _) in &row.blocks {
+        threads[*at] = *entered;
+    }
+    PROGRAM.mix(&Counts { threads, ..Counts::default() })
+}
+
+fn kernel(row: &Row) -> Kernel {
+    let block = |(at, threads, warps): &(usize, u64, Option<u64>)| {
+        (PROGRAM.blocks[*at].clone(), warps.unwrap_or(*threads) as f64)
+    };
     let measured = |value| Figure::exact(value, Evidence::Measured);
     Kernel {
         name: row.name.clone(),
@@ -66,7 +93,8 @@ fn kernel(row: &Row) -> Kernel {
         items: Some(row.items),
         local: Some(row.local),
         sizes: 1,
-        mix: Some(mix),
+        mix: Some(mix(row)),
+        blocks: row.blocks.iter().map(block).collect(),
         footprint: row.footprint,
         dram_bytes: row.dram_bytes.map(measured),
         resources: Resources {
@@ -111,10 +139,110 @@ fn mostly_right(text: &str, least: usize) {
 
 #[test]
 fn causes_that_are_built_in_are_named_on_a_cpu() {
-    mostly_right(include_str!("limits/intel.json"), 90);
+    for device in CPUS {
+        mostly_right(device, 90);
+    }
 }
+
+/// Loops whose phis were read: what a turn takes over from the one before.
+#[test]
+fn loops_of_spirv_wait_for_what_they_carry() {
+    let longest = |name: &str| {
+        let function = PROGRAM.functions.iter().find(|f| f.name == name && !f.kernel);
+        let function = function.or_else(|| PROGRAM.functions.iter().find(|f| f.name == name));
+        let blocks = &PROGRAM.blocks[function.unwrap().blocks.clone()];
+        let latency = |class| match class {
+            Class::SingleFma | Class::SingleDiv => 4.0,
+            Class::LoadGlobal => 100.0,
+            _ => 0.0,
+        };
+        blocks.iter().map(|b| latency::turn(b, latency)).fold(0.0, f64::max)
+    };
+    // x waits for y of the turn before, w for the new x: 16 in three turns.
+    assert!((longest("fused") - 16.0 / 3.0).abs() < 1.0, "{}", longest("fused"));
+    // One dependent addition a turn, and one load.
+    assert_eq!((longest("uneven"), longest("chain")), (4.0, 100.0));
+}
+
+/// Intel's runtime and PoCL on one machine.
+const CPUS: [&str; 2] = [include_str!("limits/intel.json"), include_str!("limits/pocl.json")];
+
+/// A prediction and what was measured.
+struct Judged {
+    name: String,
+    family: Family,
+    /// Measured over predicted.
+    ratio: f64,
+    inside: bool,
+}
+
+/// Every kernel of a device whose time is predicted.
+fn predicted(text: &str) -> Vec<Judged> {
+    let measured: Measured = serde_json::from_str(text).unwrap();
+    let device = Device::read(measured.device.to_string().as_bytes()).unwrap();
+    let of = |row: &Row| {
+        let kernel = kernel(row).on(&device);
+        let bounds = roofline::bounds(&kernel, &device);
+        let time = roofline::likely(&kernel, &device, &bounds)?;
+        let family = Family::of(&device, roofline::dominant(&kernel, &device, &bounds)?);
+        let ratio = row.time_ns / time.value;
+        let name = format!("{} of {}: {ratio:.2}", row.name, device.platform);
+        let inside = (time.low..=time.high).contains(&row.time_ns);
+        Some(Judged { name, family, ratio, inside })
+    };
+    measured.kernels.iter().filter_map(of).collect()
+}
+
+/// Nobody counts the longest of groups: a launch of which one group does nearly all is in no fit.
+fn is_fitted(of: &Judged) -> bool {
+    !of.name.starts_with("uneven")
+}
+
+/// The least and the largest of what was measured over what is predicted.
+fn ends<'j>(of: impl Iterator<Item = &'j Judged>) -> (f64, f64) {
+    of.fold((f64::INFINITY, 0.0), |(low, high), j| (low.min(j.ratio), high.max(j.ratio)))
+}
+
+/// An interval from the kernels of a family holds so many of those that are left out of it in turn,
+/// and those of the product are these intervals.
+#[test]
+fn intervals_of_times_hold_for_kernels_that_are_left_out() {
+    let all: Vec<Judged> = CPUS.iter().chain([&GPU]).flat_map(|text| predicted(text)).collect();
+    assert!(all.len() >= 60, "{} kernels", all.len());
+    let others = |of: &Judged| {
+        ends(all.iter().filter(|o| o.family == of.family && o.name != of.name && is_fitted(o)))
+    };
+    let held = |of: &&Judged| {
+        let (low, high) = others(of);
+        (low..=high).contains(&of.ratio)
+    };
+    let left_out = all.iter().filter(held).count() as f64 / all.len() as f64;
+    let inside = all.iter().filter(|j| j.inside).count() as f64 / all.len() as f64;
+    let families: BTreeSet<_> = all.iter().map(|j| j.family).collect();
+    let mut found = String::new();
+    let mut is_product = true;
+    for family in families {
+        let (low, high) = ends(all.iter().filter(|j| j.family == family && is_fitted(j)));
+        let (least, most) = family.spread();
+        found += &format!("{family:?}: {low:.2} to {high:.2}, and not {least} to {most}\n");
+        is_product &= (0.8..=1.0).contains(&(least / low)) && (1.0..=1.25).contains(&(most / high));
+    }
+    let mut wrong: Vec<f64> = all.iter().map(|j| (1.0 / j.ratio - 1.0).abs()).collect();
+    wrong.sort_by(f64::total_cmp);
+    let (median, most) = (wrong[wrong.len() / 2], wrong[wrong.len() * 9 / 10]);
+    let mut rows: Vec<&str> = all.iter().map(|j| j.name.as_str()).collect();
+    rows.sort_unstable();
+    let all_of_it = format!(
+        "left out {left_out:.3}, inside {inside:.3}, median {median:.2}, 90th percentile {most:.2}\n{found}{rows:#?}"
+    );
+    assert!(is_product, "{all_of_it}");
+    assert!((0.9..=0.98).contains(&left_out) && inside >= 0.95, "{all_of_it}");
+    assert!(median <= 0.5 && most <= 1.0, "{all_of_it}");
+}
+
+const GPU: &str = include_str!("limits/h200.json");
 
 #[test]
 fn causes_that_are_built_in_are_named_on_a_gpu() {
-    mostly_right(include_str!("limits/h200.json"), 90);
+    mostly_right(GPU, 90);
 }

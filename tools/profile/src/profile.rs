@@ -174,6 +174,13 @@ impl<'p> View<'p> {
         crate::programs::codes(self.files, &self.trace)
     }
 
+    /// The text that blocks of a mix are of, by its hash and language; `None` where the trace does
+    /// not keep it.
+    #[must_use]
+    pub fn program(&self, hash: &str, language: &str) -> Option<Vec<u8>> {
+        crate::programs::kept_text(self.files, hash, language)
+    }
+
     fn energy_by(&self) -> By {
         self.options.energy.energy_by.unwrap_or(self.options.by)
     }

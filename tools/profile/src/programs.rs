@@ -125,6 +125,11 @@ fn kept(files: &TraceFiles, hash: &str, language: &str) -> Option<PathBuf> {
         .find(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
 }
 
+/// A program's bytes, in the first trace that has them.
+pub(crate) fn kept_text(files: &TraceFiles, hash: &str, language: &str) -> Option<Vec<u8>> {
+    input::read_inside(&kept(files, hash, language)?, MOST_BYTES).ok()
+}
+
 /// A file name that says what is in it, of harmless characters alone.
 fn file_name(code: &Code, ending: &str) -> String {
     let kernel = code.kernels.first().map_or("program", String::as_str);

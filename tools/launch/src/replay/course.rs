@@ -11,6 +11,7 @@ use crate::supervise::{self, Limits, SuperviseError};
 use crate::worker;
 use clscope_capture::system::Held;
 use clscope_profile::measured::{Measured, Which};
+use clscope_trace::directory::PROGRAMS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,6 +164,7 @@ pub fn run(
             mix: options.mix,
             accesses: options.accesses,
             compilers: options.compilers.clone(),
+            programs: Some(trace.join(PROGRAMS)),
             counters: options.counters,
             sysfs_root: options.sysfs_root.clone(),
             opencl: options.opencl.clone(),

@@ -12,13 +12,15 @@ use crate::progress::{Step, Who};
 use crate::read::Capture;
 use crate::run::{self, RunError, Watch};
 use crate::stage::{Built, Form, Recipe, Stage, StageError};
+use clscope_io::output::{Access, Whole, create_dir};
 use clscope_opencl::{ChoiceError, Device, choose};
 use clscope_profile::measured::{self, Measured, On, SCHEMA, Which};
 use clscope_profile::mixes::KernelMix;
+use clscope_trace::directory::program_file;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why there are no joules of what is only counted.
 pub const NOT_ASKED: &str = "no joules were asked for";
@@ -64,6 +66,8 @@ pub struct Job {
     pub accesses: bool,
     /// Folders in which compilers are looked for, as `PATH` holds them.
     pub compilers: OsString,
+    /// The trace's folder of programs, for what is counted and was translated from a source.
+    pub programs: Option<PathBuf>,
     /// Whether performance counters are read.
     pub counters: bool,
     /// Where sensors are looked for instead of the system's sysfs.
@@ -192,7 +196,12 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     if job.mix {
         stage.enter(Step::Counting);
         match mix::count(&stage, &built, &job.compilers, job.accesses) {
-            Ok(of) => out.mix = Some(executed(&of, &capture.launch)),
+            Ok((of, translated)) => {
+                if let (Some(module), Some(folder)) = (translated, &job.programs) {
+                    out.notes.extend(keep(folder, &of, &module));
+                }
+                out.mix = Some(executed(&of, &capture.launch));
+            }
             Err(why) => out.mix_missing = Some(why),
         }
     }
@@ -267,6 +276,24 @@ fn results(
         Verdict::Varies => Some("varies".to_owned()),
         Verdict::Differs => Some("differs".to_owned()),
     })
+}
+
+/// Keeps the module that blocks are of beside the programs of the trace, once. A note why it is not
+/// kept: what depends on what is then not known of them.
+fn keep(folder: &Path, of: &KernelMix, module: &[u8]) -> Option<String> {
+    let path = folder.join(program_file(&of.code, &of.language)?);
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return None;
+    }
+    let access = Access::within(folder.parent()?);
+    let made = match create_dir(folder, access) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Whole::create(&path, access).and_then(|mut out| {
+            std::io::Write::write_all(&mut out, module)?;
+            out.finish()
+        }),
+    };
+    made.err().map(|error| format!("its translation is not kept: {error}"))
 }
 
 /// What was counted, as the trace keeps it.

@@ -1,5 +1,5 @@
 //! Ceilings of kinds of instruction that no other suite has by themselves (kernels/ceilings.cl):
-//! products, divisions, 64-bit integers, conversions, roots, constant and private memory, barriers,
+//! products, divisions, floating-point steps of single items, 64-bit integers, conversions, roots, constant and private memory, barriers,
 //! atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
 //! say which parameter of a device each gives: `model` does.
 #![forbid(unsafe_code)]
@@ -41,6 +41,8 @@ enum Kind {
     Add,
     Logic,
     Image,
+    Single,
+    Double,
 }
 
 /// Words of the table in constant memory.
@@ -51,7 +53,9 @@ const SPREAD: usize = 1 << 21;
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 20] = [
+const VARIETIES: [Variety; 22] = [
+    ("single", Kind::Single, 16, [2, 1]),
+    ("double", Kind::Double, 16, [2, 1]),
     ("image", Kind::Image, 16, [0, 0]),
     ("add", Kind::Add, 16, [0, 0]),
     ("logic", Kind::Logic, 32, [0, 0]),
@@ -170,7 +174,13 @@ impl Variant {
                         *v ^= own[(at >> 5 & 31) as usize];
                     }
                 }
-                Kind::LocalAtomic | Kind::Root | Kind::Barrier | Kind::Atomic | Kind::Result => {}
+                Kind::LocalAtomic
+                | Kind::Root
+                | Kind::Single
+                | Kind::Double
+                | Kind::Barrier
+                | Kind::Atomic
+                | Kind::Result => {}
             }
         }
         match self.kind {
@@ -190,8 +200,8 @@ impl Variant {
                 let sum = (from..to).fold(0u32, |sum, i| sum.wrapping_add(of_item(i)));
                 Some(sum.wrapping_mul(trips))
             }
-            // Roots settle at the same value wherever they begin, and neighbours exchange.
-            Kind::Root | Kind::Barrier | Kind::Result => None,
+            // Roots and sums settle at the same value wherever they begin, and neighbours exchange.
+            Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => None,
             _ => {
                 let all = (0..).zip(v).map(|(k, v): (u32, u32)| v.wrapping_mul(2 * k + 1));
                 Some(all.fold(0, |all, v| all ^ v))
@@ -251,7 +261,7 @@ impl Variant {
         let put = if self.is_atomic() { 4 * (self.by[0] as usize + 1) } else { 64 };
         let mut defines = vec![format!("-DKIND={}", self.kind as u32)];
         let mut needs = Vec::new();
-        if self.kind == Kind::Root {
+        if matches!(self.kind, Kind::Root | Kind::Double) {
             defines.push("-DNEEDS_DOUBLE".to_owned());
             needs.push(Need::Type(Scalar::Double));
         }
@@ -339,7 +349,9 @@ mod tests {
             let of = Variant { kind, each, by, groups: 2, group: 64 };
             let (some, more) = (of.reference(5, 3), of.reference(5, 4));
             match kind {
-                Kind::Root | Kind::Barrier | Kind::Result => assert_eq!(some, None, "{name}"),
+                Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => {
+                    assert_eq!(some, None, "{name}");
+                }
                 Kind::Atomic => assert_eq!(some, more, "{name}"),
                 _ => assert_ne!(some, more, "{name}"),
             }

@@ -211,6 +211,10 @@ impl Module {
         let mut in_block = false;
         // Variables, phis and lines stand at a block's beginning.
         let mut at_head = false;
+        // Of the block that is read, its label, and what a phi takes over from the turn before of a
+        // loop that is this block alone.
+        let mut label = 0;
+        let mut carried: BTreeMap<u32, u32> = BTreeMap::new();
         for word in self.instructions() {
             let word = word?;
             match word.opcode {
@@ -276,7 +280,9 @@ impl Module {
                         function.variables = word.end();
                     }
                     function.blocks.push(word.end());
-                    labels.insert(word.operand(0), out.program.blocks.len());
+                    label = word.operand(0);
+                    carried.clear();
+                    labels.insert(label, out.program.blocks.len());
                     out.program.blocks.push(Block::default());
                     (in_block, at_head) = (true, true);
                 }
@@ -292,6 +298,12 @@ impl Module {
                         *place = word.end();
                     }
                     match word.opcode {
+                        op::PHI => {
+                            let (pairs, _) =
+                                word.operands.get(2..).unwrap_or_default().as_chunks::<2>();
+                            let own = pairs.iter().find(|[_, parent]| *parent == label);
+                            carried.extend(own.map(|[value, _]| (word.operand(1), *value)));
+                        }
                         op::BRANCH => edges.push((number, word.operand(0))),
                         op::BRANCH_CONDITIONAL => {
                             edges.extend([1, 2].map(|at| (number, word.operand(at))));
@@ -309,7 +321,12 @@ impl Module {
                     let facts =
                         classify::Facts { types: &out.types, values: &values, standard: &standard };
                     match classify::instruction(word, &facts) {
-                        Ok(Some(instruction)) => block.instructions.push(instruction),
+                        Ok(Some(mut instruction)) => {
+                            for read in &mut instruction.reads {
+                                *read = carried.get(read).copied().unwrap_or(*read);
+                            }
+                            block.instructions.push(instruction);
+                        }
                         Ok(None) => {}
                         Err(name) => {
                             block.instructions.push(Instruction {

@@ -10,7 +10,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::Occupancy;
-use crate::roofline::{Bounds, Resource, bounds};
+use crate::roofline::{Bounds, Resource, between, bounds};
 use crate::waves;
 use clscope_io::text::count;
 use clscope_mix::Space;
@@ -132,10 +132,15 @@ fn does(of: &Kernel, out: &mut Explanatory) {
 /// Share of a launch that an empty one takes, from which on it is short.
 const SHORT: f64 = 0.25;
 
+/// Time of a launch without work, ns.
+fn empty_ns(of: &Kernel, device: Option<&Device>) -> Option<f64> {
+    Some(between(bounds(of, device?).by_resource(Resource::Launch)?))
+}
+
 /// The share of its time that an empty kernel takes, of a launch that is short.
 pub(super) fn short(of: &Kernel, device: Option<&Device>) -> Option<f64> {
-    let empty = device?.get(name::LAUNCH).ok()?;
-    Some(empty.value / of.later_ns()?.value).filter(|share| *share >= SHORT)
+    let share = empty_ns(of, device)? / of.later_ns()?.value;
+    Some(share).filter(|share| *share >= SHORT)
 }
 
 /// Mean time of a later launch without what launching costs, ns: what a change of the work could save.
@@ -190,7 +195,7 @@ fn launch(of: &Kernel, device: Option<&Device>, out: &mut Explanatory) {
         ));
     }
     let period = device.and_then(|d| d.get(name::LAUNCH_PERIOD).ok());
-    let empty = device.and_then(|d| d.get(name::LAUNCH).ok());
+    let empty = empty_ns(of, device).map(|ns| Figure::exact(ns, Evidence::Measured));
     if let Some(empty) = empty.filter(|_| short(of, device).is_some()) {
         out.statements.push(Statement::new(
             "launch",

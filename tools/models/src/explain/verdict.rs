@@ -229,7 +229,10 @@ fn best(
 ) -> Option<Verdict> {
     // Starting groups goes on beside the work.
     let work = || all.iter().filter(|c| c.resource != Resource::Groups && c.score() > 0.0);
-    let it = work().max_by(|a, b| by_score(a, b))?;
+    // What cannot take most of the time is its limit only where nothing can.
+    let may_be = || work().filter(|c| c.most >= NEAR && c.score() >= FAR);
+    let it = may_be().max_by(|a, b| by_score(a, b));
+    let it = it.or_else(|| work().max_by(|a, b| by_score(a, b)))?;
     let is_gpu = device.is_some_and(|d| d.kind == "gpu");
     let tallies = of.mix.iter().flat_map(|mix| mix.classes.values());
     let counted = { tallies }.any(|tally| tally.transactions.is_some());

@@ -2,13 +2,13 @@
 //! measured ceilings, and at most where that depends on operands and addresses. Refuses to choose
 //! among them: the verdict does.
 
-use super::classes::{beside_flop, takes};
+use super::classes::{beside_flop, ceiling_of, takes};
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
-use clscope_mix::{Class, Family, Precision, Space};
+use clscope_mix::{Class, Family, Mix, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -117,6 +117,9 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
 fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
     let add = device.get(name::LATENCY_ADD).ok()?;
     let of = |n: &str| device.get(n).unwrap_or(add);
+    if device.is_cpu() && class.memory().is_none() {
+        return Some(on_cpu(device, class, add));
+    }
     // Of what is asked for, the shares that go past the nearest cache, and past the last one.
     let requested = kernel.requested().map_or(0.0, |b| b.value).max(1.0);
     let traffic = kernel.traffic(device).unwrap_or_default();
@@ -129,12 +132,72 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
         Some(Space::Constant) => add,
         // The nearest cache and local memory are one memory on many devices; the last cache lies
         // about half way to memory.
+        // A CPU's loads that the next turn of a loop waits for lead anywhere: between the nearest
+        // cache and memory, where its buffers are larger than that cache.
+        Some(_) if device.is_cpu() => {
+            let (near, far) = (of(name::LATENCY_LOCAL), of(name::LATENCY_RANDOM));
+            let fits = device.get(name::L1_BYTES).ok().zip(kernel.footprint);
+            match fits.is_some_and(|(cache, set)| set > cache.value) {
+                true => Figure::exact((near.value * far.value).sqrt(), Evidence::Modelled),
+                false => near,
+            }
+        }
         Some(_) => of(name::LATENCY_LOCAL)
             .times(1.0 - last)
             .plus(of(name::LATENCY_MEMORY).times(0.5 * (last + memory))),
         None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
         None => add,
     })
+}
+
+/// Cycles that a CPU takes for an addition of floating-point numbers, and for one of integers and a
+/// product: Intel, *Optimization Reference Manual*, and AMD, *Software Optimization Guide*, of all
+/// cores since 2017 within a cycle.
+const CYCLES: [f64; 3] = [4.0, 1.0, 3.0];
+
+/// Times that a division waits longer than the next one does: its unit is not pipelined.
+const UNPIPELINED: f64 = 2.0;
+
+/// Items of a vector of 64 bytes: what a compiler that joins items has under way at once.
+const JOINED: f64 = 16.0;
+
+/// Items that a compute unit of a CPU has under way at once: one after another, but where the
+/// compiler joins them, or so few instructions make an item that the next ones have begun.
+fn at_once(kernel: &Kernel, device: &Device) -> f64 {
+    let joined = if device.joins_items() { JOINED } else { 1.0 };
+    let all = kernel.mix.as_ref().map_or(0, |mix| mix.total().threads) as f64;
+    let each = all / kernel.items.unwrap_or(1).max(1) as f64;
+    joined * (WINDOW / (joined * each).max(1.0)).max(1.0)
+}
+
+/// Instructions that a CPU looks ahead: 224 of Intel's Skylake to 512 of its later cores, and 320
+/// of AMD's Zen 4 (their optimization guides).
+const WINDOW: f64 = 256.0;
+
+/// How long a CPU's result takes, ns, of what does not access memory.
+fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
+    let [of_add, of_integer, of_product] = CYCLES;
+    let joined = if device.joins_items() { JOINED } else { 1.0 };
+    let unit = f64::from(device.compute_units.max(1)) * joined;
+    // As long as the next of its kind, or longer.
+    let by_rate = |keys: &[&str]| {
+        let rate = keys.iter().find_map(|key| device.get(key).ok());
+        rate.map_or(add, |rate| Figure::counted(1).over(rate).times(UNPIPELINED * unit))
+    };
+    match class {
+        Class::Move | Class::Branch | Class::Call | Class::Barrier | Class::Fence => {
+            Figure::exact(0.0, Evidence::Modelled)
+        }
+        Class::IntArith | Class::LongArith | Class::IntLogic | Class::IntCompare => {
+            add.times(of_integer / of_add)
+        }
+        Class::IntMul | Class::LongMul => add.times(of_product / of_add),
+        Class::IntDiv | Class::LongDiv | Class::HalfDiv | Class::SingleDiv | Class::DoubleDiv => {
+            by_rate(ceiling_of(class).map_or(&[], |c| c.best))
+        }
+        _ if class.family() == Family::Special => device.get(name::LATENCY_SPECIAL).unwrap_or(add),
+        _ => add,
+    }
 }
 
 /// What a warp of a short kernel lives longer than its instructions take: it is started, its code
@@ -170,14 +233,23 @@ fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Op
             .blocks
             .iter()
             .map(|(block, times)| {
-                times / warps * latency::pass(block, issue, |class| latency(class).value)
+                let latency = |class| latency(class).value;
+                let takes = match device.is_cpu() {
+                    true => latency::turn(block, latency),
+                    false => latency::pass(block, issue, latency),
+                };
+                times / warps * takes
             })
             .sum();
         Figure::exact(sum, Evidence::Modelled)
     };
     let units = f64::from(device.compute_units.max(1));
     // Limits of devices that are not known are taken to hold all.
-    let most = occupancy.map_or(64.0, |o| o.warps as f64);
+    let most = match occupancy {
+        Some(occupancy) => occupancy.warps as f64,
+        None if device.is_cpu() => at_once(kernel, device),
+        None => 64.0,
+    };
     let under_way = kernel.under_way(device).map_or(most, |items| items / lanes as f64);
     let resident = most.min(under_way.max(1.0)).min((warps / units).max(1.0));
     let rounds = (warps / (units * resident)).max(1.0);
@@ -197,6 +269,37 @@ fn certain_bytes(kernel: &Kernel) -> Option<Figure> {
         tally.bytes.min(passes)
     });
     Some(Figure::counted(each.sum()))
+}
+
+/// Time of a type's instructions where a CPU's compiler makes no vectors of work-items, ns.
+fn one_by_one(mix: &Mix, device: &Device, precision: Precision) -> Option<Figure> {
+    let (classes, rate) = match precision {
+        Precision::Half => return None,
+        Precision::Single => ([Class::SingleArith, Class::SingleFma], name::ITEMS_SINGLE),
+        Precision::Double => ([Class::DoubleArith, Class::DoubleFma], name::ITEMS_DOUBLE),
+    };
+    let rate = device.get(rate).ok().filter(|_| device.is_cpu())?;
+    let count: u64 = classes.iter().filter_map(|c| mix.classes.get(c)).map(|t| t.threads).sum();
+    (count > 0).then(|| Figure::counted(count).over(rate))
+}
+
+/// Accesses of work-items to global memory.
+fn accesses(kernel: &Kernel) -> Option<u64> {
+    let global = |c: &Class| matches!(c.memory(), Some(Space::Global | Space::Generic));
+    let classes = &kernel.mix.as_ref()?.classes;
+    Some(classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum())
+}
+
+/// Bytes that caches move if each access fetches a piece of its own: those that were counted, where
+/// pieces were.
+fn in_pieces(kernel: &Kernel, device: &Device, asked: Figure) -> Figure {
+    let counted = kernel.mix.as_ref().is_some_and(|m| m.sectors().is_some());
+    let all = accesses(kernel).map(|n| Figure::counted(n.saturating_mul(device.piece())));
+    match (kernel.cached(), all) {
+        (Ok(cached), _) if counted => cached,
+        (_, Some(all)) => asked.larger(all),
+        _ => asked,
+    }
 }
 
 /// Resources whose time is the sum over their classes' own ceilings, and whether it is certain on
@@ -246,9 +349,16 @@ impl Found {
 pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     let mut found = Found { out: Bounds::default(), missing: BTreeSet::new() };
     // What a compiler for a CPU makes of work-items need not do each of them what is counted.
-    let counted_is_certain = device.kind != "cpu";
+    let counted_is_certain = !device.is_cpu();
     let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
-    found.add(Resource::Launch, device.get(name::LAUNCH).map(Some), true);
+    match device.get(name::LAUNCH) {
+        Ok(least) => {
+            // Threads of a CPU that sleep are woken up first, which the host sees as part of a wait.
+            let most = device.get(name::LAUNCH_WAIT).ok().filter(|_| device.is_cpu());
+            found.range(Resource::Launch, Some(least), most, true);
+        }
+        Err(why) => drop(found.missing.insert(why)),
+    }
     found.add(Resource::Groups, Ok(starting(kernel, device)), counted_is_certain);
     if kernel.mix.is_some() || kernel.flop.is_some() {
         for precision in Precision::ALL {
@@ -258,6 +368,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
                     let most = beside.map(|b| least.map_or(b, |l| l.plus(b)));
                     let least = least.or(beside);
                     let certain = counted_is_certain && Some(least) != Some(beside);
+                    let apart = kernel.mix.as_ref().and_then(|m| one_by_one(m, device, precision));
+                    let most = most.or(least).zip(apart).map(|(m, a)| m.larger(a)).or(most);
                     let (least, most) = (least.map(wider), most.map(wider));
                     found.range(Resource::of(precision), least, most, certain);
                 }
@@ -332,18 +444,28 @@ fn of_memory(kernel: &Kernel, device: &Device, counted_is_certain: bool, found: 
                     Some(certain) if counted_is_certain => certain,
                     _ => most,
                 };
-                let (least, most) = (wider(least.over(rate)), wider(most.over(rate)));
+                let (least, mut most) = (wider(least.over(rate)), wider(most.over(rate)));
+                // Where a CPU's compiler makes no vectors of items, or they gather, each access is
+                // an instruction.
+                let apart = device.get(name::CONSTANT_APART).ok().filter(|_| device.is_cpu());
+                if let (Some(apart), Some(n)) = (apart, accesses(kernel)) {
+                    most = most.larger(wider(Figure::counted(n).over(apart)));
+                }
                 found.range(Resource::Cache, Some(least), Some(most), counted_is_certain);
             }
             Err(why) => drop(found.missing.insert(why)),
         }
         // A unit's items read again what the launch touches: at the rate of a set of that size.
         let curve = kernel.footprint.and_then(|set| device.bandwidth_of(set));
+        // No cache is slower than memory; the curve is of sets that items read, and not stream.
+        let dram = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM));
+        let dram = dram.map_or(0.0, |rate| rate.value);
         let last = device.get(name::L2).map(|rate| rate.value).ok();
-        if let (Some(traffic), Some(rate)) = (kernel.traffic(device), last.or(curve)) {
+        let rate = last.or(curve).map(|rate| rate.max(dram));
+        if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
             let least = Figure::exact(traffic.last / rate, Evidence::Modelled);
             // Each access may fetch what no other does.
-            let all = kernel.cached().unwrap_or(bytes).value;
+            let all = in_pieces(kernel, device, bytes).value;
             let most = all / curve.unwrap_or(rate).min(rate);
             let most = Figure::exact(most, Evidence::Modelled);
             found.range(Resource::LastCache, Some(least), Some(most), false);
