@@ -252,6 +252,9 @@ fn sources_are_translated_where_a_compiler_is_found() {
             let row = rows.iter().find(|row| row["kernel"] == kernel.as_str()).unwrap();
             assert_eq!(row["counted"], 1, "{row:#}");
             assert_eq!(figure(&row["executed"], &name, value), value, "{kernel}: {name}: {row:#}");
+            // The trace keeps what its blocks are of.
+            let code = row["executed"]["code"].as_str().unwrap();
+            assert!(stage.trace("t").join(format!("programs/{code}.spv")).is_file(), "{code}");
         }
     }
 }
