@@ -1,10 +1,11 @@
 // Latency hiding: a chain of dependent instructions in every work-item, as many groups on a compute unit as their local
 // memory leaves room for. ILP independent chains run in each item.
-//   -DKIND_ADD|BARRIER|LOOP|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of: BARRIER: an addition behind a barrier;
-//   LOOP: an addition in a loop that stays one, with its counter and branch
+//   -DKIND_ADD|BARRIER|BRANCH|LOOP|OPERANDS|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of: BARRIER: an addition behind a
+//   barrier; BRANCH: behind a branch on its operand, which is never taken; LOOP: in a loop that stays one, with its counter and
+//   branch; OPERANDS: a product and a sum whose other operands lie CONFLICT registers apart
 //   -DILP=1|2|4    -DALPHA=N: N dependent additions behind every instruction of the chain (SPECIAL and accesses; ILP 1)
 //   -DWIDE (STREAM): accesses of four words, which hold the same number
-//   -DCONFLICT=1|2 words between neighbours in LOCAL   -DSTRIDE=1|2 the same in STREAM
+//   -DCONFLICT=1|2|4 words between neighbours in LOCAL   -DSTRIDE=1|2 the same in STREAM
 // Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
 // chain - 1), step (of the additions), pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
@@ -76,11 +77,17 @@ uint next(global const uint4 *t, uint at)
 kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
-#if defined(KIND_ADD) || defined(KIND_BARRIER) || defined(KIND_LOOP) || defined(KIND_SPECIAL)
+#if defined(KIND_ADD) || defined(KIND_BARRIER) || defined(KIND_BRANCH) || defined(KIND_LOOP) || defined(KIND_OPERANDS) || defined(KIND_SPECIAL)
     float x[ILP];
     for (uint k = 0; k < ILP; k++) {
         x[k] = (float)((i + k) % 4u + 1u);
     }
+#if defined(KIND_OPERANDS)
+    // All are 1, which the compiler cannot know. Read at once, so that they are likely to lie in a row.
+    const float16 all = vload16(0, (global const float *)table);
+    const float r[16] = {all.s0, all.s1, all.s2, all.s3, all.s4, all.s5, all.s6, all.s7, all.s8, all.s9, all.sa, all.sb, all.sc, all.sd,
+        all.se, all.sf};
+#endif
     for (uint j = 0; j < trips; j++) {
 #if defined(ALPHA)
         for (uint n = 0; n < 16; n++) {
@@ -95,10 +102,17 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
 #define LINK(k) x[k] = step - x[k];
 #elif defined(KIND_BARRIER)
 #define LINK(k) barrier(CLK_LOCAL_MEM_FENCE); x[k] = step - x[k];
+#elif defined(KIND_BRANCH)
+// mask is 3: nothing comes near the limit. What is behind it has a loop, which no compiler makes a choice of.
+#define LINK(k) if (x[k] > 100.0f * (float)mask) { for (uint q = 0; q < j; q++) { out[q] = j; } } x[k] = step - x[k];
 #else
 #define LINK(k) x[k] = rsqrt(x[k]);
 #endif
-#if defined(KIND_LOOP)
+#if defined(KIND_OPERANDS)
+#define OPERANDS_(n) x[0] = mad(-x[0], r[n], r[(n + CONFLICT) % 16]);
+        OPERANDS_(0) OPERANDS_(1) OPERANDS_(2) OPERANDS_(3) OPERANDS_(4) OPERANDS_(5) OPERANDS_(6) OPERANDS_(7)
+        OPERANDS_(8) OPERANDS_(9) OPERANDS_(10) OPERANDS_(11) OPERANDS_(12) OPERANDS_(13) OPERANDS_(14) OPERANDS_(15)
+#elif defined(KIND_LOOP)
 #pragma unroll 1
         for (uint n = 0; n < 16; n++) {
             x[0] = step - x[0];

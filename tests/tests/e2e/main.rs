@@ -23,6 +23,7 @@ mod drawn;
 mod endings;
 mod energy;
 mod energy_helper;
+mod energy_model;
 mod energy_runs;
 mod energy_truth;
 mod faults;

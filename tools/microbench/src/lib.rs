@@ -14,6 +14,7 @@
 //! | [`sweep`] | any case along the axes that it has |
 //! | [`reproduce`] | the experiments of the reference documents, and their numbers |
 //! | [`model`], [`idle`] | the parameters of a device; what it draws while nothing runs |
+//! | [`virus`] | the mixture of instructions that draws most |
 //! | [`check`] | what the parameters predict of further kernels, against their measured times |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
@@ -47,3 +48,4 @@ pub mod source;
 pub mod stats;
 pub mod suite;
 pub mod sweep;
+pub mod virus;

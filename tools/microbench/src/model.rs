@@ -544,7 +544,7 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
             let traffic = Traffic { last: through_last * asked, memory };
             Some(Observation {
                 group: group(case),
-                amounts: energy::amounts(mix, seconds, busy, traffic),
+                amounts: energy::amounts(mix, seconds, busy, traffic).to_vec(),
                 joules: ((watts - floor) * seconds).max(0.0),
                 floor_joules: floor * seconds,
             })

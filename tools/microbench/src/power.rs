@@ -25,6 +25,8 @@ pub struct Window {
     real: (u64, u64),
     /// Launches in it.
     pub launches: usize,
+    /// The work went on before it: all of it counts.
+    settled: bool,
 }
 
 impl Window {
@@ -32,14 +34,32 @@ impl Window {
     #[must_use]
     pub fn opens() -> Window {
         let now = (clscope_clock::monotonic_raw().0, clscope_clock::realtime().0);
-        Window { raw: (now.0, now.0), real: (now.1, now.1), launches: 0 }
+        Window { raw: (now.0, now.0), real: (now.1, now.1), launches: 0, settled: false }
+    }
+
+    /// How long work has to go on, of so many nanoseconds that it is watched for, before sensors
+    /// and clocks have followed it.
+    #[must_use]
+    pub fn settles_after(goal_ns: u64) -> u64 {
+        SETTLE_NS.min(goal_ns / 4)
+    }
+
+    /// A window that begins now, in work that has gone on for that long.
+    #[must_use]
+    pub fn settled() -> Window {
+        Window { settled: true, ..Window::opens() }
     }
 
     /// The same, ending now.
     #[must_use]
     pub fn closes(self, launches: usize) -> Window {
         let now = Window::opens();
-        Window { raw: (self.raw.0, now.raw.1), real: (self.real.0, now.real.1), launches }
+        Window {
+            raw: (self.raw.0, now.raw.1),
+            real: (self.real.0, now.real.1),
+            launches,
+            settled: self.settled,
+        }
     }
 
     /// Launches a nanosecond, gaps between batches included.
@@ -400,7 +420,8 @@ impl Power {
     fn one(&self, index: usize, window: Window) -> Option<Interval> {
         let series = &self.readings.series[index];
         let (from, to) = if series.own_clock { window.real } else { window.raw };
-        let settle = SETTLE_NS.min(to.saturating_sub(from) / 4);
+        let length = to.saturating_sub(from);
+        let settle = if window.settled { 0 } else { Window::settles_after(length) };
         let inside: Vec<(u64, f64)> = series
             .readings
             .iter()

@@ -96,8 +96,8 @@ pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amoun
 pub struct Observation {
     /// What it is of: left out together where the model is judged.
     pub group: String,
-    /// Amounts.
-    pub amounts: Amounts,
+    /// How much of each term there is; as many in every observation of a fit.
+    pub amounts: Vec<f64>,
     /// Joules above the floor.
     pub joules: f64,
     /// Floor's joules in the same time.
@@ -144,16 +144,17 @@ pub enum NoModel {
 
 /// Least squares of relative errors with no term below 0.
 fn solve(of: &[&Observation]) -> (DVector<f64>, DMatrix<f64>, f64) {
+    let n = of.first().map_or(0, |o| o.amounts.len());
     let weight = |o: &Observation| (o.joules + o.floor_joules).max(1e-300).recip();
-    let x = DMatrix::from_fn(of.len(), N, |r, c| of[r].amounts[c] * weight(of[r]));
+    let x = DMatrix::from_fn(of.len(), n, |r, c| of[r].amounts[c] * weight(of[r]));
     let y = DVector::from_fn(of.len(), |r, _| of[r].joules * weight(of[r]));
     let (gram, moment) = (x.transpose() * &x, x.transpose() * &y);
-    let solved = nonnegative(&gram, &moment, &[true; N]);
+    let solved = nonnegative(&gram, &moment, &vec![true; n]);
     let squares = (&x * &solved - &y).norm_squared();
     (solved, gram, squares)
 }
 
-fn product(amounts: &Amounts, terms: &DVector<f64>) -> f64 {
+fn product(amounts: &[f64], terms: &DVector<f64>) -> f64 {
     amounts.iter().zip(terms.iter()).map(|(a, t)| a * t).sum()
 }
 
@@ -171,12 +172,25 @@ pub fn leave_one_out(of: &[Observation]) -> Vec<f64> {
         .collect()
 }
 
-/// Fits.
+/// Fits the joules of [`TERMS`].
 ///
 /// # Errors
 /// Where there are fewer observations than terms that they have, and two.
 pub fn fit(of: &[Observation], floor_watts: f64) -> Result<EnergyModel, NoModel> {
-    let seen: Vec<bool> = (0..N).map(|c| of.iter().any(|o| o.amounts[c] > 0.0)).collect();
+    fit_named(of, floor_watts, &TERMS.map(|(name, _)| name))
+}
+
+/// Fits the joules of terms by these names, in the order of the observations' amounts.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_named(
+    of: &[Observation],
+    floor_watts: f64,
+    names: &[&str],
+) -> Result<EnergyModel, NoModel> {
+    let n = names.len();
+    let seen: Vec<bool> = (0..n).map(|c| of.iter().any(|o| o.amounts[c] > 0.0)).collect();
     let needed = seen.iter().filter(|s| **s).count() + 2;
     if of.len() < needed {
         return Err(NoModel::Few { found: of.len(), needed });
@@ -186,11 +200,11 @@ pub fn fit(of: &[Observation], floor_watts: f64) -> Result<EnergyModel, NoModel>
     let freedom = (of.len() - needed + 2) as f64;
     let variance = squares / freedom.max(1.0);
     // Of the terms that are not at their bound.
-    let free: Vec<usize> = (0..N).filter(|c| terms[*c] > 0.0).collect();
+    let free: Vec<usize> = (0..n).filter(|c| terms[*c] > 0.0).collect();
     let part = DMatrix::from_fn(free.len(), free.len(), |r, c| gram[(free[r], free[c])]);
     let covariance = guarded_inverse(&part) * variance;
     let mut out = BTreeMap::new();
-    for (c, (name, _)) in TERMS.iter().enumerate().filter(|(c, _)| seen[*c]) {
+    for (c, name) in names.iter().enumerate().filter(|(c, _)| seen[*c]) {
         let side = free.iter().position(|f| *f == c).map_or_else(
             // At its bound: as much as would change the fit by its own residual.
             || 2.0 * (variance / gram[(c, c)]).sqrt(),
@@ -237,7 +251,7 @@ impl EnergyModel {
     /// it is known, else the model's own), with what they are for, largest part first. The interval
     /// is twice the error that the model made on what was not in its fit.
     #[must_use]
-    pub fn joules(&self, amounts: &Amounts, seconds: f64, floor_watts: f64) -> (Figure, Vec<Part>) {
+    pub fn joules(&self, amounts: &[f64], seconds: f64, floor_watts: f64) -> (Figure, Vec<Part>) {
         let floor = floor_watts * seconds;
         let mut parts = vec![Part { name: "floor".to_owned(), joules: floor, share: 0.0 }];
         for ((name, _), amount) in TERMS.iter().zip(amounts) {
@@ -258,7 +272,7 @@ impl EnergyModel {
 
     /// Joules of a launch above the floor.
     #[must_use]
-    pub fn above_floor(&self, amounts: &Amounts) -> f64 {
+    pub fn above_floor(&self, amounts: &[f64]) -> f64 {
         let each = |((name, _), amount): (&(&str, _), &f64)| {
             self.terms.get(*name).map_or(0.0, |t| t.joules.value * amount)
         };
@@ -267,7 +281,7 @@ impl EnergyModel {
 
     /// Names of terms that a launch has and no microbenchmark had.
     #[must_use]
-    pub fn unknown(&self, amounts: &Amounts) -> Vec<&'static str> {
+    pub fn unknown(&self, amounts: &[f64]) -> Vec<&'static str> {
         let of = TERMS.iter().zip(amounts);
         of.filter(|((name, _), a)| **a > 0.0 && !self.terms.contains_key(*name))
             .map(|((name, _), _)| *name)
@@ -337,7 +351,7 @@ fn rate(device: &Device, term: &str) -> Option<f64> {
 /// Where the clock, or the joules of classes, were not measured, or no term has a rate.
 pub fn access_rates(
     device: &Device,
-    amounts: &Amounts,
+    amounts: &[f64],
     seconds: f64,
     floor_watts: f64,
 ) -> Result<AccessRates, Missing> {
@@ -400,7 +414,7 @@ mod tests {
             } * (1.0 + (k / N) as f64);
         }
         let joules = amounts.iter().zip(terms).map(|(a, t)| a * t).sum();
-        Observation { group: k.to_string(), amounts, joules, floor_joules: 50.0 }
+        Observation { group: k.to_string(), amounts: amounts.to_vec(), joules, floor_joules: 50.0 }
     }
 
     #[test]

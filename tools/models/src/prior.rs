@@ -185,19 +185,64 @@ fn sim(of: &Workload, n: f64, alpha: f64) -> f64 {
     n / time
 }
 
-/// Huang et al. 2014 by sections 7.5 and 7.6 (equations 7, 15 and 16 as the document corrects
-/// them), for each scheduler with its share of the warps.
+/// Huang et al. 2014 by sections 7.5 and 7.6, for each scheduler with its share of the warps.
 fn huang(of: &Inputs, n: f64, alpha: f64, greedy: bool) -> f64 {
     let w = &of.workload;
     let n = n / of.schedulers;
-    let alone = w.latency(alpha);
+    of.schedulers * n / huang_cycles(n, alpha, w.memory_latency, w.add_latency, greedy)
+}
+
+/// Cycles of a turn of all `n` warps of a scheduler (equations 7, 15 and 16 as the document
+/// corrects them).
+fn huang_cycles(n: f64, alpha: f64, memory_latency: f64, add_latency: f64, greedy: bool) -> f64 {
+    let alone = memory_latency + alpha * add_latency;
     let p = (1.0 + alpha) / alone;
     let more = |latency: f64| {
         let stall = latency - 1.0;
         ((p * stall).min(1.0) * (n - 1.0) - stall).max(0.0)
     };
-    let behind = if greedy { more(w.memory_latency) + alpha * more(w.add_latency) } else { 0.0 };
-    of.schedulers * n / (alone + behind)
+    let behind = if greedy { more(memory_latency) + alpha * more(add_latency) } else { 0.0 };
+    alone + behind
+}
+
+/// What Huang et al. 2014 take with the term for bandwidth (section 7.7).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Huang {
+    /// Warps of a scheduler.
+    pub n: f64,
+    /// Additions for each access.
+    pub alpha: f64,
+    /// Latency of an access, cycles.
+    pub memory_latency: f64,
+    /// Latency of an addition, cycles.
+    pub add_latency: f64,
+    /// Compute units of the device.
+    pub cores: f64,
+    /// Cycles that memory takes to serve a transaction.
+    pub service: f64,
+    /// Transactions of an access: 1 where accesses are coalesced.
+    pub transactions: f64,
+}
+
+impl Huang {
+    /// Utilisation of memory, and the delay of an access by its queue, cycles.
+    #[must_use]
+    pub fn bandwidth(&self) -> (f64, f64) {
+        huang_bandwidth(self.n * self.transactions, self.cores, self.memory_latency, self.service)
+    }
+
+    /// Cycles of an instruction (equations 3 and 17); negative where the delay is.
+    #[must_use]
+    pub fn cycles(&self, greedy: bool) -> f64 {
+        let turn = huang_cycles(self.n, self.alpha, self.memory_latency, self.add_latency, greedy);
+        (turn / self.n + self.bandwidth().1) / (1.0 + self.alpha)
+    }
+
+    /// Additions a cycle and unit, of warps of 32.
+    #[must_use]
+    pub fn additions(&self, greedy: bool) -> f64 {
+        32.0 * self.alpha / (1.0 + self.alpha) / self.cycles(greedy)
+    }
 }
 
 /// Utilisation of memory, and the delay of an access in cycles, by the queue of Huang et al. 2014
@@ -376,6 +421,37 @@ mod tests {
         assert!(near(300.0 / 29.0 + delay, -0.703, 5e-4), "a negative time");
         // The singularity is at 28.125 warps.
         assert!(at(28.12).1 > 0.0 && at(28.13).1 < 0.0);
+    }
+
+    /// Section 7.7: negative cycles on the synthetic processor, negative additions on Fermi; and
+    /// 7.8: accesses of two transactions.
+    #[test]
+    fn huang_with_bandwidth_is_negative_where_the_document_says() {
+        let synthetic = Huang {
+            n: 29.0,
+            alpha: 0.0,
+            memory_latency: 300.0,
+            add_latency: 25.0,
+            cores: 16.0,
+            service: 2.0 / 3.0,
+            transactions: 1.0,
+        };
+        let fermi = Huang {
+            n: 34.0,
+            alpha: 32.0,
+            memory_latency: 513.0,
+            add_latency: 18.0,
+            cores: 15.0,
+            service: 1.4 * 128.0 / 177.4,
+            transactions: 1.0,
+        };
+        let two = Huang { n: 17.0, alpha: 0.0, transactions: 2.0, ..fermi };
+        for greedy in [false, true] {
+            assert!(near(synthetic.cycles(greedy), -0.7, 0.05), "{}", synthetic.cycles(greedy));
+            assert!(near(fermi.additions(greedy), -12.0, 0.5), "{}", fermi.additions(greedy));
+            assert!(near(two.cycles(greedy), -89.0, 2.0), "{}", two.cycles(greedy));
+        }
+        assert!(near(two.bandwidth().1, -120.0, 2.0), "{}", two.bandwidth().1);
     }
 
     /// Section 7.9: every earlier model is over by more than 1.7 somewhere, ours on its own data

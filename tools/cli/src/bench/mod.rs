@@ -18,6 +18,7 @@ use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
 use clscope_microbench::sweep::{Axes, Axis, Sizes};
+use clscope_microbench::virus;
 use clscope_text::bench::results;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -35,9 +36,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a reference document, its numbers beside ours
   clscope bench --reproduce '002/*' 001/ch7   several of them
+  clscope bench --reproduce 002/fig13.1 --with wl=1024,gs=4    a model of a document with your parameters
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
   clscope bench idle                          watts and clocks after work, and how long they last
+  clscope bench virus                         the mixture of instructions that draws most power
   clscope bench --full -o results             everything, with plots in the directory `results`
   clscope bench diff monday tuesday           what changed between two results",
     args_conflicts_with_subcommands = true,
@@ -46,7 +49,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 )]
 pub struct Args {
     /// Suites to run, or cases by their names; all without any. `--list` names them. `model`: the
-    /// parameters of a device, kept for `explain`; `idle`: what it draws without work
+    /// parameters of a device, kept for `explain`; `idle`: what it draws without work; `virus`: the
+    /// mixture of instructions that draws most, searched for a minute
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
     /// Device: its number in `--list-devices`, or a part of its name
@@ -77,9 +81,14 @@ pub struct Args {
     /// AXIS=VALUES and --iterations replace the values of experiments that have them
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak"])]
     reproduce: Vec<String>,
-    /// Seconds for all experiments together; what does not end in time is named
-    #[arg(long, value_name = "SECONDS", requires = "reproduce", value_parser = seconds)]
+    /// Seconds for all experiments together; what does not end in time is named. virus: seconds of
+    /// the search [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     budget: Option<f64>,
+    /// Parameters of an experiment that is a model, instead of the document's: of 002/fig13.1 such
+    /// as wl=512,gs=2,I=5e6,F=600e6, of 001/fig7.10 such as n=29,alpha=16; `list` names all
+    #[arg(long, value_name = "NAME=VALUE,...", requires = "reproduce")]
+    with: Option<With>,
     /// Turns of a kernel's loop [default: as many as last a few milliseconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
@@ -205,6 +214,23 @@ impl Watch for Progress {
     }
 }
 
+/// Names with numbers.
+#[derive(Clone, Debug)]
+struct With(Vec<(String, f64)>);
+
+impl std::str::FromStr for With {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let one = |word: &str| {
+            let (name, value) = word.split_once('=')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        let one = |word| one(word).ok_or_else(|| format!("`{word}` is no NAME=NUMBER"));
+        text.split(',').map(one).collect::<Result<_, _>>().map(With)
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|s| (1e-3..=86_400.0).contains(s));
     number.ok_or_else(|| format!("`{text}` is no number of seconds from 0.001 to 86400"))
@@ -314,6 +340,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !args.reproduce.is_empty() {
         return reproduce::run(args, &args.reproduce);
     }
+    let is_virus = args.suites == ["virus"];
+    if args.budget.is_some() && !is_virus {
+        bail!("--budget is an option of `clscope bench --reproduce` and of `clscope bench virus`");
+    }
+    if is_virus && (args.sweep.is_some() || args.list || !args.choose.is_empty() || args.no_sensors)
+    {
+        bail!(
+            "`clscope bench virus` chooses its mixtures by a sensor: it takes no --sweep, --list, --choose and --no-sensors"
+        );
+    }
     let by_itself = |s: &String| s == "model" || s == "idle";
     if args.sweep.is_some() && args.suites.iter().any(by_itself) {
         bail!(
@@ -341,9 +377,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let suite_of = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
     let suites: Vec<String> = args.suites.iter().map(suite_of).collect();
-    if let Some(unknown) = suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
+    let is_unknown = |name: &&String| !is_virus && SUITES.iter().all(|s| s.name != **name);
+    if let Some(unknown) = suites.iter().find(is_unknown) {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
-        bail!("there is no suite {unknown}; the suites are {}, model and idle", names.join(", "));
+        bail!(
+            "there is no suite {unknown}; the suites are {}; by themselves model, idle and virus",
+            names.join(", ")
+        );
     }
     several(args)?;
     if args.png {
@@ -384,7 +424,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         show(|out| results::cases(out, &device.facts, &chosen))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if chosen.is_empty() {
+    if chosen.is_empty() && !is_virus {
         bail!(
             "no case is called {}; `clscope bench --list` names them, with --full all of them",
             choice.cases.join(" or ")
@@ -396,9 +436,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let found = run::run_cases(device, &settings, &choice, &chosen, &mut progress)
-        .context("cannot use the device")?;
+    let found = if is_virus {
+        let seconds = args.budget.unwrap_or(virus::SECONDS);
+        virus::search(device, &settings, &choice, seconds, &mut progress)
+    } else {
+        run::run_cases(device, &settings, &choice, &chosen, &mut progress)
+    };
+    let found = found.context("cannot use the device")?;
     progress.bar.finish_and_clear();
+    if is_virus && found.findings.is_empty() && !found.interrupted {
+        bail!("no mixture's power was read; sensor: {}", found.power_source);
+    }
     if found.interrupted {
         say("interrupted: what was measured until then follows");
     }

@@ -34,6 +34,8 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     let alone = experiments.len() == 1;
     let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
     reproduce::along(&experiments, asked)?;
+    let parameters =
+        args.with.as_ref().map(|given| reproduce::with(&experiments, &given.0)).transpose()?;
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
@@ -71,6 +73,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         budget: args.budget,
         output: args.output.as_deref(),
         png: args.png,
+        parameters: parameters.as_deref(),
     };
     let out = reproduce::measure(&experiments, wanted, &mut progress, &mut tell)?;
     progress.bar.finish_and_clear();

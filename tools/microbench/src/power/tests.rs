@@ -164,7 +164,7 @@ fn sampled(ring: bool, pci: Option<&str>) -> Power {
 }
 
 fn window(from: u64, to: u64) -> Window {
-    Window { raw: (from, to), real: (WALL + from, WALL + to), launches: 1 }
+    Window { raw: (from, to), real: (WALL + from, WALL + to), launches: 1, settled: false }
 }
 
 #[test]

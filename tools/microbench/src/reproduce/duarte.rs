@@ -213,14 +213,14 @@ pub(super) const THESIS: &[Experiment] = &[
         "4.4",
         "watts over work-groups for five widths, mad, single precision",
         measured(&[POWER_FLOAT], over_groups("power")),
-        &[most("average there, largest here", "W", &[Some(11.45)], any("power"))],
+        &[row("average", "W", &[Some(11.45)], Ours::Mean(any("power")))],
     ),
     GEN.experiment(
         "000/fig4.12",
         "4.4",
         "watts over work-groups for five widths, mad, double precision",
         measured(&[POWER_DOUBLE], over_groups("power")),
-        &[most("average there, largest here", "W", &[Some(11.72)], any("power"))],
+        &[row("average", "W", &[Some(11.72)], Ours::Mean(any("power")))],
     ),
     GEN.experiment(
         "000/fig4.13",

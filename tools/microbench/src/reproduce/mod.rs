@@ -11,6 +11,8 @@ mod command;
 mod computed;
 mod couples;
 mod duarte;
+mod energy;
+mod formula;
 mod matsentidou;
 mod measure;
 mod models;
@@ -24,10 +26,12 @@ mod volkov_models;
 pub use captions::{Caption, Standing, captions};
 pub use command::Ran;
 pub use computed::Computed;
+pub use energy::{Energy, Part as EnergyPart};
+pub use formula::{Formula, formula};
 pub use measure::{cases, settings};
 pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
-pub use session::{News, SessionError, Wanted, along, measure, named};
+pub use session::{News, SessionError, Wanted, along, measure, named, with};
 
 use crate::job::Scalar;
 use crate::sweep::Axis;
@@ -118,8 +122,9 @@ pub enum Draw {
     LittlesLaw(&'static str),
     /// What cases gave along something that is not swept.
     Series,
-    /// Work-items of a unit that give 90 % of the best throughput, over additions for each access.
-    Needed,
+    /// Work-items of a unit that give 90 % of the best throughput, over additions for each access,
+    /// measured and by these models.
+    Needed(&'static [Model]),
     /// Throughput over occupancy at so many additions for each access, measured and estimated by
     /// these models.
     Estimates(usize, &'static [Model]),
@@ -151,6 +156,8 @@ pub enum Ours {
     Most(Pick),
     /// The smallest.
     Least(Pick),
+    /// The mean.
+    Mean(Pick),
     /// The largest of one over the largest of the other.
     Ratio(Pick, Pick),
     /// The largest value of the first axis up to which the figure stays within 5 % of its first;
@@ -198,6 +205,8 @@ pub enum Ours {
     },
     /// Of the work-items of a unit that hide latency over additions for each instruction of a case.
     Needed(&'static str, Needed),
+    /// A number of the energy model.
+    Energy(Energy),
     /// What this program computes without a device.
     Computed(Computed),
     /// Nothing, because of this.
@@ -236,6 +245,14 @@ pub enum Input {
     B,
     /// The throughput that is never reached, GB/s.
     C,
+    /// Warps that hide the latency of accesses alone: latency x most accesses.
+    HideAccesses,
+    /// The same of additions.
+    HideAdditions,
+    /// Warps that hide both where both are at their most.
+    HideBoth,
+    /// Additions for each access where both are at their most.
+    Balanced,
 }
 
 /// What a number of ours is divided by before it is compared.
@@ -372,10 +389,11 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 /// Figures and tables that another experiment shows, too.
-pub const SHOWN_BY: [(&str, &str); 16] = [
+pub const SHOWN_BY: [(&str, &str); 17] = [
     ("000/fig4.5", "000/fig4.4"),
     ("001/tab3.2", "001/tab3.4"),
     ("001/tab3.3", "001/tab3.4"),
+    ("004/fig6.5", "004/sec6.1"),
     ("003/fig6", "003/fig5"),
     ("003/fig7", "003/fig5"),
     ("001/fig3.8", "001/fig3.7"),

@@ -207,7 +207,14 @@ impl Fitted {
     pub fn input(&self, of: Input) -> Result<f64, String> {
         let w = &self.inputs.workload;
         let contention = || self.inputs.contention.ok_or_else(|| NO_CONTENTION.to_owned());
+        let (accesses, additions) =
+            (w.memory_latency * w.memory_throughput, w.add_latency * w.add_throughput);
         let found = match of {
+            // Without a unit of time.
+            Input::HideAccesses => return Ok(accesses),
+            Input::HideAdditions => return Ok(additions),
+            Input::HideBoth => return Ok(accesses + additions),
+            Input::Balanced => return Ok(w.add_throughput / w.memory_throughput),
             Input::MemoryLatency => w.memory_latency,
             Input::MemoryThroughput => w.memory_throughput,
             Input::AddLatency => w.add_latency,

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Devices, Draw, Experiment, How, Ours, Part, Row, Span, X, any, measured, of, row, sweep,
+    Devices, Draw, Energy, EnergyPart, Experiment, Ours, Part, Row, Span, X, any, measured, of,
+    row, sweep,
 };
 use crate::sweep::Axis;
 
@@ -50,6 +51,74 @@ const TABLE: &[Row] = &[
     class("local memory", &[Some(0.20)], "classes/memory/local"),
 ];
 
+/// The whole model: its classes, what they are judged by, transfers by size, operating states.
+const MODEL: &[Part] = &[
+    sweep(
+        &[
+            "classes/int/",
+            "classes/float/",
+            "classes/double/",
+            "classes/memory/",
+            "classes/mixture/",
+            "classes/application",
+        ],
+        &[],
+    ),
+    sweep(
+        &["transfer/pageable/to_device/1", "transfer/pageable/to_host/1"],
+        &[(Axis::Size, Span::Numbers(&[1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24]))],
+    ),
+    sweep(&["transfer/continuous/pageable/"], &[]),
+    AFTER,
+];
+
+/// A number of the model; times what makes it the document's unit.
+const fn model(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    of: Energy,
+    times: f64,
+) -> Row {
+    Row { times, ..row(what, unit, printed, Ours::Energy(of)) }
+}
+
+/// Nanojoules of a statement by one fit, by its place among the kinds.
+const fn kind(what: &'static str, printed: &'static [Option<f64>], place: usize) -> Row {
+    model(what, "nJ", printed, Energy::Kind(place), 1e9)
+}
+
+/// Watts of an application.
+const fn total(what: &'static str, printed: &'static [Option<f64>], of: Energy) -> Row {
+    model(what, "W", printed, of, 1.0)
+}
+
+const WHOLE: &[Row] = &[
+    kind("integer arithmetic", &[Some(0.11)], 0),
+    kind("integer division", &[Some(2.08)], 1),
+    kind("integer special", &[Some(1.99)], 2),
+    kind("integer other", &[Some(0.62)], 3),
+    kind("float arithmetic", &[Some(0.08)], 4),
+    kind("float division", &[Some(4.67)], 5),
+    kind("float special", &[Some(1.72)], 6),
+    kind("float other", &[Some(0.83)], 7),
+    kind("double arithmetic", &[Some(0.79)], 8),
+    kind("double division", &[Some(12.94)], 9),
+    kind("double special", &[Some(1.75)], 10),
+    kind("double other", &[Some(0.97)], 11),
+    kind("global memory", &[Some(17.95)], 12),
+    kind("local memory", &[Some(0.20)], 13),
+    model("mixtures left out of the fit: largest error", "%", &[None], Energy::Mixtures, 100.0),
+    total("application: above idle, by the model", &[Some(46.1)], Energy::Above),
+    total("of that kernels", &[None], Energy::Part(EnergyPart::Gpu)),
+    total("of that transfers", &[None], Energy::Part(EnergyPart::Transfer)),
+    total("application: idle power", &[Some(147.0 - 46.1)], Energy::Part(EnergyPart::Cpu)),
+    total("application: all of equation 6.1", &[Some(147.0)], Energy::Whole),
+    total("application: by the sensor", &[Some(144.5)], Energy::Measured),
+    model("difference / above idle", "%", &[Some(5.4)], Energy::Difference, 100.0),
+    model("20 s without work, by operating states", "J", &[None], Energy::Rest(20.0), 1.0),
+];
+
 const fn watts(label: &'static str) -> Draw {
     Draw::Curves { x: X::Axis(0), label, y: "power" }
 }
@@ -85,9 +154,9 @@ pub(super) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "004/fig6.4a",
         "6.2.1",
-        "watts over the cores that work (there: a mixture of arithmetic, here: float)",
+        "watts over the cores that work at a mixture of arithmetic",
         measured(
-            &[sweep(&["classes/float/arithmetic"], &[(Axis::Cores, Span::Usual)])],
+            &[sweep(&["classes/mixture/arithmetic"], &[(Axis::Cores, Span::Usual)])],
             watts("groups that work"),
         ),
         &[row("all cores - one", "W", &[Some(20.0)], Ours::Span("power"))],
@@ -97,7 +166,7 @@ pub(super) const ALL: &[Experiment] = &[
         "6.2.1",
         "watts over the lanes of 32 that work",
         measured(
-            &[sweep(&["classes/float/arithmetic"], &[(Axis::Lanes, Span::Usual)])],
+            &[sweep(&["classes/mixture/arithmetic"], &[(Axis::Lanes, Span::Usual)])],
             watts("lanes of 32 that work"),
         ),
         &[row("all lanes - one", "W", &[Some(3.0)], Ours::Span("power"))],
@@ -116,12 +185,10 @@ pub(super) const ALL: &[Experiment] = &[
         ],
     ),
     FERMI.experiment(
-        "004/fig6.5",
-        "6.2.2",
-        "face detection: predicted and measured watts, by class",
-        How::Cannot(
-            "an application and no case: `clscope record --mix --energy` on it, then `clscope explain`",
-        ),
-        &[],
+        "004/sec6.1",
+        "6.1, 6.2",
+        "the energy model as a whole: classes by one fit, total of equation 6.1 for an application (there: face detection; here: transfers, a mixture of classes, rests; yours: `clscope record --mix --energy`, then `clscope explain`)",
+        measured(MODEL, Draw::Numbers),
+        WHOLE,
     ),
 ];

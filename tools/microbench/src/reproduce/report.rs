@@ -4,12 +4,12 @@
 
 use super::measure::changed;
 use super::models::{self, Worst};
-use super::{Draw, Experiment, How, Ours, Row};
+use super::{Draw, Experiment, Formula, How, Ours, Row};
 use crate::cl::DeviceFacts;
 pub use crate::results::Point;
 use crate::results::{Figure, Finding, Results, Status};
 use crate::stats::Interval;
-use seen::Seen;
+pub(super) use seen::Seen;
 use serde::Serialize;
 
 mod seen;
@@ -241,6 +241,28 @@ impl Report {
         }
     }
 
+    /// An experiment about a model, of a user's parameters.
+    #[must_use]
+    pub fn of_parameters(of: &'static Experiment, formula: &Formula, values: &[f64]) -> Report {
+        let number = |(what, unit, value)| Number {
+            what,
+            unit,
+            printed: Vec::new(),
+            here: Some(Interval::symmetric(value, 0.0)),
+            compared: None,
+            reason: None,
+        };
+        let given = formula.parameters.iter().zip(values);
+        let given: Vec<String> =
+            given.map(|((name, ..), value)| format!("{name}={value}")).collect();
+        Report {
+            reason: None,
+            method: Some(format!("the model with {}", given.join(", "))),
+            numbers: formula.outputs(values).map(number).collect(),
+            ..Report::without(of, State::Computed, String::new())
+        }
+    }
+
     /// An experiment of which its parts gave these results.
     #[must_use]
     pub fn of(of: &'static Experiment, results: &[&Results]) -> Report {
@@ -279,9 +301,9 @@ impl Report {
                 let (x, y) = all.next().map_or(("", ""), |s| (s.x, s.y));
                 (Some(x), Some(y.to_owned()), seen.series())
             }
-            Draw::Needed => {
+            Draw::Needed(models) => {
                 let name = "work-items on a unit for 90 % of a peak".to_owned();
-                (Some("additions for each access"), Some(name), seen.needed())
+                (Some("additions for each access"), Some(name), seen.needed(models))
             }
             Draw::Estimates(alpha, models) => {
                 let curves =
@@ -345,7 +367,7 @@ impl Report {
             let y = match draw {
                 Draw::Curves { y, .. } | Draw::LittlesLaw(y) => y,
                 Draw::Figures { y: (_, figures), .. } => figures.first().copied().unwrap_or(""),
-                Draw::Needed => "throughput",
+                Draw::Needed(_) => "throughput",
                 _ => "",
             };
             let fit = fitted.err().filter(|_| by_models);

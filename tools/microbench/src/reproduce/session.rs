@@ -3,7 +3,9 @@
 //! refuses to know what they measure.
 #![forbid(unsafe_code)]
 
-use super::{Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all, cases, find};
+use super::{
+    Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all, cases, find, formula,
+};
 use crate::bench::Settings;
 use crate::cl::{ClError, Device};
 use crate::files::{self, WriteError};
@@ -39,6 +41,8 @@ pub struct Wanted<'a> {
     pub output: Option<&'a Path>,
     /// Plots as PNG, too.
     pub png: bool,
+    /// Parameters of the model that is the experiment, instead of the document's.
+    pub parameters: Option<&'a [f64]>,
 }
 
 /// What happens meanwhile.
@@ -74,6 +78,9 @@ pub enum SessionError {
         /// The first experiments.
         names: String,
     },
+    /// The model takes no such parameters, or the experiment is no model.
+    #[error("--with: {0}")]
+    With(String),
     /// Files cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -141,6 +148,24 @@ pub fn along(experiments: &[&'static Experiment], asked: &[Along]) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The parameters of the model that is the only experiment: the document's but for these.
+///
+/// # Errors
+/// Where there are several experiments, it is no model, or takes no such parameter.
+pub fn with(
+    experiments: &[&'static Experiment],
+    given: &[(String, f64)],
+) -> Result<Vec<f64>, SessionError> {
+    let model = match experiments {
+        [only] => formula(only.name),
+        _ => None,
+    };
+    let none = "name one experiment that is a model with parameters: 001/fig7.10 or 002/fig13.1";
+    let model = model.ok_or_else(|| SessionError::With(none.to_owned()))?;
+    let given = given.iter().map(|(name, value)| (name.as_str(), *value));
+    model.with(given).map_err(SessionError::With)
 }
 
 /// A watch that ends a run at a moment, too.
@@ -228,6 +253,9 @@ impl Session<'_> {
         let now = Instant::now();
         if let How::Cannot(why) = of.how {
             return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
+        }
+        if let (Some(formula), Some(values)) = (formula(of.name), self.wanted.parameters) {
+            return Ok(Report::of_parameters(of, formula, values));
         }
         if let How::Compute(how) = of.how {
             return Ok(Report::computed(of, how));

@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Devices, Draw, Experiment, Needed, Ours, Part, Per, Row, Span, X, any, measured, row, sweep,
+    Devices, Draw, Experiment, Input, Needed, Ours, Part, Per, Row, Span, X, any, measured, row,
+    sweep,
 };
 use crate::sweep::Axis;
+use clscope_models::prior::Model;
 
 pub(super) const FIVE: Devices = Devices(&[
     "8800GTX (G80)",
@@ -93,6 +95,16 @@ const fn need(
     Row { per: Per::Warp, ..row(what, "warps/unit", printed, Ours::Needed(case, of)) }
 }
 
+/// A number of the basic model by the parameters of the device.
+const fn limit(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    of: Input,
+) -> Row {
+    row(what, unit, printed, Ours::Input(of))
+}
+
 /// The curve's ends and its cusp, of which the document prints nothing.
 const fn needed_by(case: &'static str) -> [Row; 3] {
     [
@@ -101,6 +113,9 @@ const fn needed_by(case: &'static str) -> [Row; 3] {
         need("needed at the cusp", &[None; 5], case, Needed::Cusp),
     ]
 }
+
+/// Beside Volkov's models and clscope's.
+const NEEDED: Draw = Draw::Needed(&[Model::Basic, Model::Refined, Model::ByUtilisation]);
 
 const OVER_OCCUPANCY: Draw = Draw::Curves {
     x: X::Figure("items_per_unit"),
@@ -296,22 +311,27 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig4.6",
         "4.5",
         "the cusp: occupancy needed over additions for each access, of 4 and of 16 bytes",
-        measured(&[GRID, ACCESSES, ADDITIONS, GRID_WIDE, ACCESSES_WIDE], Draw::Needed),
+        measured(&[GRID, ACCESSES, ADDITIONS, GRID_WIDE, ACCESSES_WIDE], NEEDED),
         &[
-            need(
-                "needed at the fewest additions (the limit: none)",
+            // The document prints what the basic model gives of its parameters.
+            limit(
+                "basic model: without additions",
+                "warps/unit",
                 &newest(30.0),
-                STREAM,
-                Needed::Fewest,
+                Input::HideAccesses,
             ),
-            need("needed at the most additions (the limit)", &newest(24.0), STREAM, Needed::Most),
-            need("needed at the cusp", &newest(54.0), STREAM, Needed::Cusp),
-            row(
-                "additions at the cusp",
-                "",
-                &newest(49.0),
-                Ours::Needed(STREAM, Needed::Additions),
+            limit(
+                "basic model: without accesses",
+                "warps/unit",
+                &newest(24.0),
+                Input::HideAdditions,
             ),
+            limit("basic model: at the cusp", "warps/unit", &newest(54.0), Input::HideBoth),
+            limit("basic model: additions at the cusp", "", &newest(49.0), Input::Balanced),
+            need("needed at the fewest additions", &[None; 5], STREAM, Needed::Fewest),
+            need("needed at the most additions", &[None; 5], STREAM, Needed::Most),
+            need("needed at the cusp", &[None; 5], STREAM, Needed::Cusp),
+            row("additions at the cusp", "", &[None; 5], Ours::Needed(STREAM, Needed::Additions)),
             need("16 bytes, needed at the fewest additions", &[None; 5], WIDE, Needed::Fewest),
             need("16 bytes, needed at the most additions", &[None; 5], WIDE, Needed::Most),
             need("16 bytes, needed at the cusp", &[None; 5], WIDE, Needed::Cusp),
@@ -327,17 +347,14 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig4.8",
         "4.7",
         "the cusp of special functions: occupancy needed over additions for each of them",
-        measured(
-            &[sweep(&["latency/special/ilp1/filled32"], FEW), SPECIALS, ADDITIONS],
-            Draw::Needed,
-        ),
+        measured(&[sweep(&["latency/special/ilp1/filled32"], FEW), SPECIALS, ADDITIONS], NEEDED),
         &needed_by("latency/special/ilp1/filled32"),
     ),
     FIVE.experiment(
         "001/fig4.9",
         "4.7",
         "the cusp of local memory: occupancy needed over additions for each access",
-        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], Draw::Needed),
+        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], NEEDED),
         &needed_by("latency/local/ilp1/filled32"),
     ),
     Experiment {

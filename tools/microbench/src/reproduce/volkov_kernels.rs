@@ -79,12 +79,6 @@ pub(super) const ALL: &[Experiment] = &[
         "times of additions and accesses that add up: throughput over occupancy",
         "a variant that the document rejects; `001/fig4.11` has its measurements",
     ),
-    NOWHERE.cannot(
-        "001/fig7.14",
-        "7.10",
-        "occupancy that models before need, without a cusp",
-        "`001/fig4.6` draws what is needed by Volkov's model and ours, `001/ch7` has the others' errors",
-    ),
     KEPLER.experiment(
         "001/fig3.6",
         "3.8",

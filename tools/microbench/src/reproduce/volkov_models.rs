@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::volkov::{FIVE, PARTS, all};
-use super::{Draw, Experiment, How, Input, Ours, Row, measured, row};
+use super::{Draw, Experiment, Input, Ours, Row, measured, row};
 use clscope_models::prior::Model;
 
 const fn input(
@@ -107,6 +107,20 @@ const BAGHSORKHI_UNDER: Row = at_alpha(
     ),
     1,
 );
+/// Further numbers of section 7.9.
+const BAGHSORKHI_32: Row = at_alpha(
+    under("Baghsorkhi et al.: smallest at alpha 32", &one(0, 0.975), Model::Baghsorkhi),
+    32,
+);
+const BAGHSORKHI_8: Row = at_alpha(
+    under(
+        "Baghsorkhi et al.: smallest at alpha 8 (1 / 2.7)",
+        &one(0, 1.0 / 2.7),
+        Model::Baghsorkhi,
+    ),
+    8,
+);
+const SIM_1: Row = at_alpha(over("Sim et al.: largest at alpha 1", &one(2, 1.25), Model::Sim), 1);
 const ZHANG: Row =
     at_alpha(over("Zhang and Owens: largest at alpha 16", &one(1, 1.9), Model::ZhangOwens), 16);
 const SIM: Row = at_alpha(
@@ -140,7 +154,7 @@ pub(super) const ALL: &[Experiment] = &[
         &[Model::ZhangOwens, Model::Basic],
         &[],
     ),
-    at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &VOLKOV, &[REFINED]),
+    at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &VOLKOV, &[]),
     FIVE.experiment(
         "001/tab6.5",
         "6.4",
@@ -225,7 +239,18 @@ pub(super) const ALL: &[Experiment] = &[
                 Model::Refined,
             ]),
         ),
-        &[BAGHSORKHI, BAGHSORKHI_UNDER, ZHANG, SIM, SIM_UNDER, BASIC, REFINED],
+        &[
+            BAGHSORKHI,
+            BAGHSORKHI_32,
+            BAGHSORKHI_8,
+            BAGHSORKHI_UNDER,
+            ZHANG,
+            SIM,
+            SIM_1,
+            SIM_UNDER,
+            BASIC,
+            REFINED,
+        ],
     ),
     FIVE.experiment(
         "001/fig7.12",
@@ -274,14 +299,11 @@ pub(super) const ALL: &[Experiment] = &[
             BUSY_UNDER,
         ],
     },
-    Experiment {
-        name: "001/tab4.3",
-        section: "4.8",
-        shows: "the vendor's guide: warps needed (and figure 4.10)",
-        how: How::Cannot(
-            "formulas; `001/fig4.6` measures what is needed, the golden tests of the models have the table's numbers",
-        ),
-        devices: &[],
-        rows: &[],
-    },
+    FIVE.experiment(
+        "001/fig7.14",
+        "7.10",
+        "occupancy that models before need over additions for each access, without a cusp",
+        measured(PARTS, Draw::Needed(&[Model::Baghsorkhi, Model::ZhangOwens, Model::Sim])),
+        &[],
+    ),
 ];

@@ -1,10 +1,10 @@
 //! Energy per instruction by class (kernels/classes.cl): 500 statements a turn of arithmetic,
 //! division, special functions, compare and branch, global and local memory; power against working
 //! groups and lanes (Piispanen 2014, table 6.1 and figure 6.4). Owns the variants, their host
-//! references and the lines through the power figures.
+//! references and the lines through the power figures; mixtures of classes are in [`mixture`].
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite, Swept, geometry};
+use super::{Case, Gave, Suite, Swept, geometry, mixture};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::fit;
@@ -30,7 +30,7 @@ pub const STATEMENTS: u32 = 500;
 
 /// The classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     Arithmetic,
     Division,
     Special,
@@ -40,7 +40,7 @@ enum Class {
 }
 
 impl Class {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Class::Arithmetic => "arithmetic",
             Class::Division => "division",
@@ -52,14 +52,24 @@ impl Class {
     }
 }
 
+/// Table words for walks through memory, on a device.
+fn table_words(device: &DeviceFacts, settings: &Settings) -> usize {
+    let wanted: usize = match (settings.tiny, device.kind) {
+        (true, _) => 1 << 12,
+        (_, DeviceKind::Gpu) => 1 << 26,
+        _ => 1 << 24,
+    };
+    1usize << wanted.min((device.largest_buffer / 4).max(1 << 12) as usize).ilog2()
+}
+
 #[derive(Clone, Copy, Debug)]
-struct Variant {
-    class: Class,
-    scalar: Scalar,
-    groups: usize,
-    group: usize,
-    lanes: u32,
-    table_words: usize,
+pub(super) struct Variant {
+    pub class: Class,
+    pub scalar: Scalar,
+    pub groups: usize,
+    pub group: usize,
+    pub lanes: u32,
+    pub table_words: usize,
 }
 
 impl Variant {
@@ -74,13 +84,21 @@ impl Variant {
         }
     }
 
-    fn seed(&self, e: usize) -> f64 {
+    /// The keeping of a device busy: `arithmetic` of `float`.
+    pub fn usual(device: &DeviceFacts, settings: &Settings) -> Self {
+        let (groups, group) = geometry(device, settings);
+        let table_words = table_words(device, settings);
+        let (class, scalar) = (Class::Arithmetic, Scalar::Float);
+        Self { class, scalar, groups, group, lanes: 32, table_words }
+    }
+
+    pub fn seed(&self, e: usize) -> f64 {
         if self.scalar == Scalar::Int { (2 + e % 4) as f64 } else { 1.0 + 0.25 * (e % 4) as f64 }
     }
 
-    fn reference(&self, seed: f64, trips: u32) -> f64 {
+    /// The end of a chain of so many pairs of statements.
+    pub fn reference(&self, seed: f64, steps: u64) -> f64 {
         let [p, q] = self.constants();
-        let steps = u64::from(trips) * u64::from(STATEMENTS) / 2;
         if self.scalar == Scalar::Int {
             let (p, q) = (p as i32, q as i32);
             let (mut x, mut y) = (seed as i32, q);
@@ -116,24 +134,31 @@ impl Variant {
         x
     }
 
-    fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
-        let trips = outcome.geometry.trips;
-        let size = self.scalar.bytes();
-        let steps = f64::from(trips) * f64::from(STATEMENTS);
+    /// Share by which the end of a chain of so many statements may differ from the host's.
+    pub fn tolerance(&self, steps: f64) -> f64 {
         let memory = matches!(self.class, Class::Global | Class::Local);
         let ulp =
             if self.scalar == Scalar::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
-        let tolerance = match self.class {
+        match self.class {
             _ if self.scalar == Scalar::Int || memory => 0.0,
             Class::Division => 2.5 * steps * ulp,
             // Every root halves the relative error it is given, so 2 ulp a step never become more
             // than 4; the rounding of the host's reference comes on top.
             Class::Special => 8.0 * ulp,
             _ => 0.0,
-        };
+        }
+    }
+
+    fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
+        let trips = outcome.geometry.trips;
+        let size = self.scalar.bytes();
+        let steps = f64::from(trips) * f64::from(STATEMENTS);
+        let memory = matches!(self.class, Class::Global | Class::Local);
+        let tolerance = self.tolerance(steps);
+        let pairs = u64::from(trips) * u64::from(STATEMENTS) / 2;
         let long = !memory && steps > 4e6 || self.class == Class::Division && tolerance > 0.01;
         let wanted: Vec<f64> = (0..4)
-            .map(|e| if long { f64::NAN } else { self.reference(self.seed(e), trips) })
+            .map(|e| if long { f64::NAN } else { self.reference(self.seed(e), pairs) })
             .collect();
         let some = outcome.geometry.items().min(1 << 16);
         let bytes = outcome.read(0, 0, some * size)?;
@@ -164,11 +189,11 @@ impl Variant {
         Ok(None)
     }
 
-    fn hop(&self) -> u32 {
+    pub fn hop(&self) -> u32 {
         (self.groups * self.group) as u32
     }
 
-    fn walk(&self, i: usize, hops: u64) -> i32 {
+    pub fn walk(&self, i: usize, hops: u64) -> i32 {
         let mask = self.table_words as u64 - 1;
         ((i as u64 + u64::from(self.hop()).wrapping_mul(hops)) & mask) as i32
     }
@@ -277,22 +302,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
-    let (groups, group) = geometry(device, settings);
-    let wanted: usize = match (settings.tiny, device.kind) {
-        (true, _) => 1 << 12,
-        (_, DeviceKind::Gpu) => 1 << 26,
-        _ => 1 << 24,
-    };
-    let table_words =
-        1usize << wanted.min((device.largest_buffer / 4).max(1 << 12) as usize).ilog2();
-    let base = Variant {
-        class: Class::Arithmetic,
-        scalar: Scalar::Float,
-        groups,
-        group,
-        lanes: 32,
-        table_words,
-    };
+    let base = Variant::usual(device, settings);
     let mut cases = Vec::new();
     let mut add = |id: String, variant: Variant, extra: Option<(&'static str, usize)>| {
         let mut parameters = BTreeMap::from([
@@ -341,6 +351,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             Some(("lanes", lanes as usize)),
         );
     }
+    cases.extend(mixture::cases(device, settings));
     cases.push(super::floor_case(SUITE.name, SUITE.name));
     cases
 }
@@ -390,11 +401,11 @@ mod tests {
             lanes: 32,
             table_words: 64,
         };
-        assert_eq!(v(Class::Arithmetic, Scalar::Float).reference(1.0, 1), 1.0 + 250.0 * 0.25);
-        assert!((v(Class::Special, Scalar::Double).reference(1.75, 1) - 1.0).abs() < 1e-12);
+        assert_eq!(v(Class::Arithmetic, Scalar::Float).reference(1.0, 250), 1.0 + 250.0 * 0.25);
+        assert!((v(Class::Special, Scalar::Double).reference(1.75, 250) - 1.0).abs() < 1e-12);
         // popcount(2) + 5 = 6, popcount(6) + 3 = 5, then popcount(5) + 5 = 7, popcount(7) + 3 = 6:
         // a fixed point.
-        assert_eq!(v(Class::Special, Scalar::Int).reference(2.0, 1), 6.0);
+        assert_eq!(v(Class::Special, Scalar::Int).reference(2.0, 250), 6.0);
         assert_eq!(v(Class::Global, Scalar::Int).walk(5, 3), (5 + 96) & 63);
     }
 }

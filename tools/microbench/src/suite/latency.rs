@@ -32,6 +32,10 @@ enum Kind {
     Add,
     /// An addition behind a barrier of the group.
     Barrier,
+    /// An addition behind a branch on its operand.
+    Branch,
+    /// A product and a sum whose other operands lie so many registers apart: banks of registers.
+    Operands(u32),
     /// An addition in a loop that is not unrolled: with its counter and its branch.
     Loop,
     Special,
@@ -45,9 +49,13 @@ enum Kind {
     Random,
 }
 
-const KINDS: [(Kind, &str); 10] = [
+const KINDS: [(Kind, &str); 14] = [
     (Kind::Add, "add"),
     (Kind::Barrier, "barrier"),
+    (Kind::Branch, "branch"),
+    (Kind::Operands(1), "operands1"),
+    (Kind::Operands(2), "operands2"),
+    (Kind::Operands(4), "operands4"),
     (Kind::Loop, "loop"),
     (Kind::Special, "special"),
     (Kind::Local, "local"),
@@ -61,7 +69,12 @@ const KINDS: [(Kind, &str); 10] = [
 impl Kind {
     /// Whether it adds.
     fn is_sum(self) -> bool {
-        matches!(self, Kind::Add | Kind::Barrier | Kind::Loop)
+        matches!(self, Kind::Add | Kind::Barrier | Kind::Branch | Kind::Operands(_) | Kind::Loop)
+    }
+
+    /// Whether there is one chain of it alone, in few work-items: it has a latency and no peak.
+    fn is_single(self) -> bool {
+        matches!(self, Kind::Branch | Kind::Operands(_))
     }
 
     /// Whether it reads global memory.
@@ -87,7 +100,11 @@ const LINKS: u32 = 16;
 
 impl Variant {
     fn step(&self) -> f32 {
-        if self.kind.is_sum() { 0.25 } else { 0.0 }
+        match self.kind {
+            Kind::Operands(_) => 1.0,
+            kind if kind.is_sum() => 0.25,
+            _ => 0.0,
+        }
     }
 
     fn is_global(&self) -> bool {
@@ -110,7 +127,11 @@ impl Variant {
     }
 
     fn conflict(&self) -> u32 {
-        if self.kind == Kind::LocalConflict { 2 } else { 1 }
+        match self.kind {
+            Kind::LocalConflict => 2,
+            Kind::Operands(apart) => apart,
+            _ => 1,
+        }
     }
 
     fn mask(&self) -> u32 {
@@ -129,7 +150,7 @@ impl Variant {
         let links = u64::from(geometry.trips) * u64::from(LINKS);
         let l = i % geometry.group as u32;
         match self.kind {
-            Kind::Add | Kind::Barrier | Kind::Loop | Kind::Special => {
+            kind if kind.is_sum() || kind == Kind::Special => {
                 let mut sum = 0.0f32;
                 for k in 0..self.ilp {
                     let mut x = ((i + k) % 4 + 1) as f32;
@@ -188,6 +209,7 @@ impl Variant {
         let name = match self.kind {
             Kind::LocalConflict => "LOCAL",
             Kind::Stride | Kind::Wide => "STREAM",
+            Kind::Operands(_) => "OPERANDS",
             kind => KINDS.iter().find(|k| k.0 == kind).map_or("ADD", |k| k.1),
         };
         let mut defines = vec![
@@ -208,6 +230,10 @@ impl Variant {
         }
         let table = if self.is_global() { self.table_words } else { 16 };
         let mut fills = Vec::new();
+        if let Kind::Operands(_) = self.kind {
+            let pattern = 1f32.to_ne_bytes().to_vec();
+            fills.push(Fill::Pattern { buffer: 1, pattern, bytes: 64 });
+        }
         if self.is_global() {
             let random = u32::from(self.kind == Kind::Random);
             let args =
@@ -387,10 +413,10 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let table_words = table_words(device, settings, if kind == Kind::Wide { 4 } else { 1 });
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
         // Barriers of several chains are one; a loop holds one chain.
-        let all_ilp: &[u32] =
-            if matches!(kind, Kind::Barrier | Kind::Loop) { &[1] } else { &[1, 2, 4] };
+        let one = kind.is_single() || matches!(kind, Kind::Barrier | Kind::Loop);
+        let all_ilp: &[u32] = if one { &[1] } else { &[1, 2, 4] };
         for &ilp in all_ilp {
-            for &level in &all {
+            for &level in all.iter().filter(|l| !kind.is_single() || !l.fill_units) {
                 // Quick: independent chains where nothing else hides latency, and with the most
                 // items: memory may reach its peak with both alone.
                 let full = all.iter().rfind(|l| l.fill_units && l.group <= max_group);
@@ -489,10 +515,10 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 },
                 |n| format!("{:.0} % of it from {n:.0} items a unit", share * 100.0),
             );
-            let text = format!(
-                "{name}: latency {:.2} ns{in_cycles}, peak {:.1} Gop/s, {needs} (latency x peak: {linear:.0})",
-                latency.value, peak.value
-            );
+            let peaks =
+                || format!(", peak {:.1} Gop/s, {needs} (latency x peak: {linear:.0})", peak.value);
+            let peaks = if kind.is_single() { String::new() } else { peaks() };
+            let text = format!("{name}: latency {:.2} ns{in_cycles}{peaks}", latency.value);
             findings.push(Finding {
                 name: format!("latency/{name}"),
                 text,
@@ -528,5 +554,38 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             });
         }
     }
+    findings.extend(banks(&findings));
     findings
+}
+
+/// How much longer products and sums take on operands of one bank of registers: the difference
+/// between distances of operands. A compiler may place them elsewhere than in a row.
+fn banks(findings: &[Finding]) -> Option<Finding> {
+    let of = |(kind, name): &(Kind, &str)| {
+        let Kind::Operands(apart) = kind else { return None };
+        let found = findings.iter().find(|f| f.name == format!("latency/{name}"))?;
+        let latency = found.figures.iter().find(|f| f.name == "latency")?.estimate;
+        Some((latency, *apart))
+    };
+    let all: Vec<(Interval, u32)> = KINDS.iter().filter_map(of).collect();
+    let by = |a: &&(Interval, u32), b: &&(Interval, u32)| a.0.value.total_cmp(&b.0.value);
+    let (least, most) = (all.iter().min_by(by)?, all.iter().max_by(by)?);
+    let conflict = most.0.minus(least.0);
+    let seen = conflict.low > 0.0;
+    let text = if seen {
+        format!(
+            "operands {} registers apart take {:.2} ns longer than those {} apart: banks of registers",
+            most.1, conflict.value, least.1
+        )
+    } else {
+        "operands take as long at every distance between registers: no conflict of banks is seen"
+            .to_owned()
+    };
+    Some(Finding {
+        name: "latency/banks".to_owned(),
+        text,
+        figures: vec![Figure::new("conflict", "ns", conflict)],
+        confidence: None,
+        method: "largest less smallest latency over distances of operands; the compiler places them",
+    })
 }

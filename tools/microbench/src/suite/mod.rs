@@ -12,6 +12,7 @@ pub mod flop;
 pub mod latency;
 pub mod levels;
 pub mod memory;
+pub mod mixture;
 pub mod occupancy;
 pub mod power;
 mod residency;
@@ -216,6 +217,12 @@ pub fn lanes(device: &DeviceFacts) -> usize {
 #[must_use]
 pub fn is_floor(id: &str) -> bool {
     id.ends_with("/floor")
+}
+
+/// The floor of all cases of a suite.
+#[must_use]
+pub fn floor_of(suite: &Suite) -> Case {
+    floor_case(suite.name, suite.name)
 }
 
 /// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor

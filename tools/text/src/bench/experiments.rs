@@ -25,7 +25,13 @@ pub fn list(out: &mut impl Write) -> io::Result<()> {
             }
             match of.standing {
                 Standing::Not(why) => writeln!(out, "      not reproducible: {why}")?,
-                Standing::Computed => writeln!(out, "      computed, without a device")?,
+                Standing::Computed => {
+                    let with = reproduce::formula(name).map_or_else(String::new, |of| {
+                        let all: Vec<&str> = of.parameters.iter().map(|p| p.0).collect();
+                        format!("; of your parameters: --with {}=...", all.join("=...,"))
+                    });
+                    writeln!(out, "      computed, without a device{with}")?;
+                }
                 Standing::Metered => writeln!(
                     out,
                     "      measured with a sensor of power, or by emulation: --sysfs-root, --replay-sensors"

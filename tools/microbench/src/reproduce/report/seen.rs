@@ -16,7 +16,7 @@ use clscope_models::waves::SawTooth;
 use std::collections::BTreeMap;
 
 /// What was measured.
-pub(super) struct Seen<'r> {
+pub(in super::super) struct Seen<'r> {
     pub results: &'r [&'r Results],
 }
 
@@ -44,6 +44,11 @@ impl<'r> Seen<'r> {
         } else {
             "it does not follow from what was measured".to_owned()
         }
+    }
+
+    /// Why the first case that has no figures has none.
+    pub fn reason(&self) -> Option<String> {
+        self.cases().find_map(|c| c.reason.clone())
     }
 
     fn walks(&self) -> Vec<Walk<'r>> {
@@ -146,13 +151,12 @@ impl<'r> Seen<'r> {
             .filter_map(|c| Some((c.figure(load)?.estimate.value, c.figure(figure)?.estimate)));
         let by = |a: &(f64, Interval), b: &(f64, Interval)| a.0.total_cmp(&b.0);
         let found = if most { known.max_by(by) } else { known.min_by(by) };
-        let reason = || self.cases().find_map(|c| c.reason.clone());
-        found.map(|f| f.1).ok_or_else(|| reason().unwrap_or_else(|| self.lacks(figure)))
+        found.map(|f| f.1).ok_or_else(|| self.reason().unwrap_or_else(|| self.lacks(figure)))
     }
 
     /// The work-items that are needed at each number of additions, as measured and as models have
     /// it.
-    pub fn needed(&self) -> Vec<Curve> {
+    pub fn needed(&self, models: &[Model]) -> Vec<Curve> {
         let exact = |(x, y): (f64, f64)| Point { x, y: Interval::symmetric(y, 0.0) };
         let curve = |name: String, points: Vec<(f64, f64)>| Curve {
             name,
@@ -165,7 +169,7 @@ impl<'r> Seen<'r> {
             out.push(curve(format!("measured, {}", walk.case), known.collect()));
             let Some(kind) = walk.case.split('/').nth(1) else { continue };
             let Ok(fitted) = Fitted::of_chain(self.results, kind) else { continue };
-            for model in [Model::Basic, Model::Refined, Model::ByUtilisation] {
+            for model in models.iter().copied() {
                 let of = |n: &Need| Some((n.alpha, fitted.needed(model, n.alpha)?));
                 let name = format!("{}, {kind}", model.name());
                 out.push(curve(name, needs.iter().filter_map(of).collect()));
@@ -285,6 +289,7 @@ impl<'r> Seen<'r> {
                 let ratio = fitted()?.worst_of(model, over, alpha)?;
                 Ok(Interval::symmetric(ratio, 0.0))
             }
+            Ours::Energy(of) => of.of(self),
             Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
             Ours::Needed(case, of) => self.need(case, of),
             Ours::SawTooth { figure, over } => self.saw_tooth(figure, over),
@@ -297,6 +302,12 @@ impl<'r> Seen<'r> {
                 let found = self.picked(pick)?;
                 let least = found.into_iter().min_by(|a, b| a.value.total_cmp(&b.value));
                 least.ok_or_else(|| self.lacks(pick.figure))
+            }
+            Ours::Mean(pick) => {
+                let found = self.picked(pick)?;
+                let share = 1.0 / found.len() as f64;
+                let sum = found.into_iter().fold(Interval::symmetric(0.0, 0.0), Interval::plus);
+                Ok(sum.times(share))
             }
             Ours::Ratio(a, b) => Ok(self.most(a)?.over(self.most(b)?)),
             Ours::Reaches(pick, other, percent) => self.reaches(pick, other, percent),
