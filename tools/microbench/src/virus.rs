@@ -175,7 +175,8 @@ fn finding(of: &Results, pairs: Pairs, watts: Interval, tried: usize) -> Finding
     );
     let power = case.and_then(|c| c.figure("power")).cloned();
     Finding {
-        name: "virus".to_owned(),
+        // Tables print the findings of a suite by this.
+        name: format!("{}/virus", classes::SUITE.name),
         text,
         figures: power.into_iter().chain(above).collect(),
         confidence: None,
