@@ -8,7 +8,7 @@ use clscope_testing::Random;
 use std::error::Error;
 use std::time::Instant;
 
-const BELIEFS: Beliefs = Beliefs { beta: (0.0, 9.0), alpha: (0.0, 1e-5) };
+const BELIEFS: Beliefs = Beliefs { beta: (0.0, 9.0), alpha: (0.0, 1e-5), between: (0.0, 4.0) };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<usize>());
@@ -51,7 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let began = Instant::now();
-    let fit = Fit::new(&readings, kernels, BELIEFS, Errors::Polled).ok_or("not determined")?;
+    // Launches of the run fill half of a window.
+    let lengths: Vec<f64> = vec![0.5 * 0.02 / 400.0; kernels];
+    let fit = Fit::new(&readings, &lengths, BELIEFS, Errors::Polled).ok_or("not determined")?;
     let took = began.elapsed();
     let held = energies.iter().enumerate().filter(|(k, e)| fit.contrast(&[(*k, 1.0)]).covers(**e));
     println!(

@@ -95,21 +95,71 @@ pub fn normal(p: f64) -> f64 {
     polynomial(&A, r) * q / (polynomial(&B, r) * r + 1.0)
 }
 
-/// Quantile of Student's distribution: exact for 1 and 2 degrees of freedom, else the expansion of
-/// Cornish and Fisher (Abramowitz and Stegun, 26.7.5), whose error is below 2 % from 3 on.
+/// Part of the normal distribution below `z`, to 1e-7 (Abramowitz and Stegun, 26.2.17).
+#[must_use]
+pub fn below(z: f64) -> f64 {
+    const TERMS: [f64; 5] =
+        [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let polynomial = TERMS.iter().fold(0.0, |sum, c| (sum + c) * t);
+    let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    let above = density * polynomial;
+    if z > 0.0 { 1.0 - above } else { above }
+}
+
+/// Quantile of Student's distribution; fewer than 1 degree of freedom count as 1. A continuous
+/// function of the degrees: by its integral below [`EXPANDED`], by an expansion from there on.
 #[must_use]
 pub fn student(p: f64, freedom: f64) -> f64 {
+    if p < 0.5 {
+        return -student(1.0 - p, freedom);
+    }
     if !freedom.is_finite() {
         return normal(p);
     }
-    if freedom < 1.5 {
-        return ((p - 0.5) * std::f64::consts::PI).tan();
-    }
-    if freedom < 2.5 {
-        let a = 4.0 * p * (1.0 - p);
-        return (2.0 * p - 1.0) * (2.0 / a).sqrt();
+    if freedom < EXPANDED {
+        return by_integral(p, freedom.max(1.0));
     }
     expansion(normal(p), freedom)
+}
+
+/// Degrees of freedom from which on the expansion is exact to 1e-4 of a quantile up to 0.995.
+const EXPANDED: f64 = 8.0;
+/// Pieces of an integral by Simpson's rule: exact to 3e-5 of a quantile.
+const PIECES: usize = 64;
+
+/// With t = sqrt(n) / tan(angle), the part of Student's distribution beyond t is in proportion to the
+/// integral of sin^(n-1) from 0 to the angle; angle = (pi / 2) v^4 makes that smooth at 0. The root
+/// is found by Newton's steps, or by halves where one leads out.
+fn by_integral(p: f64, n: f64) -> f64 {
+    use std::f64::consts::FRAC_PI_2;
+    let density = |v: f64| (FRAC_PI_2 * v.powi(4)).sin().powf(n - 1.0) * v.powi(3);
+    let integral = |to: f64| {
+        let step = to / PIECES as f64;
+        let inner: f64 = (1..PIECES)
+            .map(|i| if i % 2 == 1 { 4.0 } else { 2.0 } * density(i as f64 * step))
+            .sum();
+        (inner + density(to)) * step / 3.0
+    };
+    let wanted = 2.0 * (1.0 - p) * integral(1.0);
+    let (mut low, mut high, mut v) = (0.0, 1.0, 0.5);
+    // Halves alone would come as near in 50 steps.
+    for _ in 0..50 {
+        let over = integral(v) - wanted;
+        if over > 0.0 {
+            high = v;
+        } else {
+            low = v;
+        }
+        let next = v - over / density(v);
+        let next = if next > low && next < high { next } else { f64::midpoint(low, high) };
+        let moved = (next - v).abs();
+        v = next;
+        if moved < 1e-12 {
+            break;
+        }
+    }
+    n.sqrt() / (FRAC_PI_2 * v.powi(4)).tan()
 }
 
 /// The quantile of Student's t beside that of the normal distribution, `z`: G. W. Hill's expansion
@@ -167,7 +217,30 @@ mod tests {
             (0.975, 30.0, 2.042),
         ] {
             let found = student(p, freedom);
-            assert!((found / want - 1.0).abs() < 0.01, "{p} {freedom}: {found}, not {want}");
+            assert!((found / want - 1.0).abs() < 3e-4, "{p} {freedom}: {found}, not {want}");
+        }
+    }
+
+    #[test]
+    fn parts_below_and_quantiles_are_inverse() {
+        for p in [1e-4, 0.025, 0.3, 0.5, 0.8, 0.975, 0.9999] {
+            assert!((below(normal(p)) - p).abs() < 2e-7, "{p}: {}", below(normal(p)));
+        }
+    }
+
+    #[test]
+    fn t_quantiles_are_continuous_in_the_degrees_of_freedom() {
+        for p in [0.6, 0.9, 0.975, 0.995] {
+            let mut before = student(p, 1.0);
+            for i in 1..2_000 {
+                let freedom = 1.0 + f64::from(i) * 0.01;
+                let now = student(p, freedom);
+                let change = 1.0 - now / before;
+                // From 1 to 1.01 a quantile falls by at most 5 %; nowhere does it rise.
+                assert!((-1e-4..0.05).contains(&change), "{p} {freedom}: {before} to {now}");
+                before = now;
+            }
+            assert!(student(1.0 - p, 3.0) == -student(p, 3.0));
         }
     }
 
@@ -176,8 +249,9 @@ mod tests {
         for (freedom, want, within) in [
             (1.0, 12.706, 1e-3),
             (2.0, 4.303, 1e-3),
-            (3.0, 3.182, 0.02),
-            (5.0, 2.571, 3e-3),
+            (1.5, 6.017, 1e-3),
+            (3.0, 3.182, 1e-3),
+            (5.0, 2.571, 1e-3),
             (10.0, 2.228, 1e-3),
             (30.0, 2.042, 1e-3),
             (1e6, 1.96, 1e-3),

@@ -5,7 +5,10 @@
 //!     cargo run --release -p clscope-profile --example estimators -- FOLDER TRUTH.tsv
 //!
 //! FOLDER holds traces. TRUTH.tsv has a heading and the columns `trace` (the first part of the names
-//! of traces), the kernel, `above_idle_mj` and `se_percent`; others are not read.
+//! of traces), the kernel, `above_idle_mj`, `se_percent`, `period_us`, `temperature_c` and `run_c`.
+//! Joules above idle are as uncertain as the idle power that was taken off: by 2 W, and by 1 W for
+//! each degree between the truth and the run. Figures whose interval is wider than half of them are
+//! shown in brackets, and not counted: a report leaves them out.
 
 use clscope_profile::energy::attribute;
 use clscope_profile::interval::Interval;
@@ -13,6 +16,9 @@ use clscope_profile::profile::{Options, Profile};
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
+
+/// Half-width from which on a figure is left out, as a share of it.
+const WIDEST: f64 = 0.5;
 
 /// A line of the truth.
 struct Known {
@@ -28,12 +34,17 @@ fn known(text: &str) -> Option<Vec<Known>> {
     let titles: Vec<&str> = lines.next()?.split('\t').collect();
     let at = |title: &str| titles.iter().position(|t| *t == title);
     let (joules, error) = (at("above_idle_mj")?, at("se_percent")?);
+    let (period, [own, run]) = (at("period_us")?, [at("temperature_c")?, at("run_c")?]);
     let line = |line: &str| {
         let cells: Vec<&str> = line.split('\t').collect();
         let value = cells.get(joules)?.parse::<f64>().ok()? * 1e-3;
         let share = cells.get(error)?.parse::<f64>().ok()? * 1e-2;
+        let seconds = cells.get(period)?.parse::<f64>().ok()? * 1e-6;
+        let degrees = |at: usize| cells.get(at)?.parse::<f64>().ok();
+        let apart = degrees(own).zip(degrees(run)).map_or(0.0, |(own, run)| (own - run).abs());
+        let idle = seconds * (2.0 + apart);
         let (trace, kernel) = (cells.first()?.to_string(), cells.get(1)?.to_string());
-        Some(Known { trace, kernel, joules: value, half: 2.0 * share * value })
+        Some(Known { trace, kernel, joules: value, half: (2.0 * share * value).hypot(idle) })
     };
     Some(lines.filter_map(line).collect())
 }
@@ -53,18 +64,17 @@ impl Tally {
         let Some(of) = of else { return format!("{:>27}", "-") };
         let error = of.value / truth.joules - 1.0;
         let inside = of.low <= truth.joules + truth.half && truth.joules - truth.half <= of.high;
+        let half = of.half() / of.value.abs().max(f64::MIN_POSITIVE);
+        if half > WIDEST {
+            return format!("{:>27}", format!("({:.3} to {:.3})", of.low * 1e3, of.high * 1e3));
+        }
         self.rows += 1;
         self.inside += u32::from(inside);
         self.squares += error * error;
-        let half = of.half() / of.value.abs().max(f64::MIN_POSITIVE);
         self.halves.push(half);
-        format!(
-            "{:9.3} {:+6.1}% ±{:5.1}% {}",
-            of.value * 1e3,
-            100.0 * error,
-            100.0 * half,
-            if inside { " " } else { "!" }
-        )
+        let mark = if inside { " " } else { "!" };
+        let (value, error, half) = (of.value * 1e3, 100.0 * error, 100.0 * half);
+        format!("  {value:9.3} {error:+6.1}% ±{half:5.1}%{mark}")
     }
 
     fn sum(mut self, name: &str) {

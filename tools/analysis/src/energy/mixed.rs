@@ -5,19 +5,22 @@
 //! 1992, ch. 6 and 7). Refuses to know sensors: readings come with their variances.
 //!
 //! ```text
-//! y_j = s T_j + beta (theta_j - theta_0) T_j
+//! y_j = s T_j + beta (theta_j - theta_0) T_j + delta active_j T_j
 //!       + sum_k [e_k (1 + alpha (theta_j - theta_0)) + b_k in_worker_j + u_(capture_j, k)] W_jk
 //!       + eps_j
-//! b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   eps_j ~ N(0, sigma^2 v_j)   e_k >= 0
+//! b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   e_k ~ N(P d_k, P^2 d_k^2), e_k >= 0
+//! eps_j ~ N(0, sigma^2 v_j)   v_j of the run = a v0_j + b (sum_k e_k W_jk)^2
 //! ```
 //!
 //! Errors of readings that follow each other are those of differences of a counter (a moving
 //! average), or of polled power (an autoregression); both are filtered out of all columns first.
+//! What is not known of sigma, tau and c is integrated out: an interval is one of a mixture of
+//! normal distributions.
 #![forbid(unsafe_code)]
 
 use super::solve::nonnegative;
 use crate::interval::Interval;
-use crate::quantile::student;
+use crate::quantile::below;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use std::collections::BTreeMap;
 
@@ -56,23 +59,35 @@ pub struct Beliefs {
     pub beta: (f64, f64),
     /// Share of a launch's joules above idle a degree.
     pub alpha: (f64, f64),
+    /// Watts of idle power between launches of the run beyond those of rests: mean and variance.
+    pub between: (f64, f64),
 }
 
-/// Median of tau and c before anything was read, and the standard deviation of their logarithm: a
-/// worker and the run, and captures, differ by some percent, a factor of 4 either way (H100: what
-/// was measured alone and in the run differs by 1 to 3 %).
-const SPREAD: (f64, f64) = (0.03, 0.7);
-/// Rounds in which the energies in the variances of effects settle.
-const ROUNDS: usize = 4;
-/// Steps of the search, halved whenever none is better, from the first to the last; a step of
-/// Newton's follows.
-const STEPS: (f64, f64) = (1.0, 0.02);
-/// Step of differences for slopes and curvature.
-const STEP: f64 = 0.05;
+/// Median of tau before anything was read, and the standard deviation of its logarithm. (H100: seven
+/// kernels measured in the run by its slope and alone differ by 2.2 %, root mean square, which
+/// leaves the logarithm known to 0.27; twice as much, because devices differ.)
+const WORKERS: (f64, f64) = (0.02, 0.5);
+/// The same of c, of which less is known: captures of one kernel differ by 0.4 to 22 %.
+const CAPTURES: (f64, f64) = (0.02, 0.7);
+/// Rounds in which energies and variances settle.
+const ROUNDS: usize = 6;
+/// Steps in which the two parts of the variance of readings settle.
+const SCORING: usize = 10;
+/// Part of a window in which kernels run, from which on it is between launches rather than a rest:
+/// the scale of 1 - exp(-x).
+const ACTIVE: f64 = 0.02;
+/// Steps of the search, halved whenever none is better: the first, the first of later rounds, and the
+/// last.
+const STEPS: (f64, f64, f64) = (1.0, 0.25, 0.02);
+/// Step of differences for the curvature.
+const STEP: f64 = 0.2;
 /// Correlations of neighbours that are filtered out at most: beyond, sums would have no error left.
 const MOST_CORRELATED: f64 = 0.97;
-/// Columns that no kernel has: s, beta, alpha.
-const COMMON: usize = 3;
+/// Columns that no kernel has: s, beta, alpha, delta.
+const COMMON: usize = 4;
+/// Nodes and weights of the integral over each logarithm of a variance (Gauss and Hermite, 3).
+const NODES: [(f64, f64); 3] =
+    [(0.0, 2.0 / 3.0), (1.732_050_807_568_877_2, 1.0 / 6.0), (-1.732_050_807_568_877_2, 1.0 / 6.0)];
 
 /// A reading as columns: fixed ones, and how often its kernel's random effects are in it.
 #[derive(Debug, Clone)]
@@ -99,15 +114,25 @@ impl Row {
     }
 }
 
-/// Rows of readings, for energies that alpha is a share of.
-fn rows(readings: &[Reading], captures: &[Vec<usize>], energies: &[f64]) -> Vec<Row> {
+/// Rows of readings with these variances, for energies that alpha is a share of.
+fn rows(
+    readings: &[Reading],
+    variances: &[f64],
+    captures: &[Vec<usize>],
+    energies: &[f64],
+    lengths: &[f64],
+) -> Vec<Row> {
     let mut before: Option<Option<usize>> = None;
-    let row = |reading: &Reading| {
+    let row = |(reading, variance): (&Reading, &f64)| {
         let mut fixed = vec![0.0; COMMON + energies.len()];
         (fixed[0], fixed[1]) = (reading.seconds, reading.seconds * reading.warmer);
         for (kernel, n) in &reading.launches {
             fixed[COMMON + kernel] += n;
             fixed[2] += n * energies[*kernel] * reading.warmer;
+        }
+        if reading.capture.is_none() && reading.seconds > 0.0 {
+            let busy: f64 = reading.launches.iter().map(|(kernel, n)| n * lengths[*kernel]).sum();
+            fixed[3] = reading.seconds * -(-busy / (ACTIVE * reading.seconds)).exp_m1();
         }
         let random =
             reading.capture.zip(reading.launches.first()).map(|(capture, &(kernel, n))| {
@@ -117,9 +142,9 @@ fn rows(readings: &[Reading], captures: &[Vec<usize>], energies: &[f64]) -> Vec<
         // Effects of captures stay apart: a filter that went over their edges would mix them.
         let follows = reading.follows && before == Some(reading.capture);
         before = Some(reading.capture);
-        Row { y: reading.energy, weight: 1.0 / reading.variance, fixed, random, follows }
+        Row { y: reading.energy, weight: 1.0 / variance, fixed, random, follows }
     };
-    readings.iter().map(row).collect()
+    readings.iter().zip(variances).map(row).collect()
 }
 
 /// Readings without the correlation of neighbours.
@@ -158,7 +183,9 @@ fn whitened(mut rows: Vec<Row>, errors: Errors, correlation: f64) -> Vec<Row> {
 fn correlation(rows: &[Row], errors: Errors, left: &[f64]) -> f64 {
     let scaled: Vec<f64> = rows.iter().zip(left).map(|(r, e)| e * r.weight.sqrt()).collect();
     let (mut product, mut power) = (0.0, 0.0);
-    for i in (1..rows.len()).filter(|i| rows[*i].follows) {
+    // Effects of captures take up what lasts as long as their few windows.
+    let is_of_run = |i: &usize| rows[*i].follows && rows[*i].random.is_none();
+    for i in (1..rows.len()).filter(is_of_run) {
         product += scaled[i] * scaled[i - 1];
         power += (scaled[i] * scaled[i] + scaled[i - 1] * scaled[i - 1]) / 2.0;
     }
@@ -173,6 +200,52 @@ fn correlation(rows: &[Row], errors: Errors, left: &[f64]) -> f64 {
         Errors::Counter => 0.0,
     }
 }
+
+/// Variances of the run's readings from what a fit leaves of them: a part in proportion to the given
+/// ones, and one to the square of what kernels drew, of which sensors see a part of each period and
+/// edges late. By pseudo-likelihood (Carroll, Ruppert: *Transformation and Weighting in Regression*,
+/// 1988, ch. 3): squares regressed on both, weighted by their own variances. Of workers as given.
+fn variances(readings: &[Reading], left: &[f64], energies: &[f64], before: &[f64]) -> Vec<f64> {
+    let load = |reading: &Reading| {
+        reading.launches.iter().map(|(kernel, n)| n * energies[*kernel]).sum::<f64>().powi(2)
+    };
+    let of_run: Vec<(usize, f64, f64)> = readings
+        .iter()
+        .enumerate()
+        .filter(|(_, reading)| reading.capture.is_none() && reading.seconds > 0.0)
+        .map(|(i, reading)| (i, reading.variance, load(reading)))
+        .collect();
+    let mut out = before.to_vec();
+    for _ in 0..SCORING {
+        let (mut aa, mut ab, mut bb, mut ya, mut yb) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for &(i, a, b) in &of_run {
+            let (weight, square) = (out[i].powi(-2), left[i] * left[i]);
+            aa += weight * a * a;
+            ab += weight * a * b;
+            bb += weight * b * b;
+            ya += weight * a * square;
+            yb += weight * b * square;
+        }
+        let determinant = aa * bb - ab * ab;
+        let (mut a, mut b) = (ya / aa, 0.0);
+        if determinant > 1e-9 * aa * bb {
+            b = ((aa * yb - ab * ya) / determinant).max(0.0);
+            a = if b > 0.0 { (bb * ya - ab * yb) / determinant } else { a };
+        }
+        if !(a.is_finite() && b.is_finite()) {
+            break;
+        }
+        // No sensor is without error.
+        let a = a.max(LEAST_ERROR * ya / aa);
+        for &(i, own, load) in &of_run {
+            out[i] = a * own + b * load;
+        }
+    }
+    out
+}
+
+/// Least part of the error that is no kernel's.
+const LEAST_ERROR: f64 = 1e-3;
 
 /// Random effects of one kernel, with what they share with the fixed ones.
 struct Block {
@@ -207,31 +280,26 @@ struct Reduced {
 impl Equations {
     fn new(rows: &[Row], kernels: usize, captures: &[Vec<usize>]) -> Self {
         let size = COMMON + kernels;
-        let mut of = Self {
-            fixed: DMatrix::zeros(size, size),
-            right: DVector::zeros(size),
-            blocks: Vec::new(),
-            squares: 0.0,
-            readings: rows.len() as f64,
-        };
+        // A column a reading, in units of its error.
+        let mut columns = DMatrix::zeros(size, rows.len());
+        let mut energy = DVector::zeros(rows.len());
         let mut blocks: BTreeMap<usize, Vec<&Row>> = BTreeMap::new();
-        let mut columns: Vec<(usize, f64)> = Vec::with_capacity(size);
-        for row in rows {
-            of.squares += row.weight * row.y * row.y;
-            columns.clear();
-            columns.extend(row.fixed.iter().copied().enumerate().filter(|(_, a)| *a != 0.0));
-            for (n, (i, a)) in columns.iter().enumerate() {
-                let a = row.weight * a;
-                of.right[*i] += a * row.y;
-                for (j, b) in &columns[..=n] {
-                    of.fixed[(*i, *j)] += a * b;
-                }
-            }
+        for (j, row) in rows.iter().enumerate() {
+            let root = row.weight.sqrt();
+            energy[j] = root * row.y;
+            let scaled = row.fixed.iter().map(|a| root * a);
+            columns.column_mut(j).iter_mut().zip(scaled).for_each(|(to, a)| *to = a);
             if let Some((kernel, ..)) = row.random {
                 blocks.entry(kernel).or_default().push(row);
             }
         }
-        of.fixed.fill_upper_triangle_with_lower_triangle();
+        let mut of = Self {
+            fixed: &columns * columns.transpose(),
+            right: &columns * &energy,
+            blocks: Vec::new(),
+            squares: energy.norm_squared(),
+            readings: rows.len() as f64,
+        };
         for (kernel, rows) in blocks {
             let is_used = |at: &usize| rows.iter().any(|row| row.fixed[*at] != 0.0);
             let at: Vec<usize> = (0..size).filter(is_used).collect();
@@ -262,12 +330,18 @@ impl Equations {
 
     /// Henderson's equations for energies that scale the variances of effects; `None` where the
     /// readings do not determine the effects.
-    fn reduce(&self, logs: [f64; 3], energies: &[f64], beliefs: Beliefs) -> Option<Reduced> {
+    fn reduce(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior<'_>) -> Option<Reduced> {
         let [noise, tau, c] = logs;
         let unit = noise.exp();
         let mut matrix = &self.fixed / unit;
         let mut right = &self.right / unit;
-        for (at, (mean, variance)) in [(1, beliefs.beta), (2, beliefs.alpha)] {
+        let of = &beliefs.beliefs;
+        let common = [(1, of.beta), (2, of.alpha), (3, of.between)];
+        // Of a positive quantity of which the mean alone is known, as an exponential distribution's.
+        let usual = beliefs.lengths.iter().map(|length| length * beliefs.power);
+        let kernels = (COMMON..).zip(usual).filter(|(_, joules)| *joules > 0.0);
+        let kernels = kernels.map(|(at, joules)| (at, (joules, joules * joules)));
+        for (at, (mean, variance)) in common.into_iter().chain(kernels) {
             matrix[(at, at)] += 1.0 / variance;
             right[at] += mean / variance;
         }
@@ -301,44 +375,63 @@ impl Equations {
 
     /// Minus twice the logarithm of the restricted likelihood, with the priors; infinite where the
     /// readings do not determine the effects.
-    fn deviance(&self, logs: [f64; 3], energies: &[f64], beliefs: Beliefs) -> f64 {
+    fn deviance(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior<'_>) -> f64 {
         let Some(of) = self.reduce(logs, energies, beliefs) else { return f64::INFINITY };
         let explained = of.explained + of.right.dot(&of.cholesky.solve(&of.right));
-        let off = |log: f64| ((log / 2.0 - SPREAD.0.ln()) / SPREAD.1).powi(2);
+        let off = |log: f64, of: (f64, f64)| ((log / 2.0 - of.0.ln()) / of.1).powi(2);
         let squares = self.squares / logs[0].exp() - explained;
-        of.determinant + self.readings * logs[0] + squares + off(logs[1]) + off(logs[2])
+        of.determinant
+            + self.readings * logs[0]
+            + squares
+            + off(logs[1], WORKERS)
+            + off(logs[2], CAPTURES)
     }
+}
+
+/// What is known beforehand, with the kernels' mean power above idle and the lengths of their
+/// launches.
+struct Prior<'l> {
+    beliefs: Beliefs,
+    power: f64,
+    lengths: &'l [f64],
 }
 
 fn logarithm(of: &Cholesky<f64, Dyn>) -> f64 {
     of.l_dirty().diagonal().iter().map(|d| 2.0 * d.ln()).sum()
 }
 
+/// Effects for one set of variances, with the weight of that set.
+#[derive(Debug, Clone)]
+struct Point {
+    weight: f64,
+    effects: DVector<f64>,
+    covariance: DMatrix<f64>,
+}
+
 /// The fitted model.
 #[derive(Debug, Clone)]
 pub struct Fit {
     kernels: usize,
-    /// s, beta, alpha, and joules above idle of each kernel's launches.
-    effects: DVector<f64>,
-    covariance: DMatrix<f64>,
-    /// Logarithms of sigma^2, tau^2, c^2, and the covariance of their estimates.
+    /// s, beta, alpha, delta, and joules above idle of each kernel's launches, by the variances that
+    /// are possible.
+    points: Vec<Point>,
+    /// Most likely logarithms of sigma^2, tau^2 and c^2.
     pub logarithms: [f64; 3],
-    spread: DMatrix<f64>,
-    /// By how much the covariance of effects changes with each of them.
-    slopes: Vec<DMatrix<f64>>,
     /// The parameter that was filtered out of readings that follow each other.
     pub correlation: f64,
 }
 
 impl Fit {
-    /// Fits the model. `None` where the readings do not determine the energies.
+    /// Fits the model to readings of kernels whose launches take `lengths` seconds on average; 0
+    /// where that is not known. `None` where the readings do not determine the energies.
     #[must_use]
     pub fn new(
         readings: &[Reading],
-        kernels: usize,
+        lengths: &[f64],
         beliefs: Beliefs,
         errors: Errors,
     ) -> Option<Self> {
+        let kernels = lengths.len();
         let mut captures = vec![Vec::new(); kernels];
         for reading in readings {
             if let (Some(capture), Some((kernel, _))) = (reading.capture, reading.launches.first())
@@ -347,108 +440,191 @@ impl Fit {
                 captures[*kernel].push(capture);
             }
         }
+        let mut prior = Prior { beliefs, power: 0.0, lengths };
         let mut energies = vec![1.0; kernels];
-        let mut logs = [0.0, 2.0 * SPREAD.0.ln(), 2.0 * SPREAD.0.ln()];
+        let mut variances: Vec<f64> = readings.iter().map(|reading| reading.variance).collect();
+        let mut logs = [0.0, 2.0 * WORKERS.0.ln(), 2.0 * CAPTURES.0.ln()];
         let (mut of, mut filter) = (None, 0.0);
         for round in 0..ROUNDS {
             // What a launch takes is not known yet: alpha and the filter come with the next round.
             let shares = if round == 0 { vec![0.0; kernels] } else { energies.clone() };
-            let plain = rows(readings, &captures, &shares);
+            let plain = rows(readings, &variances, &captures, &shares, lengths);
             let equations =
                 Equations::new(&whitened(plain.clone(), errors, filter), kernels, &captures);
             if round == 0 {
-                logs[0] = (1e-4 * equations.squares / equations.readings).max(1e-300).ln();
-            } else {
-                let start = logs;
-                logs = search(start, |logs| equations.deviance(logs, &energies, beliefs));
+                (energies, prior.power) = first_guess(readings, lengths)?;
+                logs[0] = 0.0;
             }
-            let reduced = equations.reduce(logs, &energies, beliefs)?;
+            let step = if round < 2 { STEPS.0 } else { STEPS.1 };
+            logs = search(logs, step, |logs| equations.deviance(logs, &energies, &prior));
+            let reduced = equations.reduce(logs, &energies, &prior)?;
             let effects = bounded(&reduced);
             let found = effects.rows(COMMON, kernels);
             let largest = found.amax();
             // A kernel that takes next to nothing varies by next to nothing.
             energies = found.iter().map(|e| e.max(1e-6 * largest)).collect();
-            if round == 1 {
+            prior.power = mean_power(readings, &energies, lengths).unwrap_or(prior.power);
+            if round + 1 < ROUNDS {
                 let left = residuals(&plain, &effects, &equations, logs, &energies);
+                // The last of the filter and of the variances belong together.
                 filter = correlation(&plain, errors, &left);
+                variances = self::variances(readings, &left, &energies, &variances);
             }
             of = Some(equations);
         }
         let of = of?;
-        let deviance = |logs| of.deviance(logs, &energies, beliefs);
-        let (curvature, gradient) = shape(logs, &deviance);
-        let spread = curvature.clone().cholesky()?.inverse();
-        // The search ends near the lowest point; one step of Newton's leads there.
-        let step = &spread * &gradient;
-        if step.amax() < 2.0 * STEPS.1 * 10.0 {
-            (0..3).for_each(|i| logs[i] -= step[i]);
-        }
-        let reduced = of.reduce(logs, &energies, beliefs)?;
-        let covariance =
-            |logs: [f64; 3]| Some(of.reduce(logs, &energies, beliefs)?.cholesky.inverse());
-        let moved = |i: usize, by: f64| {
-            let mut logs = logs;
-            logs[i] += by;
-            logs
-        };
-        let slopes = (0..3)
-            .map(|i| {
-                Some((covariance(moved(i, STEP))? - covariance(moved(i, -STEP))?) / (2.0 * STEP))
+        let deviance = |logs| of.deviance(logs, &energies, &prior);
+        let points = possible(logs, &deviance)
+            .into_iter()
+            .filter_map(|(logs, weight)| {
+                let reduced = of.reduce(logs, &energies, &prior)?;
+                let covariance = reduced.cholesky.inverse();
+                Some(Point { weight, effects: bounded(&reduced), covariance })
             })
-            .collect::<Option<Vec<_>>>()?;
-        Some(Self {
-            kernels,
-            effects: bounded(&reduced),
-            covariance: reduced.cholesky.inverse(),
-            logarithms: logs,
-            // The deviance is minus twice a logarithm.
-            spread: spread * 2.0,
-            slopes,
-            correlation: filter,
-        })
+            .collect();
+        Some(Self { kernels, points, logarithms: logs, correlation: filter })
     }
 
-    /// A sum of joules above idle, `times` of a launch of each kernel, with its 95 % interval, by
-    /// Student's t with Satterthwaite's degrees of freedom; no end of a sum is below 0.
+    /// A sum of joules above idle, `times` of a launch of each kernel, with its 95 % interval; no
+    /// end of a sum is below 0.
     #[must_use]
     pub fn contrast(&self, times: &[(usize, f64)]) -> Interval {
-        let mut of = DVector::zeros(self.effects.len());
+        let mut of = self.none();
         for (kernel, n) in times.iter().filter(|(kernel, _)| *kernel < self.kernels) {
             of[COMMON + kernel] += n;
         }
-        let interval = self.interval(&of);
-        match times.iter().all(|(_, n)| *n >= 0.0) {
-            true => interval.map(|end| end.max(0.0)),
-            false => interval,
-        }
+        self.interval(&of, times.iter().all(|(_, n)| *n >= 0.0))
     }
 
     /// Idle power at the temperature that joules are brought to.
     #[must_use]
     pub fn idle(&self) -> Interval {
-        let mut of = DVector::zeros(self.effects.len());
-        of[0] = 1.0;
-        self.interval(&of)
+        self.effect(0)
     }
 
     /// Watts of idle power a degree, and share of a launch's joules a degree.
     #[must_use]
     pub fn temperature(&self) -> [Interval; 2] {
-        [1, 2].map(|at| {
-            let mut of = DVector::zeros(self.effects.len());
-            of[at] = 1.0;
-            self.interval(&of)
-        })
+        [self.effect(1), self.effect(2)]
     }
 
-    fn interval(&self, of: &DVector<f64>) -> Interval {
-        let variance = |matrix: &DMatrix<f64>| (of.transpose() * matrix * of)[(0, 0)];
-        let own = variance(&self.covariance);
-        let slopes = DVector::from_iterator(3, self.slopes.iter().map(variance));
-        let of_variance = (slopes.transpose() * &self.spread * &slopes)[(0, 0)];
-        let freedom = if of_variance > 0.0 { 2.0 * own * own / of_variance } else { f64::INFINITY };
-        Interval::symmetric(self.effects.dot(of), student(0.975, freedom) * own.sqrt())
+    fn effect(&self, at: usize) -> Interval {
+        let mut of = self.none();
+        of[at] = 1.0;
+        self.interval(&of, false)
     }
+
+    fn none(&self) -> DVector<f64> {
+        DVector::zeros(COMMON + self.kernels)
+    }
+
+    /// The mean, and the interval of the mixture, above 0 where it cannot be negative.
+    fn interval(&self, of: &DVector<f64>, is_positive: bool) -> Interval {
+        let parts: Vec<(f64, f64, f64)> = self
+            .points
+            .iter()
+            .map(|point| {
+                let variance = (of.transpose() * &point.covariance * of)[(0, 0)];
+                (point.weight, point.effects.dot(of), variance.max(0.0).sqrt())
+            })
+            .collect();
+        let mean: f64 = parts.iter().map(|(weight, mean, _)| weight * mean).sum();
+        let share = |x: f64| -> f64 {
+            let part = |(weight, mean, sd): &(f64, f64, f64)| match *sd > 0.0 {
+                true => weight * below((x - mean) / sd),
+                false => weight * f64::from(u8::from(x >= *mean)),
+            };
+            parts.iter().map(part).sum()
+        };
+        let none = if is_positive { share(0.0) } else { 0.0 };
+        let widest = parts.iter().map(|part| part.2).fold(0.0, f64::max);
+        let (least, most) = parts.iter().fold((mean, mean), |(a, b), p| (a.min(p.1), b.max(p.1)));
+        // Beyond ten standard deviations there is nothing.
+        let ends = (least - 10.0 * widest, most + 10.0 * widest);
+        let end = |q: f64| {
+            let wanted = none + q * (1.0 - none);
+            let (mut low, mut high) = ends;
+            for _ in 0..80 {
+                let middle = f64::midpoint(low, high);
+                if share(middle) < wanted {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            if is_positive { high.max(0.0) } else { high }
+        };
+        let (low, high) = (end(0.025), end(0.975));
+        Interval::estimated(mean.clamp(low, high), low, high)
+    }
+}
+
+/// Joules of each kernel's launches if all drew the same power above the least that was read, and
+/// that power.
+fn first_guess(readings: &[Reading], lengths: &[f64]) -> Option<(Vec<f64>, f64)> {
+    let rest = readings
+        .iter()
+        .filter(|reading| reading.seconds > 0.0)
+        .map(|reading| reading.energy / reading.seconds)
+        .fold(f64::INFINITY, f64::min);
+    let rest = if rest.is_finite() { rest } else { 0.0 };
+    let (mut joules, mut seconds, mut launches) = (0.0, 0.0, 0.0);
+    for reading in readings {
+        let busy = |(kernel, n): &(usize, f64)| n * lengths[*kernel];
+        seconds += reading.launches.iter().map(busy).sum::<f64>();
+        launches += reading.launches.iter().map(|(_, n)| n).sum::<f64>();
+        if !reading.launches.is_empty() {
+            joules += reading.energy - rest * reading.seconds;
+        }
+    }
+    // Of a launch of unknown length, the mean of all.
+    let each = joules / launches;
+    let power = if seconds > 0.0 { joules / seconds } else { 0.0 };
+    let guess = |length: &f64| if *length > 0.0 { power * length } else { each };
+    (each.is_finite() && each > 0.0).then(|| (lengths.iter().map(guess).collect(), power))
+}
+
+/// Power above idle of what ran in the run, or in workers where nothing did, by these joules.
+fn mean_power(readings: &[Reading], energies: &[f64], lengths: &[f64]) -> Option<f64> {
+    let of = |is_run: bool| {
+        let all = readings.iter().filter(|reading| reading.capture.is_none() == is_run);
+        let known = all.flat_map(|r| &r.launches).filter(|(kernel, _)| lengths[*kernel] > 0.0);
+        let (joules, seconds) = known.fold((0.0, 0.0), |(joules, seconds), (kernel, n)| {
+            (joules + n * energies[*kernel], seconds + n * lengths[*kernel])
+        });
+        (seconds > 0.0 && joules > 0.0).then(|| joules / seconds)
+    };
+    of(true).or_else(|| of(false))
+}
+
+/// Logarithms of variances around the most likely ones, with weights whose sum is 1: nodes of a
+/// normal distribution with the deviance's curvature, corrected by the deviance itself.
+fn possible(logs: [f64; 3], deviance: &impl Fn([f64; 3]) -> f64) -> Vec<([f64; 3], f64)> {
+    let curvature = shape(logs, deviance);
+    // A search that ended beside the lowest point may see a saddle: priors alone have these.
+    let least = DMatrix::from_diagonal(&DVector::from_vec(vec![1.0; 3]));
+    let spread = [0.0, 0.1, 1.0, 10.0]
+        .iter()
+        .find_map(|ridge| (&curvature + &least * *ridge).cholesky())
+        .map_or(least.clone(), |of| of.inverse() * 2.0);
+    let root = spread.cholesky().map_or(least, |of| of.l());
+    let lowest = deviance(logs);
+    let mut out = Vec::with_capacity(NODES.len().pow(3));
+    for (a, in_a) in NODES {
+        for (b, in_b) in NODES {
+            for (c, in_c) in NODES {
+                let moved = &root * DVector::from_vec(vec![a, b, c]);
+                let at = [logs[0] + moved[0], logs[1] + moved[1], logs[2] + moved[2]];
+                let normal = (a * a + b * b + c * c) / 2.0;
+                let weight = (normal - (deviance(at) - lowest) / 2.0).exp() * in_a * in_b * in_c;
+                out.push((at, weight));
+            }
+        }
+    }
+    let all: f64 = out.iter().map(|(_, weight)| weight).sum();
+    out.iter_mut().for_each(|(_, weight)| *weight /= all);
+    out.retain(|(_, weight)| *weight > 1e-6);
+    out
 }
 
 /// Effects of which no kernel's is negative.
@@ -492,31 +668,24 @@ fn residuals(
     rows.iter().map(left).collect()
 }
 
-/// Curvature and gradient of a deviance.
-fn shape(logs: [f64; 3], of: &impl Fn([f64; 3]) -> f64) -> (DMatrix<f64>, DVector<f64>) {
-    let at = |moves: &[(usize, f64)]| {
+/// Curvature of a deviance.
+fn shape(logs: [f64; 3], of: &impl Fn([f64; 3]) -> f64) -> DMatrix<f64> {
+    let at = |moves: [(usize, f64); 2]| {
         let mut logs = logs;
         moves.iter().for_each(|(i, by)| logs[*i] += by);
         of(logs)
     };
-    let mut curvature = DMatrix::zeros(3, 3);
-    let mut gradient = DVector::zeros(3);
-    for i in 0..3 {
-        gradient[i] = (at(&[(i, STEP)]) - at(&[(i, -STEP)])) / (2.0 * STEP);
-        for j in 0..3 {
-            let of = |a: f64, b: f64| at(&[(i, a), (j, b)]);
-            curvature[(i, j)] = (of(STEP, STEP) - of(STEP, -STEP) - of(-STEP, STEP)
-                + of(-STEP, -STEP))
-                / (4.0 * STEP * STEP);
-        }
-    }
-    (curvature, gradient)
+    DMatrix::from_fn(3, 3, |i, j| {
+        let of = |a: f64, b: f64| at([(i, a), (j, b)]);
+        (of(STEP, STEP) - of(STEP, -STEP) - of(-STEP, STEP) + of(-STEP, -STEP))
+            / (4.0 * STEP * STEP)
+    })
 }
 
 /// The lowest point found by steps along each axis.
-fn search(mut at: [f64; 3], of: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
-    let (mut step, mut lowest) = (STEPS.0, of(at));
-    while step > STEPS.1 {
+fn search(mut at: [f64; 3], mut step: f64, of: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
+    let mut lowest = of(at);
+    while step > STEPS.2 {
         let before = lowest;
         for i in 0..3 {
             for by in [step, -step] {
@@ -536,178 +705,4 @@ fn search(mut at: [f64; 3], of: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clscope_testing::Random;
-
-    const BELIEFS: Beliefs = Beliefs { beta: (0.0, 100.0), alpha: (0.0, 1e-6) };
-
-    /// What a simulated device does.
-    #[derive(Clone, Copy)]
-    struct Truth {
-        tau: f64,
-        c: f64,
-        noise: f64,
-        /// Correlation of neighbours' errors: of a counter's differences, or of polled power.
-        errors: (Errors, f64),
-        alpha: f64,
-        /// Windows of the run in which all kernels keep their proportions.
-        steady: bool,
-    }
-
-    const PLAIN: Truth = Truth {
-        tau: 0.03,
-        c: 0.03,
-        noise: 0.3,
-        errors: (Errors::Polled, 0.0),
-        alpha: 0.0,
-        steady: false,
-    };
-
-    /// Readings of the model itself: a run whose mixture changes, rests, and workers of 4 captures
-    /// a kernel with 6 windows each. With the energies of the kernels.
-    fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Vec<Reading>, Vec<f64>) {
-        let energies: Vec<f64> = (0..kernels).map(|k| 0.01 * (1.0 + k as f64)).collect();
-        let (idle, beta, mut out) = (126.0, 0.5, Vec::new());
-        let mut last = 0.0;
-        let mut read = |launches: Vec<(usize, f64)>,
-                        joules: f64,
-                        capture: Option<usize>,
-                        follows: bool,
-                        r: &mut Random| {
-            let fresh = of.noise * r.normal();
-            let error = match of.errors {
-                _ if !follows => fresh,
-                (Errors::Counter, theta) => fresh - theta * last,
-                (Errors::Polled, phi) => phi * last + (1.0 - phi * phi).sqrt() * fresh,
-            };
-            last = if of.errors.0 == Errors::Counter { fresh } else { error };
-            let warmer = 5.0 * r.normal();
-            let warmed = joules * (1.0 + of.alpha * warmer);
-            let energy = (idle + beta * warmer) + warmed + error;
-            out.push(Reading {
-                energy,
-                seconds: 1.0,
-                warmer,
-                launches,
-                capture,
-                variance: 1.0,
-                follows,
-            });
-        };
-        for i in 0..20 {
-            read(Vec::new(), 0.0, None, i > 0, r);
-        }
-        for i in 0..40 {
-            let own = |r: &mut Random| if of.steady { 1.0 } else { 1.0 + 0.05 * r.normal() };
-            let launches: Vec<(usize, f64)> = (0..kernels)
-                .map(|k| (k, 2_000.0 * own(r) / (kernels as f64 * (1.0 + k as f64))))
-                .collect();
-            let joules = launches.iter().map(|(k, n)| n * energies[*k]).sum();
-            read(launches, joules, None, i > 0, r);
-        }
-        for (k, e) in energies.iter().enumerate() {
-            let in_worker = of.tau * r.normal();
-            for capture in 0..4 {
-                let own = e * (1.0 + in_worker + of.c * r.normal());
-                for i in 0..6 {
-                    let n = 2_000.0 / (1.0 + k as f64);
-                    read(vec![(k, n)], n * own, Some(4 * k + capture), i > 0, r);
-                }
-            }
-        }
-        (out, energies)
-    }
-
-    #[test]
-    fn intervals_hold_as_often_as_they_say() {
-        let mut random = Random::new(5);
-        let grid = [
-            (1, PLAIN),
-            (2, Truth { tau: 0.05, c: 0.02, ..PLAIN }),
-            (4, Truth { tau: 0.02, c: 0.05, noise: 1.0, ..PLAIN }),
-            (2, Truth { errors: (Errors::Counter, 0.8), noise: 1.0, ..PLAIN }),
-            (2, Truth { errors: (Errors::Polled, 0.6), noise: 1.0, ..PLAIN }),
-            (3, Truth { steady: true, ..PLAIN }),
-            (2, Truth { alpha: 0.004, ..PLAIN }),
-        ];
-        for (kernels, of) in grid {
-            let (mut held, mut all, trials) = (0u32, 0u32, 25);
-            for _ in 0..trials {
-                let (readings, truth) = simulate(kernels, of, &mut random);
-                let beliefs =
-                    Beliefs { alpha: (0.0, if of.alpha > 0.0 { 1e-4 } else { 1e-6 }), ..BELIEFS };
-                let fit = Fit::new(&readings, kernels, beliefs, of.errors.0).expect("determined");
-                for (k, e) in truth.iter().enumerate() {
-                    let found = fit.contrast(&[(k, 1.0)]);
-                    held += u32::from(found.covers(*e));
-                    all += 1;
-                    assert!(found.half() < 0.5 * found.value, "{found:?}");
-                }
-            }
-            // With a share of 95 %, fewer are held once in a thousand seeds: by three standard
-            // deviations of a binomial count. How tau and c are known beforehand makes it more.
-            let least = 0.95 * f64::from(all) - 3.0 * (0.95 * 0.05 * f64::from(all)).sqrt();
-            assert!(f64::from(held) >= least, "{kernels} kernels: {held} of {all}");
-        }
-    }
-
-    #[test]
-    fn correlated_errors_are_found() {
-        let mut random = Random::new(8);
-        for errors in [(Errors::Counter, 0.8), (Errors::Polled, 0.6)] {
-            let of = Truth { errors, noise: 5.0, ..PLAIN };
-            let mean = (0..10)
-                .map(|_| {
-                    let (readings, _) = simulate(2, of, &mut random);
-                    Fit::new(&readings, 2, BELIEFS, errors.0).expect("determined").correlation
-                })
-                .sum::<f64>()
-                / 10.0;
-            assert!((mean - errors.1).abs() < 0.25, "{errors:?}: {mean}");
-        }
-    }
-
-    #[test]
-    fn a_reading_that_moves_a_little_moves_figures_a_little_and_order_nothing() {
-        let (mut readings, _) = simulate(3, PLAIN, &mut Random::new(9));
-        let fit = |readings: &[Reading]| {
-            Fit::new(readings, 3, BELIEFS, Errors::Polled)
-                .expect("determined")
-                .contrast(&[(1, 1.0)])
-        };
-        let near = |a: Interval, b: Interval| {
-            assert!((a.value / b.value - 1.0).abs() < 1e-3, "{a:?} {b:?}");
-            assert!((a.half() / b.half() - 1.0).abs() < 1e-2, "{a:?} {b:?}");
-        };
-        let before = fit(&readings);
-        // What two traces hold, in either order: the run with its rests, and the workers.
-        readings.rotate_left(60);
-        let turned = fit(&readings);
-        near(turned, before);
-        readings[7].energy *= 1.0 + 1e-6;
-        near(fit(&readings), turned);
-    }
-
-    #[test]
-    fn what_is_never_read_is_not_known() {
-        let (readings, _) = simulate(2, PLAIN, &mut Random::new(3));
-        assert!(Fit::new(&readings, 3, BELIEFS, Errors::Polled).is_none(), "the third never ran");
-    }
-
-    #[test]
-    fn no_kernel_gives_energy_back() {
-        let mut readings = simulate(2, PLAIN, &mut Random::new(4)).0;
-        for reading in &mut readings {
-            let of_second: f64 =
-                reading.launches.iter().filter(|l| l.0 == 1).map(|l| l.1 * 0.021).sum();
-            reading.energy -= of_second;
-        }
-        let fit = Fit::new(&readings, 2, BELIEFS, Errors::Polled).expect("determined");
-        let second = fit.contrast(&[(1, 1.0)]);
-        assert!(second.value == 0.0 && second.low == 0.0 && second.high > 0.0, "{second:?}");
-        // What the second lacks, the first cannot have: it is off by no more.
-        let first = fit.contrast(&[(0, 1.0)]);
-        assert!((first.value / 0.01 - 1.0).abs() < 0.1, "{first:?}");
-    }
-}
+mod tests;

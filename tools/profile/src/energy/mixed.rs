@@ -10,6 +10,7 @@ use super::activity::PhysicalDevice;
 use super::power::{self, Power};
 use super::readings::{Readings, Sensor};
 use super::replayed::{self, Found};
+use super::shapes::Shape;
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::Repetition;
 use clscope_analysis::energy::mixed::{Beliefs, Errors, Fit, Reading};
@@ -18,7 +19,9 @@ use clscope_analysis::energy::{self as fit, Attribution, Floor, HostNs, Problem,
 /// What a degree adds, beforehand: to idle power in watts, and to a launch's joules above idle as a
 /// share. (H100: two kernels draw 2.4 to 2.7 W more a degree, whatever they draw: it is idle
 /// power's, and the second is near 0.)
-const BELIEFS: Beliefs = Beliefs { beta: (0.0, 9.0), alpha: (0.0, 1e-5) };
+/// Idle power between launches differs from that of rests by 2 W, one standard deviation. (H100:
+/// rests of one run are at 126 to 131 W, and idle power with a context is 126 W +- 2 W.)
+const BELIEFS: Beliefs = Beliefs { beta: (0.0, 9.0), alpha: (0.0, 1e-5), between: (0.0, 4.0) };
 /// Part of a window in which the recorder's own repetitions ran, from which on it is none of the
 /// run.
 const REPETITION: f64 = 1e-3;
@@ -82,6 +85,29 @@ fn captures(found: &Found) -> Vec<usize> {
     out
 }
 
+/// How long launches of a shape are in the run, of the mean launch of their class: as many times as
+/// much is taken for their joules above idle. 1 where it is not known.
+fn relative_length(device: &PhysicalDevice, class: usize, shape: &Shape) -> f64 {
+    let mut own: Vec<_> = device
+        .shapes
+        .iter()
+        .filter(|((of, _), tally)| of.0 as usize == class && tally.timed > 0)
+        .collect();
+    // In one order, so that sums are the same each time.
+    own.sort_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds));
+    let (mut launches, mut seconds, mut this) = (0.0, 0.0, None);
+    for ((_, of), tally) in own {
+        let each = tally.seconds / tally.timed as f64;
+        launches += tally.launches as f64;
+        seconds += each * tally.launches as f64;
+        if of == shape {
+            this = Some(each);
+        }
+    }
+    let relative = this.map_or(1.0, |this| this * launches / seconds);
+    if relative.is_finite() && relative > 0.0 { relative } else { 1.0 }
+}
+
 /// Joules and seconds of a worker's window, without those of restoring memory.
 fn without_restoring(of: &Repetition) -> (f64, f64) {
     let restored = of.restoring.map_or((0.0, 0.0), |r| {
@@ -125,6 +151,11 @@ pub(super) fn estimate(
     let mean = sum / f64::from(n.max(1));
     let warmer = |at: HostNs| temperature.at(at).map_or(0.0, |degrees| degrees - mean);
     let mut all = Vec::with_capacity(of_run.len());
+    // Readings of one moment stand for the time since the one before.
+    let is_next = |before: HostNs, window: &fit::Seen| {
+        let begin = window.to.0.saturating_sub((window.seconds * 1e9) as i64);
+        before <= window.to && begin.abs_diff(before.0) as f64 <= 0.5e9 * window.seconds
+    };
     let (mut rests, mut before) = (0usize, None);
     for window in &of_run {
         let launches: Vec<(usize, f64)> = own
@@ -143,7 +174,7 @@ pub(super) fn estimate(
             launches,
             capture: None,
             variance: (noise * window.seconds).powi(2),
-            follows: window.follows && before == Some(window.from),
+            follows: before.is_some_and(|before| is_next(before, window)),
         });
         before = Some(window.to);
     }
@@ -160,41 +191,47 @@ pub(super) fn estimate(
         });
     }
     let mut number = 0;
-    let mut worker = |class: usize, of: &Repetition, here: Option<HostNs>, capture: usize| {
-        let Some(at) = kernel(class) else { return };
-        let (joules, seconds) = without_restoring(of);
-        let error = (noise * (of.seconds * power.period).sqrt()).max(WINDOW * joules);
-        // What was measured elsewhere has its own rest beside it, at its own temperature.
-        let (energy, seconds) = match here {
-            Some(_) => (joules, seconds),
-            None => (joules - idle * seconds, 0.0),
+    let mut worker =
+        |class: usize, scale: f64, of: &Repetition, here: Option<HostNs>, capture: usize| {
+            let Some(at) = kernel(class) else { return };
+            let (joules, seconds) = without_restoring(of);
+            let error = (noise * (of.seconds * power.period).sqrt()).max(WINDOW * joules);
+            // What was measured elsewhere has its own rest beside it, at its own temperature.
+            let (energy, seconds) = match here {
+                Some(_) => (joules, seconds),
+                None => (joules - idle * seconds, 0.0),
+            };
+            all.push(Reading {
+                energy,
+                seconds,
+                warmer: here.map_or(0.0, warmer),
+                launches: vec![(at, of.launches * scale)],
+                capture: Some(capture),
+                variance: error * error,
+                follows: false,
+            });
         };
-        all.push(Reading {
-            energy,
-            seconds,
-            warmer: here.map_or(0.0, warmer),
-            launches: vec![(at, of.launches)],
-            capture: Some(capture),
-            variance: error * error,
-            follows: false,
-        });
-    };
-    let class_of = |shape: &super::shapes::Shape| {
-        let of = device.shapes.keys().find(|(_, own)| own == shape)?;
-        Some(of.0.0 as usize)
+    let class_of = |shape: &Shape| {
+        device
+            .shapes
+            .keys()
+            .filter(|(_, own)| own == shape)
+            .map(|(class, _)| class.0 as usize)
+            .min()
     };
     for repeated in &device.replays {
         let Some(class) = class_of(&repeated.shape) else { continue };
         number += 1;
         for (at, of) in replayed::one(repeated, power).0 {
-            worker(class, &of, Some(at), number);
+            worker(class, relative_length(device, class, &repeated.shape), &of, Some(at), number);
         }
     }
     for found in found.iter().filter(|found| found.borrowed) {
         let Some(class) = class_of(&found.shape) else { continue };
         let captures = captures(found);
+        let scale = relative_length(device, class, &found.shape);
         for (of, capture) in found.repetitions.iter().zip(&captures) {
-            worker(class, of, None, number + capture);
+            worker(class, scale, of, None, number + capture);
         }
         number += captures.last().copied().unwrap_or(0);
     }
@@ -213,7 +250,13 @@ pub(super) fn estimate(
         _ => Errors::Polled,
     };
     let kernels = columns.iter().flatten().count();
-    let of = Fit::new(&all, kernels, BELIEFS, errors)?;
+    let mut lengths = vec![0.0; kernels];
+    for (&class, column) in own.iter().zip(&columns) {
+        if let (Some(at), Some(seconds)) = (*column, length(class)) {
+            lengths[at] = seconds;
+        }
+    }
+    let of = Fit::new(&all, &lengths, BELIEFS, errors)?;
     let name = |class: usize| device.classes[class].name.clone();
     Some(Mixed {
         joules_per_launch: own
