@@ -52,7 +52,7 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
         folders.extend(captures(trace).unwrap_or_default().1);
     }
     // Those that were asked for by name stay.
-    if let Some(left) = left {
+    if let Some((left, spare)) = left {
         let gone = drawn::names(trace).into_iter().filter(|name| !left.contains(name));
         let gone = gone.filter(|name| is_capture_folder(name));
         folders.extend(gone.map(|name| trace.join(CAPTURES).join(name)));
@@ -63,19 +63,25 @@ pub(super) fn measure(plan: &Plan<'_>, trace: &Path, held: &Held, unended: &[u32
                 shown_path(trace)
             ));
         }
+        if spare > 0 {
+            plan.tell(format_args!(
+                "deleted: {} more of kernels that were measured; --keep-captures keeps them",
+                count(spare as u64, "captured launch", "captured launches")
+            ));
+        }
     }
     delete(plan, &folders);
 }
 
-/// Measures what was drawn, if now is the time for it. Which captures are still of use then; none
-/// where all are.
+/// Measures what was drawn, if now is the time for it. Which captures are still of use then, and how
+/// many were not measured and are of none; nothing where all are.
 fn measure_drawn(
     plan: &Plan<'_>,
     trace: &Path,
     held: &Held,
     unended: &[u32],
     run: Duration,
-) -> Option<BTreeSet<String>> {
+) -> Option<(BTreeSet<String>, usize)> {
     let wanted = plan.replay.unwrap_or(Measuring::Auto);
     let next = || format!("`clscope replay {}` measures them", shown_path(trace));
     let Some(budget) = budget(wanted, run) else {
@@ -101,7 +107,7 @@ fn measure_drawn(
         Ok(launches) => launches,
         Err(PlanError::Nothing { why, .. }) => {
             plan.tell(format_args!("not measured: no launch was captured{why}"));
-            return Some(BTreeSet::new());
+            return Some((BTreeSet::new(), 0));
         }
         Err(error) => {
             (plan.voice.say)(&format_args!(
@@ -153,8 +159,11 @@ fn measure_drawn(
         (plan.voice.say)(&format_args!("not all of it is kept: {}", chain(error)));
     }
     let drawn = drawn::names(trace);
-    let left = all.into_iter().filter(|which| !is_done(which, &replayed));
-    Some(left.map(|which| which.capture).filter(|name| drawn.contains(name)).collect())
+    let all = all.into_iter().filter(|which| drawn.contains(&which.capture));
+    let (done, left): (Vec<Which>, Vec<Which>) = all.partition(|which| is_done(which, &replayed));
+    let is_spare = |which: &&Which| replayed.rows.iter().all(|row| row.launch != **which);
+    let spare = done.iter().filter(is_spare).count();
+    Some((left.into_iter().map(|which| which.capture).collect(), spare))
 }
 
 /// Whether there is nothing left to measure of a captured launch: it was, or one of its kind where

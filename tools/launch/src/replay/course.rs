@@ -10,7 +10,7 @@ use crate::energy;
 use crate::supervise::{self, Limits, SuperviseError};
 use crate::worker;
 use clscope_capture::system::Held;
-use clscope_profile::measured::{Measured, Which};
+use clscope_profile::measured::{self, Measured, Which};
 use clscope_trace::directory::PROGRAMS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,11 @@ use std::time::{Duration, Instant};
 /// What starting a process, building a program and timing a launch take, before that is known.
 const AROUND: Duration = Duration::from_millis(500);
 /// Time for a launch that has ended within the run: a hang is one that takes so much longer.
-const LAUNCH: Duration = Duration::from_secs(10);
+const LAUNCH: Duration = Duration::from_secs(3);
+/// Launches that measuring takes at least: what it computes, twice; what is to be put back; time.
+const LEAST: u32 = 12;
+/// What is measured whatever the time is.
+const LONG: Duration = Duration::from_secs(1);
 /// A launch that took so long in the application may take so many times as long.
 const SLOWER: u64 = 20;
 /// Time for all that a process does beside its windows, as building.
@@ -129,6 +133,12 @@ pub fn run(
     let (mut chosen, late) = chosen(plan.launches, options.budget);
     let mut out = Replayed { left: plan.left, ..Replayed::default() };
     shuffle(&mut chosen, seed());
+    // What failed before comes last: it has had its time.
+    let failed: Vec<Which> = measured::read(trace).map_or_else(
+        |_| Vec::new(),
+        |(rows, _)| rows.into_iter().filter(|r| r.failed.is_some()).map(|r| r.launch).collect(),
+    );
+    chosen.sort_by_key(|launch| failed.contains(&launch.which));
     // Others follow where those take less time than they may.
     let (count, all) = (chosen.len(), chosen.len() + late.len());
     // What was used beside windows, in all, of how many; whether there is a sensor.
@@ -139,6 +149,12 @@ pub fn run(
         let ahead = u32::try_from(count.saturating_sub(done)).unwrap_or(1).max(1);
         let share = (left / ahead).saturating_sub(each);
         let least = Duration::from_nanos(energy::least_ns(false));
+        // One that takes longer by itself than there is time for has none.
+        let takes = Duration::from_nanos(launch.duration_ns.unwrap_or(0)).saturating_mul(LEAST);
+        if takes > LONG.max(left) {
+            out.left.push(too_long(launch, takes));
+            continue;
+        }
         // What was slower than expected has used the time of others. The first is measured in any
         // case.
         let is_late = done > 0 && (left.is_zero() || (metered && left < least / 2));
@@ -300,6 +316,15 @@ fn all_of(rows: &[Measured]) -> impl Iterator<Item = &Which> {
 fn no_time(launch: &Planned, budget: Duration) -> Left {
     let seconds = budget.as_secs_f64();
     let why = format!("no time was left within {seconds:.0} s; --for takes more");
+    Left { kernel: launch.shown.clone(), why }
+}
+
+fn too_long(launch: &Planned, takes: Duration) -> Left {
+    let each = launch.duration_ns.unwrap_or(0) as f64 * 1e-9;
+    let why = format!(
+        "a launch of {each:.1} s takes {:.0} s to measure: --for takes more",
+        takes.as_secs_f64().ceil()
+    );
     Left { kernel: launch.shown.clone(), why }
 }
 

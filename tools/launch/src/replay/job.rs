@@ -13,7 +13,7 @@ use crate::read::Capture;
 use crate::run::{self, RunError, Watch};
 use crate::stage::{Built, Form, Recipe, Stage, StageError};
 use clscope_io::output::{Access, Whole, create_dir};
-use clscope_opencl::{ChoiceError, Device, choose};
+use clscope_opencl::{ChoiceError, Device, DeviceKind, choose};
 use clscope_profile::measured::{self, Measured, On, SCHEMA, Which};
 use clscope_profile::mixes::KernelMix;
 use clscope_trace::directory::program_file;
@@ -80,7 +80,9 @@ pub struct Job {
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The device is not here.
-    #[error("{0} is not here: --device NAME measures on another one")]
+    #[error(
+        "{0} is not here: --device NAME measures on another one, --trust takes the variables that choose runtimes (OCL_ICD_VENDORS) from the trace"
+    )]
     NoDevice(String),
     /// More than one device may be it.
     #[error(
@@ -241,11 +243,14 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
 }
 
 /// The program that ran in the application: its binary on the same device with the same driver, else
-/// what it was built from.
+/// what it was built from. On processors that always, where there is a text: there PoCL's binaries
+/// may crash.
 fn built(stage: &Stage<'_>, is_same: bool) -> Result<(Built, Option<String>), StageError> {
     let with = |form| stage.build(Who::Captured, &Recipe { form, ..Recipe::default() });
-    let has_binary = stage.capture.launch.program.own_files().any(|file| file.language == "binary");
-    if !is_same || !has_binary {
+    let program = &stage.capture.launch.program;
+    let has_binary = program.own_files().any(|file| file.language == "binary");
+    let is_processor = stage.session.facts().kind == DeviceKind::Cpu;
+    if !is_same || !has_binary || (is_processor && !program.is_binary_alone()) {
         return Ok((with(None)?, None));
     }
     match with(Some(Form::Binary)) {
