@@ -72,7 +72,8 @@ fn all_right(results: &Results) {
                         // Tiny tables lie in the nearest cache.
                         || case.id.starts_with("clock/access/") && reason.contains("too few cycles")
                         // Without sensors there is no power to watch.
-                        || case.id == "power/after_load" && reason.starts_with("no power was read"),
+                        || ["power/after_load", "classes/application"].contains(&&*case.id)
+                            && reason.starts_with("no power was read"),
                     "{}: {reason}",
                     case.id
                 );
