@@ -154,7 +154,9 @@ pub struct Whole {
 impl Whole {
     /// Takes it away.
     pub fn remove(&self) {
-        let Some(recording) = recording::current() else { return };
+        let Some(recording) = recording::current().filter(|r| !r.files.is_sandboxed()) else {
+            return;
+        };
         undisturbed(|| {
             let Ok(captures) = Folder::inside(&recording.files.folder, CAPTURES) else { return };
             if let Ok(folder) = Folder::inside(&captures, &self.folder) {

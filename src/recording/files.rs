@@ -347,6 +347,36 @@ impl Files {
         true
     }
 
+    /// Whether the process is known to be in a sandbox.
+    pub fn is_sandboxed(&self) -> bool {
+        let of = |pool: &Pool| pool.word(control::SANDBOXED).load(Ordering::Acquire) != 0;
+        self.pool.as_ref().is_some_and(of)
+    }
+
+    /// Whether something may be asked of the system that neither the application nor its runtime
+    /// asks of it: the process that writes the segments looks whether this one is in a sandbox. Its
+    /// answer is waited for without a system call. `None` where it is late.
+    pub fn is_free(&self) -> Option<bool> {
+        let Some(pool) = self.pool.as_ref().filter(|_| self.is_attended()) else {
+            return Some(!self.is_sandboxed());
+        };
+        if self.is_sandboxed() {
+            return Some(false);
+        }
+        let begun = super::now();
+        let asked = pool.word(control::ASKED).fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let answer = || pool.word(control::ANSWERED).load(Ordering::Acquire);
+        while (answer().wrapping_sub(asked) as i32) < 0 {
+            if super::now().saturating_sub(begun) > super::ticks_of(ANSWERED_WITHIN) {
+                return None;
+            }
+            for _ in 0..100 {
+                std::hint::spin_loop();
+            }
+        }
+        Some(!self.is_sandboxed())
+    }
+
     /// In a forked child, of its parent's: whether the child may make no files, since its parent is
     /// in a sandbox. Then the child's calls are not recorded, and the parent's trace says so.
     pub fn refuses_child(&self) -> bool {
@@ -384,6 +414,8 @@ static NEVER_PAUSED: AtomicU32 = AtomicU32::new(0);
 
 /// Nanoseconds without a sign of life after which the other process is taken to be gone.
 const PATIENCE: u64 = 2_000_000_000;
+/// Nanoseconds within which an answer about a sandbox is waited for.
+const ANSWERED_WITHIN: u64 = 100_000_000;
 
 /// Bytes that the definitions file has at the beginning where another process makes room in it.
 const FIRST_DEFS: usize = 256 * 1024;

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 fn write(line: &Value) {
     let Some(recording) = recording::current() else { return };
+    if recording.files.is_free() != Some(true) {
+        return;
+    }
     let name = format!("{}{SAMPLES}", recording.files.stem);
     let mut text = line.to_string();
     text.push('\n');

@@ -48,6 +48,11 @@ pub fn look(effort: Effort) {
     if FLYING.load(Ordering::Relaxed) == 0 {
         return;
     }
+    let is_free = super::is_free();
+    // Without an answer nothing is written, nor later than at the end.
+    if is_free.is_none() && !matches!(effort, Effort::Last(..)) {
+        return;
+    }
     let taken = state(|s| {
         let free = !std::mem::replace(&mut s.is_looking, true);
         free.then(|| std::mem::take(&mut s.flights))
@@ -60,7 +65,7 @@ pub fn look(effort: Effort) {
     };
     let mut kept = Vec::new();
     for flight in flights {
-        kept.extend(looked_after(flight, until, effort));
+        kept.extend(looked_after(flight, until, effort, is_free == Some(true)));
     }
     state(|s| {
         s.is_looking = false;
@@ -78,6 +83,7 @@ fn looked_after(
     mut flight: Box<Flight>,
     until: Option<Instant>,
     effort: Effort,
+    is_free: bool,
 ) -> Option<Box<Flight>> {
     let begun = recording::now();
     let command = flight.def.command.unwrap_or(0);
@@ -91,9 +97,13 @@ fn looked_after(
     if let Some(why) = known.and_then(|known| known.unchecked) {
         flight.uncheck(why);
     }
-    let far = match holds {
-        true => flight.go_on(until),
-        false => Far::Refused(LACKED.to_owned()),
+    let far = match (is_free, holds) {
+        (true, true) => flight.go_on(until),
+        (true, false) => Far::Refused(LACKED.to_owned()),
+        (false, _) => {
+            flight.leave();
+            Far::Refused(super::SANDBOXED.to_owned())
+        }
     };
     flight.took = flight.took.saturating_add(recording::now().wrapping_sub(begun));
     if flight.copies.is_empty() {

@@ -280,6 +280,15 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
         launch: number,
         ..defs::Capture::default()
     };
+    match is_free() {
+        Some(true) => {}
+        Some(false) => {
+            let def = defs::Capture { refused: SANDBOXED.to_owned(), ..def };
+            out.due = Some(Due::Refused(def, asked));
+            return;
+        }
+        None => return later(of, def, asked, (UNANSWERED.to_owned(), 0.0), out),
+    }
     // What a draw would take is found first: there may be no time for it.
     if let Asked::Draw(draw) = &asked {
         // SAFETY: the caller's promise.
@@ -333,6 +342,17 @@ unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
         }
         Err((asked, Refusal::Later(why))) => later(of, def, asked, (why, 0.0), out),
     }
+}
+
+/// Why nothing is captured in a sandbox, or may be.
+const SANDBOXED: &str =
+    "the application is in a sandbox (seccomp), which may forbid what capturing asks of the system";
+const UNANSWERED: &str =
+    "`clscope record` did not say in time whether the application is in a sandbox";
+
+/// Whether captures may ask something of the system; `None` where that is not known in time.
+fn is_free() -> Option<bool> {
+    recording::current().map_or(Some(true), |recording| recording.files.is_free())
 }
 
 /// There is no room for a launch before the application's next wait, or no time before some seconds
@@ -488,6 +508,11 @@ fn waited(context: usize) {
 
 /// Grows the pools of a context that would.
 fn grow(context: usize) {
+    if !state(|s| s.pools.iter().any(|p| p.context == context && p.would_grow())).unwrap_or(false)
+        || is_free() != Some(true)
+    {
+        return;
+    }
     // Outside of the state: making memory takes a while.
     let grows = |pool: &Pool| pool.context == context && pool.would_grow();
     let taken = state(|s| {

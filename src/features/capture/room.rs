@@ -1,5 +1,6 @@
 //! Owns how much memory a copy of a launch's memory may take: a quarter of what is free, a
-//! sixteenth where that is a guess. Refuses to take any.
+//! sixteenth where that is a guess, or where the process's address space is limited: what a runtime
+//! makes of an allocation there is not known. Refuses to take any.
 
 use super::info::is_hosts;
 use crate::abi::constants as cl;
@@ -14,7 +15,7 @@ const GUESSED: u64 = 16;
 
 /// Most bytes for copies on a device. `seen`: bytes that the application has made of its context.
 pub fn most(slot: usize, device: H, seen: u64) -> u64 {
-    let host = host().map_or(0, |free| free / KNOWN);
+    let host = host().unwrap_or(0);
     if is_hosts(slot, device) {
         return host;
     }
@@ -23,8 +24,8 @@ pub fn most(slot: usize, device: H, seen: u64) -> u64 {
     size.map_or(0, |size| size.saturating_sub(seen) / GUESSED)
 }
 
-/// Bytes of the host that this process can still have: what the system has, what its container
-/// leaves, what its limit of address space leaves. `None` where the system does not say.
+/// Bytes for copies of what this process can still have of the host: of what the system has, what its
+/// container leaves, what its limit of address space leaves. `None` where the system does not say.
 fn host() -> Option<u64> {
     let text = |path: &str| undisturbed(|| std::fs::read_to_string(path)).ok();
     let system = available(&text("/proc/meminfo")?)?;
@@ -33,7 +34,8 @@ fn host() -> Option<u64> {
         left(&text(&format!("{folder}/memory.max"))?, &text(&format!("{folder}/memory.current"))?)
     });
     let space = space_left(&text("/proc/self/statm")?);
-    Some(system.min(container.unwrap_or(u64::MAX)).min(space.unwrap_or(u64::MAX)))
+    let known = system.min(container.unwrap_or(u64::MAX)) / KNOWN;
+    Some(known.min(space.map_or(u64::MAX, |space| space / GUESSED)))
 }
 
 /// `MemAvailable` of /proc/meminfo, in bytes.

@@ -70,6 +70,24 @@ fn difference(stage: &Stage, mode: Mode, line: &str) -> Option<String> {
     (!same).then(|| format!("{line}, {mode:?}: {:?}\n{}", with.seen(), with.stderr))
 }
 
+/// Nor is it where launches are drawn to be captured: before each it is found out whether the
+/// process is in a sandbox.
+#[test]
+fn nothing_is_captured_in_a_sandbox() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let mut wrong = Vec::new();
+    for what in WHAT {
+        let line = format!("sandboxed kill others {what}");
+        let Some((code, signal, out)) = bare(&stage, &line) else { panic!("{line} bare") };
+        stage.forget("t");
+        let with = stage.app(Mode::Record, "t", &line).env("CLSCOPE_SAMPLE", "4").run();
+        if with.seen() != (code, signal, out.as_str()) {
+            wrong.push(format!("{line}: {:?}\n{}", with.seen(), with.stderr));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// A filter that kills at whatever is not needed, for each thing that an application does.
 #[test]
 fn nothing_is_asked_of_the_system_in_a_sandbox() {

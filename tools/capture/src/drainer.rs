@@ -30,6 +30,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Between two looks at the rings: while they are being left, and while nothing happens.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(8);
+/// The same while a process asks whether it is in a sandbox: it waits for the answer.
+const ASKED: Duration = Duration::from_micros(100);
 /// Between two looks at which processes are there; a change of the directory is seen at once.
 const LIST: Duration = Duration::from_millis(100);
 /// Between two looks at whether they still run.
@@ -134,6 +136,9 @@ impl Work {
             self.find();
             let busy = self.drain();
             pause = if busy { SHORTEST } else { (pause * 2).min(LONGEST) };
+            if self.processes.values().flatten().any(Process::asks) {
+                pause = ASKED;
+            }
             let question = questions.try_recv().ok();
             if question.is_some() {
                 self.listed = None;

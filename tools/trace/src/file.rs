@@ -70,6 +70,11 @@ pub mod control {
     pub const SANDBOXED: usize = 200;
     /// u32 forked children of the process whose calls are not recorded, because it was in a sandbox.
     pub const UNRECORDED: usize = 204;
+    /// u32 how often the process has asked whether it is in a sandbox; it asks before it captures a
+    /// launch, which needs the system.
+    pub const ASKED: usize = 208;
+    /// u32 value of [`ASKED`] for which [`SANDBOXED`] holds the answer.
+    pub const ANSWERED: usize = 212;
     /// One bit for each [`RING_FIRST`](super::RING_FIRST) bytes behind the control page, up to its
     /// end: changed each time that the region which begins there is left.
     pub const LEFT: usize = 2048;

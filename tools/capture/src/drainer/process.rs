@@ -28,6 +28,8 @@ const DEFS_FREE: u64 = 512 * 1024;
 const DEFS_MORE: u64 = 1 << 20;
 /// Between two signs of life.
 const BEAT: Duration = Duration::from_millis(100);
+/// How long a process that asked something is looked at more often.
+const ASKS: Duration = Duration::from_millis(50);
 /// Most bytes of a file that comes in pieces.
 const LONGEST: u64 = 64 << 20;
 
@@ -65,6 +67,9 @@ pub(super) struct Process {
     /// Signs of life given, and when the last one was.
     beats: u64,
     beat_at: Option<Instant>,
+    /// The question that was answered last, and when.
+    answered: u32,
+    asked_at: Option<Instant>,
 }
 
 struct Segment {
@@ -120,6 +125,8 @@ impl Process {
             same_numbers,
             beats: 0,
             beat_at: None,
+            answered: 0,
+            asked_at: None,
         };
         for chunk in 0..made.word(control::CHUNKS) {
             let mut size = [0; 4];
@@ -150,6 +157,14 @@ impl Process {
         self.ring.read_exact_at(&mut *self.page, 0)?;
         if self.word(control::WRITER) != control::WRITER_BESIDE {
             return Ok(Wrote::Gone);
+        }
+        let asked = self.word(control::ASKED);
+        let is_asked = asked != self.answered;
+        if is_asked {
+            self.look_for_sandbox();
+            self.answered = asked;
+            self.asked_at = Some(Instant::now());
+            self.ring.write_all_at(&asked.to_le_bytes(), control::ANSWERED as u64)?;
         }
         if self.beat_at.is_none_or(|at| at.elapsed() >= BEAT) {
             self.beats += 1;
@@ -442,6 +457,11 @@ impl Process {
             let _ = self.ring.write_all_at(&gone, control::WRITER as u64);
         }
         in_sandbox
+    }
+
+    /// Whether the process asked something a moment ago, and so will ask more.
+    pub(super) fn asks(&self) -> bool {
+        self.asked_at.is_some_and(|at| at.elapsed() < ASKS)
     }
 
     /// Tells the process if a thread of it is in a sandbox: it must not find out by itself.

@@ -105,9 +105,11 @@ fn ring_and_control_page() {
             control::BEAT,
             control::SANDBOXED,
             control::UNRECORDED,
+            control::ASKED,
+            control::ANSWERED,
             control::LEFT,
         ],
-        [132, 136, 140, 144, 152, 160, 168, 172, 176, 184, 188, 192, 200, 204, 2048]
+        [132, 136, 140, 144, 152, 160, 168, 172, 176, 184, 188, 192, 200, 204, 208, 212, 2048]
     );
     assert_eq!((control::WRITER_BESIDE, control::WRITER_GONE), (1, 2));
     assert_eq!((file::CHUNK, file::attendance::PIECE_HEAD), (65_536, 32));
