@@ -136,6 +136,7 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
         "the holder writes one block or definition, or closes a file that was just made",
     ),
     ("recording/regions.rs", ".lock()", 3, "the holder maps one region"),
+    ("recording/files.rs", "spin_loop(", 1, "on request, 100 ms ahead of a capture"),
     ("recording/ring.rs", "spin_loop(", 1, "20 ms, once until there is room for records again"),
     ("recording/state.rs", "sched_yield(", 1, "2 s, while another thread opens the trace"),
     ("recording/thread.rs", "thread_local!", 1, "constant, without a destructor"),

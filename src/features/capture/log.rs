@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 fn write(line: &Value) {
     let Some(recording) = recording::current() else { return };
-    if recording.files.is_free() != Some(true) {
+    if super::WAS_FREE.with(|was| *was) != Some(true) {
         return;
     }
     let name = format!("{}{SAMPLES}", recording.files.stem);
@@ -45,6 +45,7 @@ pub fn slot(draw: &Draw, outcome: Value) {
 
 /// How many launches each class had.
 pub fn end(seen: &[u64]) {
+    super::is_free();
     for (class, seen) in seen.iter().enumerate() {
         let mut line = json!({ "class": class });
         set(&mut line, "seen", *seen);

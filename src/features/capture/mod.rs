@@ -251,16 +251,21 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
         Some((number, asked, seen))
     })
     .flatten()?;
+    let is_asked = !matches!(asked, Asked::Nobody);
+    let free = match is_asked || seen.is_some_and(|seen| seen.is_new) {
+        true => is_free(),
+        false => None,
+    };
     if let Some(seen) = seen.filter(|seen| seen.is_new) {
         let ids = (objects::id(of.handle), objects::id(of.command.queue));
         log::class(seen.class, of.kernel, ids, of.sizes);
     }
     let mut out = Launch { kernel: Arc::clone(of.kernel), seen, due: None, waits: Vec::new() };
-    if matches!(asked, Asked::Nobody) {
+    if !is_asked {
         return Some(out);
     }
     // SAFETY: the caller's promise.
-    unsafe { due(of, number, asked, &mut out) };
+    unsafe { due(of, (number, free), asked, &mut out) };
     let took = recording::now().wrapping_sub(begun);
     if let Some(Due::Flight(flight, _)) = &mut out.due {
         flight.took = took;
@@ -273,14 +278,19 @@ unsafe fn launch(of: &Coming<'_>) -> Option<Launch> {
 ///
 /// # Safety
 /// As [`before`].
-unsafe fn due(of: &Coming<'_>, number: u64, asked: Asked, out: &mut Launch) {
+unsafe fn due(
+    of: &Coming<'_>,
+    (number, free): (u64, Option<bool>),
+    asked: Asked,
+    out: &mut Launch,
+) {
     let def = defs::Capture {
         kernel: objects::id(of.handle),
         queue: objects::id(of.command.queue),
         launch: number,
         ..defs::Capture::default()
     };
-    match is_free() {
+    match free {
         Some(true) => {}
         Some(false) => {
             let def = defs::Capture { refused: SANDBOXED.to_owned(), ..def };
@@ -350,9 +360,15 @@ const SANDBOXED: &str =
 const UNANSWERED: &str =
     "`clscope record` did not say in time whether the application is in a sandbox";
 
-/// Whether captures may ask something of the system; `None` where that is not known in time.
+/// Whether captures might ask something of the system when this thread was last told.
+static WAS_FREE: Local<bool> = Local::new();
+
+/// Whether captures may ask something of the system; `None` where that is not known in time. What
+/// this thread does in the same call of the application's goes by the answer.
 fn is_free() -> Option<bool> {
-    recording::current().map_or(Some(true), |recording| recording.files.is_free())
+    let free = recording::current().map_or(Some(true), |recording| recording.files.is_free());
+    WAS_FREE.with(|was| *was = free == Some(true));
+    free
 }
 
 /// There is no room for a launch before the application's next wait, or no time before some seconds
