@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// What starting a process, building a program and timing a launch take, before that is known.
 const AROUND: Duration = Duration::from_millis(500);
 /// Time for a launch that has ended within the run: a hang is one that takes so much longer.
-const LAUNCH: Duration = Duration::from_secs(3);
+const LAUNCH: Duration = Duration::from_secs(10);
 /// Launches that measuring takes at least: what it computes, twice; what is to be put back; time.
 const LEAST: u32 = 12;
 /// What is measured whatever the time is.
@@ -128,7 +128,7 @@ pub fn run(
 ) -> Result<Replayed, ReplayError> {
     let mut kept = Kept::open(trace)?;
     let begun = Instant::now();
-    // What a launch took that failed is not the others' loss, up to as much again.
+    // What a launch took that failed is not the others' loss, up to as much again, or one hang.
     let mut lost = Duration::ZERO;
     let (mut chosen, late) = chosen(plan.launches, options.budget);
     let mut out = Replayed { left: plan.left, ..Replayed::default() };
@@ -209,7 +209,7 @@ pub fn run(
             out.unmetered.push(launch.which.clone());
         }
         if row.failed.is_some() {
-            lost = (lost + started.elapsed()).min(options.budget);
+            lost = (lost + started.elapsed()).min(options.budget.max(LAUNCH + AROUND));
         }
         let windows: f64 = row.windows.iter().map(|window| window.seconds).sum();
         // Half a window of rest before each, and restoring.
