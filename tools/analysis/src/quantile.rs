@@ -108,7 +108,7 @@ pub fn below(z: f64) -> f64 {
 }
 
 /// Quantile of Student's distribution; fewer than 1 degree of freedom count as 1. A continuous
-/// function of the degrees: by its integral below [`EXPANDED`], by an expansion from there on.
+/// function of the degrees: by its integral below `EXPANDED`, by an expansion from there on.
 #[must_use]
 pub fn student(p: f64, freedom: f64) -> f64 {
     if p < 0.5 {
