@@ -16,6 +16,7 @@ use clscope_io::text::chain;
 use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Who watches a run.
 pub trait Watch {
@@ -25,6 +26,24 @@ pub trait Watch {
     fn end(&mut self, result: &CaseResult);
     /// Whether to stop.
     fn stop(&self) -> bool;
+}
+
+/// A watch that ends a run at a moment, too.
+pub(crate) struct Until<'a> {
+    pub(crate) inner: &'a mut dyn Watch,
+    pub(crate) end: Option<Instant>,
+}
+
+impl Watch for Until<'_> {
+    fn begin(&mut self, id: &str, done: usize, total: usize) {
+        self.inner.begin(id, done, total);
+    }
+    fn end(&mut self, result: &CaseResult) {
+        self.inner.end(result);
+    }
+    fn stop(&self) -> bool {
+        self.inner.stop() || self.end.is_some_and(|end| Instant::now() >= end)
+    }
 }
 
 /// What to run.

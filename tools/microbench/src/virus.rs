@@ -5,7 +5,7 @@
 
 use crate::cl::{ClError, Device};
 use crate::results::{CaseResult, Finding, Results, Status};
-use crate::run::{self, Choice, Watch};
+use crate::run::{self, Choice, Until, Watch};
 use crate::settings::Settings;
 use crate::stats::Interval;
 use crate::suite::mixture::{KINDS, Mixture, Pairs, kinds};
@@ -21,24 +21,6 @@ pub const SECONDS: f64 = 60.0;
 const WINDOW_NS: u64 = 500_000_000;
 /// Kinds that are tried in the place of others: those that draw most.
 const PROMISING: usize = 5;
-
-/// What of a search is still going on.
-struct Until<'a> {
-    inner: &'a mut dyn Watch,
-    end: Instant,
-}
-
-impl Watch for Until<'_> {
-    fn begin(&mut self, id: &str, done: usize, total: usize) {
-        self.inner.begin(id, done, total);
-    }
-    fn end(&mut self, result: &CaseResult) {
-        self.inner.end(result);
-    }
-    fn stop(&self) -> bool {
-        self.inner.stop() || Instant::now() >= self.end
-    }
-}
 
 /// Each kind once, with how often it is there, in the order of [`KINDS`].
 fn counted(pairs: &Pairs) -> BTreeMap<usize, usize> {
@@ -92,7 +74,8 @@ pub fn search(
         window_ns: settings.window_ns.or(Some(WINDOW_NS)),
         ..settings.clone()
     };
-    let mut watch = Until { inner: watch, end: Instant::now() + Duration::from_secs_f64(seconds) };
+    let mut watch =
+        Until { inner: watch, end: Some(Instant::now() + Duration::from_secs_f64(seconds)) };
     let mut next: Vec<Pairs> = kinds(&device.facts).into_iter().map(|k| [k; 5]).collect();
     let mut seen: BTreeSet<Pairs> = next.iter().copied().collect();
     let mut tried: BTreeMap<Pairs, Interval> = BTreeMap::new();

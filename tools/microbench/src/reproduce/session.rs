@@ -10,8 +10,8 @@ use crate::bench::Settings;
 use crate::cl::{ClError, Device};
 use crate::files::{self, WriteError};
 use crate::power::Metering;
-use crate::results::{CaseResult, Results};
-use crate::run::{self, Choice, Watch};
+use crate::results::Results;
+use crate::run::{self, Choice, Until, Watch};
 use crate::sweep::{Along, SweepError};
 use clscope_io::text::chain;
 use clscope_trace::pattern;
@@ -166,24 +166,6 @@ pub fn with(
     let model = model.ok_or_else(|| SessionError::With(none.to_owned()))?;
     let given = given.iter().map(|(name, value)| (name.as_str(), *value));
     model.with(given).map_err(SessionError::With)
-}
-
-/// A watch that ends a run at a moment, too.
-struct Until<'a> {
-    inner: &'a mut dyn Watch,
-    end: Option<Instant>,
-}
-
-impl Watch for Until<'_> {
-    fn begin(&mut self, id: &str, done: usize, total: usize) {
-        self.inner.begin(id, done, total);
-    }
-    fn end(&mut self, result: &CaseResult) {
-        self.inner.end(result);
-    }
-    fn stop(&self) -> bool {
-        self.inner.stop() || self.end.is_some_and(|end| Instant::now() >= end)
-    }
 }
 
 /// What runs.

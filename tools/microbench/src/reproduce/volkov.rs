@@ -96,7 +96,7 @@ const fn need(
 }
 
 /// A number of the basic model by the parameters of the device.
-const fn limit(
+pub(super) const fn limit(
     what: &'static str,
     unit: &'static str,
     printed: &'static [Option<f64>],

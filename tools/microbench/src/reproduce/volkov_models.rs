@@ -2,18 +2,9 @@
 //! sections 4.8 to 4.13, 6.4, 6.5 and chapter 7).
 #![forbid(unsafe_code)]
 
-use super::volkov::{FIVE, PARTS, all};
+use super::volkov::{FIVE, PARTS, all, limit};
 use super::{Draw, Experiment, Input, Ours, Row, measured, row};
 use clscope_models::prior::Model;
-
-const fn input(
-    what: &'static str,
-    unit: &'static str,
-    printed: &'static [Option<f64>],
-    of: Input,
-) -> Row {
-    row(what, unit, printed, Ours::Input(of))
-}
 
 const fn over(what: &'static str, printed: &'static [Option<f64>], model: Model) -> Row {
     row(what, "", printed, Ours::Worst { model, over: true, alpha: None })
@@ -54,35 +45,35 @@ const fn at(
 }
 
 const PARAMETERS: [Row; 5] = [
-    input(
+    limit(
         "memory latency",
         "cycles",
         &all([444.0, 434.0, 513.0, 301.0, 368.0]),
         Input::MemoryLatency,
     ),
-    input(
+    limit(
         "memory throughput",
         "IPC/unit",
         &all([0.0268, 0.0277, 0.0599, 0.1338, 0.0814]),
         Input::MemoryThroughput,
     ),
-    input("latency of additions", "cycles", &all([20.0, 24.0, 18.0, 9.0, 6.0]), Input::AddLatency),
-    input(
+    limit("latency of additions", "cycles", &all([20.0, 24.0, 18.0, 9.0, 6.0]), Input::AddLatency),
+    limit(
         "throughput of additions",
         "IPC/unit",
         &all([0.25, 0.25, 1.0, 4.0, 4.0]),
         Input::AddThroughput,
     ),
-    input(
+    limit(
         "throughput of issue",
         "IPC/unit",
         &all([0.5, 0.5, 1.0, 4.0, 4.0]),
         Input::IssueThroughput,
     ),
 ];
-const A: Row = input("a", "cycles", &all([453.0, 438.0, 501.0, 300.0, 372.0]), Input::A);
-const B: Row = input("b", "cycles", &all([61.0, 17.0, 41.0, 32.0, 22.0]), Input::B);
-const C: Row = input("c", "GB/s", &all([81.0, 140.0, 170.0, 170.0, 221.0]), Input::C);
+const A: Row = limit("a", "cycles", &all([453.0, 438.0, 501.0, 300.0, 372.0]), Input::A);
+const B: Row = limit("b", "cycles", &all([61.0, 17.0, 41.0, 32.0, 22.0]), Input::B);
+const C: Row = limit("c", "GB/s", &all([81.0, 140.0, 170.0, 170.0, 221.0]), Input::C);
 
 /// Up to 1.25 to 1.28 on all but the first (section 7.9).
 const BASIC: Row = over(
