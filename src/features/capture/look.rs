@@ -48,11 +48,6 @@ pub fn look(effort: Effort) {
     if FLYING.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let is_free = super::is_free();
-    // Without an answer nothing is written, nor later than at the end.
-    if is_free.is_none() && !matches!(effort, Effort::Last(..)) {
-        return;
-    }
     let taken = state(|s| {
         let free = !std::mem::replace(&mut s.is_looking, true);
         free.then(|| std::mem::take(&mut s.flights))
@@ -64,8 +59,11 @@ pub fn look(effort: Effort) {
         Effort::Some(time) | Effort::Last(_, time) => Some(clock() + time),
     };
     let mut kept = Vec::new();
+    // Asked once, and only where there is something to write.
+    let mut answer = None;
+    let mut is_free = || *answer.get_or_insert_with(super::is_free);
     for flight in flights {
-        kept.extend(looked_after(flight, until, effort, is_free == Some(true)));
+        kept.extend(looked_after(flight, until, effort, &mut is_free));
     }
     state(|s| {
         s.is_looking = false;
@@ -83,7 +81,7 @@ fn looked_after(
     mut flight: Box<Flight>,
     until: Option<Instant>,
     effort: Effort,
-    is_free: bool,
+    is_free: &mut dyn FnMut() -> Option<bool>,
 ) -> Option<Box<Flight>> {
     let begun = recording::now();
     let command = flight.def.command.unwrap_or(0);
@@ -97,13 +95,25 @@ fn looked_after(
     if let Some(why) = known.and_then(|known| known.unchecked) {
         flight.uncheck(why);
     }
-    let far = match (is_free, holds) {
-        (true, true) => flight.go_on(until),
-        (true, false) => Far::Refused(LACKED.to_owned()),
-        (false, _) => {
-            flight.leave();
-            Far::Refused(super::SANDBOXED.to_owned())
-        }
+    let far = match (flight.copied(), holds) {
+        // Nothing to write yet, or no time to.
+        (Ok(is_there), true) if !is_there || until.is_none() => Far::Pending,
+        (copied, _) => match (copied, is_free()) {
+            (Ok(_), Some(true)) if holds => flight.go_on(until),
+            // There may be an answer later.
+            (Ok(_), None) if holds && !matches!(effort, Effort::Last(..)) => Far::Pending,
+            (copied, free) => {
+                if free != Some(true) {
+                    flight.leave();
+                }
+                Far::Refused(match (copied, free) {
+                    (Err(why), _) => why,
+                    (Ok(_), _) if !holds => LACKED.to_owned(),
+                    (Ok(_), None) => super::UNANSWERED.to_owned(),
+                    (Ok(_), Some(_)) => super::SANDBOXED.to_owned(),
+                })
+            }
+        },
     };
     flight.took = flight.took.saturating_add(recording::now().wrapping_sub(begun));
     if flight.copies.is_empty() {

@@ -524,13 +524,11 @@ fn waited(context: usize) {
 
 /// Grows the pools of a context that would.
 fn grow(context: usize) {
-    if !state(|s| s.pools.iter().any(|p| p.context == context && p.would_grow())).unwrap_or(false)
-        || is_free() != Some(true)
-    {
+    let grows = |pool: &Pool| pool.context == context && pool.would_grow();
+    if state(|s| s.pools.iter().any(grows)) != Some(true) || is_free() != Some(true) {
         return;
     }
     // Outside of the state: making memory takes a while.
-    let grows = |pool: &Pool| pool.context == context && pool.would_grow();
     let taken = state(|s| {
         let at = s.pools.iter().position(grows)?;
         Some(s.pools.swap_remove(at))
