@@ -2,7 +2,7 @@
 //! from then on its calls lead to no system call that it and its runtime do not make. Where nobody
 //! runs beside and calls fail, it goes on as well, and what is lost is said.
 
-use clscope_tests::{Mode, Recorded, Runtime, Stage};
+use clscope_tests::{Mode, Recorded, Run, Runtime, Stage};
 use clscope_trace::file::{control, read_u32};
 
 /// What the recorder, or the C library for it, could ask of the system.
@@ -63,11 +63,16 @@ fn bare(stage: &Stage, line: &str) -> Option<(Option<i32>, Option<i32>, String)>
 
 /// What differs from bare in one way in.
 fn difference(stage: &Stage, mode: Mode, line: &str) -> Option<String> {
+    differs(stage, line, stage.app(mode, "t", line)).map(|what| format!("{mode:?}: {what}"))
+}
+
+/// What differs from bare in a run.
+fn differs(stage: &Stage, line: &str, run: Run) -> Option<String> {
     let (code, signal, out) = bare(stage, line)?;
     stage.forget("t");
-    let with = stage.app(mode, "t", line).run();
+    let with = run.run();
     let same = with.seen() == (code, signal, out.as_str());
-    (!same).then(|| format!("{line}, {mode:?}: {:?}\n{}", with.seen(), with.stderr))
+    (!same).then(|| format!("{line}: {:?}\n{}", with.seen(), with.stderr))
 }
 
 /// Nor is it where launches are drawn to be captured: before each it is found out whether the
@@ -78,12 +83,9 @@ fn nothing_is_captured_in_a_sandbox() {
     let mut wrong = Vec::new();
     for what in WHAT {
         let line = format!("sandboxed kill others {what}");
-        let Some((code, signal, out)) = bare(&stage, &line) else { panic!("{line} bare") };
-        stage.forget("t");
-        let with = stage.app(Mode::Record, "t", &line).env("CLSCOPE_SAMPLE", "4").run();
-        if with.seen() != (code, signal, out.as_str()) {
-            wrong.push(format!("{line}: {:?}\n{}", with.seen(), with.stderr));
-        }
+        assert!(bare(&stage, &line).is_some(), "{line} is right bare");
+        let run = stage.app(Mode::Record, "t", &line).env("CLSCOPE_SAMPLE", "4");
+        wrong.extend(differs(&stage, &line, run));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
