@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// Commands that fit. Few, so that the ring stays in the cache; a longer queue overflows into the
 /// harvester's backlog.
 pub const CAPACITY: u64 = 1 << 12;
+/// Cells that are made at once, when the first of them is used: an application may make a queue for
+/// each of its commands, and the memory of a queue's is never given back.
+const TOGETHER: u64 = 1 << 6;
+const PIECES: usize = (CAPACITY / TOGETHER) as usize;
 
 /// In an entry's word: its stamps were missed.
 const MISSED: u64 = 2;
@@ -75,7 +79,7 @@ struct Cell {
 
 /// See the module.
 pub struct Pending {
-    cells: AtomicPtr<Cell>,
+    pieces: [AtomicPtr<Cell>; PIECES],
     tail: AtomicU64,
     head: AtomicU64,
 }
@@ -85,11 +89,32 @@ unsafe impl Sync for Pending {}
 // SAFETY: as above; entries hold plain values and an Arc of an atomic.
 unsafe impl Send for Pending {}
 
+/// Cells of a piece that has none yet.
+#[cold]
+#[inline(never)]
+fn made(piece: &AtomicPtr<Cell>) -> Option<*mut Cell> {
+    let layout = Layout::array::<Cell>(TOGETHER as usize).ok()?;
+    // SAFETY: a non-zero layout. Zeroed cells are empty cells of lap 0.
+    let made = unsafe { alloc_zeroed(layout) }.cast::<Cell>();
+    if made.is_null() {
+        return None;
+    }
+    let (none, to, from) = (std::ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
+    Some(match piece.compare_exchange(none, made, to, from) {
+        Ok(_) => made,
+        Err(theirs) => {
+            // SAFETY: made above with this layout, seen by nobody.
+            unsafe { std::alloc::dealloc(made.cast(), layout) };
+            theirs
+        }
+    })
+}
+
 impl Pending {
-    /// Empty; memory is taken at the first command.
+    /// Empty; memory is taken as commands come.
     pub fn new() -> Self {
         Self {
-            cells: AtomicPtr::new(std::ptr::null_mut()),
+            pieces: [const { AtomicPtr::new(std::ptr::null_mut()) }; PIECES],
             tail: AtomicU64::new(0),
             head: AtomicU64::new(0),
         }
@@ -100,43 +125,28 @@ impl Pending {
         self.tail.load(Ordering::SeqCst).saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
+    #[inline(always)]
+    fn piece(&self, index: u64) -> Option<&AtomicPtr<Cell>> {
+        self.pieces.get((index % CAPACITY / TOGETHER) as usize)
+    }
+
+    #[inline(always)]
     fn cell(&self, index: u64) -> Option<&Cell> {
-        let mut cells = self.cells.load(Ordering::Acquire);
+        let piece = self.piece(index)?;
+        let mut cells = piece.load(Ordering::Acquire);
         if cells.is_null() {
-            let layout = Layout::array::<Cell>(CAPACITY as usize).ok()?;
-            // SAFETY: a non-zero layout. Zeroed cells are empty cells of lap 0; the system gives
-            // the pages when they are touched.
-            let made = unsafe { alloc_zeroed(layout) }.cast::<Cell>();
-            if made.is_null() {
-                return None;
-            }
-            match self.cells.compare_exchange(
-                std::ptr::null_mut(),
-                made,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => cells = made,
-                Err(theirs) => {
-                    // SAFETY: made above with this layout, seen by nobody.
-                    unsafe { std::alloc::dealloc(made.cast(), layout) };
-                    cells = theirs;
-                }
-            }
+            cells = made(piece)?;
         }
-        // SAFETY: CAPACITY cells, never freed: queues live for ever.
-        Some(unsafe { &*cells.add((index % CAPACITY) as usize) })
+        // SAFETY: so many cells, never freed: queues live for ever.
+        Some(unsafe { &*cells.add((index % TOGETHER) as usize) })
     }
 
     /// Address of the cell that the next entry goes to, for a hint.
     #[inline(always)]
     pub fn next_place(&self) -> *const i8 {
         let tail = self.tail.load(Ordering::Relaxed);
-        self.cells
-            .load(Ordering::Relaxed)
-            .wrapping_add((tail % CAPACITY) as usize)
-            .cast_const()
-            .cast()
+        let cells = self.piece(tail).map_or(std::ptr::null_mut(), |p| p.load(Ordering::Relaxed));
+        cells.wrapping_add((tail % TOGETHER) as usize).cast_const().cast()
     }
 
     /// Appends; gives the entry back when the queue is full. A handler's jump between its two steps

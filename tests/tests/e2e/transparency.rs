@@ -125,3 +125,25 @@ fn the_fake_library_sees_no_misuse() {
         }
     }
 }
+
+/// An application that makes an object for each of its commands, and gives it back, has as much
+/// memory as without the recorder, but for what names the object in the trace.
+#[test]
+fn objects_that_are_given_back_cost_no_memory() {
+    const MADE: u64 = 5_000;
+    // What the recorder has at all, and of each object that was.
+    let most = 16 * 1024 + 4 * MADE;
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        for kind in ["queue", "context", "program", "kernel", "buffer", "event"] {
+            let line = format!("made_often {kind} {MADE}");
+            let peak = |mode| -> u64 {
+                stage.forget("t");
+                let run = stage.app(mode, "t", &line).run().success();
+                run.stdout.trim().parse().expect("KiB")
+            };
+            let (bare, with) = (peak(Mode::Bare), peak(Mode::Record));
+            assert!(with < bare + most, "{runtime:?} {kind}: {bare} KiB became {with}");
+        }
+    }
+}
