@@ -23,7 +23,8 @@ const OTHERS: f64 = 0.1;
 /// Part of the time that is left for these which one of them may take: kernels that come later have
 /// some, too.
 const ONE: f64 = 0.5;
-/// Share of the run's time for all that replace others.
+/// Share of the run's time for all that replace others, and as many seconds at least as above:
+/// draws of a run shorter than that need not move, which would make late launches likelier.
 const MORE: f64 = 0.02;
 /// A capture whose place was drawn anew, and could not be captured anew, is kept for want of others.
 /// It goes where one comes that has so many times its number: it is of a beginning that says little.
@@ -328,7 +329,7 @@ impl Samples {
                 let together = length(first + fill + takes, FILL.0, FILL.1);
                 length(fill + takes, OTHERS, FILL.1).max(together)
             }
-            Part::More => length(more + takes, 0.0, MORE),
+            Part::More => length(more + takes, OTHERS, MORE),
         };
         (needs - run).max(0.0)
     }
@@ -683,8 +684,9 @@ mod tests {
         assert!(!affords(&all, &other, 300_000_000, 100.0));
         let whole = |n: u64| Whole { folder: format!("k.{n}"), files: Vec::new(), bytes: n };
         assert_eq!(all.captured(&draw, &whole(1)), []);
-        // The place of a capture has a fiftieth of the run.
-        assert!(!affords(&all, &draw, 1, 100.0));
+        // The place of a capture has a fiftieth of the run, and a tenth of a second at least.
+        assert!(affords(&all, &draw, 1, 100.0));
+        assert!(!affords(&all, &draw, 60_000_000, 100.0));
         assert!(affords(&all, &draw, 90_000_000, 110.0));
         assert!(!affords(&all, &draw, 130_000_000, 110.0));
         // Other places share the two seconds: one is spent, of which a twentieth of 22 s is more.
@@ -720,6 +722,41 @@ mod tests {
         assert_eq!(all.captured(&draw(0, 300), &whole(300)), [(draw(2, 30), whole(30))]);
     }
 
+    /// In a run of a third of a second each launch is as likely to be held as any other, though
+    /// captures take a hundredth of it each.
+    #[test]
+    fn short_runs_are_sampled_evenly() {
+        let (launches, fifths) = (3_000u64, 5usize);
+        let mut held = vec![0u64; fifths];
+        for seed in 0..400 {
+            let mut all = Samples::new(seed, SLOTS);
+            let mut now = 0.0;
+            for _ in 0..launches {
+                now += 1e-4;
+                let Some(draw) = all.launched(kernel_on(1), 1, now).draw else { continue };
+                let wait = all.affords(&draw, 4_096, now);
+                if wait > 0.0 {
+                    all.moved(&draw, wait, now);
+                } else {
+                    now += 1e-3;
+                    all.spent(&draw, 1e-3, 4_096);
+                    let whole = Whole { folder: String::new(), files: Vec::new(), bytes: 1 };
+                    all.captured(&draw, &whole);
+                }
+                all.waited();
+            }
+            for (at, _) in all.classes.iter().flat_map(|of| of.held.iter().flatten()) {
+                held[((at - 1) * fifths as u64 / launches) as usize] += 1;
+            }
+        }
+        let all: u64 = held.iter().sum();
+        assert_eq!(all, 400 * SLOTS as u64);
+        // Binomial: within four standard deviations.
+        let (mean, variance) = (all as f64 / 5.0, all as f64 * 0.16);
+        let off = |of: &u64| (*of as f64 - mean).abs() <= 4.0 * variance.sqrt();
+        assert!(held.iter().all(off), "{held:?}");
+    }
+
     /// Captures that take long are spread over a run, within their time.
     #[test]
     fn captures_that_take_long_are_spread_over_the_run() {
@@ -748,7 +785,7 @@ mod tests {
             }
             assert!(all.classes.iter().all(|of| of.held.iter().any(Option::is_some)), "{clock}");
             let seconds = took.len() as f64 * 0.09;
-            assert!(seconds <= 0.09 * 2.0 + 0.1 + 0.05 * now + 0.02 * now, "{seed}: {took:?}");
+            assert!(seconds <= 0.09 * 2.0 + 0.2 + 0.05 * now + 0.02 * now, "{seed}: {took:?}");
             late += took.iter().filter(|at| **at > 1.0).count();
         }
         // One or two in each run.
