@@ -305,6 +305,11 @@ fn what_cannot_be_measured_is_refused_with_what_to_type() {
     std::os::unix::fs::chown(&capture, Some(12345), None).unwrap();
     refused(&["t", "--kernel", "paint"], "--trust");
     stage.clscope(["replay", "t", "--trust", "-q", "--kernel", "paint"]).run().success();
+    // One capture alone is as much another's.
+    let alone = ["kernel", "t.clscope/captures/paint.1", "--no-energy"];
+    let ran = stage.clscope(alone).run();
+    assert!(!ran.status.success() && ran.stderr.contains("--trust"), "{}", ran.stderr);
+    stage.clscope(alone).arg("--trust").run().success();
 }
 
 /// Loaders differ in which variables they read: a driver is found by any of them.

@@ -4,10 +4,11 @@
 
 use crate::capture::{FILE, Given, Launch, Memory, MemoryKind, ProgramFile, SCHEMA};
 use crate::element::bytes_of_hex;
-use clscope_io::input;
+use clscope_io::{input, output};
 use clscope_trace::directory;
 use std::collections::HashSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Most bytes of `launch.json`.
@@ -99,6 +100,44 @@ pub enum CaptureError {
         file: String,
     },
 }
+
+/// Why what a path holds is not run.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnerError {
+    /// It is another user's.
+    #[error(
+        "{path} is of the user with id {owner}, and what is captured in it would run as you: look at it, then add --trust"
+    )]
+    Foreign {
+        /// What.
+        path: String,
+        /// Whose.
+        owner: u32,
+    },
+    /// It cannot be looked at.
+    #[error("cannot look at {path}")]
+    Look {
+        /// What.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Holds that a file or folder is this user's: what is captured runs with this user's rights.
+///
+/// # Errors
+/// [`OwnerError`].
+pub fn owned(path: &Path) -> Result<(), OwnerError> {
+    let shown = || path.display().to_string();
+    let found = std::fs::symlink_metadata(path)
+        .map_err(|source| OwnerError::Look { path: shown(), source })?;
+    match (found.uid(), output::user()) {
+        (owner, user) if owner == user => Ok(()),
+        (owner, _) => Err(OwnerError::Foreign { path: shown(), owner }),
+    }
+}
+
 /// A capture whose description was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capture {
@@ -127,6 +166,15 @@ impl Capture {
         let launch: Launch = serde_json::from_value(version).map_err(wrong)?;
         checked(&launch).map_err(CaptureError::Wrong)?;
         Ok(Self { folder, launch })
+    }
+
+    /// Holds that its folder and what is in it are this user's.
+    ///
+    /// # Errors
+    /// [`OwnerError`].
+    pub fn owned(&self) -> Result<(), OwnerError> {
+        owned(&self.folder)?;
+        owned(&self.folder.join(FILE))
     }
 
     /// Bytes of a memory before the launch.

@@ -96,6 +96,9 @@ pub struct Args {
         ]
     )]
     export: Option<Language>,
+    /// Run what another user captured
+    #[arg(long)]
+    trust: bool,
     /// Folder to make for --export [default: the capture's name with the language]
     #[arg(short, long, value_name = "DIR", requires = "export")]
     output: Option<PathBuf>,
@@ -283,6 +286,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let capture = Capture::open(&args.capture)?;
     if let Some(language) = args.export {
         return export(&capture, language, args.output.as_deref());
+    }
+    if !args.trust {
+        capture.owned()?;
     }
     // What is wrong with the options is said before anything is started.
     args.wanted(&capture, Vec::new())?;

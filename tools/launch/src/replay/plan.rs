@@ -3,10 +3,9 @@
 //! capture, with the reason. Refuses to open what another user left, unless it is trusted.
 
 use super::job::Asked;
-use crate::read::{Capture, CaptureError};
+use crate::read::{Capture, CaptureError, OwnerError, owned};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::ProcessIndex;
-use clscope_io::output;
 use clscope_profile::energy::activity::PhysicalDevice;
 use clscope_profile::error::OpenError;
 use clscope_profile::measured::Which;
@@ -14,8 +13,6 @@ use clscope_profile::profile::{Options, Profile};
 use clscope_trace::defs;
 use clscope_trace::directory::{CAPTURE_FILE, CAPTURES, as_recorded};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A captured launch that can be measured.
@@ -68,24 +65,9 @@ pub enum PlanError {
     /// It is no trace.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It is another user's.
-    #[error(
-        "{path} is of the user with id {owner}, and what is captured in it would run as you: look at it, then add --trust"
-    )]
-    Foreign {
-        /// What.
-        path: String,
-        /// Whose.
-        owner: u32,
-    },
-    /// It cannot be looked at.
-    #[error("cannot look at {path}")]
-    Look {
-        /// What.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    /// It is another user's, or cannot be looked at.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
     /// There is no capture.
     #[error(
         "{path} has no captured launch{why}; `clscope record --capture '*' -- APP` captures the first of each kernel"
@@ -108,17 +90,6 @@ pub enum PlanError {
     },
 }
 
-/// Whose something is.
-fn trusted(path: &Path) -> Result<(), PlanError> {
-    let shown = || path.display().to_string();
-    let found = std::fs::symlink_metadata(path)
-        .map_err(|source| PlanError::Look { path: shown(), source })?;
-    match (found.uid(), output::user()) {
-        (owner, user) if owner == user => Ok(()),
-        (owner, _) => Err(PlanError::Foreign { path: shown(), owner }),
-    }
-}
-
 impl Plan {
     /// What there is to measure in a trace, of kernels whose names match `kernel`, where one is
     /// given.
@@ -128,7 +99,7 @@ impl Plan {
     pub fn of(trace: &Path, kernel: Option<&str>, trust: bool) -> Result<Self, PlanError> {
         let trace = as_recorded(trace.to_owned());
         if !trust {
-            trusted(&trace)?;
+            owned(&trace)?;
         }
         let profile = Profile::open(std::slice::from_ref(&trace))?;
         let view = profile.view(Options::default());
@@ -150,8 +121,8 @@ impl Plan {
                     continue;
                 }
                 if !trust {
-                    trusted(&folder)?;
-                    trusted(&folder.join(CAPTURE_FILE))?;
+                    owned(&folder)?;
+                    owned(&folder.join(CAPTURE_FILE))?;
                 }
                 let at = (index, stem, d);
                 match planned(&folder, at, capture, view.devices()) {
