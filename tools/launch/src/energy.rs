@@ -136,10 +136,12 @@ fn turns_within(budget_ns: u64, restores: bool) -> (u64, u64) {
     (length(turns).clamp(SHORTEST_NS, LONG_NS), turns)
 }
 
-/// The least time that a launch is metered for, in nanoseconds.
+/// The least time that a launch is metered for, in nanoseconds, in as many turns as are wanted, or
+/// in a single one.
 #[must_use]
-pub fn least_ns(restores: bool) -> u64 {
-    SHORTEST_NS * ((if restores { 5 } else { 3 }) * TURNS + 1) / 2
+pub fn least_ns(restores: bool, is_single: bool) -> u64 {
+    let turns = if is_single { 1 } else { TURNS };
+    SHORTEST_NS * ((if restores { 5 } else { 3 }) * turns + 1) / 2
 }
 
 /// Meters a launch for about a time, in turns with windows without work and, where memories are
@@ -422,7 +424,7 @@ mod tests {
             for budget in [1u64, 1_000_000_000, 5_000_000_000, 20_000_000_000, 120_000_000_000] {
                 let of = turns_within(budget, restores);
                 assert!((SHORTEST_NS..=LONG_NS).contains(&of.0) && of.1 >= 1, "{budget}: {of:?}");
-                if budget >= least_ns(restores) {
+                if budget >= least_ns(restores, false) {
                     assert!(of.1 >= TURNS, "{budget}: {of:?}");
                     assert!(takes(of) <= budget, "{budget}: {of:?}");
                     assert!(takes(of) * 10 >= budget * 8, "{budget}: {of:?}");

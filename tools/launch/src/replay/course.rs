@@ -148,7 +148,7 @@ pub fn run(
         let each = if measured > 0 { around / measured } else { AROUND };
         let ahead = u32::try_from(count.saturating_sub(done)).unwrap_or(1).max(1);
         let share = (left / ahead).saturating_sub(each);
-        let least = Duration::from_nanos(energy::least_ns(false));
+        let least = Duration::from_nanos(energy::least_ns(false, true));
         // One that takes longer by itself than there is time for has none.
         let takes = Duration::from_nanos(launch.duration_ns.unwrap_or(0)).saturating_mul(LEAST);
         if takes > LONG.max(left) {
@@ -329,16 +329,21 @@ fn too_long(launch: &Planned, takes: Duration) -> Left {
 }
 
 /// The launches that a time has room for, and the others: of each kind one before a second of any,
-/// kinds first that took most of the run.
+/// kinds first that took most of the run. Where there are more kinds than time for several turns of
+/// each, each has fewer: a wide interval tells more than none.
 fn chosen(launches: Vec<Planned>, budget: Duration) -> (Vec<Planned>, Vec<Planned>) {
-    let each = Duration::from_nanos(energy::least_ns(false)) + AROUND;
-    let room = (budget.as_secs_f64() / each.as_secs_f64()).floor().max(1.0) as usize;
+    let room = |is_single| {
+        let each = Duration::from_nanos(energy::least_ns(false, is_single)) + AROUND;
+        (budget.as_secs_f64() / each.as_secs_f64()).floor().max(1.0) as usize
+    };
     // How many of its kind stand before each.
     let mut before: Vec<(usize, Planned)> = Vec::with_capacity(launches.len());
     for launch in launches {
         let count = before.iter().filter(|(_, other)| other.is_alike(&launch)).count();
         before.push((count, launch));
     }
+    let kinds = before.iter().filter(|(count, _)| *count == 0).count();
+    let room = room(false).max(room(true).min(kinds));
     before.sort_by_key(|(count, _)| *count);
     let mut chosen: Vec<Planned> = before.into_iter().map(|(_, launch)| launch).collect();
     let late = chosen.split_off(room.min(chosen.len()));
@@ -398,6 +403,9 @@ mod tests {
         let (least, late) = chosen(all(), Duration::from_secs(1));
         assert_eq!(names(&least), ["a1"]);
         assert_eq!(names(&late), ["b1", "c1", "a2", "b2", "a3", "b3", "a4", "b4"]);
+        // Three of the kinds in fewer turns each, rather than one of them in all.
+        let (three, _) = chosen(all(), Duration::from_secs(5));
+        assert_eq!(names(&three), ["a1", "b1", "c1"]);
         let (four, late) = chosen(all(), Duration::from_secs(13));
         assert_eq!((names(&four).join(" "), late.len()), ("a1 b1 c1 a2".to_owned(), 5));
         assert_eq!(chosen(all(), Duration::from_secs(600)).0.len(), 9);
