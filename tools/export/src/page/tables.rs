@@ -562,7 +562,7 @@ fn waits(page: &mut Html, report: &Report) {
 /// What was recorded, on what, what it cost, and how far to trust it.
 pub fn recording(page: &mut Html, report: &Report) {
     page.raw("<section id=\"recording\"><h2>Recording</h2>\n<p>Traces: ");
-    page.name(&report.traces.join(", ")).raw("</p>\n<p>Recording took about <b data-v=\"");
+    page.name(&report.traces.join(", ")).raw("</p>\n<p>Recording calls took about <b data-v=\"");
     page.put(report.recording.recording_ns).raw("\">").put(time(report.recording.recording_ns));
     page.raw("</b> on all threads together");
     if let Some(share) = report.recording.of_wall {

@@ -134,8 +134,9 @@ fn heading(report: &Report, width: usize) -> Page {
             format!("about {}", percent(Some(share)))
         };
         // Counts of records do not show what timing costs inside the runtime.
+        let copies = report.captures.as_ref().map_or("", |_| " and that of copies");
         let text = format!(
-            "recording took {share} of that, the runtime's part aside (see `clscope overhead`)"
+            "recording calls took {share} of that, the runtime's part{copies} aside (see `clscope overhead`)"
         );
         line(&mut out, "", &text);
     }
