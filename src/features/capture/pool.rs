@@ -11,6 +11,7 @@ use crate::facts::arguments::Allocated;
 use crate::facts::info;
 use crate::runtime::functions as api;
 use crate::runtime::waiting;
+use crate::settings::config;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of which a second copy is made without being asked for.
@@ -41,8 +42,7 @@ struct Memory {
     touched: usize,
     /// What was asked for and was not there.
     wanted: u64,
-    /// What copies of all that the application has of this kind would take, before launches and
-    /// after.
+    /// What copies of all that the application has of this kind would take.
     all: u64,
 }
 
@@ -91,6 +91,22 @@ pub fn too_large(bytes: u64, most: u64) -> String {
         "a copy of its memory takes {bytes} bytes, more than the {most} that may be taken of what is \
          free"
     )
+}
+
+/// What copies of a memory take: before a launch and after, or before alone, where it is large and
+/// nobody asked for a launch by name.
+fn copies(bytes: u64) -> u64 {
+    let one = rounded(bytes);
+    let has_both = 2 * one <= SMALL || !config::get().captures.is_empty();
+    if has_both { one.saturating_mul(2) } else { one }
+}
+
+/// So many bytes or more: a power of two, or one and a half. Few growths lead there, and a third of
+/// it at most is not needed.
+fn stepped(bytes: u64) -> u64 {
+    let power = bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
+    let less = power / 4 * 3;
+    if less >= bytes { less } else { power }
 }
 
 /// So many bytes as regions take.
@@ -277,11 +293,10 @@ impl Pool {
         self.seen = self.seen.saturating_add(bytes);
         let [many, one] = self.ahead();
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
-        of.all = of.all.saturating_add(2 * rounded(bytes));
+        of.all = of.all.saturating_add(copies(bytes));
         // Room for some launches that nothing waits between; of larger ones for one.
-        let rounded = |bytes: u64| bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
-        let many = rounded(of.all.saturating_mul(LAUNCHES)).min(many);
-        let ahead = many.max(rounded(of.all).min(one));
+        let many = stepped(of.all.saturating_mul(LAUNCHES)).min(many);
+        let ahead = many.max(stepped(of.all).min(one));
         if ahead > of.bytes as u64 {
             of.wanted = of.wanted.max(ahead);
         }
@@ -291,7 +306,7 @@ impl Pool {
     pub fn freed(&mut self, bytes: u64, is_shared: bool) {
         self.seen = self.seen.saturating_sub(bytes);
         let of = if is_shared { &mut self.shared } else { &mut self.buffer };
-        of.all = of.all.saturating_sub(2 * rounded(bytes));
+        of.all = of.all.saturating_sub(copies(bytes));
     }
 
     /// The functions that it takes.
@@ -423,4 +438,17 @@ impl Pool {
 /// Whether any pool may hold memory.
 pub fn any() -> bool {
     HELD.load(Ordering::Relaxed) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_hold_what_is_asked_and_a_half_more_at_most() {
+        for bytes in [1u64, 2, 3, 4, 5, 97, 4096, 100_000, (64 << 20) + 1, u64::MAX / 3] {
+            let step = stepped(bytes);
+            assert!(step >= bytes && step as f64 <= 1.5 * bytes as f64 + 1.0, "{bytes}: {step}");
+        }
+    }
 }
