@@ -6,7 +6,7 @@ predicted times by it.
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
     limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
 
-The SPIR-V that blocks are of (the trace's folder programs) is kept as `limits.spv` there. On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
+What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
 """
 import json
 import subprocess
@@ -55,13 +55,13 @@ for kernel in document("mix", trace)["kernels"]:
             "footprint": sum(buffers),
             "registers": resources.get("registers"),
             "local_bytes": (resources.get("local_bytes") or 0) + given,
+            "private_bytes": resources.get("private_bytes"),
             "dram_bytes": of["dram_bytes"] and of["dram_bytes"]["value"],
         }
     )
-    # Classes are those of the blocks, where their text is kept beside.
-    if counted["language"] == "spv":
-        rows[-1]["blocks"] = [[b["block"], each(b["threads"]), each(b["warps"])] for b in counted["blocks"]]
-    else:
+    rows[-1]["blocks"] = [[b["block"], each(b["threads"]), each(b["warps"])] for b in counted["blocks"]]
+    # Classes are those of the blocks, but that transactions are of classes alone.
+    if counted["language"] == "ptx":
         rows[-1]["classes"] = [{"class": c["class"]} | {to: each(c[key]) for to, key in keys.items()} for c in counted["classes"]]
 json.dump({"device": json.load(open(device)), "kernels": sorted(rows, key=lambda row: row["name"])}, sys.stdout, indent=1)
 print()

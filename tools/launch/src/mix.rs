@@ -33,7 +33,7 @@ pub fn count(
 ) -> Result<(KernelMix, Option<Vec<u8>>), String> {
     let said = |error: &dyn std::error::Error| error.to_string();
     stage.tell(&built.who);
-    let Copied { language, code, counted, translated } = copy(stage, built, path, accesses)?;
+    let Copied { language, code, counted, kept } = copy(stage, built, path, accesses)?;
     let session = &stage.session;
     let program = match language {
         "ptx" => session.load(NAME, &counted.code, ""),
@@ -74,7 +74,7 @@ pub fn count(
     let mut read = vec![0; bytes];
     session.read(&counters, 0, &mut read).map_err(|e| said(&e))?;
     restore().map_err(|e| said(&e))?;
-    Ok((summed(stage, built, (language, &code), &counted, &read)?, translated))
+    Ok((summed(stage, built, (language, &code), &counted, &read)?, kept))
 }
 
 /// A copy of a program that counts.
@@ -83,16 +83,16 @@ struct Copied {
     /// Hash of the program, which blocks are of.
     code: String,
     counted: Counted,
-    /// The program, where it was translated from a source.
-    translated: Option<Vec<u8>>,
+    /// What is counted, where the trace has it from nowhere else: blocks are of it.
+    kept: Option<Vec<u8>>,
 }
 
 /// The copy, and the language that is counted.
 fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Result<Copied, String> {
     let said = |error: clscope_mix::Error| error.to_string();
-    let of_module = |module: &[u8], translated| {
+    let of_module = |module: &[u8], kept| {
         let (language, code) = ("spv", clscope_trace::hash(module));
-        Ok(Copied { language, code, counted: spirv::counted(module).map_err(said)?, translated })
+        Ok(Copied { language, code, counted: spirv::counted(module).map_err(said)?, kept })
     };
     let program = &stage.capture.launch.program;
     let text = |language: &str| {
@@ -103,7 +103,7 @@ fn copy(stage: &Stage<'_>, built: &Built, path: &OsStr, accesses: bool) -> Resul
     if let Some(binary) = built.program().binary().filter(|binary| ptx::is_ptx(binary)) {
         let (language, code) = ("ptx", clscope_trace::hash(&binary));
         let counted = ptx::counted(&binary, accesses).map_err(said)?;
-        return Ok(Copied { language, code, counted, translated: None });
+        return Ok(Copied { language, code, counted, kept: Some(binary) });
     }
     let facts = stage.session.facts();
     let takes_spir = facts.extensions.split_whitespace().any(|e| e == "cl_khr_spir");

@@ -181,6 +181,7 @@ mod tests {
             measured_ns: measured,
             predicted: exact(predicted),
             bounds: vec![Bound {
+                likely: certain,
                 resource: Resource::Fp32,
                 ns: exact(certain),
                 most: None,

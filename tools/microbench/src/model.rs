@@ -330,6 +330,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
         // Of `blend`, whose atomics add nothing, compilers for CPUs make loads.
         (name::LOCAL_ATOMIC, &["ceilings/local_atomic"]),
+        (name::ATOMIC_FEW, &["ceilings/atomic_few"]),
         (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
         (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
         (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
@@ -605,6 +606,7 @@ fn absent(results: &[Results], out: &mut Device) {
         (name::LOGIC, "blend/rotate"),
         (name::ATOMIC, "ceilings/atomic"),
         (name::LOCAL_ATOMIC, "ceilings/local_atomic"),
+        (name::ATOMIC_FEW, "ceilings/atomic_few"),
         (name::ATOMIC_WORD, "ceilings/atomic_word"),
         (name::ATOMIC_RESULT, "ceilings/atomic_result"),
         (name::LOCAL_ATOMIC_WORD, "ceilings/local_atomic_word"),

@@ -323,6 +323,9 @@ pub struct Instruction {
     pub bytes: u32,
     /// It runs under a predicate: not every work-item that reaches it does what it says.
     pub predicated: bool,
+    /// Of accesses to memory the bytes that those of all work-items can touch, by how the address is
+    /// computed; `u64::MAX`: anywhere. `None` of what has no address that is understood.
+    pub reach: Option<u64>,
     /// Registers or values that it defines, numbered within the function.
     pub writes: Vec<u32>,
     /// Registers or values that it needs.

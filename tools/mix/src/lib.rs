@@ -19,6 +19,7 @@
 pub mod class;
 pub mod program;
 pub mod ptx;
+mod reach;
 pub mod spirv;
 
 pub use class::{Class, Family, Instruction, Precision, Space};

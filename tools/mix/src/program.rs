@@ -177,7 +177,7 @@ pub struct Tally {
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
     /// What warps' accesses to memory take: of global memory the pieces of [`SECTOR`] bytes that a
-    /// warp touches, of local memory the passes through its banks (a word of each bank in one).
+    /// warp touches, of constant and private memory the words, of local memory the passes through its banks (a word of each bank in one).
     /// `None` where they are not counted, and for classes that access neither.
     pub transactions: Option<u64>,
 }
@@ -433,7 +433,15 @@ mod tests {
     use super::*;
 
     fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
-        Instruction { class, flop, bytes, predicated: false, writes: vec![], reads: vec![] }
+        Instruction {
+            class,
+            flop,
+            bytes,
+            predicated: false,
+            reach: None,
+            writes: vec![],
+            reads: vec![],
+        }
     }
 
     fn program() -> Program {

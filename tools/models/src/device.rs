@@ -68,6 +68,8 @@ pub mod name {
     pub const IMAGE: &str = "rate.image";
     /// Work-items that pass a barrier.
     pub const BARRIER: &str = "rate.barrier";
+    /// Atomics on global memory, neighbours on neighbouring ones of 64 words.
+    pub const ATOMIC_FEW: &str = "rate.atomic.global.few";
     /// Atomics on global memory, all on one word, whose result nobody wants.
     pub const ATOMIC_WORD: &str = "rate.atomic.global.word";
     /// Atomics on global memory, all on one word, whose result is used.
@@ -134,6 +136,7 @@ pub mod name {
         PRIVATE,
         IMAGE,
         BARRIER,
+        ATOMIC_FEW,
         ATOMIC_WORD,
         ATOMIC_RESULT,
         LOCAL_ATOMIC_WORD,
@@ -399,7 +402,17 @@ impl Device {
         let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
         let between = between.map(|(cache, memory)| (cache.value * memory.value).sqrt());
         let held = |l: &&Level| between.is_some_and(|rate| l.gigabytes_per_second >= rate);
-        let largest = self.levels.iter().rev().find(held).map(|l| l.bytes);
+        let largest = self.levels.iter().rposition(|l| held(&l)).map(|at| {
+            // Between the last size that it holds and the next one, by the logarithms.
+            let (last, next) = (&self.levels[at], self.levels.get(at + 1));
+            let falls = |next: &Level| {
+                let by = |rate: f64| (last.gigabytes_per_second / rate).ln();
+                let share = by(between.unwrap_or(last.gigabytes_per_second))
+                    / by(next.gigabytes_per_second);
+                last.bytes * (next.bytes / last.bytes).powf(share.clamp(0.0, 1.0))
+            };
+            next.map_or(last.bytes, falls)
+        });
         largest.into_iter().chain(plateau).reduce(f64::max)
     }
 

@@ -268,6 +268,16 @@ impl Kernel {
         self.beside_local_memory(device).map(|(_, left)| left)
     }
 
+    /// Bytes of the private arrays of all items that are on the device at once; `None` where they are
+    /// not known.
+    #[must_use]
+    pub fn private_set(&self, device: &Device) -> Option<f64> {
+        let each = self.resources.private_bytes.filter(|bytes| *bytes > 0)? as f64;
+        let units = f64::from(device.compute_units.max(1));
+        let resident = device.get(name::RESIDENT).ok()?.value * units;
+        Some(each * resident.min(self.items.map_or(resident, |n| n as f64)))
+    }
+
     /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache
     /// holds until it is wanted again. A cache that drops what was used least recently holds
     /// nothing of what is gone through in turn as soon as that is twice its size.
@@ -347,7 +357,7 @@ const FEW: u64 = 4;
 const PIECES: f64 = 2.0;
 
 /// Share of the last cache that surely holds what launches before left.
-const KEPT: f64 = 0.5;
+pub(crate) const KEPT: f64 = 0.5;
 
 /// Bytes of a launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -380,6 +380,7 @@ mod tests {
             flop: 0,
             bytes: 0,
             predicated: false,
+            reach: None,
             writes: writes.to_vec(),
             reads: reads.to_vec(),
         };
@@ -427,6 +428,7 @@ mod tests {
             flop: 0,
             bytes: 0,
             predicated: false,
+            reach: None,
             writes: vec![writes],
             reads: reads.to_vec(),
         };

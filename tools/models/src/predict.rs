@@ -568,6 +568,7 @@ mod tests {
             flop: 0,
             bytes: 4,
             predicated: false,
+            reach: None,
             writes: vec![1],
             reads: vec![1],
         };

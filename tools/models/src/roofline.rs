@@ -13,10 +13,11 @@ mod bounds;
 mod classes;
 mod likely;
 mod resource;
+mod takes;
 
 pub use bounds::{Bound, Bounds, bounds, units_used};
 pub use classes::{Ceiling, Counted, ceiling_of};
-pub use likely::{Family, between, dominant, likely, moving};
+pub use likely::{Family, dominant, likely, moving};
 pub use resource::Resource;
 
 /// Name and version of the roofline's schema.

@@ -174,6 +174,8 @@ struct Judged {
     /// Measured over predicted.
     ratio: f64,
     inside: bool,
+    /// Its interval is that of its accesses, which may lie in any way, and not that of a family.
+    open: bool,
 }
 
 /// Every kernel of a device whose time is predicted.
@@ -188,14 +190,17 @@ fn predicted(text: &str) -> Vec<Judged> {
         let ratio = row.time_ns / time.value;
         let name = format!("{} of {}: {ratio:.2}", row.name, device.platform);
         let inside = (time.low..=time.high).contains(&row.time_ns);
-        Some(Judged { name, family, ratio, inside })
+        let (least, most) = family.spread();
+        let open = time.low < 0.999 * least * time.value || time.high > 1.001 * most * time.value;
+        Some(Judged { name, family, ratio, inside, open })
     };
     measured.kernels.iter().filter_map(of).collect()
 }
 
 /// Nobody counts the longest of groups: a launch of which one group does nearly all is in no fit.
+/// What is open has an interval of its own.
 fn is_fitted(of: &Judged) -> bool {
-    !of.name.starts_with("uneven")
+    !of.name.starts_with("uneven") && !of.open
 }
 
 /// The least and the largest of what was measured over what is predicted.
@@ -214,7 +219,7 @@ fn intervals_of_times_hold_for_kernels_that_are_left_out() {
     };
     let held = |of: &&Judged| {
         let (low, high) = others(of);
-        (low..=high).contains(&of.ratio)
+        if of.open { of.inside } else { (low..=high).contains(&of.ratio) }
     };
     let left_out = all.iter().filter(held).count() as f64 / all.len() as f64;
     let inside = all.iter().filter(|j| j.inside).count() as f64 / all.len() as f64;
@@ -244,5 +249,5 @@ const GPU: &str = include_str!("limits/h200.json");
 
 #[test]
 fn causes_that_are_built_in_are_named_on_a_gpu() {
-    mostly_right(GPU, 90);
+    mostly_right(GPU, 96);
 }

@@ -66,7 +66,7 @@ pub struct Job {
     pub accesses: bool,
     /// Folders in which compilers are looked for, as `PATH` holds them.
     pub compilers: OsString,
-    /// The trace's folder of programs, for what is counted and was translated from a source.
+    /// The trace's folder of programs, for what is counted and the trace has from nowhere else.
     pub programs: Option<PathBuf>,
     /// Whether performance counters are read.
     pub counters: bool,
@@ -198,8 +198,8 @@ pub fn measure(all: &[Device], job: &Job, watch: Watch<'_>) -> Result<Measured, 
     if job.mix {
         stage.enter(Step::Counting);
         match mix::count(&stage, &built, &job.compilers, job.accesses) {
-            Ok((of, translated)) => {
-                if let (Some(module), Some(folder)) = (translated, &job.programs) {
+            Ok((of, kept)) => {
+                if let (Some(module), Some(folder)) = (kept, &job.programs) {
                     out.notes.extend(keep(folder, &of, &module));
                 }
                 out.mix = Some(executed(&of, &capture.launch));

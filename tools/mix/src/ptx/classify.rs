@@ -11,6 +11,7 @@ pub(super) fn unknown() -> Instruction {
         flop: 0,
         bytes: 0,
         predicated: false,
+        reach: None,
         writes: Vec::new(),
         reads: Vec::new(),
     }

@@ -13,6 +13,7 @@ macro_rules! put {
 
 mod classify;
 mod count;
+mod reach;
 mod scan;
 mod transactions;
 
@@ -143,6 +144,7 @@ fn function<'t>(
         accesses: Vec::new(),
     };
     let mut registers = BTreeMap::new();
+    let mut reaches = reach::Reaches::new(&body.statements, body.entry);
     // Blocks by the labels in front of them, where branches lead, and which blocks go on to the
     // next.
     let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
@@ -177,6 +179,7 @@ fn function<'t>(
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
                 if instruction.class.memory().is_some() {
                     let (class, bytes) = (instruction.class, instruction.bytes);
+                    instruction.reach = reaches.of(operands, bytes);
                     let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
                     places.accesses.push(Place { at, guard, operands, block, class, bytes });
                 }

@@ -322,3 +322,60 @@ fn functions_with_many_accesses_add_at_once() {
     assert!(text.contains("@%clscope_p red.global.add.u64 [%clscope_a+16], %clscope_v;"), "{text}");
     assert_eq!(text.matches("vote.sync.ballot.b32").count(), 80);
 }
+
+#[test]
+fn addresses_reach_as_far_as_what_they_are_computed_from() {
+    let text = "\
+.version 8.4
+.target sm_90, texmode_independent
+.address_size 64
+.entry count(.param .u64 .ptr .global .align 4 count_param_0, .param .u32 count_param_1)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<20>;
+	.reg .b64 %rd<20>;
+	.shared .align 4 .b8 bins[1024];
+	ld.param.u64 %rd1, [count_param_0];
+	ld.param.u32 %r1, [count_param_1];
+	cvta.to.global.u64 %rd2, %rd1;
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %ntid.x;
+	mov.u32 %r4, %tid.x;
+	mad.lo.s32 %r5, %r2, %r3, %r4;
+	mul.wide.u32 %rd3, %r1, 4;
+	add.s64 %rd4, %rd2, %rd3;
+	red.global.add.u32 [%rd4+8], 1;
+$again:
+	mad.lo.s32 %r5, %r5, 1664525, 1013904223;
+	shr.u32 %r6, %r5, 26;
+	mul.wide.u32 %rd5, %r6, 4;
+	add.s64 %rd6, %rd2, %rd5;
+	red.global.add.u32 [%rd6], 1;
+	and.b32 %r7, %r5, 255;
+	shl.b32 %r8, %r7, 2;
+	mov.u32 %r9, bins;
+	add.s32 %r10, %r9, %r8;
+	atom.shared.add.u32 %r11, [%r10], 1;
+	mul.wide.u32 %rd7, %r5, 4;
+	add.s64 %rd8, %rd2, %rd7;
+	red.global.add.u32 [%rd8], 1;
+	add.s32 %r12, %r1, -1;
+	and.b32 %r13, %r5, %r12;
+	mul.wide.s32 %rd9, %r13, 4;
+	add.s64 %rd10, %rd2, %rd9;
+	ld.global.u8 %r14, [%rd10];
+	mul.wide.u32 %rd11, %r14, 4;
+	add.s64 %rd12, %rd2, %rd11;
+	red.global.add.u32 [%rd12], 1;
+	setp.lt.u32 %p1, %r5, %r1;
+	@%p1 bra $again;
+	ret;
+}
+";
+    let read = read(text).unwrap();
+    let all = read.blocks.iter().flat_map(|b| &b.instructions);
+    let reach: Vec<_> =
+        all.filter(|i| i.class.memory().is_some()).map(|i| i.reach.unwrap()).collect();
+    // One word that nobody knows; 64 words; 256 of a group; anywhere, in two ways; a byte's bins.
+    assert_eq!(reach, [4, 256, 1024, u64::MAX, u64::MAX, 1024]);
+}

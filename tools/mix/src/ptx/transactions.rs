@@ -1,10 +1,13 @@
 //! Transactions of memory, counted beside blocks: how many pieces of global memory a warp's access
-//! touches, and how often it passes through the banks of local memory. Lanes of a warp compare
+//! touches, how many words of constant and private memory, and how often it passes through the banks
+//! of local memory. Lanes of a warp compare
 //! their addresses where the access stands (`match`), so that any address is counted, computed or
 //! loaded.
 //!
 //! * **Global memory**: caches move pieces of 32 bytes. Of the lanes that touch one, the lowest
 //!   counts it.
+//! * **Constant memory** gives one word at a time, and **private memory** lays the words of one index
+//!   side by side: of the lanes that access one, the lowest counts it.
 //! * **Local memory**: 32 banks of 4 bytes give one word each in a pass. A pass takes as many lanes
 //!   as ask for 128 bytes. Of lanes that read one word, the lowest stands for all; the bank of
 //!   which most words are wanted says how many passes there are. Atomics pass once for each lane.
@@ -18,6 +21,9 @@ use crate::class::{Class, Space};
 use crate::program::{Access, PASS, SECTOR, Transactions};
 use std::collections::HashMap;
 use std::fmt::Write;
+
+/// Bytes of a word.
+const WORD: u64 = 4;
 
 /// The counters of a program, given out function by function.
 pub(super) struct Counters<'t> {
@@ -66,7 +72,7 @@ impl<'t> Counters<'t> {
         let mut out = Vec::new();
         for place in places {
             let possible = match (place.class, place.class.memory()) {
-                (_, Some(Space::Global)) => self.sectors,
+                (_, Some(Space::Global | Space::Constant | Space::Private)) => self.sectors,
                 (_, Some(Space::Local)) => self.banks,
                 _ => continue,
             };
@@ -147,10 +153,14 @@ impl Counting<'_> {
         out
     }
 
-    /// Leaves in `p` whether the lane stands for a piece of memory; for all at once, how many there
+    /// Leaves in `p` whether the lane stands for a piece of memory, or a word; for all at once, how many there
     /// are in `n`, and whether the lane is the warp's lowest.
     fn sectors(&self, out: &mut String, p: &str, at_once: bool) {
-        put!(out, "shr.u64 %{p}k, %{p}k, {};", SECTOR.ilog2());
+        let unit = match self.class.memory() {
+            Some(Space::Global) => SECTOR,
+            _ => WORD,
+        };
+        put!(out, "shr.u64 %{p}k, %{p}k, {};", unit.ilog2());
         self.lowest_of_equals(out, p);
         if at_once {
             put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");

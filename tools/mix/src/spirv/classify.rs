@@ -168,6 +168,7 @@ fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction 
         flop,
         bytes,
         predicated: false,
+        reach: None,
         writes: if result { vec![word.operand(1)] } else { Vec::new() },
         // Literals among the operands name nothing that a block writes, or too much: no harm.
         reads: word.operands.get(if result { 2 } else { 0 }..).unwrap_or_default().to_vec(),

@@ -9,6 +9,7 @@
 mod classify;
 mod count;
 mod op;
+mod reach;
 
 pub use count::counted;
 
@@ -182,6 +183,36 @@ impl Module {
         Ok(values)
     }
 
+    /// What values are made of. A kernel's arguments are shared, and those of the function of the same
+    /// name, which is all that an entry point calls.
+    fn reaches(&self) -> Result<reach::Reaches<'_>, Error> {
+        let mut names: BTreeMap<u32, String> = BTreeMap::new();
+        let mut kernels = BTreeSet::new();
+        let (mut made, mut shared) = (BTreeMap::new(), BTreeSet::new());
+        let mut is_kernel = false;
+        for word in self.instructions() {
+            let word = word?;
+            match word.opcode {
+                op::NAME => drop(names.insert(word.operand(0), string(word.operands.get(1..)))),
+                op::ENTRY_POINT => {
+                    kernels.insert(string(word.operands.get(2..)));
+                    names.insert(word.operand(1), string(word.operands.get(2..)));
+                }
+                op::FUNCTION => {
+                    is_kernel = names.get(&word.operand(1)).is_some_and(|n| kernels.contains(n));
+                }
+                op::FUNCTION_PARAMETER if is_kernel => {
+                    shared.insert(word.operand(1));
+                }
+                _ => {}
+            }
+            if op::has_result(word.opcode) {
+                made.insert(word.operand(1), word);
+            }
+        }
+        Ok(reach::Reaches { made, shared, known: BTreeMap::new() })
+    }
+
     fn layout(&self) -> Result<Layout, Error> {
         let version = self.words.get(1).copied().unwrap_or(0);
         let version = (version >> 16 & 0xff, version >> 8 & 0xff);
@@ -202,6 +233,7 @@ impl Module {
         let mut kernels: BTreeMap<u32, String> = BTreeMap::new();
         // A block may stand before those that define what it uses.
         let values = self.values_and_types(&mut out.types)?;
+        let mut reaches = self.reaches()?;
         let mut standard = BTreeSet::new();
         let mut unknown = BTreeSet::new();
         // Of the function that is read: blocks by their labels, and where they lead.
@@ -322,6 +354,10 @@ impl Module {
                         classify::Facts { types: &out.types, values: &values, standard: &standard };
                     match classify::instruction(word, &facts) {
                         Ok(Some(mut instruction)) => {
+                            let pointer = op::pointer(word.opcode).map(|n| word.operand(n));
+                            let pointer = pointer.filter(|_| instruction.class.memory().is_some());
+                            instruction.reach =
+                                pointer.map(|p| reaches.of(&out.types, p, instruction.bytes));
                             for read in &mut instruction.reads {
                                 *read = carried.get(read).copied().unwrap_or(*read);
                             }
@@ -334,6 +370,7 @@ impl Module {
                                 flop: 0,
                                 bytes: 0,
                                 predicated: false,
+                                reach: None,
                                 writes: Vec::new(),
                                 reads: Vec::new(),
                             });

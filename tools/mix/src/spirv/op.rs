@@ -62,6 +62,15 @@ pub fn has_result(opcode: u16) -> bool {
     )
 }
 
+/// Which operand is the pointer of a load, a store or an atomic.
+pub fn pointer(opcode: u16) -> Option<usize> {
+    match opcode {
+        LOAD | 227 | 229..=242 => Some(2),
+        STORE | 228 => Some(0),
+        _ => None,
+    }
+}
+
 /// Whether a block ends with it.
 pub fn ends_block(opcode: u16) -> bool {
     matches!(opcode, 249..=255)

@@ -10,7 +10,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::Occupancy;
-use crate::roofline::{Bounds, Resource, between, bounds};
+use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
 use clscope_io::text::count;
 use clscope_mix::Space;
@@ -134,7 +134,7 @@ const SHORT: f64 = 0.25;
 
 /// Time of a launch without work, ns.
 fn empty_ns(of: &Kernel, device: Option<&Device>) -> Option<f64> {
-    Some(between(bounds(of, device?).by_resource(Resource::Launch)?))
+    Some(bounds(of, device?).by_resource(Resource::Launch)?.likely)
 }
 
 /// The share of its time that an empty kernel takes, of a launch that is short.

@@ -124,14 +124,17 @@ pub(super) fn explain(
         out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
     }
     let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
+    // Launching comes before the work, but of a launch that is hardly more.
+    let work = beyond_launch(of, device).map_or(worked, |ns| ns.max(0.5 * worked));
     let all = candidates(of, device, model, worked);
+    let enough = NEAR * work / worked;
     let empty = short(of, device);
     let launch = model.by_resource(Resource::Launch).map(|b| b.ns.value / worked);
     let found = launching(empty, LAUNCHING)
         .or_else(|| few_groups(of, device, &all))
         .or_else(|| near(&all))
         .or_else(|| launching(empty, 0.0))
-        .or_else(|| best(of, &all, device, launch, out));
+        .or_else(|| best(of, (&all, enough), device, launch, out));
     let Some(found) = found else {
         let text = if nothing_known(of) {
             "not known: neither operations nor bytes were counted (`clscope record --mix`) or stated"
@@ -211,7 +214,11 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
             format!("bound by {}: at {} of its ceiling", resource.name(), percent(share))
         }
         (resource, false) => {
-            let condition = resource.condition().map_or_else(String::new, |c| format!(", {c}"));
+            // Where nothing is left open it holds under no condition.
+            let condition = resource
+                .condition()
+                .filter(|_| resource.worst().is_none() || it.most > 1.1 * it.least);
+            let condition = condition.map_or_else(String::new, |c| format!(", {c}"));
             format!("bound by {}: {} of the time{condition}", resource.name(), percent(share))
         }
     };
@@ -222,7 +229,7 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
 /// Where no bound comes near: what explains the time best, the next, and what would decide.
 fn best(
     of: &Kernel,
-    all: &[Candidate],
+    (all, enough): (&[Candidate], f64),
     device: Option<&Device>,
     launch: Option<f64>,
     out: &mut Explanatory,
@@ -230,13 +237,13 @@ fn best(
     // Starting groups goes on beside the work.
     let work = || all.iter().filter(|c| c.resource != Resource::Groups && c.score() > 0.0);
     // What cannot take most of the time is its limit only where nothing can.
-    let may_be = || work().filter(|c| c.most >= NEAR && c.score() >= FAR);
+    let may_be = || work().filter(|c| c.most >= enough);
     let it = may_be().max_by(|a, b| by_score(a, b));
     let it = it.or_else(|| work().max_by(|a, b| by_score(a, b)))?;
     let is_gpu = device.is_some_and(|d| d.kind == "gpu");
     let tallies = of.mix.iter().flat_map(|mix| mix.classes.values());
     let counted = { tallies }.any(|tally| tally.transactions.is_some());
-    if it.score() < FAR && it.resource != Resource::Latency {
+    if it.score() < FAR && it.most < enough && it.resource != Resource::Latency {
         // Launching is no limit of the work, but here the work is hardly more.
         if let Some(launching) = launching(launch, FAR) {
             return Some(launching);

@@ -2,7 +2,8 @@
 //! measured ceilings, and at most where that depends on operands and addresses. Refuses to choose
 //! among them: the verdict does.
 
-use super::classes::{beside_flop, ceiling_of, takes};
+use super::classes::{beside_flop, ceiling_of};
+use super::takes::takes;
 use super::{Resource, ceiling};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
@@ -21,6 +22,10 @@ pub struct Bound {
     /// Nanoseconds of a launch.
     #[serde(rename = "time_ns")]
     pub ns: Figure,
+    /// What it is likely to need, in nanoseconds: of waiting, what other work does not hide.
+    #[serde(rename = "likely_time_ns")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub likely: f64,
     /// The longest that it can need, where that depends on operands, addresses or what caches
     /// serve; null where it does not.
     #[serde(rename = "most_time_ns")]
@@ -30,6 +35,13 @@ pub struct Bound {
     /// holds under the condition that the resource's name says. Compilers for CPUs join work-items:
     /// nothing that is counted is certain there.
     pub certain: bool,
+}
+
+impl Bound {
+    /// Nothing says where between the least and the most it lies.
+    pub(super) fn is_open(&self, most: f64) -> bool {
+        self.ns.value < 0.999 * self.likely && self.likely < 0.999 * most
+    }
 }
 
 /// All bounds of a kernel.
@@ -302,6 +314,9 @@ fn in_pieces(kernel: &Kernel, device: &Device, asked: Figure) -> Figure {
     }
 }
 
+/// Share of instructions that wait for the one before, where the code's dependences are not known.
+const DEPENDENT: f64 = 0.5;
+
 /// Resources whose time is the sum over their classes' own ceilings, and whether it is certain on
 /// devices whose compilers keep what is counted.
 const BY_CLASS: [Resource; 10] = [
@@ -326,7 +341,7 @@ struct Found {
 impl Found {
     fn add(&mut self, resource: Resource, ns: Result<Option<Figure>, Missing>, certain: bool) {
         match ns {
-            Ok(ns) => self.range(resource, ns, None, certain),
+            Ok(ns) => self.range(resource, ns, None, None, certain),
             Err(why) => drop(self.missing.insert(why)),
         }
     }
@@ -335,12 +350,14 @@ impl Found {
         &mut self,
         resource: Resource,
         ns: Option<Figure>,
+        likely: Option<f64>,
         most: Option<Figure>,
         certain: bool,
     ) {
         let Some(ns) = ns.filter(|ns| ns.value > 0.0) else { return };
         let most = most.filter(|most| most.value > ns.value).map(Figure::modelled);
-        self.out.bounds.push(Bound { resource, ns: ns.modelled(), most, certain });
+        let likely = likely.unwrap_or(ns.value);
+        self.out.bounds.push(Bound { resource, ns: ns.modelled(), likely, most, certain });
     }
 }
 
@@ -348,6 +365,9 @@ impl Found {
 #[must_use]
 pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     let mut found = Found { out: Bounds::default(), missing: BTreeSet::new() };
+    // Where no vectors are made of items, arithmetic and accesses are done one by one. Of code that
+    // is known the waits say as much.
+    let apart_alone = device.is_cpu() && !device.joins_items() && kernel.blocks.is_empty();
     // What a compiler for a CPU makes of work-items need not do each of them what is counted.
     let counted_is_certain = !device.is_cpu();
     let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
@@ -355,7 +375,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         Ok(least) => {
             // Threads of a CPU that sleep are woken up first, which the host sees as part of a wait.
             let most = device.get(name::LAUNCH_WAIT).ok().filter(|_| device.is_cpu());
-            found.range(Resource::Launch, Some(least), most, true);
+            let likely = most.map(|most| (least.value * most.value).sqrt());
+            found.range(Resource::Launch, Some(least), likely, most, true);
         }
         Err(why) => drop(found.missing.insert(why)),
     }
@@ -371,7 +392,9 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
                     let apart = kernel.mix.as_ref().and_then(|m| one_by_one(m, device, precision));
                     let most = most.or(least).zip(apart).map(|(m, a)| m.larger(a)).or(most);
                     let (least, most) = (least.map(wider), most.map(wider));
-                    found.range(Resource::of(precision), least, most, certain);
+                    let likely = most.filter(|_| apart_alone && precision != Precision::Half);
+                    let likely = likely.map(|most| most.value);
+                    found.range(Resource::of(precision), least, likely, most, certain);
                 }
                 Err(why) => drop(found.missing.insert(why)),
             }
@@ -381,26 +404,28 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     }
     if let Some(mix) = &kernel.mix {
         for resource in BY_CLASS {
-            match takes(mix, device, resource) {
+            match takes(kernel, device, resource) {
                 Ok(takes) => {
                     let (least, most) =
                         (takes.map(|t| wider(t.least)), takes.map(|t| wider(t.most)));
-                    found.range(resource, least, most, false);
+                    let likely = takes.map(|t| wider(t.likely).value);
+                    found.range(resource, least, likely, most, false);
                 }
                 Err(why) => drop(found.missing.insert(why)),
             }
         }
-        let special = takes(mix, device, Resource::Special).map(|t| t.map(|t| wider(t.least)));
+        let special = takes(kernel, device, Resource::Special).map(|t| t.map(|t| wider(t.least)));
         found.add(Resource::Special, special, counted_is_certain);
         // Compilers merge instructions of the language that is counted.
         found.add(Resource::Issue, Ok(issue(kernel, device).map(wider)), false);
-        // What banks give in so many passes, as their ceiling was measured with full ones.
-        // A CPU has no banks, and atomics a ceiling of their own.
-        let of_atomics = mix.classes.get(&Class::AtomicLocal).map_or(0, |t| t.bytes);
-        let local = match counted_is_certain {
-            true => mix.bank_bytes(),
-            false => mix.bytes(Space::Local).saturating_sub(of_atomics),
-        };
+        // What banks give in so many passes, as their ceiling was measured with full ones; a CPU has
+        // none. Atomics have a ceiling of their own.
+        let local = [Class::LoadLocal, Class::StoreLocal].iter().filter_map(|c| mix.classes.get(c));
+        let local = local.map(|tally| {
+            let passes = tally.transactions.filter(|_| counted_is_certain).unwrap_or(0);
+            tally.bytes.max(passes.saturating_mul(clscope_mix::PASS))
+        });
+        let local: u64 = local.sum();
         if local > 0 {
             let local = Figure::counted(local);
             let rate = device.get(name::LOCAL);
@@ -411,12 +436,13 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
             );
         }
     }
-    of_memory(kernel, device, counted_is_certain, &mut found);
+    of_memory(kernel, device, (counted_is_certain, apart_alone), &mut found);
     let occupancy = latency::occupancy_on(device, kernel);
     if let Some(wait) = waiting(kernel, device, occupancy) {
         found.out.bounds.push(Bound {
             resource: Resource::Latency,
             ns: wait.modelled(),
+            likely: wait.value * if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 },
             most: None,
             certain: false,
         });
@@ -430,7 +456,12 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
 }
 
 /// Bounds of caches and memory beyond the compute unit.
-fn of_memory(kernel: &Kernel, device: &Device, counted_is_certain: bool, found: &mut Found) {
+fn of_memory(
+    kernel: &Kernel,
+    device: &Device,
+    (counted_is_certain, apart_alone): (bool, bool),
+    found: &mut Found,
+) {
     let wider = |ns: Figure| ns.times(1.0 / units_used(kernel, device));
     if let Ok(bytes) = kernel.requested()
         && bytes.value > 0.0
@@ -451,7 +482,8 @@ fn of_memory(kernel: &Kernel, device: &Device, counted_is_certain: bool, found: 
                 if let (Some(apart), Some(n)) = (apart, accesses(kernel)) {
                     most = most.larger(wider(Figure::counted(n).over(apart)));
                 }
-                found.range(Resource::Cache, Some(least), Some(most), counted_is_certain);
+                let likely = apart_alone.then_some(most.larger(least).value);
+                found.range(Resource::Cache, Some(least), likely, Some(most), counted_is_certain);
             }
             Err(why) => drop(found.missing.insert(why)),
         }
@@ -468,7 +500,7 @@ fn of_memory(kernel: &Kernel, device: &Device, counted_is_certain: bool, found: 
             let all = in_pieces(kernel, device, bytes).value;
             let most = all / curve.unwrap_or(rate).min(rate);
             let most = Figure::exact(most, Evidence::Modelled);
-            found.range(Resource::LastCache, Some(least), Some(most), false);
+            found.range(Resource::LastCache, Some(least), None, Some(most), false);
         }
         if kernel.dram_bytes.is_none() {
             let time = device.get(name::DRAM).map(|r| Some(bytes.over(r)));

@@ -4,7 +4,7 @@
 
 use super::Resource;
 use crate::device::{Device, name};
-use crate::figure::{Figure, Missing};
+use crate::figure::Figure;
 use clscope_mix::{Class, Mix, Precision};
 
 /// What of a class its ceiling is a rate of.
@@ -84,67 +84,6 @@ pub const fn ceiling_of(class: Class) -> Option<Ceiling> {
         C::Unknown => return None,
     };
     Some(Ceiling { resource, best, worst, counted })
-}
-
-/// Least and longest time of a resource, ns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Takes {
-    pub least: Figure,
-    pub most: Figure,
-}
-
-/// Words of a piece that caches move at once.
-const PIECE: f64 = 8.0;
-
-/// Share of a mix's instructions from which on a class without a ceiling is worth a word.
-const WORTH: f64 = 0.01;
-
-/// What a resource needs for all classes whose time it is, by their ceilings on the whole device.
-/// `Ok(None)` where the mix has none of them.
-pub(super) fn takes(
-    mix: &Mix,
-    device: &Device,
-    resource: Resource,
-) -> Result<Option<Takes>, Missing> {
-    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
-    let all = mix.total().threads.max(1) as f64;
-    let (mut sum, mut lacks): (Option<Takes>, _) = (None, None);
-    for (class, tally) in mix.classes.iter().filter(|(_, t)| t.threads > 0) {
-        let Some(ceiling) = ceiling_of(*class).filter(|c| c.resource == resource) else { continue };
-        let mut count = match ceiling.counted {
-            Counted::Bytes => tally.bytes,
-            // Work of a unit follows warps, whose lanes may rest.
-            _ => tally.warps.map_or(tally.threads, |w| w.saturating_mul(lanes)),
-        };
-        if resource == Resource::Atomics {
-            // Of those on local memory that meet in a bank, as many as its passes had lanes.
-            let passes = tally.transactions.filter(|_| *class == Class::AtomicLocal).unwrap_or(0);
-            count = tally.threads.max(passes.saturating_mul(lanes));
-        }
-        let Some(best) = ceiling.best.iter().find_map(|key| device.get(key).ok()) else {
-            if tally.threads as f64 >= WORTH * all {
-                lacks = ceiling.best.first().and_then(|key| device.get(key).err());
-            }
-            continue;
-        };
-        let worst = ceiling.worst.iter().filter_map(|key| device.get(key).ok());
-        let worst = worst.min_by(|a, b| a.value.total_cmp(&b.value));
-        let least = Figure::counted(count).over(best);
-        let most = match resource {
-            // Arrays of many items lie in a farther cache, and items that index them differently
-            // fetch a piece for each word.
-            Resource::PrivateMemory => least.times(PIECE),
-            _ => worst.map_or(least, |rate| Figure::counted(count).over(rate).larger(least)),
-        };
-        sum = Some(match sum {
-            Some(sum) => Takes { least: sum.least.plus(least), most: sum.most.plus(most) },
-            None => Takes { least, most },
-        });
-    }
-    match (sum, lacks) {
-        (None, Some(lacks)) => Err(lacks),
-        (sum, _) => Ok(sum),
-    }
 }
 
 /// What comparisons, minima and their kin of a type take beside its FLOP, ns.

@@ -1,13 +1,10 @@
 //! The time that a launch is likely to take, by all of its bounds: how far resources overlap, and
 //! what memory is likely to move. Refuses a time where no bytes are known.
 
-use super::{Bound, Bounds, Resource};
+use super::{Bounds, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
-
-/// Share of instructions that wait for the one before, where the code's dependences are not known.
-const DEPENDENT: f64 = 0.5;
 
 /// How far resources overlap: their times add up as the sides of a box of so many dimensions add to
 /// its diagonal. Without bound it would be the longest alone; 1 would be their sum.
@@ -21,34 +18,19 @@ pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
     (bytes > 0.0).then_some(bytes / rate.value)
 }
 
-/// The geometric mean of the least and the most that a resource can need.
-#[must_use]
-pub fn between(of: &Bound) -> f64 {
-    (of.ns.value * of.most.map_or(of.ns.value, |most| most.value)).sqrt()
-}
-
 /// What each resource needs of a launch's work, ns, of those that need something.
 fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> {
     let counted = of.by_resource(Resource::Memory).map_or(0.0, |b| b.ns.value);
     let memory = moving(kernel, device).unwrap_or(0.0).max(counted);
-    // Of code that is known the waits say as much.
-    let one_by_one = device.is_cpu() && !device.joins_items() && kernel.blocks.is_empty();
-    let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
-    let each = of.bounds.iter().map(|b| match b.resource {
+    let each = of.bounds.iter().filter(|b| {
         // Groups start beside all else.
-        Resource::Launch | Resource::Groups | Resource::Memory | Resource::MemoryIfMissed => {
-            (b.resource, 0.0)
-        }
-        Resource::Latency => (b.resource, dependent * b.ns.value),
-        // Between words of their own and one for all.
-        Resource::Atomics => (b.resource, between(b)),
-        // Where no vectors are made of items, arithmetic and accesses are done one by one.
-        Resource::Fp32 | Resource::Fp64 | Resource::Cache if one_by_one => {
-            (b.resource, b.most.map_or(b.ns.value, |most| most.value))
-        }
-        _ => (b.resource, b.ns.value),
+        !matches!(
+            b.resource,
+            Resource::Launch | Resource::Groups | Resource::Memory | Resource::MemoryIfMissed
+        )
     });
-    each.chain([(Resource::Memory, memory)]).filter(|(_, ns)| *ns > 0.0).collect()
+    let each = each.map(|b| (b.resource, b.likely)).chain([(Resource::Memory, memory)]);
+    each.filter(|(_, ns)| *ns > 0.0).collect()
 }
 
 /// The resource that takes most of the likely time: of the work, or starting its groups where that
@@ -96,8 +78,8 @@ impl Family {
     #[must_use]
     pub const fn spread(self) -> (f64, f64) {
         match self {
-            Self::Instructions => (0.65, 2.3),
-            Self::Accesses => (0.75, 5.7),
+            Self::Instructions => (0.65, 1.6),
+            Self::Accesses => (0.75, 2.8),
             Self::Compiler => (0.19, 9.0),
         }
     }
@@ -105,13 +87,13 @@ impl Family {
 
 /// The time that a launch is likely to take: what each resource needs, partly at the same time; of
 /// memory what it is likely to move; and what launching costs. The interval is that of
-/// [`Family::spread`], and never below the certain bounds.
+/// [`Family::spread`], wider where it is not known how accesses lie, and never below the certain bounds.
 #[must_use]
 pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let binding = of.binding()?;
     kernel.requested().ok()?;
     let launch = of.by_resource(Resource::Launch);
-    let (least, launch) = (launch.map_or(0.0, |b| b.ns.value), launch.map_or(0.0, between));
+    let (least, launch) = (launch.map_or(0.0, |b| b.ns.value), launch.map_or(0.0, |b| b.likely));
     let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
     let needs: Vec<f64> = needs(kernel, device, of).into_iter().map(|(_, ns)| ns).collect();
     let most = needs.iter().copied().fold(1e-300, f64::max);
@@ -119,6 +101,12 @@ pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let value = (most * diagonal.powf(OVERLAP.recip())).max(certain) + launch;
     let most = dominant(kernel, device, of).unwrap_or(Resource::Latency);
     let (low, high) = Family::of(device, most).spread();
-    let low = (low * value).max(certain).max(least).min(value);
-    Some(Figure::new(value, low, high * value, Evidence::Modelled))
+    let (mut low, mut high) = (low * value, high * value);
+    // Where it is not known how the accesses of what takes most lie, it takes anything between.
+    let range = of.by_resource(most).and_then(|b| Some((b, b.most?.value)));
+    if let Some((bound, most)) = range.filter(|(b, most)| b.is_open(*most)) {
+        (low, high) = (low.min(bound.ns.value + launch), high.max(most + launch));
+    }
+    let low = low.max(certain).max(least).min(value);
+    Some(Figure::new(value, low, high, Evidence::Modelled))
 }

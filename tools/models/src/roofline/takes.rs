@@ -1,0 +1,254 @@
+//! What a resource needs for the classes whose time it is: at least, at most, and likely, by how many
+//! of a warp's items meet in one place. Refuses a time where a class has no ceiling.
+//!
+//! * **Atomics on global memory**: a slice of the last cache serves one piece of one warp in a turn, of
+//!   lanes that want one word one after the other, unless the compiler joined them, as it does where
+//!   all have one address. Words far apart lie in different slices.
+//! * **Constant memory** gives a warp one word in a turn.
+//! * **Sums of 64 bits** are addresses in part, and an access adds an offset by itself.
+//! * **Private memory** lays words of one index side by side: items that index their arrays differently
+//!   fetch a piece for each word.
+//!
+//! Source: NVIDIA, *CUDA C++ Programming Guide*, sections on device memory accesses and atomic
+//! functions; on an H200 one word takes an atomic each 0.73 ns, of a warp's 32 lanes together where
+//! their address is one, and 122 pieces a nanosecond go to words that lie apart.
+
+use super::classes::{Counted, ceiling_of};
+use super::{Ceiling, Resource};
+use crate::device::{Device, name};
+use crate::figure::{Evidence, Figure, Missing};
+use crate::kernel::{KEPT, Kernel};
+use clscope_mix::{Class, SECTOR, Tally};
+
+/// Times of a resource, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Takes {
+    pub least: Figure,
+    pub likely: Figure,
+    pub most: Figure,
+}
+
+impl Takes {
+    fn exactly(time: Figure) -> Self {
+        Self { least: time, likely: time, most: time }
+    }
+
+    /// Between two times, of which nothing says where.
+    fn between(least: Figure, most: Figure) -> Self {
+        let most = most.larger(least);
+        Self { least, likely: least.times((most.value / least.value.max(1e-300)).sqrt()), most }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            least: self.least.plus(other.least),
+            likely: self.likely.plus(other.likely),
+            most: self.most.plus(other.most),
+        }
+    }
+}
+
+/// Words of a piece that caches move at once.
+const PIECE: f64 = SECTOR as f64 / 4.0;
+
+/// Bytes of the words that [`name::ATOMIC_FEW`] and [`name::ATOMIC`] are measured on.
+const FEW: f64 = 256.0;
+const SPREAD: f64 = (8 << 20) as f64;
+
+/// Turns of local memory that a warp takes to reduce its lanes and to add once, from an H200: 64
+/// additions of each item to one word.
+const JOINED: f64 = 3.0;
+
+/// Share of a mix's instructions from which on a class without a ceiling is worth a word.
+const WORTH: f64 = 0.01;
+
+/// What a resource needs for all classes whose time it is, by their ceilings on the whole device.
+/// `Ok(None)` where the mix has none of them.
+pub(super) fn takes(
+    kernel: &Kernel,
+    device: &Device,
+    resource: Resource,
+) -> Result<Option<Takes>, Missing> {
+    let Some(mix) = &kernel.mix else { return Ok(None) };
+    let all = mix.total().threads.max(1) as f64;
+    let (mut sum, mut lacks): (Option<Takes>, _) = (None, None);
+    for (class, tally) in mix.classes.iter().filter(|(_, t)| t.threads > 0) {
+        let Some(ceiling) = ceiling_of(*class).filter(|c| c.resource == resource) else { continue };
+        let Some(best) = ceiling.best.iter().find_map(|key| device.get(key).ok()) else {
+            if tally.threads as f64 >= WORTH * all {
+                lacks = ceiling.best.first().and_then(|key| device.get(key).err());
+            }
+            continue;
+        };
+        let of = Of { kernel, device, class: *class, tally, best, worst: worst(&ceiling, device) };
+        let takes = match resource {
+            Resource::Atomics => of.atomics(),
+            Resource::ConstantMemory => of.constants(),
+            Resource::PrivateMemory => of.private(),
+            Resource::Integer if *class == Class::LongArith => of.addresses(),
+            _ if ceiling.counted == Counted::Bytes => {
+                Takes::exactly(Figure::counted(tally.bytes).over(best))
+            }
+            _ => Takes::exactly(Figure::counted(of.lanes()).over(best)),
+        };
+        sum = Some(sum.map_or(takes, |sum| sum.plus(takes)));
+    }
+    match (sum, lacks) {
+        (None, Some(lacks)) => Err(lacks),
+        (sum, _) => Ok(sum),
+    }
+}
+
+/// The slowest of the rates at worst that are known.
+fn worst(ceiling: &Ceiling, device: &Device) -> Option<Figure> {
+    let all = ceiling.worst.iter().filter_map(|key| device.get(key).ok());
+    all.min_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+/// A class of a kernel on a device, and its rates.
+struct Of<'k> {
+    kernel: &'k Kernel,
+    device: &'k Device,
+    class: Class,
+    tally: &'k Tally,
+    best: Figure,
+    worst: Option<Figure>,
+}
+
+impl Of<'_> {
+    /// Lanes of a warp; one where there are no warps.
+    fn width(&self) -> u64 {
+        u64::from(self.device.lanes.unwrap_or(1).max(1))
+    }
+
+    /// Operations with the lanes that rest: work of a unit follows warps.
+    fn lanes(&self) -> u64 {
+        let of_warps = self.tally.warps.map(|w| w.saturating_mul(self.width()));
+        of_warps.unwrap_or(self.tally.threads)
+    }
+
+    /// Where the addresses of its accesses can lie: bytes and share of its accesses.
+    fn reaches(&self) -> Vec<(Option<u64>, f64)> {
+        let each = self.kernel.blocks.iter().flat_map(|(block, times)| {
+            let own = block.instructions.iter().filter(|i| i.class == self.class);
+            own.map(move |i| (i.reach, *times))
+        });
+        let each: Vec<(Option<u64>, f64)> = each.filter(|(_, times)| *times > 0.0).collect();
+        let all: f64 = each.iter().map(|(_, times)| times).sum();
+        match all > 0.0 {
+            true => each.into_iter().map(|(reach, times)| (reach, times / all)).collect(),
+            false => vec![(None, 1.0)],
+        }
+    }
+
+    fn atomics(&self) -> Takes {
+        let none = Takes::exactly(Figure::exact(0.0, Evidence::Modelled));
+        let is_local = self.class == Class::AtomicLocal;
+        self.reaches().into_iter().fold(none, |sum, (reach, share)| {
+            let of = if is_local { self.local_atomics(reach) } else { self.global_atomics(reach) };
+            sum.plus(Takes {
+                least: of.least.times(share),
+                likely: of.likely.times(share),
+                most: of.most.times(share),
+            })
+        })
+    }
+
+    /// If all of them lay within so many bytes.
+    fn global_atomics(&self, reach: Option<u64>) -> Takes {
+        // In turns of one slice: full pieces where they were counted, else single words.
+        let (turns, words) = match self.tally.transactions {
+            Some(pieces) => (Figure::counted(pieces), PIECE),
+            None => (Figure::counted(self.tally.threads), 1.0),
+        };
+        let least = turns.times(words).over(self.best);
+        let Some(word) = self.worst else { return Takes::exactly(least) };
+        let most = Figure::counted(self.tally.threads).over(word).larger(least);
+        let is_one = reach.is_some_and(|bytes| bytes <= 8);
+        match reach {
+            // Compilers for warps join their lanes.
+            Some(_) if is_one && self.width() > 1 => {
+                let joined = Figure::counted(self.tally.warps.unwrap_or(self.tally.threads));
+                Takes::exactly(joined.over(word).larger(least))
+            }
+            Some(_) if is_one => Takes::exactly(most),
+            Some(u64::MAX) => Takes { least, likely: least, most },
+            Some(bytes) => {
+                let few = self.device.get(name::ATOMIC_FEW).unwrap_or(word.times(words));
+                let more = (self.best.value / few.value).max(1.0);
+                let share = ((bytes as f64 / FEW).ln() / (SPREAD / FEW).ln()).clamp(0.0, 1.0);
+                let likely = turns.times(words).over(few.times(more.powf(share))).larger(least);
+                Takes { least, likely, most: most.larger(likely) }
+            }
+            None => Takes::between(least, most),
+        }
+    }
+
+    /// If all of a group lay within so many bytes.
+    fn local_atomics(&self, reach: Option<u64>) -> Takes {
+        let least = Figure::counted(self.lanes()).over(self.best);
+        let Some(word) = self.worst else { return Takes::exactly(least) };
+        let is_one = reach.is_some_and(|bytes| bytes <= 8);
+        // Passes are turns of a bank; a lane that is alone in its bank has one with all others.
+        let passes = Figure::counted(self.tally.transactions.unwrap_or(self.tally.threads));
+        let most = passes.over(word).larger(least);
+        match (reach, self.tally.transactions) {
+            _ if is_one && self.width() > 1 => Takes::exactly(least.times(JOINED)),
+            // Where they join items, those for CPUs do as much.
+            _ if is_one && self.device.joins_items() => Takes::between(least, most),
+            _ if is_one => Takes::exactly(most),
+            // Lanes that share a bank share a word, or not: of one word compilers join them.
+            (None, Some(_)) | (_, None) => Takes::between(least, most),
+            _ => Takes::exactly(most),
+        }
+    }
+
+    /// What is counted of SPIR-V are no addresses: those have instructions of their own.
+    fn addresses(&self) -> Takes {
+        let all = self.lanes();
+        let classes = self.kernel.mix.iter().flat_map(|mix| &mix.classes);
+        let accesses = classes.filter(|(class, _)| class.memory().is_some());
+        let accesses: u64 = accesses
+            .map(|(_, t)| t.warps.map_or(t.threads, |w| w.saturating_mul(self.width())))
+            .sum();
+        let folded = if self.device.is_cpu() { 0 } else { accesses.min(all) };
+        let (least, most) = (Figure::counted(all - folded), Figure::counted(all));
+        let (least, most) = (least.over(self.best), most.over(self.best));
+        Takes { least, likely: least, most }
+    }
+
+    fn constants(&self) -> Takes {
+        let least = Figure::counted(self.lanes()).over(self.best);
+        let Some(apart) = self.worst else { return Takes::exactly(least) };
+        match self.tally.transactions {
+            Some(words) => Takes::exactly(Figure::counted(words).over(apart).larger(least)),
+            None => {
+                let most = Figure::counted(self.lanes()).over(apart);
+                match self.device.is_cpu() {
+                    true => Takes { likely: least, ..Takes::between(least, most) },
+                    false => Takes::between(least, most),
+                }
+            }
+        }
+    }
+
+    /// The rate is measured with items that index arrays of 128 bytes differently.
+    fn private(&self) -> Takes {
+        let asked = Figure::counted(self.tally.bytes);
+        let least = match self.tally.transactions {
+            Some(words) => {
+                Figure::counted(4 * words).larger(asked.times(1.0 / PIECE)).over(self.best)
+            }
+            None => asked.over(self.best),
+        };
+        let most = least.times(PIECE);
+        // Arrays of many items lie in a farther cache, or in memory; those of a CPU's in the nearest.
+        let kept = self.device.last_cache().map(|all| KEPT * all);
+        let set = self.kernel.private_set(self.device);
+        match set.zip(kept).is_some_and(|(set, kept)| set <= kept) {
+            true => Takes::exactly(least),
+            false if self.device.is_cpu() => Takes { least, likely: least, most },
+            false => Takes::between(least, most),
+        }
+    }
+}
