@@ -3,13 +3,15 @@
 
 use crate::figure::{Evidence, Figure};
 use crate::first::Starts;
-use crate::kernel::{Kernel, Resources, scaled};
+use crate::kernel::{Kernel, Resources, Traffic, scaled};
+use crate::roofline::Resource;
 use crate::split::{self, Sum};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
 use clscope_mix::{Block, Mix, ptx, spirv};
+use clscope_profile::counters::result as counters;
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::{self, Absence, Energy};
 use clscope_profile::error::ReadingsError;
@@ -145,6 +147,42 @@ struct Shapes {
 
 /// The counter of memory bandwidth, as columns of counters name it.
 const DRAM_SHARE: &str = "dram-bandwidth";
+/// The counter of compute units with work.
+const UNITS_SHARE: &str = "sm-busy";
+/// Counters of units of a compute unit, and what they do.
+const UNIT_SHARES: [(&str, Resource); 4] = [
+    ("integer", Resource::Integer),
+    ("fp16", Resource::Fp16),
+    ("fp32", Resource::Fp32),
+    ("fp64", Resource::Fp64),
+];
+/// Events of a CPU that fetch a line from behind the last cache, and from behind the nearest one.
+const MEMORY_LINES: &str = "cache-misses";
+const NEAREST_LINES: &str = "L1-dcache-load-misses";
+/// Bytes of a line.
+const LINE: f64 = 64.0;
+/// A share that is known to less than this, each way, says nothing of what is busy.
+const WIDE: f64 = 0.15;
+
+/// What counters say of a kernel. A figure that cannot be separated from others' is absent.
+fn counted_by(class: &counters::Class, kernel: &mut Kernel) {
+    let mean = |name: &str| class.values.get(name).and_then(|v| v.mean).map(Figure::measured);
+    let share = |name: &str| mean(name).map(|percent| percent.times(0.01));
+    let known = |share: &Figure| share.high - share.low <= 2.0 * WIDE;
+    kernel.dram_share = share(DRAM_SHARE).or(kernel.dram_share);
+    kernel.units_busy = share(UNITS_SHARE).filter(known).or(kernel.units_busy);
+    for (name, resource) in UNIT_SHARES {
+        if let Some(share) = share(name).filter(known) {
+            kernel.busy.insert(resource, share);
+        }
+    }
+    // Lines a second, for the time of a launch.
+    let lines =
+        |name: &str| Some(mean(name)?.low.max(0.0) * LINE * 1e-9 * kernel.later_ns()?.value);
+    if let (Some(memory), Some(last)) = (lines(MEMORY_LINES), lines(NEAREST_LINES)) {
+        kernel.at_least = Some(Traffic { last: last.max(memory), memory });
+    }
+}
 
 /// Sizes of a kernel that are kept apart; more are one.
 const MOST_SIZES: usize = 4096;
@@ -178,10 +216,8 @@ pub fn by_device(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
         for source in &counters.sources {
             let Some(on) = out.get_mut(&source.device) else { continue };
             for class in source.classes.iter().filter(|c| c.kind == "kernel") {
-                let found = on.kernels.iter_mut().find(|k| k.name == class.name);
-                let share = class.values.get(DRAM_SHARE).and_then(|v| v.mean);
-                if let (Some(kernel), Some(share)) = (found, share) {
-                    kernel.dram_share = Some(Figure::measured(share).times(0.01));
+                if let Some(kernel) = on.kernels.iter_mut().find(|k| k.name == class.name) {
+                    counted_by(class, kernel);
                 }
             }
         }

@@ -4,7 +4,9 @@
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::latency;
+use crate::roofline::Resource;
 use clscope_mix::{Block, Class, Mix, Precision, Space};
+use std::collections::BTreeMap;
 
 /// What the compiler and the launch set aside for work-items and groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +82,13 @@ pub struct Kernel {
     pub dram_share: Option<Figure>,
     /// Bytes that memory moved, from counters.
     pub dram_bytes: Option<Figure>,
+    /// Bytes that came from memory at least, and from behind the nearest cache, from counters that do
+    /// not see what is fetched ahead.
+    pub at_least: Option<Traffic>,
+    /// Share of the time that a unit was busy, from counters.
+    pub busy: BTreeMap<Resource, Figure>,
+    /// Share of the time that a compute unit had work, from counters.
+    pub units_busy: Option<Figure>,
     /// Joules.
     pub joules: Option<Figure>,
     /// Watts of the floor that the joules stand on.
@@ -231,7 +240,8 @@ impl Kernel {
         let kept = device.last_cache().unwrap_or(0.0);
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
-        let memory = self.dram_bytes.map_or(touched * missed, |b| b.value);
+        let least = self.at_least.unwrap_or_default();
+        let memory = self.dram_bytes.map_or((touched * missed).max(least.memory), |b| b.value);
         // What streams passes the nearest cache in pieces: those that a warp touches, where an item
         // is soon done. One with many accesses finds the rest of a piece again in its next ones.
         let global = |c: &Class| c.memory() == Some(Space::Global);
@@ -247,7 +257,8 @@ impl Kernel {
         let pieces = beyond.map_or(PIECES * requested, |b| (requested + b).max(0.0));
         let held = if few { 1.0 } else { self.held(device, touched) };
         let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
-        Some(Traffic { last: last.max(again).max(memory.min(requested)), memory })
+        let last = last.max(again).max(memory.min(requested)).max(least.last);
+        Some(Traffic { last, memory })
     }
 
     /// Items that are on a compute unit at once, and bytes of its first-level cache beside their

@@ -117,16 +117,45 @@ fn does(of: &Kernel, out: &mut Explanatory) {
     }
     if let Some(moved) = of.dram_bytes {
         let text = match of.requested() {
-            Ok(asked) if asked.value > 0.0 => format!(
-                "memory moved {}{}: {} of what was asked for",
+            Ok(asked) if asked.value > moved.value => format!(
+                "measured: memory moved {}{}: {} of what was asked for, and caches served the rest",
                 bytes(moved.value),
                 doubt(moved),
                 percent(moved.value / asked.value)
             ),
-            _ => format!("memory moved {}{}", bytes(moved.value), doubt(moved)),
+            _ => format!("measured: memory moved {}{}", bytes(moved.value), doubt(moved)),
         };
         out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
+    if let Some(least) = of.at_least {
+        let text = format!(
+            "measured: at least {} came from memory, and {} from behind the nearest cache",
+            bytes(least.memory),
+            bytes(least.last)
+        );
+        out.statements.push(Statement::new("memory", Evidence::Measured, text));
+    }
+    out.statements.extend(busy(of));
+}
+
+/// What counters say of units, in one sentence, the busiest first.
+fn busy(of: &Kernel) -> Option<Statement> {
+    let mut all: Vec<(&str, f64)> =
+        of.busy.iter().map(|(resource, share)| (resource.name(), share.value)).collect();
+    all.extend(of.dram_share.map(|share| (Resource::Memory.name(), share.value)));
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut parts: Vec<String> = all
+        .iter()
+        .map(|(name, share)| format!("{name} {}", percent(share.clamp(0.0, 1.0))))
+        .collect();
+    if let Some(share) = of.units_busy {
+        parts.insert(0, format!("compute units {}", percent(share.value.clamp(0.0, 1.0))));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let text = format!("measured: busy part of the time: {}", parts.join(", "));
+    Some(Statement::new("busy", Evidence::Measured, text))
 }
 
 /// Share of a launch that an empty one takes, from which on it is short.

@@ -491,3 +491,44 @@ fn counters_and_the_ceiling_give_bytes() {
     // Half of the ceiling's 100 GB/s for 100 us.
     assert!((found.kernels[0].dram_bytes.unwrap().value - 5e6).abs() < 1.0);
 }
+
+#[test]
+fn what_counters_saw_comes_before_what_is_modelled() {
+    // 10 million sums of 32 bits: by the ceiling nearly all of the time.
+    let mut k = kernel("sums", 110e3);
+    k.mix = Some(mix(&[(Class::SingleArith, 100_000_000, 100_000_000, 0)]));
+    let mut device_file = round();
+    device_file.keep_parameter("rate.fp32.add", measured(1000.0), "GFLOP/s", "test");
+    let limit =
+        |k: &Kernel| device(&on(vec![k.clone()]), Some(&device_file), ALL).kernels.remove(0);
+    let modelled = limit(&k);
+    assert_eq!(modelled.limit, Some(Resource::Fp32), "{modelled:?}");
+    // The unit is seen to rest, and another one to be busy.
+    k.busy = [(Resource::Fp32, measured(0.2)), (Resource::Integer, measured(0.85))].into();
+    k.units_busy = Some(measured(0.97));
+    let found = limit(&k);
+    assert_eq!((found.limit, found.sure), (Some(Resource::Integer), Some(Sure::Certain)));
+    assert!((found.reached.unwrap() - 0.85).abs() < 1e-9);
+    assert!(said(&found, "verdict")[0].contains("measured, it was busy for 85 %"), "{found:?}");
+    let busy = "measured: busy part of the time: compute units 97 %, integer arithmetic 85 %, FP32 arithmetic 20 %";
+    assert_eq!(said(&found, "busy"), [busy]);
+    // Units that have no work wait for others.
+    k.busy = [(Resource::Fp32, measured(0.02))].into();
+    k.units_busy = Some(measured(0.1));
+    let found = limit(&k);
+    assert_eq!(found.limit, Some(Resource::UnevenGroups), "{found:?}");
+    assert!(said(&found, "verdict")[0].contains("no work for 90 % of the time"), "{found:?}");
+    // Memory's share says which level served the bytes, with the device's ceiling or without.
+    k.mix = Some(mix(&[(Class::LoadGlobal, 2_500_000, 0, 10_000_000)]));
+    (k.busy, k.units_busy) = ([].into(), None);
+    k.dram_share = Some(measured(0.05));
+    let found = limit(&k);
+    assert!(found.limit != Some(Resource::MemoryIfMissed), "{found:?}");
+    k.dram_share = Some(measured(0.9));
+    let found = limit(&k);
+    assert_eq!(
+        (found.limit, found.sure),
+        (Some(Resource::Memory), Some(Sure::Certain)),
+        "{found:?}"
+    );
+}

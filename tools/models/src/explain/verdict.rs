@@ -44,9 +44,17 @@ struct Candidate {
     least: f64,
     most: f64,
     certain: bool,
+    /// Counters saw it.
+    measured: bool,
 }
 
 impl Candidate {
+    /// What counters saw of a resource.
+    fn measured(resource: Resource, share: Figure) -> Self {
+        let share = share.value.clamp(0.0, 1.0);
+        Self { resource, least: share, most: share, certain: true, measured: true }
+    }
+
     /// The least that it needs is most of the time, and not more than all of it.
     fn is_near(&self) -> bool {
         self.resource != Resource::Latency && (NEAR..=ABOVE).contains(&self.least)
@@ -70,6 +78,9 @@ impl Candidate {
             }
             (least, most) if most > 1.1 * least => {
                 format!("{} to {} of the time", percent(least.min(1.0)), percent(most.min(1.0)))
+            }
+            (least, _) if self.measured => {
+                format!("measured {} of the time", percent(least.min(1.0)))
             }
             (least, _) => format!("{} of the time", percent(least.min(1.0))),
         }
@@ -96,10 +107,29 @@ fn candidates(of: &Kernel, device: Option<&Device>, model: &Bounds, worked: f64)
             least,
             most: most.max(least),
             certain: b.certain,
+            measured: b.resource == Resource::Memory,
         })
     });
-    each.collect()
+    // What was measured comes before what is modelled of the same unit.
+    let mut all: Vec<Candidate> = each.filter(|c| !of.busy.contains_key(&c.resource)).collect();
+    all.extend(of.busy.iter().map(|(resource, share)| Candidate::measured(*resource, *share)));
+    // Without the device's ceiling the share of memory's bandwidth is what there is.
+    if let Some(share) = of.dram_share.filter(|_| of.dram_bytes.is_none()) {
+        all.retain(|c| c.resource != Resource::MemoryIfMissed);
+        all.push(Candidate::measured(Resource::Memory, share));
+    }
+    // Units without work, though there are groups for all.
+    let rest = of.units_busy.map(|share| Figure { value: 1.0 - share.value, ..share });
+    if let Some(rest) = rest.filter(|rest| rest.value > UNEVEN) {
+        let too_few = device.is_some_and(|d| units_used(of, d) < 1.0 - UNEVEN);
+        let what = if too_few { Resource::FewGroups } else { Resource::UnevenGroups };
+        all.push(Candidate::measured(what, rest));
+    }
+    all
 }
+
+/// Share of the time from which on compute units without work are worth a word.
+const UNEVEN: f64 = 0.1;
 
 fn by_score(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     a.score().total_cmp(&b.score())
@@ -210,6 +240,18 @@ fn near(all: &[Candidate]) -> Option<Verdict> {
             "bound by memory, if it moves each buffer once: that takes {} of the time; what memory moved was not counted",
             percent(share)
         ),
+        (Resource::UnevenGroups | Resource::FewGroups, _) => format!(
+            "bound by {}: measured, compute units had no work for {} of the time",
+            it.resource.name(),
+            percent(share)
+        ),
+        (resource, true) if it.measured && resource != Resource::Memory => {
+            format!(
+                "bound by {}: measured, it was busy for {} of the time",
+                resource.name(),
+                percent(share)
+            )
+        }
         (resource, true) => {
             format!("bound by {}: at {} of its ceiling", resource.name(), percent(share))
         }
@@ -296,7 +338,11 @@ fn needs(model: &Bounds, likely: Option<Figure>) -> Option<String> {
 
 /// Whether nothing shows what a launch does.
 fn nothing_known(of: &Kernel) -> bool {
-    of.mix.is_none() && of.flop.is_none() && of.bytes.is_none() && of.dram_bytes.is_none()
+    of.mix.is_none()
+        && of.flop.is_none()
+        && of.bytes.is_none()
+        && of.dram_bytes.is_none()
+        && of.busy.is_empty()
 }
 
 /// What one would change about the resource that binds, with what the next bound leaves to gain.
@@ -369,6 +415,9 @@ fn advice(of: &Kernel, device: Option<&Device>, limit: Resource) -> Option<Strin
                 2 * local
             ))
         }
+        (Resource::UnevenGroups, _) => plain(
+            "groups that do alike, or more and smaller ones, the longest first, would give all compute units work",
+        ),
         (Resource::Fp64, _) => {
             plain("single precision, where it is enough, takes at most half of this")
         }

@@ -15,6 +15,8 @@ pub enum Resource {
     Groups,
     /// Compute units that have no group to work on.
     FewGroups,
+    /// Compute units that wait for groups which take longer than others.
+    UnevenGroups,
     /// Issuing instructions.
     Issue,
     /// Arithmetic and logic on integers.
@@ -75,6 +77,7 @@ impl Resource {
             Self::Launch => "launching",
             Self::Groups => "starting groups",
             Self::FewGroups => "too few groups",
+            Self::UnevenGroups => "uneven groups",
             Self::Issue => "instruction issue",
             Self::Integer => "integer arithmetic",
             Self::IntegerMultiply => "integer multiplication",
@@ -130,7 +133,11 @@ impl Resource {
     pub const fn decided_by(self, is_gpu: bool, counted: bool) -> &'static str {
         match self {
             Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu && !counted => ACCESSES,
-            Self::Latency | Self::Groups | Self::FewGroups | Self::Barriers => SMALLER,
+            Self::Latency
+            | Self::Groups
+            | Self::FewGroups
+            | Self::UnevenGroups
+            | Self::Barriers => SMALLER,
             _ if is_gpu => COUNTERS,
             _ => "`clscope record --counters perf` shows instructions and cache misses",
         }
