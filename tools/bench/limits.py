@@ -40,7 +40,7 @@ for kernel in document("mix", trace)["kernels"]:
     of = explained[name]
     # Counts are sums over the launches that were counted.
     each = lambda count: None if count is None else round(count / kernel["counted"])
-    buffers = [a["size"] for a in kernel["arguments"] if a["kind"] in ("buffer", "image")]
+    buffers = [[a["index"], a["size"]] for a in kernel["arguments"] if a["kind"] in ("buffer", "image")]
     given = sum(a["size"] for a in kernel["arguments"] if a["kind"] == "local")
     resources = kernel["resources"]
     keys = {"threads": "instructions", "warps": "warp_instructions", "flop": "flop", "bytes": "bytes", "transactions": "transactions"}
@@ -52,7 +52,7 @@ for kernel in document("mix", trace)["kernels"]:
             "items": of["items"],
             "local": of["local"],
             "time_ns": typical[name],
-            "footprint": sum(buffers),
+            "buffers": buffers,
             "registers": resources.get("registers"),
             "local_bytes": (resources.get("local_bytes") or 0) + given,
             "private_bytes": resources.get("private_bytes"),

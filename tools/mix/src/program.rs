@@ -22,6 +22,8 @@ pub struct Function {
     pub kernel: bool,
     /// Its blocks among those of the program; the first is its entry.
     pub blocks: Range<usize>,
+    /// Arguments that its code reads, by their index.
+    pub arguments: BTreeSet<u32>,
 }
 
 /// A program that was read.
@@ -289,6 +291,15 @@ impl Program {
         self.functions.iter().find(|f| f.kernel && f.name == name)
     }
 
+    /// Arguments that a kernel's code reads, by their index. An entry point that only calls a function
+    /// of the same name reads all: what that one reads counts. `None` for a kernel that is not there.
+    #[must_use]
+    pub fn arguments(&self, kernel: &str) -> Option<BTreeSet<u32>> {
+        self.kernel(kernel)?;
+        let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
+        of_the_name.map(|f| f.arguments.clone()).reduce(|a, b| &a & &b)
+    }
+
     /// Work-items that entered a kernel, by its first block. Compilers write an entry point that
     /// only calls a function of the same name; a runtime may launch that function instead.
     #[must_use]
@@ -446,7 +457,12 @@ mod tests {
 
     fn program() -> Program {
         Program {
-            functions: vec![Function { name: "k".into(), kernel: true, blocks: 0..2 }],
+            functions: vec![Function {
+                name: "k".into(),
+                kernel: true,
+                blocks: 0..2,
+                arguments: BTreeSet::new(),
+            }],
             blocks: vec![
                 Block { instructions: vec![instruction(Class::LoadGlobal, 0, 4)] },
                 Block {

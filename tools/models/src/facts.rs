@@ -10,7 +10,7 @@ use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::time::{HostNs, Span};
-use clscope_mix::{Block, Mix, ptx, spirv};
+use clscope_mix::{Mix, Program, ptx, spirv};
 use clscope_profile::counters::result as counters;
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::{self, Absence, Energy};
@@ -372,24 +372,24 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
     }
 }
 
-/// Blocks of the programs that the trace keeps, by their hash.
+/// Programs that the trace keeps, by their hash.
 struct Texts<'v, 'p> {
     view: &'v View<'p>,
-    read: HashMap<String, Vec<Block>>,
+    read: HashMap<String, Program>,
 }
 
 impl Texts<'_, '_> {
     /// None where the text is not kept, or cannot be read.
-    fn blocks(&mut self, hash: &str, language: &str) -> &[Block] {
+    fn program(&mut self, hash: &str, language: &str) -> Option<&Program> {
         if !self.read.contains_key(hash) {
             let text = self.view.program(hash, language);
             let program = text.and_then(|bytes| match language {
                 "spv" => spirv::read(&bytes).ok(),
                 _ => ptx::read(String::from_utf8(bytes).ok()?.trim_end_matches('\0')).ok(),
             });
-            self.read.insert(hash.to_owned(), program.map(|p| p.blocks).unwrap_or_default());
+            self.read.insert(hash.to_owned(), program.unwrap_or_default());
         }
-        self.read.get(hash).map_or(&[], Vec::as_slice)
+        self.read.get(hash)
     }
 }
 
@@ -406,11 +406,16 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         for row in &counted {
             let n = row.launches.max(row.counted) as f64;
             mix.add(&scaled(&row.mix, n / row.counted as f64 / launches as f64));
+            let program = texts.program(&row.code, &row.language);
+            // What the code does not read is no part of what it touches.
+            let reads = program.and_then(|p| p.arguments(&row.kernel));
+            let is_read = |index: u32| reads.as_ref().is_none_or(|all| all.contains(&index));
             let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
+            let buffers = buffers.filter(|a| is_read(a.index));
             let bytes = (buffers.map(|a| a.size))
                 .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
-            let blocks = texts.blocks(&row.code, &row.language);
+            let blocks = program.map_or(&[][..], |p| &p.blocks);
             let times = n / row.counted as f64 / launches as f64;
             kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (threads, warps))| {
                 // Without warps each item goes its own way.

@@ -33,7 +33,11 @@ struct Row {
     items: u64,
     local: u64,
     time_ns: f64,
+    /// Bytes of all its buffers, where it is not known which are read.
     footprint: Option<f64>,
+    /// Index and bytes of each buffer.
+    #[serde(default)]
+    buffers: Vec<(u32, f64)>,
     registers: Option<u64>,
     local_bytes: Option<u64>,
     /// Of the counter, of what it calls 100 %.
@@ -95,7 +99,12 @@ fn kernel(row: &Row) -> Kernel {
         sizes: 1,
         mix: Some(mix(row)),
         blocks: row.blocks.iter().map(block).collect(),
-        footprint: row.footprint,
+        footprint: row.footprint.or_else(|| {
+            let reads = PROGRAM.arguments(&row.name).unwrap();
+            Some(
+                row.buffers.iter().filter(|(at, _)| reads.contains(at)).map(|(_, size)| size).sum(),
+            )
+        }),
         dram_bytes: row.dram_bytes.map(measured),
         resources: Resources {
             registers: row.registers,
@@ -162,6 +171,15 @@ fn loops_of_spirv_wait_for_what_they_carry() {
     assert!((longest("fused") - 16.0 / 3.0).abs() < 1.0, "{}", longest("fused"));
     // One dependent addition a turn, and one load.
     assert_eq!((longest("uneven"), longest("chain")), (4.0, 100.0));
+}
+
+/// Buffers that a kernel is given and does not read are no part of what it touches.
+#[test]
+fn arguments_that_are_read_are_known() {
+    for (name, reads) in [("copy", vec![0, 2]), ("one_word", vec![2]), ("constants", vec![1, 2, 3])]
+    {
+        assert_eq!(PROGRAM.arguments(name), Some(reads.into_iter().collect()), "{name}");
+    }
 }
 
 /// Intel's runtime and PoCL on one machine.

@@ -112,6 +112,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
             name: body.name.to_owned(),
             kernel: body.entry,
             blocks: first..program.blocks.len(),
+            arguments: arguments(body),
         });
     }
     program.unknown = unknown.into_iter().collect();
@@ -124,6 +125,21 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
         tail: module.tail,
         address_size: module.address_size,
     })
+}
+
+/// Arguments that a kernel reads: as their names are in operands, `NAME_param_N`.
+fn arguments(body: &Body<'_>) -> BTreeSet<u32> {
+    let begin = format!("{}_param_", body.name);
+    let operands = body.statements.iter().filter_map(|statement| match statement {
+        Statement::Instruction { operands, .. } => Some(*operands),
+        Statement::Label { .. } => None,
+    });
+    let named = operands.filter_map(|operands| {
+        let (_, rest) = operands.split_once(&begin)?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest.get(..digits)?.parse().ok()
+    });
+    named.collect()
 }
 
 /// Splits a body: a block begins at a label and behind whatever may go elsewhere.

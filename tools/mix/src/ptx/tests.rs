@@ -329,7 +329,7 @@ fn addresses_reach_as_far_as_what_they_are_computed_from() {
 .version 8.4
 .target sm_90, texmode_independent
 .address_size 64
-.entry count(.param .u64 .ptr .global .align 4 count_param_0, .param .u32 count_param_1)
+.entry count(.param .u64 .ptr .global .align 4 count_param_0, .param .u32 count_param_1, .param .u32 count_param_2)
 {
 	.reg .pred %p<2>;
 	.reg .b32 %r<20>;
@@ -373,6 +373,7 @@ $again:
 }
 ";
     let read = read(text).unwrap();
+    assert_eq!(read.arguments("count"), Some([0, 1].into()));
     let all = read.blocks.iter().flat_map(|b| &b.instructions);
     let reach: Vec<_> =
         all.filter(|i| i.class.memory().is_some()).map(|i| i.reach.unwrap()).collect();

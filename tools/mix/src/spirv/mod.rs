@@ -240,6 +240,9 @@ impl Module {
         let mut labels: BTreeMap<u32, usize> = BTreeMap::new();
         let mut edges: Vec<(usize, u32)> = Vec::new();
         let mut open: Option<Places> = None;
+        // Its parameters by their order, and those that its code reads.
+        let mut parameters: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut read: BTreeSet<u32> = BTreeSet::new();
         let mut in_block = false;
         // Variables, phis and lines stand at a block's beginning.
         let mut at_head = false;
@@ -279,6 +282,8 @@ impl Module {
                     });
                 }
                 op::FUNCTION_PARAMETER => {
+                    let index = parameters.len() as u32;
+                    parameters.insert(word.operand(1), index);
                     if let Some(function) = &mut open {
                         function.parameters_end = word.end();
                     }
@@ -301,7 +306,9 @@ impl Module {
                             .cloned()
                             .unwrap_or_default(),
                         blocks: blocks - function.blocks.len()..blocks,
+                        arguments: std::mem::take(&mut read),
                     });
+                    parameters.clear();
                     out.functions.push(function);
                 }
                 op::LABEL => {
@@ -329,6 +336,8 @@ impl Module {
                     if at_head && let Some(place) = function.blocks.last_mut() {
                         *place = word.end();
                     }
+                    // Whatever it does: numbers among its words at worst make one more of them read.
+                    read.extend(word.operands.iter().filter_map(|id| parameters.get(id)));
                     match word.opcode {
                         op::PHI => {
                             let (pairs, _) =
@@ -358,8 +367,8 @@ impl Module {
                             let pointer = pointer.filter(|_| instruction.class.memory().is_some());
                             instruction.reach =
                                 pointer.map(|p| reaches.of(&out.types, p, instruction.bytes));
-                            for read in &mut instruction.reads {
-                                *read = carried.get(read).copied().unwrap_or(*read);
+                            for id in &mut instruction.reads {
+                                *id = carried.get(id).copied().unwrap_or(*id);
                             }
                             block.instructions.push(instruction);
                         }

@@ -180,3 +180,13 @@ proptest! {
         let _ = counted(&bytes);
     }
 }
+
+#[test]
+fn arguments_that_the_code_reads_are_known() {
+    let program = read(LOOP).unwrap();
+    let all = |n: u32| Some((0..n).collect());
+    assert_eq!(program.arguments("axpy"), all(3));
+    assert_eq!(program.arguments("nobody"), None);
+    // The entry point hands all over.
+    assert!(kernel(&program, "axpy").arguments.len() == 3);
+}
