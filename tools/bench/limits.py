@@ -55,6 +55,7 @@ for kernel in document("mix", trace)["kernels"]:
             "buffers": buffers,
             "registers": resources.get("registers"),
             "local_bytes": (resources.get("local_bytes") or 0) + given,
+            "longest_group": counted.get("longest_group"),
             "private_bytes": resources.get("private_bytes"),
             "dram_bytes": of["dram_bytes"] and of["dram_bytes"]["value"],
         }

@@ -164,6 +164,10 @@ fn summed(
         }
     }
     let all = mix.total();
+    let groups = range.local.as_ref().map(|local| {
+        let each = range.global.iter().zip(local).map(|(all, one)| all.div_ceil((*one).max(1)));
+        each.fold(1u64, |all, n| all.saturating_mul(n as u64))
+    });
     let warps = |at: usize| counts.warps.as_ref().and_then(|warps| warps.get(at).copied());
     let blocks = counts.threads.iter().enumerate().filter(|(_, threads)| **threads > 0);
     let blocks = blocks.filter_map(|(at, n)| Some((u32::try_from(at).ok()?, (*n, warps(at)))));
@@ -181,6 +185,7 @@ fn summed(
         launches: 1,
         counted: 1,
         spread: Some((all.threads, all.threads)),
+        longest_group: groups.and_then(|groups| counts.longest_group(groups)),
         entered,
         language: language.to_owned(),
         code: code.to_owned(),

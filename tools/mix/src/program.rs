@@ -115,12 +115,17 @@ impl Counted {
         let each = if self.warps { 2 } else { 1 };
         let behind = self.words_of_blocks();
         let mut counters = vec![0u64; self.words_of_shard() - behind];
+        let mut shards = Vec::new();
         for shard in words.chunks(self.words_of_shard().max(1)) {
             let of_accesses = shard.get(behind..).unwrap_or_default();
             for (sum, more) in counters.iter_mut().zip(of_accesses) {
                 *sum = sum.saturating_add(*more);
             }
+            let mut instructions = 0u64;
             for ((words, threads), at) in shard.chunks(each).zip(&mut threads).zip(0..) {
+                let length = self.program.blocks.get(at).map_or(0, |b| b.instructions.len() as u64);
+                let entered = words.last().copied().unwrap_or(0);
+                instructions = instructions.saturating_add(entered.saturating_mul(length));
                 *threads = threads.saturating_add(words.first().copied().unwrap_or(0));
                 if let (Some(warps), Some(more)) = (&mut warps, words.get(1))
                     && let Some(warps) = warps.get_mut(at)
@@ -129,9 +134,10 @@ impl Counted {
                     *warps = sum.saturating_add(*more);
                 }
             }
+            shards.push(instructions);
         }
         let transactions = self.transactions(&counters, warps.as_deref());
-        Ok(Counts { threads, warps, transactions })
+        Ok(Counts { threads, warps, transactions, shards })
     }
 
     /// Sums by class; a class of which one access is not known is absent.
@@ -163,6 +169,24 @@ pub struct Counts {
     /// Transactions of memory by class (see [`Tally::transactions`]); absent where they are not
     /// counted.
     pub transactions: BTreeMap<Class, u64>,
+    /// Instructions, of warps where those are counted, by copy of the counters: work-groups add to
+    /// them in turns.
+    pub shards: Vec<u64>,
+}
+
+impl Counts {
+    /// Instructions of the longest of so many groups, as [`shards`](Self::shards) tell: of the copy
+    /// with the most, those that remain if its other groups did as those of a typical copy. `None`
+    /// where groups are not told apart.
+    #[must_use]
+    pub fn longest_group(&self, groups: u64) -> Option<u64> {
+        let mut shards = self.shards.clone();
+        shards.sort_unstable();
+        let most = *shards.last().filter(|most| shards.len() > 1 && groups > 1 && **most > 0)?;
+        let each = groups.div_ceil(shards.len() as u64);
+        let typical = shards.get(shards.len() / 2)? / each;
+        Some(most.saturating_sub(typical.saturating_mul(each - 1)).max(most / each))
+    }
 }
 
 /// What was executed of one class.
@@ -483,6 +507,7 @@ mod tests {
             threads: vec![64, 640],
             warps: Some(vec![2, 40]),
             transactions: BTreeMap::from([(Class::LoadGlobal, 8)]),
+            shards: Vec::new(),
         };
         let mix = program.mix(&counts);
         assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1280, 0));
@@ -522,6 +547,8 @@ mod tests {
         let counts = counted.read(&[1, 2, 3, 4, 10, 20, 30, u64::MAX]).unwrap();
         assert_eq!(counts.threads, [11, 33]);
         assert_eq!(counts.warps, Some(vec![22, u64::MAX]));
+        // Of warps: 2 of one instruction and 4 of two; the other copy overflows.
+        assert_eq!(counts.shards, [2 + 2 * 4, u64::MAX]);
         assert_eq!(counted.read(&[0; 7]), Err(Error::Counters { found: 7, expected: 8 }));
         // Two accesses with counters of their own, one of a single address, one not known.
         let access = |block, class, transactions| Access { block, class, transactions };
@@ -536,5 +563,19 @@ mod tests {
         // Of the block that no warp entered nothing is missing.
         let known = [(Class::LoadGlobal, 77 + 9), (Class::StoreGlobal, 0)];
         assert_eq!(counts.transactions, BTreeMap::from(known));
+    }
+
+    #[test]
+    fn the_longest_group_is_what_typical_ones_leave_of_its_copy() {
+        let of = |shards: &[u64]| Counts { shards: shards.to_vec(), ..Counts::default() };
+        // 512 groups of 16 on 64 copies, and one of them of 400,000.
+        let mut shards = vec![8 * 16; 64];
+        shards[63] += 400_000 - 16;
+        assert_eq!(of(&shards).longest_group(512), Some(400_000));
+        // All alike; fewer groups than copies; one copy.
+        assert_eq!(of(&[128; 64]).longest_group(512), Some(16));
+        assert_eq!(of(&[7, 9, 0, 0]).longest_group(2), Some(9));
+        assert_eq!(of(&[128]).longest_group(512), None);
+        assert_eq!(of(&[0, 0]).longest_group(512), None);
     }
 }

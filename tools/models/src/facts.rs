@@ -423,6 +423,10 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
                 Some((blocks.get(*at as usize)?.clone(), entered * times))
             }));
         }
+        let all = mix.total();
+        let mean = all.warps.unwrap_or(all.threads) as f64 / kernel.groups().unwrap_or(1) as f64;
+        let longest = counted.iter().filter_map(|row| row.longest_group).max();
+        kernel.longest_group = longest.map(|n| n as f64 / mean).filter(|times| times.is_finite());
         (kernel.mix, kernel.footprint) = (Some(mix), footprint);
     }
     // What takes most leaves room for the fewest.

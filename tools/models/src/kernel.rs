@@ -61,6 +61,8 @@ pub struct Kernel {
     pub items: Option<u64>,
     /// Items of a group; absent where launches differ, or the runtime chose.
     pub local: Option<u64>,
+    /// How many times as long as the mean of its groups the longest one is, by instructions.
+    pub longest_group: Option<f64>,
     /// Sizes of launches that were seen.
     pub sizes: usize,
     /// Instructions, mean over launches where several were counted.

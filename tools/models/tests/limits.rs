@@ -30,6 +30,8 @@ struct Row {
     /// Limits of which one is built in.
     limits: Vec<String>,
     launches: u64,
+    /// Instructions of the longest group, of warps where those are counted.
+    longest_group: Option<u64>,
     items: u64,
     local: u64,
     time_ns: f64,
@@ -89,6 +91,9 @@ fn kernel(row: &Row) -> Kernel {
         (PROGRAM.blocks[*at].clone(), warps.unwrap_or(*threads) as f64)
     };
     let measured = |value| Figure::exact(value, Evidence::Measured);
+    let mix = mix(row);
+    let all = mix.total();
+    let mean = all.warps.unwrap_or(all.threads) as f64 / row.items.div_ceil(row.local) as f64;
     Kernel {
         name: row.name.clone(),
         launches: row.launches,
@@ -97,7 +102,8 @@ fn kernel(row: &Row) -> Kernel {
         items: Some(row.items),
         local: Some(row.local),
         sizes: 1,
-        mix: Some(mix(row)),
+        longest_group: row.longest_group.map(|n| n as f64 / mean),
+        mix: Some(mix),
         blocks: row.blocks.iter().map(block).collect(),
         footprint: row.footprint.or_else(|| {
             let reads = PROGRAM.arguments(&row.name).unwrap();

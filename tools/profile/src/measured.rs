@@ -166,6 +166,10 @@ pub struct Executed {
     pub code: String,
     /// Work-items that entered the kernel.
     pub entered: u64,
+    /// Instructions of the longest group, of warps where those are counted; null where groups are not
+    /// told apart.
+    #[serde(default)]
+    pub longest_group: Option<u64>,
     /// By class of instruction.
     pub classes: Vec<Class>,
     /// How often each block was entered; those that never were are left out.
@@ -194,8 +198,8 @@ pub struct Class {
     pub bytes: u64,
     /// Of the instructions, those under a predicate.
     pub predicated: u64,
-    /// Of global memory the pieces of 32 bytes that warps touched, of local memory the passes
-    /// through its banks; null where they were not counted.
+    /// Of global memory the pieces of 32 bytes that warps touched, of constant and private memory the
+    /// words, of local memory the passes through its banks; null where they were not counted.
     pub transactions: Option<u64>,
 }
 
@@ -363,6 +367,7 @@ impl Executed {
             language: self.language.clone(),
             code: self.code.clone(),
             entered: self.entered,
+            longest_group: self.longest_group,
             classes: classes.collect(),
             blocks: blocks.collect(),
             loops: self.loops.clone(),

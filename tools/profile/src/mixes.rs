@@ -147,6 +147,8 @@ pub struct KernelMix {
     pub mix: Mix,
     /// Least and most instructions of work-items in a counted launch.
     pub spread: Option<(u64, u64)>,
+    /// Instructions of the longest group of a counted launch, of warps where those are counted.
+    pub longest_group: Option<u64>,
     /// Work-items that entered the kernel, in all counted launches.
     pub entered: u64,
     /// `ptx` or `spv`: the language whose instructions were counted.
@@ -344,6 +346,7 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
     let all = mix.total().threads;
     row.spread =
         Some(row.spread.map_or((all, all), |(least, most)| (least.min(all), most.max(all))));
+    row.longest_group = row.longest_group.max(from.longest_group);
     row.mix.add(&mix);
     row.counted += 1;
     row.entered = row.entered.saturating_add(from.entered);

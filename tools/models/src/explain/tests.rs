@@ -532,3 +532,25 @@ fn what_counters_saw_comes_before_what_is_modelled() {
         "{found:?}"
     );
 }
+
+#[test]
+fn one_long_group_among_short_ones_is_what_others_wait_for() {
+    // 1024 groups of 2 warps, of 32 sums each but one; a sum waits 4 ns for the one before.
+    let mut device_file = round();
+    device_file.keep_parameter(name::LATENCY_ADD, measured(4.0), "ns", "test");
+    let mut k = kernel("tail", 400e3);
+    k.mix = Some(mix(&[(Class::SingleArith, 64 * 1024 * 32, 64 * 1024 * 32, 0)]));
+    let took = |k: &Kernel| device(&on(vec![k.clone()]), Some(&device_file), ALL).kernels.remove(0);
+    let even = took(&k);
+    assert!(even.limit != Some(Resource::UnevenGroups), "{even:?}");
+    // A warp of the mean waits 128 ns. The longest group takes 3000 times that.
+    k.longest_group = Some(3000.0);
+    let uneven = took(&k);
+    assert_eq!((uneven.limit, uneven.sure), (Some(Resource::UnevenGroups), Some(Sure::Likely)));
+    let bound = uneven.bounds.iter().find(|b| b.resource == Resource::UnevenGroups).unwrap();
+    assert!((bound.ns.value - 384e3).abs() < 1.0, "{bound:?}");
+    assert!(uneven.levers.iter().any(|l| l.text.contains("the longest first")), "{uneven:?}");
+    // Groups that differ little are no reason.
+    k.longest_group = Some(1.9);
+    assert!(took(&k).bounds.iter().all(|b| b.resource != Resource::UnevenGroups));
+}

@@ -57,7 +57,8 @@ impl Candidate {
 
     /// The least that it needs is most of the time, and not more than all of it.
     fn is_near(&self) -> bool {
-        self.resource != Resource::Latency && (NEAR..=ABOVE).contains(&self.least)
+        let waits = matches!(self.resource, Resource::Latency | Resource::UnevenGroups);
+        (self.measured || !waits) && (NEAR..=ABOVE).contains(&self.least)
     }
 
     /// How well it explains the time, between 0 and 1.
@@ -99,7 +100,7 @@ fn candidates(of: &Kernel, device: Option<&Device>, model: &Bounds, worked: f64)
                 (device.and_then(|d| moving(of, d)).map_or(0.0, share).min(most), most)
             }
             // Not each instruction waits for the one before.
-            Resource::Latency => (0.5 * least, most),
+            Resource::Latency | Resource::UnevenGroups => (0.5 * least, most),
             _ => (least, most),
         };
         (most > 0.0).then_some(Candidate {
@@ -123,6 +124,7 @@ fn candidates(of: &Kernel, device: Option<&Device>, model: &Bounds, worked: f64)
     if let Some(rest) = rest.filter(|rest| rest.value > UNEVEN) {
         let too_few = device.is_some_and(|d| units_used(of, d) < 1.0 - UNEVEN);
         let what = if too_few { Resource::FewGroups } else { Resource::UnevenGroups };
+        all.retain(|c| c.resource != Resource::UnevenGroups);
         all.push(Candidate::measured(what, rest));
     }
     all

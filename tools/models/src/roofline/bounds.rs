@@ -218,9 +218,9 @@ fn on_cpu(device: &Device, class: Class, add: Figure) -> Figure {
 /// of 8 do, it comes out at 430 to 600.
 const TURN_NS: f64 = 500.0;
 
-/// Time of waiting with the warps that fit, ns: by the dependences of the code where that is known,
-/// else as if every instruction waited for the one before.
-fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
+/// Warps of a launch, and the time of one of them alone, ns: by the dependences of the code where that
+/// is known, else as if every instruction waited for the one before.
+fn one_warp(kernel: &Kernel, device: &Device) -> Option<(f64, Figure)> {
     let mix = kernel.mix.as_ref()?;
     let items = kernel.items?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
@@ -255,6 +255,23 @@ fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Op
             .sum();
         Figure::exact(sum, Evidence::Modelled)
     };
+    Some((warps, one))
+}
+
+/// A group that is so many times as long as the mean ends after the others.
+const LONG: f64 = 2.0;
+
+/// Time of the longest group alone, ns, where it is longer than others: its warps wait as those of the
+/// others do, but nobody hides it.
+fn longest_group(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let times = kernel.longest_group.filter(|times| *times >= LONG)?;
+    Some(one_warp(kernel, device)?.1.times(times))
+}
+
+/// Time of waiting with the warps that fit, ns.
+fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
+    let (warps, one) = one_warp(kernel, device)?;
+    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
     let units = f64::from(device.compute_units.max(1));
     // Limits of devices that are not known are taken to hold all.
     let most = match occupancy {
@@ -438,14 +455,14 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     }
     of_memory(kernel, device, (counted_is_certain, apart_alone), &mut found);
     let occupancy = latency::occupancy_on(device, kernel);
-    if let Some(wait) = waiting(kernel, device, occupancy) {
-        found.out.bounds.push(Bound {
-            resource: Resource::Latency,
-            ns: wait.modelled(),
-            likely: wait.value * if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 },
-            most: None,
-            certain: false,
-        });
+    let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
+    let waits = [
+        (Resource::Latency, waiting(kernel, device, occupancy)),
+        (Resource::UnevenGroups, longest_group(kernel, device)),
+    ];
+    for (resource, wait) in waits.into_iter().filter_map(|(r, wait)| Some((r, wait?))) {
+        let (ns, likely) = (wait.modelled(), dependent * wait.value);
+        found.out.bounds.push(Bound { resource, ns, likely, most: None, certain: false });
     }
     let mut out = found.out;
     out.bounds.retain(|b| b.ns.value > 0.0);

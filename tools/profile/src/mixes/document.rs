@@ -79,6 +79,10 @@ pub struct Executed {
     pub lanes_busy: Option<f64>,
     /// Least and most instructions of a counted launch.
     pub spread: Option<(u64, u64)>,
+    /// Instructions of the longest group, of warps where those are counted; null where groups are not
+    /// told apart.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub longest_group: Option<u64>,
     /// By class of instruction.
     pub classes: Vec<OfClass>,
     /// Floating-point operations by type.
@@ -113,8 +117,8 @@ pub struct OfClass {
     pub bytes: u64,
     /// Of the instructions, those under a predicate: counted as executed.
     pub predicated: u64,
-    /// Of global memory the pieces of 32 bytes that warps touched, of local memory the passes
-    /// through its banks; null where they were not counted, and for classes that access neither.
+    /// Of global memory the pieces of 32 bytes that warps touched, of constant and private memory the
+    /// words, of local memory the passes through its banks; null where they were not counted, and for classes that access neither.
     pub transactions: Option<u64>,
 }
 
@@ -217,6 +221,7 @@ impl Executed {
             warp_instructions: all.warps,
             lanes_busy: from.lanes_busy(),
             spread: from.spread,
+            longest_group: from.longest_group,
             classes: classes.collect(),
             flop: Flop {
                 fp16: mix.flop(Precision::Half),

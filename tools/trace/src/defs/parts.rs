@@ -46,8 +46,8 @@ parts! {
     ClassTransactions {
         /// Name of the class, as `clscope-mix` gives it.
         class: String,
-        /// Pieces of 32 bytes of global memory that warps touched, or passes through the banks of
-        /// local memory.
+        /// Pieces of 32 bytes of global memory that warps touched, words of constant and private memory,
+        /// or passes through the banks of local memory.
         transactions: u64,
     }
     /// A copy that the recorder made on the device.
