@@ -97,6 +97,8 @@ pub struct Definitions {
     pub resources: Vec<Resources>,
     /// Launches whose instructions were counted, or why not.
     pub mixes: Vec<Mix>,
+    /// Instructions of the longest group of a launch that was counted, by its place in `mixes`.
+    pub longest_groups: BTreeMap<usize, u64>,
     /// Launches that were captured, or why not, in order.
     pub captures: Vec<Capture>,
     /// Kernels whose code was to be a file's, in order.

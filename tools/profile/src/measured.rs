@@ -321,6 +321,8 @@ pub fn apply(rows: &[Measured], process: &str, definitions: &mut Definitions) {
         let refused = row.mix_missing.clone().unwrap_or_default();
         let counted = row.mix.as_ref().map(|of| of.definition(launch));
         let mix = counted.unwrap_or_else(|| defs::Mix { refused, ..head(launch) });
+        let longest = row.mix.as_ref().and_then(|of| of.longest_group);
+        definitions.longest_groups.extend(longest.map(|n| (definitions.mixes.len(), n)));
         definitions.mixes.push(mix);
     }
 }
@@ -367,7 +369,6 @@ impl Executed {
             language: self.language.clone(),
             code: self.code.clone(),
             entered: self.entered,
-            longest_group: self.longest_group,
             classes: classes.collect(),
             blocks: blocks.collect(),
             loops: self.loops.clone(),
@@ -478,7 +479,12 @@ pub(crate) mod tests {
         definitions.kernels.insert(1, kernel);
         let mut counted = row("a", &[64]);
         let class = Class { class: "fp32-fma".into(), threads: 64, flop: 128, ..Class::default() };
-        let mix = Executed { entered: 64, classes: vec![class], ..Executed::default() };
+        let mix = Executed {
+            entered: 64,
+            longest_group: Some(40),
+            classes: vec![class],
+            ..Executed::default()
+        };
         counted.mix = Some(mix);
         let mut before = counted.clone();
         before.mix.as_mut().unwrap().entered = 63;
@@ -493,6 +499,7 @@ pub(crate) mod tests {
         (unknown.launch.kernel, unknown.launch.capture) = (9, "b.1".into());
         let plain = row("a", &[256]);
         apply(&[before, counted, later, refused, foreign, unknown, plain], "7-0", &mut definitions);
+        assert_eq!(definitions.longest_groups, BTreeMap::from([(0, 40)]));
         let of: Vec<_> = definitions
             .mixes
             .iter()

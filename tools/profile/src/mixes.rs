@@ -239,7 +239,7 @@ pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
         resources[process as usize].add(definitions, kernel, device, &mut row.resources);
     }
     for (process, told) in trace.processes.iter().zip(&resources) {
-        for mix in &process.definitions.mixes {
+        for (at, mix) in process.definitions.mixes.iter().enumerate() {
             let shape = (mix.offset.clone(), mix.global.clone(), mix.local.clone());
             // What was refused at once names no device but that of its queue.
             let of_queue = process.definitions.queues.get(&mix.queue).map_or(0, |q| q.device);
@@ -247,6 +247,8 @@ pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
             let row = row(&mut rows, &process.definitions, mix.kernel, device, shape);
             told.add(&process.definitions, mix.kernel, device, &mut row.resources);
             add(row, mix);
+            let longest = process.definitions.longest_groups.get(&at).copied();
+            row.longest_group = row.longest_group.max(longest);
         }
     }
     let mut out: Vec<KernelMix> = rows.into_values().collect();
@@ -346,7 +348,6 @@ fn add(row: &mut KernelMix, from: &defs::Mix) {
     let all = mix.total().threads;
     row.spread =
         Some(row.spread.map_or((all, all), |(least, most)| (least.min(all), most.max(all))));
-    row.longest_group = row.longest_group.max(from.longest_group);
     row.mix.add(&mix);
     row.counted += 1;
     row.entered = row.entered.saturating_add(from.entered);

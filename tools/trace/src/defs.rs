@@ -435,9 +435,6 @@ definitions! {
         /// Transactions of classes that access memory, where they were counted. Empty in traces
         /// before 1.7.
         transactions: Vec<ClassTransactions>,
-        /// Instructions of the longest group, where groups were told apart. Absent in traces before
-        /// 1.10.
-        longest_group: Option<u64>,
     }
     /// A launch that was captured (`CLSCOPE_CAPTURE`), or why it was not. (Since 1.4.)
     26 Capture {
