@@ -264,9 +264,10 @@ fn intervals_of_times_hold_for_kernels_that_are_left_out() {
     let all_of_it = format!(
         "left out {left_out:.3}, inside {inside:.3}, median {median:.2}, 90th percentile {most:.2}\n{found}{rows:#?}"
     );
+    println!("{all_of_it}");
     assert!(is_product, "{all_of_it}");
     assert!((0.9..=0.98).contains(&left_out) && inside >= 0.95, "{all_of_it}");
-    assert!(median <= 0.5 && most <= 1.0, "{all_of_it}");
+    assert!(median <= 0.4 && most <= 1.0, "{all_of_it}");
 }
 
 const GPU: &str = include_str!("limits/h200.json");
