@@ -72,10 +72,15 @@ impl Value {
         }
     }
 
+    /// Around a number that all share, unless that spreads over all that the bits hold.
+    fn spreading(more: Option<u64>, bits: u32) -> Self {
+        more.filter(|more| *more < most(bits)).map_or(Self::of_bits(bits), Around)
+    }
+
     /// Around a number that all share, where neither is any.
     fn around(self, other: Self, bits: u32) -> Self {
         match (self.spread(), other.spread()) {
-            (Some(a), Some(b)) => Around(a.saturating_add(b)),
+            (Some(a), Some(b)) => Self::spreading(a.checked_add(b), bits),
             _ => Self::of_bits(bits),
         }
     }
@@ -98,7 +103,7 @@ impl Value {
         match (self, other) {
             (Within(a, b), Within(c, d)) => Self::fitting(a.checked_mul(c), b.checked_mul(d), bits),
             (Around(more), by) | (by, Around(more)) => match by.shared() {
-                Some(by) => Around(more.saturating_mul(by)),
+                Some(by) => Self::spreading(more.checked_mul(by), bits),
                 None => self.of_shared(other, bits),
             },
             _ => Self::of_bits(bits),
@@ -124,7 +129,7 @@ impl Value {
     pub(crate) fn right(self, by: Self, bits: u32) -> Self {
         match (self, by.shared()) {
             (Within(low, high), Some(by)) if by < 64 => Within(low >> by, high >> by),
-            (Any, Some(by)) if by < 64 => Within(0, most(bits) >> by),
+            (_, Some(by)) if by < 64 && !self.is_shared() => Within(0, most(bits) >> by),
             _ => self.of_shared(by, bits),
         }
     }

@@ -2,7 +2,7 @@
 //! was counted and measured of them on a device, with the parameters that `bench model` measured
 //! there: files of `tools/models/tests/limits/`.
 
-use clscope_mix::{Class, Counts, Mix, Program, Tally, spirv};
+use clscope_mix::{Class, Counts, Mix, Program, ptx, spirv};
 use clscope_models::device::{Device, name};
 use clscope_models::explain::{self, Options, Sure};
 use clscope_models::facts::OnDevice;
@@ -42,6 +42,7 @@ struct Row {
     buffers: Vec<(u32, f64)>,
     registers: Option<u64>,
     local_bytes: Option<u64>,
+    private_bytes: Option<u64>,
     /// Of the counter, of what it calls 100 %.
     dram_bytes: Option<f64>,
     #[serde(default)]
@@ -57,7 +58,6 @@ struct Count {
     class: String,
     threads: u64,
     warps: Option<u64>,
-    flop: u64,
     bytes: u64,
     transactions: Option<u64>,
 }
@@ -66,29 +66,39 @@ struct Count {
 static PROGRAM: LazyLock<Program> =
     LazyLock::new(|| spirv::read(include_bytes!("limits/limits.spv")).unwrap());
 
-/// What ran: of blocks where they are known, else as it was counted.
+/// What NVIDIA's runtime made of it.
+static PTX: LazyLock<Program> =
+    LazyLock::new(|| ptx::read(include_str!("limits/limits.ptx")).unwrap());
+
+/// What blocks of a row are of: it has classes where they are of PTX, since accesses are counted by
+/// class.
+fn program(row: &Row) -> &'static Program {
+    if row.classes.is_empty() { &PROGRAM } else { &PTX }
+}
+
+/// What ran, by its blocks, with how accesses lie.
 fn mix(row: &Row) -> Mix {
-    let mut mix = Mix::default();
-    if row.blocks.is_empty() {
-        for c in &row.classes {
-            let class = Class::of_name(&c.class).unwrap_or_else(|| panic!("{}", c.class));
-            let (threads, warps, transactions) = (c.threads, c.warps, c.transactions);
-            let tally =
-                Tally { threads, warps, flop: c.flop, bytes: c.bytes, transactions, predicated: 0 };
-            mix.classes.insert(class, tally);
-        }
-        return mix;
-    }
-    let mut threads = vec![0; PROGRAM.blocks.len()];
-    for (at, entered, _) in &row.blocks {
+    let mut threads = vec![0; program(row).blocks.len()];
+    let mut warps: Option<Vec<u64>> = None;
+    for (at, entered, of_warps) in &row.blocks {
         threads[*at] = *entered;
+        if let Some(of_warps) = of_warps {
+            warps.get_or_insert_with(|| vec![0; threads.len()])[*at] = *of_warps;
+        }
     }
-    PROGRAM.mix(&Counts { threads, ..Counts::default() })
+    let class = |c: &Count| Some((Class::of_name(&c.class)?, c.transactions?));
+    let transactions = row.classes.iter().filter_map(class).collect();
+    let mix = program(row).mix(&Counts { threads, warps, transactions, ..Counts::default() });
+    for c in &row.classes {
+        let tally = &mix.classes[&Class::of_name(&c.class).unwrap()];
+        assert_eq!((tally.threads, tally.warps, tally.bytes), (c.threads, c.warps, c.bytes));
+    }
+    mix
 }
 
 fn kernel(row: &Row) -> Kernel {
     let block = |(at, threads, warps): &(usize, u64, Option<u64>)| {
-        (PROGRAM.blocks[*at].clone(), warps.unwrap_or(*threads) as f64)
+        (program(row).blocks[*at].clone(), warps.unwrap_or(*threads) as f64)
     };
     let measured = |value| Figure::exact(value, Evidence::Measured);
     let mix = mix(row);
@@ -106,7 +116,7 @@ fn kernel(row: &Row) -> Kernel {
         mix: Some(mix),
         blocks: row.blocks.iter().map(block).collect(),
         footprint: row.footprint.or_else(|| {
-            let reads = PROGRAM.arguments(&row.name).unwrap();
+            let reads = program(row).arguments(&row.name).unwrap();
             Some(
                 row.buffers.iter().filter(|(at, _)| reads.contains(at)).map(|(_, size)| size).sum(),
             )
@@ -115,6 +125,7 @@ fn kernel(row: &Row) -> Kernel {
         resources: Resources {
             registers: row.registers,
             local_bytes: row.local_bytes,
+            private_bytes: row.private_bytes,
             ..Resources::default()
         },
         ..Kernel::default()
@@ -267,7 +278,7 @@ fn intervals_of_times_hold_for_kernels_that_are_left_out() {
     println!("{all_of_it}");
     assert!(is_product, "{all_of_it}");
     assert!((0.9..=0.98).contains(&left_out) && inside >= 0.95, "{all_of_it}");
-    assert!(median <= 0.4 && most <= 1.0, "{all_of_it}");
+    assert!(median <= 0.35 && most <= 0.95, "{all_of_it}");
 }
 
 const GPU: &str = include_str!("limits/h200.json");

@@ -341,7 +341,9 @@ fn addresses_reach_as_far_as_what_they_are_computed_from() {
 	mov.u32 %r2, %ctaid.x;
 	mov.u32 %r3, %ntid.x;
 	mov.u32 %r4, %tid.x;
-	mad.lo.s32 %r5, %r2, %r3, %r4;
+	mov.b32 %r15, %envreg3;
+	add.s32 %r16, %r4, %r15;
+	mad.lo.s32 %r5, %r2, %r3, %r16;
 	mul.wide.u32 %rd3, %r1, 4;
 	add.s64 %rd4, %rd2, %rd3;
 	red.global.add.u32 [%rd4+8], 1;

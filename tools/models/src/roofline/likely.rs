@@ -78,8 +78,8 @@ impl Family {
     #[must_use]
     pub const fn spread(self) -> (f64, f64) {
         match self {
-            Self::Instructions => (0.65, 1.6),
-            Self::Accesses => (0.75, 2.8),
+            Self::Instructions => (0.65, 1.9),
+            Self::Accesses => (0.75, 3.1),
             Self::Compiler => (0.19, 9.0),
         }
     }
