@@ -19,7 +19,7 @@ for which in ${1:-oldest newest}; do
     say "the tests of engines, $which versions"
     export CLSCOPE_TEST_ENGINES=$venv/bin/python CLSCOPE_TEST_STRICT=1
     if "$CARGO" nextest --version >/dev/null 2>&1; then
-        "$CARGO" nextest run -p clscope-tests -E 'test(gives_what_sql_gives) + test(read_by_others)' --no-capture
+        "$CARGO" nextest run -p clscope-tests --no-fail-fast -E 'test(gives_what_sql_gives) + test(read_by_others)' --no-capture
     else
         "$CARGO" test -p clscope-tests --test e2e -- gives_what_sql_gives read_by_others --nocapture --test-threads=1
     fi

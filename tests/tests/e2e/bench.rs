@@ -133,6 +133,47 @@ fn a_case_is_swept_along_two_axes_and_every_value_is_run() {
     }
 }
 
+/// Latencies of control flow and of operands: each chain computes what the host does, and the
+/// conflict of banks is the difference between distances of operands.
+#[test]
+fn branches_barriers_and_operands_have_latencies() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let kinds = ["add", "branch", "loop", "barrier", "operands1", "operands2", "operands4"];
+        let cases = kinds.map(|kind| format!("latency/{kind}/ilp1/single1"));
+        let line = format!("bench {} --no-sensors --repeat 3 --json", cases.join(" "));
+        let of = json(&clscope(&stage, &line).run().success().stdout);
+        assert!(clscope_testing::schema::text_breaches(&of.to_string()).is_empty());
+        for id in &cases {
+            let case = of["cases"].as_array().unwrap().iter().find(|c| c["id"] == **id);
+            let case = case.unwrap_or_else(|| panic!("no {id}: {of}"));
+            assert_eq!(case["status"], "measured", "{case}");
+        }
+        let finding = |name: &str| {
+            let all = of["findings"].as_array().unwrap();
+            let found = all.iter().find(|f| f["name"] == format!("latency/{name}"));
+            found.unwrap_or_else(|| panic!("no {name}: {of}")).clone()
+        };
+        let latency = |kind: &str| {
+            let of = finding(kind);
+            let figure = of["figures"].as_array().unwrap().iter().find(|f| f["name"] == "latency");
+            figure.unwrap_or_else(|| panic!("{of}"))["value"].as_f64().unwrap()
+        };
+        for kind in kinds {
+            assert!(latency(kind) > 0.0, "{kind}: {of}");
+        }
+        let operands = ["operands1", "operands2", "operands4"].map(latency);
+        let least = operands.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = operands.iter().copied().fold(0.0, f64::max);
+        let banks = finding("banks");
+        let conflict = banks["figures"][0]["value"].as_f64().unwrap();
+        assert!((conflict - (most - least)).abs() <= 1e-6 * most, "{banks}: {operands:?}");
+        let low = banks["figures"][0]["low"].as_f64().unwrap();
+        let seen = banks["text"].as_str().unwrap().contains("banks of registers");
+        assert_eq!(seen, low > 0.0, "{banks}");
+    }
+}
+
 #[test]
 fn what_cannot_be_swept_is_refused_before_anything_is_measured() {
     let stage = Stage::new(Runtime::Pocl);

@@ -3,8 +3,13 @@
 //! statement, transfer and second of an operating state.
 
 use crate::energy::{LATE, Tree};
-use clscope_tests::{Runtime, Stage, artifacts};
+use clscope_tests::{Run, Runtime, Stage, While, artifacts};
 use serde_json::Value;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Nanojoules of a statement, in the order of the experiment's rows.
 const NANOJOULES: [f64; 14] = [
@@ -19,21 +24,24 @@ const STATES: [(f64, f64); 3] = [(30.0, 6.0), (22.0, 5.0), (15.0, 0.0)];
 const TOGETHER: f64 = 900.0;
 
 /// A stage whose `clscope bench` finds the metered device, and the words that make it do so.
-fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> clscope_tests::Finished + '_) {
+fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> Run + '_) {
     let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 0.0)]);
     let root = tree.root.display().to_string();
     let counter = tree.root.join("sys/class/powercap/intel-rapl:0/energy_uj");
     let library = artifacts().fixture("metered.so").display().to_string();
     let states = STATES.map(|(watts, seconds)| format!("{watts}:{seconds}")).join(",");
     let run = move |line: &str| {
-        let words = format!("bench --opencl {library} --build --sysfs-root {root} {line}");
+        let tree = match line.contains("--sysfs-root") {
+            true => String::new(),
+            false => format!("--sysfs-root {root} "),
+        };
+        let words = format!("bench --opencl {library} --build {tree}{line}");
         let run = stage.clscope(words.split_whitespace());
         run.env("METERED_COUNTER", &counter)
             .env("METERED_NJ", NANOJOULES.map(|nj| nj.to_string()).join(","))
             .env("METERED_TOGETHER", together.to_string())
             .env("METERED_LINK", LINK.to_string())
             .env("METERED_STATES", &states)
-            .run()
     };
     (tree, run)
 }
@@ -43,7 +51,7 @@ fn known_joules_by_class_are_found_again() {
     let stage = Stage::new(Runtime::Pocl);
     let (_tree, run) = metered(&stage, 0.0);
     let small = "--iterations 1 --blocks 1 --tpb 64 --repeat 3 --window 0.8 --json";
-    let out = run(&format!("--reproduce 004/sec6.1 {small}")).success();
+    let out = run(&format!("--reproduce 004/sec6.1 {small}")).run().success();
     assert_eq!(clscope_testing::schema::text_breaches(&out.stdout), Vec::<String>::new());
     let of: Value = serde_json::from_str(&out.stdout).unwrap();
     let of = &of["experiments"][0];
@@ -91,7 +99,7 @@ fn a_search_finds_the_mixture_that_draws_most() {
     let stage = Stage::new(Runtime::Pocl);
     let (_tree, run) = metered(&stage, TOGETHER);
     let small = "--iterations 1 --blocks 1 --tpb 64 --window 0.4";
-    let out = run(&format!("virus {small} --budget 240 --json")).success();
+    let out = run(&format!("virus {small} --budget 240 --json")).run().success();
     assert_eq!(clscope_testing::schema::text_breaches(&out.stdout), Vec::<String>::new());
     let of: Value = serde_json::from_str(&out.stdout).unwrap();
     let best = &of["findings"][0];
@@ -138,4 +146,151 @@ fn a_search_finds_the_mixture_that_draws_most() {
     let refused = stage.clscope(line.split(' ')).run();
     let why = "no mixture's power was read; sensor: none";
     assert!(!refused.status.success() && refused.stderr.contains(why), "{}", refused.stderr);
+}
+
+/// Joules that the emulated counter shows.
+fn joules(counter: &Path) -> f64 {
+    // One write has all digits.
+    let text = std::fs::read_to_string(counter).unwrap();
+    text.trim().parse::<f64>().unwrap() * 1e-6
+}
+
+/// Seconds between readings of the meter.
+const STEP: f64 = 0.04;
+
+/// Writes what the device draws to a file, as a logger would, while the flag is set: by a clock of
+/// its own, which shows 500 s at the start and goes `pace` times as fast as the host's. Now and then
+/// a line is none, and once readings are missing for a while.
+fn log(counter: &Path, mut file: File, pace: f64, goes_on: &AtomicBool) {
+    file.write_all(b"Logger 3\nelapsed (s);P (mW)\n").unwrap();
+    let begun = Instant::now();
+    let (mut at, mut drawn, mut n) = (0.0, joules(counter), 0);
+    while goes_on.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_secs_f64(STEP));
+        let (now, all) = (begun.elapsed().as_secs_f64(), joules(counter));
+        let milliwatts = 1e3 * (all - drawn) / (now - at);
+        (at, drawn, n) = (now, all, n + 1);
+        match n {
+            30..45 => {}
+            _ if n % 50 == 7 => file.write_all(b"overload;-\n").unwrap(),
+            _ => writeln!(file, "{:.4};{milliwatts:.1}", 500.0 + pace * now).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn an_external_meter_is_a_sensor_of_a_benchmark() {
+    let stage = Stage::new(Runtime::Pocl);
+    let (tree, run) = metered(&stage, 0.0);
+    let counter = tree.root.join("sys/class/powercap/intel-rapl:0/energy_uj");
+    let parse = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    // One launch of 64 items of 500 statements every 4 ms, above the first state.
+    let above = |kind: usize, groups: f64| 1e-9 * NANOJOULES[kind] * groups * 64.0 * 500.0 / 4e-3;
+    let near = |what: &str, found: f64, truth: f64| {
+        assert!((found / truth - 1.0).abs() < 0.05, "{what}: {found} of {truth} W");
+    };
+    let watts = |of: &Value, id: &str| {
+        let case = of["cases"].as_array().unwrap().iter().find(|c| c["id"] == id);
+        let case = case.unwrap_or_else(|| panic!("{id}: {of:#}"));
+        let power = case["figures"].as_array().unwrap().iter().find(|f| f["name"] == "power");
+        power.unwrap_or_else(|| panic!("{case:#}"))["value"].as_f64().unwrap()
+    };
+    // A command prints milliwatts with the host's time. The first line is no reading.
+    let script =
+        "read e < $0; p=${e#${e%%[!0]*}}; t=$(date +%s%N); echo time,mW; echo overload,- \n
+        while sleep 0.03; do read e < $0; e=${e#${e%%[!0]*}}; n=$(date +%s%N)
+        echo $n,$(((e-p)*1000000/(n-t))); p=$e; t=$n; done";
+    std::fs::write(stage.join("meter.sh"), script).unwrap();
+    let meter =
+        format!("sh -c \"$(cat {})\" {}", stage.join("meter.sh").display(), counter.display());
+    let small = "--iterations 1 --blocks 1 --tpb 64 --repeat 3 --window 1";
+    let class = "classes/float/division";
+    let words = format!("{class} {small} --gpu-power meter -o out --quiet");
+    run(&words).args(["--meter", &meter]).run().success();
+    let of = parse(&std::fs::read_to_string(stage.join("out/results.json")).unwrap());
+    near("by a command", watts(&of, class), STATES[0].0 + above(5, 1.0));
+    let source = of["power_source"].as_str().unwrap();
+    for word in ["meter: P = P_meter", "by the arrival", "1 line of the table is no reading: 2"] {
+        assert!(source.contains(word), "{word}: {source}");
+    }
+    let kept = std::fs::read_to_string(stage.join("out/meter.csv")).unwrap();
+    assert!(kept.starts_with("time,mW\noverload,-"), "{kept}");
+    // A processor's own sensor goes before it, and a meter that gives nothing is said.
+    let out = run(&format!("{class} {small} --json")).args(["--meter", "echo volts"]).run();
+    let of = parse(&out.success().stdout);
+    near("by RAPL", watts(&of, class), STATES[0].0 + above(5, 1.0));
+    let source = of["power_source"].as_str().unwrap();
+    assert!(source.starts_with("RAPL PKG") && source.contains("meter: no readings: "), "{source}");
+    // An experiment of a document by a file that has a clock of its own, where there is no other
+    // sensor: by the load, drift and all. Lines that are none and a gap are said.
+    let empty = stage.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let log_file = stage.join("log.csv");
+    let file = File::create(&log_file).unwrap();
+    let experiment = "004/fig6.4a --sweep cores=1,16 --iterations 1 --tpb 64 --repeat 3 --window 2";
+    let line =
+        format!("--reproduce {experiment} --json -o figure --sysfs-root {}", empty.display());
+    let goes_on = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        let logging = While::new(&goes_on);
+        scope.spawn(|| log(&counter, file, 1.004, &goes_on));
+        let out = run(&line).args(["--meter", &log_file.display().to_string()]).run();
+        drop(logging);
+        out.success()
+    });
+    let of = parse(&out.stdout);
+    assert_eq!(of["experiments"][0]["state"], "measured", "{of:#}");
+    let of = parse(&std::fs::read_to_string(stage.join("figure/results.json")).unwrap());
+    let source = of["power_source"].as_str().unwrap();
+    for word in
+        ["placed by the load", "its clock", "no readings: ", "readings are missing in 1 gap"]
+    {
+        assert!(source.contains(word), "{word}: {source}");
+    }
+    let mixture = |groups| {
+        let of = [0, 4, 0, 4, 3].map(|kind| above(kind, groups));
+        STATES[0].0 + of.iter().sum::<f64>() / 5.0
+    };
+    for groups in [1.0, 16.0] {
+        let id = format!("classes/mixture/arithmetic@cores={groups}");
+        near(&id, watts(&of, &id), mixture(groups));
+    }
+    // What is no option of a run without sensors.
+    let refused = stage.clscope(["bench", class, "--no-sensors", "--meter", "x"]).run();
+    assert!(!refused.status.success() && refused.stderr.contains("--meter"), "{}", refused.stderr);
+}
+
+/// The clock that i915 shows, and what follows from it: operations of a cycle, and power by the
+/// planes of the package that an integrated GPU has. Two kernels' places of the file.
+#[test]
+fn an_integrated_gpu_has_its_clock_and_operations_of_a_cycle() {
+    const MHZ: f64 = 1050.0;
+    let stage = Stage::new(Runtime::Pocl);
+    let (tree, run) = metered(&stage, 0.0);
+    let cores = Tree::of(&tree.root, LATE, &[("intel-rapl:0:0", "core", 5.0)]);
+    let card = tree.root.join("sys/class/drm/card1");
+    for place in ["gt_act_freq_mhz", "gt/gt0/rps_act_freq_mhz"] {
+        let file = card.join(place);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, format!("{MHZ:.0}\n")).unwrap();
+        let case = "flop/private/float/mad/scalar";
+        let words = format!("{case} --power --window 1 --iterations 100 --blocks 1 --json");
+        let out = cores.rises(|| run(&words).env("METERED_GPU", "1").run().success().stdout);
+        let of: Value = serde_json::from_str(&out).unwrap();
+        assert!(of["power_source"].as_str().unwrap().starts_with("pkg-pp0: "), "{of:#}");
+        let of = of["cases"].as_array().unwrap().iter().find(|c| c["id"] == case).unwrap();
+        let figure = |name: &str| {
+            let found = of["figures"].as_array().unwrap().iter().find(|f| f["name"] == name);
+            found.unwrap_or_else(|| panic!("no {name}: {of:#}"))
+        };
+        let value = |name: &str| figure(name)["value"].as_f64().unwrap();
+        assert_eq!(value("clock"), MHZ, "{place}");
+        // What it executes draws nothing here: the first state, less the cores.
+        let power = value("power");
+        assert!((power / (STATES[0].0 - 5.0) - 1.0).abs() < 0.05, "{power} W");
+        // Of the launches in the window of power: their rate at that clock.
+        let per_cycle = 1e3 * value("steady_rate") / MHZ;
+        assert_eq!(figure("rate_per_cycle")["unit"], "FLOP/cycle");
+        assert!((value("rate_per_cycle") / per_cycle - 1.0).abs() < 1e-9, "{of:#}");
+    }
 }

@@ -358,6 +358,61 @@ fn power_of_experiments_is_tried_by_emulation() {
     }
 }
 
+/// Models of the documents with parameters of the user's.
+#[test]
+fn models_take_parameters() {
+    let stage = Stage::new(Runtime::Pocl);
+    let with = |name: &str, given: &str| {
+        let of =
+            document(&clscope(&stage, &format!("{name} --with {given} --json")).success().stdout);
+        let of = of["experiments"][0].clone();
+        assert_eq!(of["state"], "computed", "{of}");
+        of
+    };
+    let of = |of: &Value, what: &str| {
+        let numbers = of["numbers"].as_array().unwrap();
+        let row = numbers.iter().find(|n| n["what"] == what);
+        row.unwrap_or_else(|| panic!("no {what}: {of}"))["here"]["value"].as_f64().unwrap()
+    };
+    // The Mali: one batch of 512 items of 5e6 words at 600 MHz takes 0.533 s, as in the document.
+    // Twice the words or half the clock are twice the time, and items that fill one batch of four
+    // cores more are one batch more.
+    let mali = |given: &str| with("002/fig13.1", given);
+    let usual = mali("wl=512,gs=2,I=5e6,F=600e6,pd=38,cores=4");
+    assert!((of(&usual, "time") - 0.533).abs() < 0.001, "{usual}");
+    assert_eq!(of(&mali("wl=512"), "time"), of(&usual, "time"), "the document's are the rest");
+    for twice in ["I=1e7", "F=300e6"] {
+        let time = of(&mali(twice), "time");
+        assert!((time / of(&usual, "time") - 2.0).abs() < 1e-9, "{twice}: {time}");
+    }
+    let full = of(&usual, "work-items of a full batch");
+    let batches = |items: f64| of(&mali(&format!("wl={items}")), "batches");
+    assert_eq!((batches(full), batches(full + 2.0), batches(3.0 * full)), (1.0, 2.0, 3.0));
+    // Huang's: without a limit of bandwidth there is no delay, and a warp more does no harm.
+    let huang = |given: &str| with("001/fig7.10", given);
+    let rate = |n: u32, service: f64| {
+        let found = huang(&format!("n={n},alpha=8,service={service}"));
+        let delay = of(&found, "delay by bandwidth");
+        (of(&found, "additions, round-robin"), delay)
+    };
+    assert_eq!(rate(4, 1e-9).1.round(), 0.0);
+    assert!(rate(4, 0.5).1 < rate(8, 0.5).1, "more warps wait longer for memory");
+    assert!(rate(8, 1e-9).0 > 1.5 * rate(4, 1e-9).0, "few warps hide nothing");
+    assert!(of(&huang("alpha=0"), "additions, round-robin") == 0.0);
+    for (line, said) in [
+        ("002/fig13.1 --with gs=0", "gs=0: work-items of a group is a positive number"),
+        ("002/fig13.1 --with alpha=1", "there is no parameter alpha: there are wl (work-items)"),
+        ("002/fig13.1 --with gs", "gs"),
+        ("002/fig13.1 001/fig7.10 --with n=1", "name one experiment that is a model"),
+        ("000/fig4.4 --with n=1", "name one experiment that is a model"),
+    ] {
+        let refused = clscope(&stage, line);
+        assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    let refused = stage.clscope(["bench", "flop", "--with", "n=1"]).run();
+    assert!(refused.stderr.contains("--reproduce"), "{}", refused.stderr);
+}
+
 #[test]
 fn what_has_no_experiment_is_refused_with_the_nearest_names() {
     let stage = Stage::new(Runtime::Pocl);

@@ -15,6 +15,7 @@ pub mod error;
 pub mod launch;
 pub mod library;
 pub mod meta;
+pub mod meter;
 pub mod program;
 pub mod ranks;
 pub mod running;

@@ -71,7 +71,7 @@ pub fn watch(
             Err(error) => return Ok(nothing(&chain(&error), subjects.len())),
         };
         if !sensors.may_meter(facts.kind) {
-            let power = sensors.finish(&facts);
+            let power = sensors.finish(&stage.session);
             return Ok(nothing(missing(&power), subjects.len()));
         }
         if !std::mem::replace(&mut told, true) {
@@ -89,7 +89,7 @@ pub fn watch(
             };
             windows.push((busy, restoring));
         }
-        let power = sensors.finish(&facts);
+        let power = sensors.finish(&stage.session);
         let floor = power.watts(idle);
         let drawn: Vec<_> = windows
             .iter()
@@ -165,7 +165,7 @@ pub fn turns(
         Err(error) => return without(&chain(&error)),
     };
     if !sensors.may_meter(facts.kind) {
-        let power = sensors.finish(&facts);
+        let power = sensors.finish(&stage.session);
         return without(missing(&power));
     }
     let restores = !subject.restored.is_empty();
@@ -185,7 +185,7 @@ pub fn turns(
         ran.push((busy, aside));
         idle.push(behind);
     }
-    let power = sensors.finish(&facts);
+    let power = sensors.finish(&stage.session);
     let Ok(sensor) = power.source().map(str::to_owned) else { return without(missing(&power)) };
     let mut windows = Vec::new();
     for ((busy, aside), around) in ran.iter().zip(idle.windows(2)) {

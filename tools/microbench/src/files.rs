@@ -103,6 +103,10 @@ fn results_with(
 ) -> Result<(), WriteError> {
     json(&directory.join("results.json"), results)?;
     whole(&directory.join("results.csv"), |out| write_csv(results, out))?;
+    for (n, table) in (1..).zip(&results.meter) {
+        let name = if n == 1 { "meter.csv".to_owned() } else { format!("meter-{n}.csv") };
+        whole(&directory.join(name), |out| out.write_all(table.as_bytes()))?;
+    }
     let renderer = png.then(Renderer::new).transpose()?;
     for plot in plots {
         let path = directory.join(&plot.name);

@@ -73,17 +73,17 @@ pub fn watch(
     stop: &dyn Fn() -> bool,
 ) -> Result<(States, String), NoStates> {
     let sensors = Sensors::start(metering, false)?;
+    let mut bench = Bench::new(Session::new(device)?, Settings::default(), stop);
     if !sensors.may_meter(device.facts.kind) {
-        let power = sensors.finish(&device.facts);
+        let power = sensors.finish(&bench.session);
         return Err(unmetered(&power));
     }
-    let mut bench = Bench::new(Session::new(device)?, Settings::default(), stop);
     let mut runs: Vec<Vec<Window>> = Vec::new();
     for _ in 0..watching.runs.max(1) {
         load(&mut bench, watching.load_s)?;
         runs.push(pieces(&bench, watching.watch_s)?);
     }
-    let power = sensors.finish(&device.facts);
+    let power = sensors.finish(&bench.session);
     let Ok(sensor) = power.source() else { return Err(unmetered(&power)) };
     let series: Vec<Series> = runs.iter().map(|windows| watched(&power, windows)).collect();
     match states(&series, watching.watch_s) {

@@ -3,10 +3,16 @@
 //! whose sensor is not known.
 #![forbid(unsafe_code)]
 
-use crate::cl::{DeviceFacts, DeviceKind};
+mod metered;
+
+use self::metered::{Metered, OfMeter};
+use crate::cl::{DeviceFacts, DeviceKind, Session};
 use crate::stats::{self, Interval};
+use clscope_capture::meter;
+use clscope_io::text::chain;
 use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Choice, Formula, GpuPlace, Planes, Selected, select, slot};
+use clscope_sensors::meter::PLANE as METER;
 use clscope_sensors::rapl::perf::{Kernel as PerfKernel, PerfOpener, Unopened};
 use clscope_sensors::replay::{Pacing, Replay};
 use clscope_sensors::sampler::{Sampler, SamplerEvent, SeriesId, Settings, Sink, SystemHost};
@@ -83,6 +89,8 @@ struct Series {
     readings: Vec<(u64, Value)>,
     /// Nanoseconds that each reading is a mean over, where it is one.
     over_ns: Vec<u64>,
+    /// Nanoseconds before its time, and behind it, that a reading of a meter may speak of.
+    reach: (u64, u64),
     own_clock: bool,
     dead: bool,
 }
@@ -100,6 +108,7 @@ impl Sink for Readings {
             domain: domain.clone(),
             readings: Vec::new(),
             over_ns: Vec::new(),
+            reach: (0, 0),
             own_clock: false,
             dead: false,
         });
@@ -138,6 +147,8 @@ pub struct Metering {
     pub readings: Option<PathBuf>,
     /// How GPU power is formed.
     pub formula: Choice,
+    /// An external meter, beside them.
+    pub meter: Option<meter::Wanted>,
 }
 
 /// Why nothing is sampled.
@@ -150,6 +161,9 @@ pub enum NoSampling {
     /// There is no thread.
     #[error("the sampling thread could not be started")]
     Thread(#[from] std::io::Error),
+    /// The meter cannot be read.
+    #[error("--meter")]
+    Meter(#[from] meter::Failure),
 }
 
 /// The sampling thread.
@@ -159,6 +173,7 @@ pub struct Sensors {
     refusals: Vec<String>,
     planes: Vec<Plane>,
     formula: Choice,
+    metered: Option<Metered>,
 }
 
 impl Sensors {
@@ -191,17 +206,19 @@ impl Sensors {
             }
             Some(Err(finding)) => findings.push(*finding),
         }
+        let metered = of.meter.as_ref().map(Metered::start).transpose()?;
         let failed = findings.iter().filter(|f| f.remedy.is_some());
         let refusals = failed
             .map(|f| format!("{}: {}", f.name, f.remedy.as_deref().unwrap_or_default()))
             .collect();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let metered =
+        let watts =
             |d: &&Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
         let planes = sources
             .iter()
-            .flat_map(|s| s.domains().iter().filter(metered).filter_map(|d| d.plane.clone()))
+            .flat_map(|s| s.domains().iter().filter(watts).filter_map(|d| d.plane.clone()))
+            .chain(metered.as_ref().map(|_| Plane::Other(METER.to_owned())))
             .collect();
         let thread = std::thread::Builder::new().name("sensors".to_owned()).spawn(move || {
             let mut readings = Readings::default();
@@ -209,14 +226,13 @@ impl Sensors {
             sampler.run(&mut SystemHost(Clocks), &mut readings, &|| seen.load(Ordering::Relaxed));
             readings
         })?;
-        Ok(Sensors { stop, thread, refusals, planes, formula: of.formula })
+        Ok(Sensors { stop, thread, refusals, planes, formula: of.formula, metered })
     }
 
     /// Whether any sensor could meter such a device: without one, watching power only takes time.
     #[must_use]
     pub fn may_meter(&self, kind: DeviceKind) -> bool {
-        let by_meter =
-            |p: &Plane| matches!(p, Plane::Other(name) if name == clscope_sensors::meter::PLANE);
+        let by_meter = |p: &Plane| matches!(p, Plane::Other(name) if name == METER);
         let known = |p: &Plane| match kind {
             _ if by_meter(p) => true,
             DeviceKind::Cpu => *p == Plane::Package,
@@ -228,15 +244,17 @@ impl Sensors {
         self.planes.iter().any(known)
     }
 
-    /// Ends sampling; the last reading lies behind this call.
+    /// Ends sampling; the last reading lies behind this call. A meter is placed by the work of the
+    /// session.
     #[must_use]
-    pub fn finish(self, device: &DeviceFacts) -> Power {
+    pub fn finish(self, session: &Session) -> Power {
         // A driver that keeps a ring of samples publishes the newest some tens of milliseconds
         // late.
         std::thread::sleep(std::time::Duration::from_millis(60));
         self.stop.store(true, Ordering::Relaxed);
+        let of_meter = self.metered.map(|metered| metered.finish(session));
         let readings = self.thread.join().unwrap_or_default();
-        Power::new(readings, device, &self.refusals, self.formula)
+        Power::new(readings, of_meter, session.facts(), &self.refusals, self.formula)
     }
 }
 
@@ -250,6 +268,8 @@ pub struct Power {
     /// Performance counters of the device.
     counters: Vec<usize>,
     source: Result<String, String>,
+    /// The meter's table.
+    table: Option<String>,
 }
 
 /// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms,
@@ -274,11 +294,23 @@ fn is_of(series: &Series, device: &DeviceFacts) -> bool {
 
 impl Power {
     fn new(
-        readings: Readings,
+        mut readings: Readings,
+        of_meter: Option<OfMeter>,
         device: &DeviceFacts,
         refusals: &[String],
         formula: Choice,
     ) -> Power {
+        let (mut table, mut said) = (None, Vec::new());
+        if let Some(OfMeter { text, read }) = of_meter {
+            table = Some(text);
+            match read {
+                Ok((series, all)) => {
+                    readings.series.push(series);
+                    said = all;
+                }
+                Err(why) => said.push(format!("no readings: {}", chain(&why))),
+            }
+        }
         let mut power = Power {
             readings,
             terms: Vec::new(),
@@ -286,6 +318,7 @@ impl Power {
             reasons: None,
             counters: Vec::new(),
             source: Err(String::new()),
+            table,
         };
         let counts = |s: &Series| {
             matches!(s.domain.quantity, Quantity::Percent | Quantity::Bandwidth)
@@ -295,16 +328,18 @@ impl Power {
         power.counters =
             all.filter(|(_, s)| counts(s) && is_of(s, device)).map(|(i, _)| i).collect();
         let described = match device.kind {
-            DeviceKind::Cpu => power.choose_cpu(),
+            DeviceKind::Cpu => power.choose_cpu(formula),
             _ => power.choose_gpu(device, formula),
         };
-        power.source = described.map_err(|why| {
+        let of_meter: String = said.iter().map(|text| format!("; meter: {text}")).collect();
+        let with = |text: String| format!("{text}{of_meter}");
+        power.source = described.map(with).map_err(|why| {
             let because = if refusals.is_empty() {
                 String::new()
             } else {
                 format!(" ({})", refusals.join("; "))
             };
-            format!("{why}{because}")
+            with(format!("{why}{because}"))
         });
         power
     }
@@ -317,24 +352,57 @@ impl Power {
         self.source.as_deref().map_err(String::as_str)
     }
 
+    /// The table of the external meter, as it was given.
+    #[must_use]
+    pub fn meter_table(&self) -> Option<&str> {
+        self.table.as_deref()
+    }
+
     fn alive(&self) -> impl Iterator<Item = (usize, &Series)> {
         self.readings.series.iter().enumerate().filter(|(_, s)| !s.dead && !s.readings.is_empty())
     }
 
-    fn choose_cpu(&mut self) -> Result<String, String> {
-        let packages: Vec<usize> = self
-            .alive()
-            .filter(|(_, s)| s.domain.plane == Some(Plane::Package))
-            .map(|(i, _)| i)
-            .collect();
+    fn choose_cpu(&mut self, choice: Choice) -> Result<String, String> {
+        let of_plane = |wanted: &Plane| -> Vec<usize> {
+            let is_wanted = |s: &Series| s.domain.plane.as_ref() == Some(wanted);
+            self.alive().filter(|(_, s)| is_wanted(s)).map(|(i, _)| i).collect()
+        };
+        let packages = of_plane(&Plane::Package);
+        let meter = of_plane(&Plane::Other(METER.to_owned())).first().copied();
+        let asked = choice == Choice::Fixed(Formula::Meter);
+        if let Some(meter) = meter.filter(|_| asked || packages.is_empty()) {
+            self.terms = vec![(meter, 1.0)];
+            return Ok(self.by(Formula::Meter));
+        }
+        if asked {
+            return Err("no external meter was read: --meter FILE|COMMAND gives one".to_owned());
+        }
         if packages.is_empty() {
             return Err("no sensor of the processor package works here".to_owned());
         }
         self.terms = packages.iter().map(|&i| (i, 1.0)).collect();
+        let elsewhere = match choice {
+            Choice::Auto => String::new(),
+            Choice::Fixed(asked) => {
+                format!("; --gpu-power {asked} is of GPUs, and does not apply to a processor")
+            }
+        };
         Ok(format!(
-            "RAPL PKG of {} package(s): cores, caches and memory controllers, not DRAM",
+            "RAPL PKG of {} package(s): cores, caches and memory controllers, not DRAM{elsewhere}",
             packages.len()
         ))
+    }
+
+    /// A formula in words, with the first sensor that it is formed of.
+    fn by(&self, formula: Formula) -> String {
+        let first = self.terms.first().map(|t| &self.readings.series[t.0]);
+        let described =
+            first.map_or_else(String::new, |s| format!("{} of {}", s.domain.name, s.source));
+        format!(
+            "{formula}: {} ({described}); it includes {}",
+            formula.equation(),
+            formula.includes()
+        )
     }
 
     fn choose_gpu(&mut self, device: &DeviceFacts, choice: Choice) -> Result<String, String> {
@@ -348,6 +416,8 @@ impl Power {
             .or_else(|| find(|q| matches!(q, Quantity::Clock), ""))
             .or_else(|| device.shares_host_memory.then(|| self.only_drm_clock()).flatten());
         let reasons = find(|q| matches!(q, Quantity::Flags), "");
+        // Known where power is not, too.
+        (self.clock, self.reasons) = (clock, reasons);
         // The planes that work, and the series behind each: the best sensor of a board comes first
         // among its own.
         let mut planes: Planes<Watts> = Planes::default();
@@ -392,18 +462,8 @@ impl Power {
             Formula::Hwmon => vec![(number(behind.hwmon), 1.0)],
             Formula::Meter => vec![(number(behind.meter), 1.0)],
         };
-        let terms: Vec<(usize, f64)> =
-            terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
-        let first = terms.first().map(|t| &self.readings.series[t.0]);
-        let described =
-            first.map_or_else(String::new, |s| format!("{} of {}", s.domain.name, s.source));
-        let text = format!(
-            "{formula}: {} ({described}); it includes {}",
-            formula.equation(),
-            formula.includes()
-        );
-        (self.terms, self.clock, self.reasons) = (terms, clock, reasons);
-        Ok(text)
+        self.terms = terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
+        Ok(self.by(formula))
     }
 
     /// The clock of the only card of a kernel driver: a GPU of the processor need not say its
@@ -425,7 +485,7 @@ impl Power {
         let inside: Vec<(u64, f64)> = series
             .readings
             .iter()
-            .filter(|r| (from + settle..=to).contains(&r.0))
+            .filter(|r| r.0 >= from + settle + series.reach.0 && r.0 + series.reach.1 <= to)
             .map(|r| (r.0, r.1.magnitude()))
             .collect();
         match series.domain.quantity {

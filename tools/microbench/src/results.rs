@@ -207,6 +207,9 @@ pub struct Results {
     pub power_source: String,
     /// Whether the user ended the run early.
     pub interrupted: bool,
+    /// Tables of the external meter as it gave them, one for each time that it was read.
+    #[serde(skip)]
+    pub meter: Vec<String>,
 }
 
 /// Writes what the launches of cases executed, where it was counted: an array with one object a

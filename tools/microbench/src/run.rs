@@ -222,12 +222,13 @@ pub fn run_cases(
         cases: Vec::new(),
         findings: Vec::new(),
         power_source: "not asked for".to_owned(),
+        meter: Vec::new(),
         interrupted: false,
     };
     let mut pending = Vec::new();
     let flag = std::cell::Cell::new(false);
     let mut done = 0;
-    {
+    let session = {
         // The watcher is asked through a cell-free path: it is borrowed only between cases, the
         // flag inside them.
         let shared = std::cell::RefCell::new(&mut *watch);
@@ -260,11 +261,13 @@ pub fn run_cases(
                 }
             }
         }
-    }
+        bench.session
+    };
     results.interrupted = flag.get();
     if let Some(sensors) = sensors {
-        let power = sensors.finish(&device.facts);
+        let power = sensors.finish(&session);
         results.power_source = power.source().map_or_else(none, str::to_owned);
+        results.meter.extend(power.meter_table().map(str::to_owned));
         resolve(&mut results, &pending, &power);
     } else if let Some(why) = unstarted {
         results.power_source = none(&why);

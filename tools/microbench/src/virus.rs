@@ -103,6 +103,7 @@ pub fn search(
         }
         let found = generation(&next, &mut watch)?;
         // The floor of the first speaks for all.
+        out.meter.extend(found.meter);
         out.cases.extend(found.cases.into_iter().filter(|c| !suite::is_floor(&c.id)));
     }
     out.interrupted = watch.inner.stop();

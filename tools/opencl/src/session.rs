@@ -5,8 +5,10 @@ use crate::api::{Api, Handle, Status};
 use crate::error::{ClError, checked, info, text};
 use crate::{Buffer, Device, DeviceFacts, Event, Kernel, Program};
 use clscope_trace::codes as cl;
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A context with one device and one in-order, profiling queue: all that measuring needs.
 pub struct Session {
@@ -14,6 +16,34 @@ pub struct Session {
     pub(crate) context: Handle,
     pub(crate) queue: Handle,
     pub(crate) device: Device,
+    work: RefCell<Work>,
+}
+
+/// Pauses below this are none, to who asks when a device worked.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// When a queue had work, as the host sees it.
+#[derive(Default)]
+struct Work {
+    spans: Vec<(Instant, Instant)>,
+    /// Since when, of work that was not waited for.
+    open: Option<Instant>,
+}
+
+impl Work {
+    fn begins(&mut self) {
+        if self.open.is_none() {
+            let now = Instant::now();
+            self.open = match self.spans.last() {
+                Some((_, end)) if now - *end < PAUSE => self.spans.pop().map(|(begin, _)| begin),
+                _ => Some(now),
+            };
+        }
+    }
+
+    fn ends(&mut self) {
+        self.spans.extend(self.open.take().map(|begin| (begin, Instant::now())));
+    }
 }
 
 impl Session {
@@ -45,7 +75,7 @@ impl Session {
             unsafe { (api.release_context)(context) };
         }
         checked("clCreateCommandQueue", &device.facts.name, code)?;
-        Ok(Session { api, context, queue, device: device.clone() })
+        Ok(Session { api, context, queue, device: device.clone(), work: RefCell::default() })
     }
 
     /// The device.
@@ -58,6 +88,13 @@ impl Session {
     #[must_use]
     pub fn facts(&self) -> &DeviceFacts {
         &self.device.facts
+    }
+
+    /// When the queue had work, as the host saw it: from a command to the end of a wait for all of
+    /// them. Pauses of less than a millisecond are left out.
+    #[must_use]
+    pub fn worked(&self) -> Vec<(Instant, Instant)> {
+        self.work.borrow().spans.clone()
     }
 
     /// A buffer of `bytes`; `pinned` asks for host memory that the device reaches directly
@@ -242,8 +279,21 @@ impl Session {
         enqueue: impl FnOnce(*mut Handle) -> Status,
     ) -> Result<Event, ClError> {
         let mut event = std::ptr::null_mut();
+        self.work.borrow_mut().begins();
         checked(call, object, enqueue(&mut event))?;
         Ok(Event { api: Arc::clone(&self.api), handle: event })
+    }
+
+    /// As [`timed`](Session::timed), of a call on a buffer that blocks: the queue is in order, so
+    /// that nothing is left behind it.
+    fn blocking(
+        &self,
+        call: &'static str,
+        enqueue: impl FnOnce(*mut Handle) -> Status,
+    ) -> Result<Event, ClError> {
+        let event = self.timed(call, "a buffer", enqueue);
+        self.work.borrow_mut().ends();
+        event
     }
 
     /// Launches `kernel` over `global` work-items in groups of `local`.
@@ -280,6 +330,7 @@ impl Session {
         local: usize,
     ) -> Result<(), ClError> {
         let none = std::ptr::null_mut();
+        self.work.borrow_mut().begins();
         // SAFETY: as in `launch`; no event is asked for.
         let code = unsafe {
             (self.api.enqueue_kernel)(
@@ -303,7 +354,7 @@ impl Session {
     /// What the runtime returned, or CL_INVALID_VALUE for a range outside the buffer.
     pub fn read(&self, buffer: &Buffer, offset: usize, into: &mut [u8]) -> Result<Event, ClError> {
         buffer.holds("clEnqueueReadBuffer", offset, into.len())?;
-        self.timed("clEnqueueReadBuffer", "a buffer", |event| {
+        self.blocking("clEnqueueReadBuffer", |event| {
             // SAFETY: the range lies in the buffer; the call blocks until `into` is written.
             unsafe {
                 (self.api.enqueue_read)(
@@ -327,7 +378,7 @@ impl Session {
     /// As for [`Session::read`].
     pub fn write(&self, buffer: &Buffer, offset: usize, from: &[u8]) -> Result<Event, ClError> {
         buffer.holds("clEnqueueWriteBuffer", offset, from.len())?;
-        self.timed("clEnqueueWriteBuffer", "a buffer", |event| {
+        self.blocking("clEnqueueWriteBuffer", |event| {
             // SAFETY: the range lies in the buffer; the call blocks until `from` was read.
             unsafe {
                 (self.api.enqueue_write)(
@@ -468,7 +519,9 @@ impl Session {
     /// What the runtime returned: an error here is often a kernel's.
     pub fn finish(&self) -> Result<(), ClError> {
         // SAFETY: the queue is alive.
-        checked("clFinish", &self.device.facts.name, unsafe { (self.api.finish)(self.queue) })
+        let code = unsafe { (self.api.finish)(self.queue) };
+        self.work.borrow_mut().ends();
+        checked("clFinish", &self.device.facts.name, code)
     }
 }
 

@@ -260,7 +260,7 @@ def commands(folder: str) -> int:
     """Commands that the folder holds."""
     import pyarrow.parquet
 
-    return sum(pyarrow.parquet.read_metadata(part.path).num_rows for part in tables.parts(folder, "commands"))
+    return sum(pyarrow.parquet.read_metadata(part).num_rows for part in tables.parts(folder, "commands"))
 
 
 def trial(name: str, kind: Callable, hosts: Hosts, folder: str, want: dict, took: dict) -> None:

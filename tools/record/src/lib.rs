@@ -397,7 +397,8 @@ impl Started {
 /// and can be tried again.
 fn add_meter(plan: &Plan<'_>, trace: &Path, running: meter::Running) -> bool {
     let format = plan.meter.as_ref().map(|m| m.format.clone()).unwrap_or_default();
-    let added = running.finish().and_then(|(what, of)| meter::attach(trace, &what, &of, &format));
+    let finished = running.finish().map_err(meter::Failure::from);
+    let added = finished.and_then(|(what, of)| meter::attach(trace, &what, &of, &format));
     match added {
         Ok(said) => {
             said.iter().for_each(|text| plan.tell(format_args!("meter: {text}")));

@@ -276,9 +276,12 @@ fn words(name: &str) -> Vec<&str> {
 }
 
 fn is_time(name: &str) -> bool {
+    const UNITS: [&str; 9] = ["s", "sec", "secs", "second", "seconds", "ms", "us", "µs", "ns"];
     let is = |w: &&str| {
-        let w = w.to_lowercase();
-        w.contains("time") || w.contains("date") || w == "t" || w == "seconds"
+        let lower = w.to_lowercase();
+        let named = ["time", "date", "elapsed"].iter().any(|part| lower.contains(part));
+        // S is apparent power.
+        named || lower == "t" || *w != "S" && UNITS.contains(&&*lower)
     };
     words(name).iter().any(is)
 }
@@ -613,6 +616,8 @@ mod tests {
         );
         let table = read("0.5,7\n1.0,8 W\n", "time=1,power=2").unwrap();
         assert_eq!((table.points.len(), table.column.as_str()), (2, "column 2"));
+        let table = read("elapsed (s);S (VA);P (mW)\n0.5;2;1500\n", "").unwrap();
+        assert_eq!((table.points, table.bad_lines), (vec![(500_000_000, 1.5)], 0));
         let both = read("time,CPU W,GPU W\n1,2,3\n", "").unwrap_err();
         assert_eq!(both, MeterError::Several(vec!["CPU W".into(), "GPU W".into()]));
         assert!(

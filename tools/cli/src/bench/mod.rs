@@ -8,6 +8,7 @@ mod reproduce;
 
 use crate::output::{say, show, show_json};
 use anyhow::{Context, Result, bail};
+use clscope_capture::meter::Wanted;
 use clscope_capture::system;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
@@ -87,7 +88,7 @@ pub struct Args {
     budget: Option<f64>,
     /// Parameters of an experiment that is a model, instead of the document's: of 002/fig13.1 such
     /// as wl=512,gs=2,I=5e6,F=600e6, of 001/fig7.10 such as n=29,alpha=16; `list` names all
-    #[arg(long, value_name = "NAME=VALUE,...", requires = "reproduce")]
+    #[arg(long, value_name = "NAME=VALUE,...")]
     with: Option<With>,
     /// Turns of a kernel's loop [default: as many as last a few milliseconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -148,6 +149,15 @@ pub struct Args {
     /// [default: auto]
     #[arg(long, value_name = "FORMULA", conflicts_with = "no_sensors")]
     gpu_power: Option<clscope_sensors::gpu_power::Choice>,
+    /// Read an external power meter beside the sensors: a CSV with columns of time and power, which
+    /// a logger writes to FILE meanwhile, or which COMMAND prints. A processor or GPU without a sensor
+    /// takes it by itself, others with --gpu-power meter
+    #[arg(long, value_name = "FILE|COMMAND", conflicts_with = "no_sensors")]
+    meter: Option<String>,
+    /// How the meter's table is read, such as power=Watts,zone=+01:00 or place=load: `clscope meter
+    /// --help` has all
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "meter")]
+    meter_format: Option<clscope_sensors::meter::Format>,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     sysfs_root: Option<PathBuf>,
@@ -319,6 +329,10 @@ fn metering(args: &Args) -> Metering {
         root: args.sysfs_root.clone(),
         readings: args.replay_sensors.clone(),
         formula: args.gpu_power.unwrap_or_default(),
+        meter: args.meter.as_ref().map(|what| Wanted {
+            what: what.clone(),
+            format: args.meter_format.clone().unwrap_or_default(),
+        }),
     }
 }
 
@@ -339,6 +353,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if !args.reproduce.is_empty() {
         return reproduce::run(args, &args.reproduce);
+    }
+    if args.with.is_some() {
+        bail!("--with is an option of `clscope bench --reproduce`");
     }
     let is_virus = args.suites == ["virus"];
     if args.budget.is_some() && !is_virus {

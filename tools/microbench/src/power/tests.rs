@@ -160,7 +160,7 @@ fn sampled(ring: bool, pci: Option<&str>) -> Power {
     let end = 6_000 * MS;
     let over = || fake.now() > end;
     sampler.run(&mut Virtual(Arc::clone(&fake)), &mut readings, &over);
-    Power::new(readings, &gpu(pci), &[], Choice::Auto)
+    Power::new(readings, None, &gpu(pci), &[], Choice::Auto)
 }
 
 fn window(from: u64, to: u64) -> Window {
@@ -228,7 +228,7 @@ fn counters_are_means_of_whole_readings() {
             readings.reading(SeriesId(n), &reading);
         }
     }
-    let power = Power::new(readings, &gpu(Some("0000:d8:00.0")), &[], Choice::Auto);
+    let power = Power::new(readings, None, &gpu(Some("0000:d8:00.0")), &[], Choice::Auto);
     let load = window(LOAD.start - 30 * MS, LOAD.end + 30 * MS);
     assert_eq!(
         power.counters(load),

@@ -570,6 +570,9 @@ fn banks(findings: &[Finding]) -> Option<Finding> {
     let all: Vec<(Interval, u32)> = KINDS.iter().filter_map(of).collect();
     let by = |a: &&(Interval, u32), b: &&(Interval, u32)| a.0.value.total_cmp(&b.0.value);
     let (least, most) = (all.iter().min_by(by)?, all.iter().max_by(by)?);
+    if least.1 == most.1 {
+        return None;
+    }
     let conflict = most.0.minus(least.0);
     let seen = conflict.low > 0.0;
     let text = if seen {

@@ -84,6 +84,7 @@ pub(in crate::reproduce) fn results(cases: Vec<CaseResult>) -> Results {
             method: "",
         }],
         power_source: "none here".to_owned(),
+        meter: Vec::new(),
         interrupted: false,
     }
 }
