@@ -227,7 +227,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
     std::fs::create_dir(&empty).unwrap();
     let log_file = stage.join("log.csv");
     let file = File::create(&log_file).unwrap();
-    let experiment = "004/fig6.4a --sweep cores=1,16 --iterations 1 --tpb 64 --repeat 3 --window 2";
+    let experiment = "004/fig6.4a --sweep cores=12,16 --iterations 1 --tpb 64 --repeat 3 --window 2";
     let line =
         format!("--reproduce {experiment} --json -o figure --sysfs-root {}", empty.display());
     let goes_on = AtomicBool::new(false);
@@ -251,7 +251,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
         let of = [0, 4, 0, 4, 3].map(|kind| above(kind, groups));
         STATES[0].0 + of.iter().sum::<f64>() / 5.0
     };
-    for groups in [1.0, 16.0] {
+    for groups in [12.0, 16.0] {
         let id = format!("classes/mixture/arithmetic@cores={groups}");
         near(&id, watts(&of, &id), mixture(groups));
     }
