@@ -85,6 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         findings: list(&v["findings"], finding),
         power_source: text(&v["power_source"]),
         interrupted: v["interrupted"] == true,
+        meter: Vec::new(),
     };
     let plots = plots(&results)?;
     std::fs::create_dir_all(&to)?;
