@@ -111,6 +111,7 @@ fn results() -> Results {
         findings: vec![finding],
         power_source: "none".to_owned(),
         interrupted: false,
+        meter: Vec::new(),
     }
 }
 

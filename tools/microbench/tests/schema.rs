@@ -101,6 +101,7 @@ fn example() -> Results {
         }],
         power_source: "none".to_owned(),
         interrupted: true,
+        meter: Vec::new(),
     }
 }
 
