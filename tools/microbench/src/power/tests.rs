@@ -236,3 +236,71 @@ fn counters_are_means_of_whole_readings() {
     );
     assert_eq!(power.counters(window(LOAD.start, LOAD.start + 90 * MS)), [], "too short for any");
 }
+
+/// A meter's reading is a mean over its step, placed to so much: it counts for a window that holds
+/// all of that. A processor's own sensor goes before it, unless it is asked for.
+#[test]
+fn a_meter_is_read_where_its_whole_step_lies() {
+    let meter = || {
+        let readings = (1..60).map(|k: u64| {
+            let at = k * 100 * MS;
+            let watts = if LOAD.contains(&(at - 1)) { 70 } else { 30 };
+            (at, Value::Power(clscope_sensors::units::Microwatts(watts * 1_000_000)))
+        });
+        let readings: Vec<(u64, Value)> = readings.collect();
+        let domain = Domain {
+            plane: Some(Plane::Other(METER.to_owned())),
+            ..Domain::new("watts", Quantity::Power { window_ns: Some(100 * MS) })
+        };
+        let series = Series {
+            source: "meter".to_owned(),
+            domain,
+            over_ns: vec![100 * MS; readings.len()],
+            reach: (120 * MS, 20 * MS),
+            readings,
+            own_clock: false,
+            dead: false,
+        };
+        OfMeter { text: "table".to_owned(), read: Ok((series, vec!["placed".to_owned()])) }
+    };
+    let package = || {
+        let mut readings = Readings::default();
+        let plane = Some(Plane::Package);
+        let domain = Domain { plane, ..Domain::new("p", Quantity::Power { window_ns: None }) };
+        readings.series(SeriesId(0), "rapl", &domain);
+        let watts = Value::Power(clscope_sensors::units::Microwatts(11_000_000));
+        readings.series[0].readings = (1..60).map(|k| (k * 100 * MS, watts)).collect();
+        readings
+    };
+    let cpu = DeviceFacts { kind: DeviceKind::Cpu, ..gpu(None) };
+    let meter_asked = Choice::Fixed(Formula::Meter);
+    let of = |readings, choice| Power::new(readings, Some(meter()), &cpu, &[], choice);
+    // A window that work filled before, and readings that reach out of it on either side.
+    let load = Window { settled: true, ..window(LOAD.start - 50 * MS, LOAD.end + 50 * MS) };
+    for (power, watts, sensor) in [
+        (of(Readings::default(), Choice::Auto), 70.0, "meter: P = P_meter"),
+        (of(package(), Choice::Auto), 11.0, "RAPL PKG"),
+        (of(package(), meter_asked), 70.0, "meter: P = P_meter"),
+        (of(package(), Choice::Fixed(Formula::Nvml)), 11.0, "RAPL PKG"),
+    ] {
+        let source = power.source().unwrap();
+        assert!(source.starts_with(sensor) && source.ends_with("meter: placed"), "{source}");
+        assert_eq!(power.watts(load).map(|e| e.value), Some(watts), "{source}");
+        assert_eq!(power.meter_table(), Some("table"));
+    }
+    let without = Power::new(package(), None, &cpu, &[], meter_asked);
+    assert!(without.source().is_err_and(|why| why.contains("--meter FILE|COMMAND")));
+    // It feeds more than a GPU, and is that GPU's where there is nothing else.
+    let alone = Power::new(Readings::default(), Some(meter()), &gpu(None), &[], Choice::Auto);
+    assert_eq!(alone.watts(load).map(|e| e.value), Some(70.0));
+    let failed = OfMeter {
+        text: String::new(),
+        read: Err(clscope_capture::meter::Failure::Place {
+            what: "x".to_owned(),
+            why: "no".to_owned(),
+        }),
+    };
+    let failed = Power::new(package(), Some(failed), &cpu, &[], Choice::Auto);
+    assert!(failed.source().unwrap().contains("; meter: no readings: x: its times"));
+    assert_eq!(failed.watts(load).map(|e| e.value), Some(11.0));
+}
