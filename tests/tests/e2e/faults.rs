@@ -546,3 +546,24 @@ fn the_traces_size_is_kept_below_a_limit_and_the_newest_part_is_there() {
         recorded.issue_codes()
     );
 }
+
+/// The time of what rotated away is called that, and is nobody's to mend.
+#[test]
+fn time_that_rotated_away_is_not_the_applications() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let run = stage.app(Mode::Preload, "t", "enqueue_bench 1000000 1000 bare");
+    run.env("CLSCOPE_MAX_SIZE", "8M").run().success();
+    let trace = stage.trace("t").display().to_string();
+    let told = stage.clscope(["report", "--format", "json", &trace]).run().success().stdout;
+    let report: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let share = |kind: &str| {
+        let causes = report["answer"]["why"].as_array().unwrap();
+        causes.iter().find(|c| c["kind"] == kind).map(|c| c["share"].as_f64().unwrap())
+    };
+    assert!(share("rotated-away").is_some_and(|share| share > 0.5), "{report:#}");
+    assert_eq!(share("before-first-command"), None, "{report:#}");
+    let advice = report["answer"]["advice"].to_string();
+    assert!(!advice.contains("start OpenCL's work sooner"), "{advice}");
+    let text = stage.clscope(["report", &trace]).run().success().stdout;
+    assert!(text.contains("it keeps the newest part only"), "{text}");
+}

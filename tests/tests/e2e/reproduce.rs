@@ -343,9 +343,10 @@ fn power_of_experiments_is_tried_by_emulation() {
     let of = run(&given);
     let why = of["experiments"][0]["reason"].as_str().unwrap();
     assert!(why.contains("readings:"), "{why}");
-    // What is computed needs no sensor, and stands beside the document.
+    // What is computed needs no sensor and no device, and stands beside the document.
     for (name, numbers) in [("000/tab2.4", 9), ("000/tab3.4", 9), ("001/tab3.4", 6)] {
-        let of = run(name);
+        let of = run(&format!("{name} --opencl /nowhere.so"));
+        assert_eq!(of["device"], Value::Null, "{of}");
         let of = &of["experiments"][0];
         assert_eq!(of["state"], "computed", "{of}");
         let rows = of["numbers"].as_array().unwrap();

@@ -138,7 +138,7 @@ fn the_committed_schema_of_experiments_is_that_of_the_types_and_they_keep_to_it(
     let of = Reported {
         schema: reproduce::SCHEMA,
         version: "0",
-        device: On::of(&part.device),
+        device: Some(On::of(&part.device)),
         experiments,
         interrupted: false,
     };

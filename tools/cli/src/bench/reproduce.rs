@@ -36,16 +36,21 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     reproduce::along(&experiments, asked)?;
     let parameters =
         args.with.as_ref().map(|given| reproduce::with(&experiments, &given.0)).transpose()?;
-    let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all =
-        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
-    let device = choose(&all, args.device.as_deref())?;
+    let is_needed = reproduce::needs_device(&experiments);
+    let all = match is_needed {
+        true => devices(&OpenCl::open(args.opencl.as_deref())?)
+            .context("cannot list OpenCL devices; `clscope doctor` looks closer")?,
+        false => Vec::new(),
+    };
+    let device = is_needed.then(|| choose(&all, args.device.as_deref())).transpose()?;
     if let Some(directory) = &args.output {
         files::make(directory)?;
     }
     let mut progress = Progress::new()?;
     let begin = Instant::now();
-    say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    if let Some(device) = device {
+        say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    }
     let bar = progress.bar.clone();
     let mut tell = |news: News<'_>| match news {
         News::Begins(name) => {

@@ -105,17 +105,23 @@ fn few(of: &Report) -> String {
 /// One page that leads to the page of each experiment; `link` gives where that is, if there is one.
 #[must_use]
 pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String {
-    let d = &of.device;
+    let (on, facts) = match &of.device {
+        Some(d) => (
+            format!(" on {}", markup(&d.name)),
+            format!(
+                "{}; driver {}; {} compute units.",
+                markup(&d.platform),
+                markup(&d.driver),
+                d.compute_units
+            ),
+        ),
+        None => (String::new(), "Computed, without a device.".to_owned()),
+    };
     let mut html = format!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>clscope bench: experiments on {0}</title><style>{STYLE}</style></head><body>\
-         <h1>Experiments of the reference documents on {0}</h1>\
-         <p>{1}; driver {2}; {3} compute units.</p>",
-        markup(&d.name),
-        markup(&d.platform),
-        markup(&d.driver),
-        d.compute_units
+         <title>clscope bench: experiments{on}</title><style>{STYLE}</style></head><body>\
+         <h1>Experiments of the reference documents{on}</h1><p>{facts}</p>"
     );
     if of.interrupted {
         html.push_str("<p class=\"bad\">The run was ended early.</p>");

@@ -31,7 +31,7 @@ pub use formula::{Formula, formula};
 pub use measure::{cases, settings};
 pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
-pub use session::{News, SessionError, Wanted, along, measure, named, with};
+pub use session::{News, SessionError, Wanted, along, measure, named, needs_device, with};
 
 use crate::job::Scalar;
 use crate::sweep::Axis;

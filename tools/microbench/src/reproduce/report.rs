@@ -25,8 +25,8 @@ pub struct Reported {
     pub schema: &'static str,
     /// Version of this program.
     pub version: &'static str,
-    /// What was measured.
-    pub device: On,
+    /// What was measured; null where nothing is, but all computed.
+    pub device: Option<On>,
     /// The experiments in the order in which they ran.
     pub experiments: Vec<Report>,
     /// Whether the user ended the run early.

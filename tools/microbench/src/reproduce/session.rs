@@ -27,8 +27,8 @@ const SHARE: f64 = 4.0;
 /// What is wanted of all of them.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The device.
-    pub device: &'a Device,
+    /// The device; none where nothing is measured ([`needs_device`]).
+    pub device: Option<&'a Device>,
     /// What the user says of launches.
     pub settings: &'a Settings,
     /// The axes whose values the user chose.
@@ -53,7 +53,7 @@ pub enum News<'a> {
     /// The first one's parts are known; so is whether the device has counters.
     First(Vec<&'a Results>),
     /// One has come to an end that is told.
-    Report(&'a Report, &'a On),
+    Report(&'a Report, Option<&'a On>),
 }
 
 /// Why experiments are not measured.
@@ -96,6 +96,14 @@ enum PartError {
     Sweep(#[from] SweepError),
     #[error("cannot use the device")]
     Cl(#[from] ClError),
+    #[error("no device was opened for it")]
+    NoDevice,
+}
+
+/// Whether any of the experiments is measured: what is computed needs no device.
+#[must_use]
+pub fn needs_device(experiments: &[&'static Experiment]) -> bool {
+    experiments.iter().any(|e| !e.parts().is_empty())
 }
 
 /// The experiments of names, each once, in the order of the documents.
@@ -191,6 +199,7 @@ impl Session<'_> {
     /// `known`.
     fn measure(&mut self, of: &Experiment, watch: &mut Until<'_>) -> Result<Vec<usize>, PartError> {
         let Wanted { device, asked, .. } = self.wanted;
+        let device = device.ok_or(PartError::NoDevice)?;
         let mut out = Vec::new();
         for part in of.parts() {
             if let Some(known) = self.known.iter().position(|k| k.part == *part) {
@@ -298,7 +307,7 @@ pub fn measure(
     let mut out = Reported {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
-        device: On::of(&wanted.device.facts),
+        device: wanted.device.map(|device| On::of(&device.facts)),
         experiments: Vec::new(),
         interrupted: false,
     };
@@ -314,7 +323,7 @@ pub fn measure(
             (session.tell)(News::First(first))?;
         }
         session.forget();
-        (session.tell)(News::Report(&report, &out.device))?;
+        (session.tell)(News::Report(&report, out.device.as_ref()))?;
         out.experiments.push(report);
         out.interrupted |= watch.stop();
         session.written(&out)?;
@@ -333,7 +342,7 @@ pub fn measure(
         session.forget();
         out.interrupted |= watch.stop();
         if report.state != State::CutShort {
-            (session.tell)(News::Report(&report, &out.device))?;
+            (session.tell)(News::Report(&report, out.device.as_ref()))?;
         }
         out.experiments[number] = report;
         session.written(&out)?;

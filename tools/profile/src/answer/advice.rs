@@ -156,7 +156,7 @@ impl Advisor<'_> {
                 None,
                 Some("clscope view"),
             ),
-            What::After | What::Recording => None,
+            What::RotatedAway | What::After | What::Recording => None,
             What::Unknown => say(
                 "time all commands, so that causes can be separated".to_owned(),
                 None,

@@ -10,6 +10,7 @@ use crate::report::data::{Commands, Wait};
 use clscope_analysis::Trace;
 use clscope_analysis::clock::ProcessClock;
 use clscope_analysis::input::{Definitions, Process};
+use clscope_analysis::issue::IssueKind;
 use clscope_analysis::stats::busy::{Held, IdleCause};
 use clscope_analysis::stats::{Stats, WallParts};
 use clscope_analysis::time::{ProcessIndex, Ticks};
@@ -53,6 +54,7 @@ pub enum What {
     Launching,
     NotBegun,
     Before,
+    RotatedAway,
     After,
     Recording,
     Unknown,
@@ -76,6 +78,7 @@ impl What {
             Self::Launching => "launching",
             Self::NotBegun => "not-begun",
             Self::Before => "before-first-command",
+            Self::RotatedAway => "rotated-away",
             Self::After => "after-last-command",
             Self::Recording => "recording",
             Self::Unknown => "unknown",
@@ -200,7 +203,8 @@ pub fn divide(report: &Report, trace: &Trace<'_>, stats: &Stats, rows: &Answer) 
         .iter()
         .map(|(what, share)| {
             let (text, name, more) = words.of(what, share * wall_ns);
-            let estimated = sums.estimated && !matches!(what, What::Before | What::After);
+            let estimated =
+                sums.estimated && !matches!(what, What::Before | What::RotatedAway | What::After);
             Cause {
                 kind: what.kind(),
                 text,
@@ -253,8 +257,11 @@ impl OfProcess<'_, '_, '_> {
     /// Its nanoseconds, and how many they are.
     fn sums(&self) -> (Sums, f64) {
         let mut out = Sums::default();
+        let issues = &self.trace.process(self.process).issues;
+        let rotated = issues.iter().any(|kind| matches!(kind, IssueKind::OldestRotated { .. }));
+        let before = if rotated { What::RotatedAway } else { What::Before };
         for (function, ns) in &self.parts.before {
-            let what = function.map_or(What::Before, |f| self.call(f));
+            let what = function.map_or(before.clone(), |f| self.call(f));
             out.add(what, *ns as f64);
         }
         for (function, ns) in &self.parts.after {
@@ -553,6 +560,10 @@ impl Words<'_> {
                 plain("commands enqueued and not begun (not flushed, or held back)", None)
             }
             What::Before => plain("before the first command: host outside OpenCL", None),
+            What::RotatedAway => plain(
+                "not in the trace: it keeps the newest part only",
+                Some("record with a larger --max-size keeps more".to_owned()),
+            ),
             What::After => plain("after the last command: host outside OpenCL", None),
             What::Recording => plain("recording", self.captures()),
             What::Unknown => plain(

@@ -54,8 +54,8 @@ pub struct Run {
 pub struct Cause {
     /// Stable name: `kernel`, `copy`, `command`, `queues-take-turns`, `shared-device`,
     /// `held-up-launches`, `host`, `call`, `short-calls`, `user-event`, `other-queue`,
-    /// `first-launch`, `launching`, `not-begun`, `before-first-command`, `after-last-command`,
-    /// `recording`, `unknown`.
+    /// `first-launch`, `launching`, `not-begun`, `before-first-command`, `rotated-away`,
+    /// `after-last-command`, `recording`, `unknown`.
     pub kind: &'static str,
     /// In words.
     pub text: String,

@@ -93,7 +93,7 @@ fn value(of: &Number, reason: Option<&str>) -> String {
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn report(out: &mut impl Write, of: &Report, on: &On) -> io::Result<()> {
+pub fn report(out: &mut impl Write, of: &Report, on: Option<&On>) -> io::Result<()> {
     writeln!(out, "\n{}: {}", of.name, of.shows)?;
     writeln!(out, "  {}, section {}", of.document, of.section)?;
     for command in &of.commands {
@@ -135,11 +135,12 @@ pub fn report(out: &mut impl Write, of: &Report, on: &On) -> io::Result<()> {
         let shared = of.shared_reasons();
         let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device.to_owned()));
         let head = ["the document".to_owned(), "unit".to_owned()].into_iter();
-        let mut rows: Vec<Vec<String>> = vec![
-            head.chain(devices.into_iter().flatten())
-                .chain([format!("here: {}", on.name)])
-                .collect(),
-        ];
+        let here_is = match on.filter(|_| of.state != State::Computed) {
+            Some(on) => format!("here: {}", on.name),
+            None => "here".to_owned(),
+        };
+        let mut rows: Vec<Vec<String>> =
+            vec![head.chain(devices.into_iter().flatten()).chain([here_is]).collect()];
         for of in &of.numbers {
             let printed =
                 of.printed.iter().map(|p| p.value.map_or_else(|| "-".to_owned(), as_printed));
@@ -187,9 +188,9 @@ fn models(out: &mut impl Write, of: &Report) -> io::Result<()> {
 pub fn summary(out: &mut impl Write, of: &Reported, took: Duration) -> io::Result<()> {
     writeln!(
         out,
-        "\nexperiments of the documents in {:.0} s on {}:",
+        "\nexperiments of the documents in {:.0} s{}:",
         took.as_secs_f64(),
-        of.device.name
+        of.device.as_ref().map_or_else(String::new, |device| format!(" on {}", device.name))
     )?;
     for state in [
         State::Measured,
