@@ -179,11 +179,11 @@ fn joules_of_all_rows_are_those_of_the_table_of_energy() {
     let [row] = &report["places"]["rows"].as_array().unwrap()[..] else { panic!("{report}") };
     let device = &report["energy"]["devices"][0];
     let groups = device["groups"].as_array().unwrap();
-    // The only row has sums as they are, unless the floor is in them. A machine that is busy may
+    // The only row has sums as they are. A machine that is busy may
     // leave too few readings of a class.
     let unknown = |class: &Value| {
         let group = class["group"].as_u64().map(|i| &groups[i as usize]);
-        class["joules"].is_null() && group.is_none_or(|group| group["with_floor"] == true)
+        class["joules"].is_null() && group.is_none()
     };
     if device["classes"].as_array().unwrap().iter().any(unknown) {
         assert!(row["joules"].is_null() && row["joules_absent"].is_string(), "{row}");

@@ -35,8 +35,16 @@ const FORBIDDEN: [&str; 23] = [
 
 /// Names that no field of a document for programs has: a figure has its interval, or it is absent
 /// and a sentence says why.
-const NO_FIELD: [&str; 6] =
-    ["method", "identifiability", "doubtful", "joules_known", "noticed", "basis"];
+const NO_FIELD: [&str; 8] = [
+    "method",
+    "identifiability",
+    "doubtful",
+    "joules_known",
+    "noticed",
+    "basis",
+    "agrees",
+    "with_floor",
+];
 /// Words that no field says instead of an interval.
 const NO_VALUE: [&str; 13] = [
     "well",

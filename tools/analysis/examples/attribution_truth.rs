@@ -6,8 +6,8 @@
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, DriftModel, Floor, Identifiability, Problem, ResponseModel, attribute, place,
-    plain_integration, second_average,
+    Activity, DriftModel, Floor, Problem, ResponseModel, attribute, place, plain_integration,
+    second_average,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, STEPS, Scenario, Sensor};
 
@@ -248,6 +248,9 @@ fn main() {
                 floors: &floors,
                 states: &[],
                 drift: DriftModel::Polynomial(3),
+                temperature: &[],
+                workers: &[],
+                spread: 1.0,
                 iterations: &[],
             };
             let result = match attribute(&problem) {
@@ -275,27 +278,20 @@ fn main() {
                 if run.share[class] < 0.05 {
                     continue;
                 }
-                let (Some(watts), true) = (
-                    row.watts,
-                    matches!(
-                        row.identifiability,
-                        Identifiability::Well | Identifiability::Weak { .. }
-                    ),
-                ) else {
+                let Some(watts) = row.watts else {
                     tally.untold += 1;
                     continue;
                 };
                 let error = watts.value / truth - 1.0;
                 if verbose {
                     println!(
-                        "    {:8.1} us share {:.3} {:7.2} W {:+.2} % ± {:.2} {:?} {:?}",
+                        "    {:8.1} us share {:.3} {:7.2} W {:+.2} % ± {:.2} {:?}",
                         scenario.kernels[class].length * 1e6,
                         run.share[class],
                         truth,
                         100.0 * error,
                         100.0 * watts.half() / truth,
-                        row.method,
-                        row.identifiability
+                        row.unknown
                     );
                 }
                 for tally in [&mut tally, &mut all] {

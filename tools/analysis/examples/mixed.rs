@@ -3,12 +3,10 @@
 //!
 //!     cargo run --release -p clscope-analysis --example mixed -- [KERNELS] [WINDOWS]
 
-use clscope_analysis::energy::mixed::{Beliefs, Errors, Fit, Reading};
+use clscope_analysis::energy::mixed::{Effect, Errors, Fit, Model, Reading};
 use clscope_testing::Random;
 use std::error::Error;
 use std::time::Instant;
-
-const BELIEFS: Beliefs = Beliefs { beta: (0.0, 9.0), alpha: (0.0, 1e-5), between: (0.0, 4.0) };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<usize>());
@@ -24,9 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                     r: &mut Random| {
         readings.push(Reading {
             energy: 2.5 + joules + 0.05 * r.normal(),
-            seconds: 0.02,
-            warmer: 0.0,
+            idle: vec![(0, 0.02)],
             launches,
+            unsure: Vec::new(),
             capture,
             variance: 1.0,
             follows,
@@ -51,11 +49,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let began = Instant::now();
-    // Launches of the run fill half of a window.
-    let lengths: Vec<f64> = vec![0.5 * 0.02 / 400.0; kernels];
-    let fit = Fit::new(&readings, &lengths, BELIEFS, Errors::Polled).ok_or("not determined")?;
+    let active = readings.iter().map(|r| f64::from(u8::from(!r.launches.is_empty()))).collect();
+    let effects = [Effect { sd: 0.016, idle: active, launches: vec![0.0; readings.len()] }];
+    let errors = Errors::Polled { averaged: 1 };
+    let model =
+        Model { kernels, levels: &[None], effects: &effects, bent: None, errors, spread: 1.0 };
+    let fit = Fit::new(&readings, &model).ok_or("not determined")?;
     let took = began.elapsed();
-    let held = energies.iter().enumerate().filter(|(k, e)| fit.contrast(&[(*k, 1.0)]).covers(**e));
+    let held = energies
+        .iter()
+        .enumerate()
+        .filter(|(k, e)| fit.contrast(&[(fit.kernel(*k), 1.0)], true).covers(**e));
     println!(
         "{kernels} kernels, {} readings: {took:.2?}; {} of {kernels} inside their intervals",
         readings.len(),

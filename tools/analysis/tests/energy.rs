@@ -6,8 +6,8 @@ mod energy_truth;
 
 use clscope_analysis::energy::{
     Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs,
-    Identifiability, Joules, Method, Problem, Response, ResponseModel, Series, Span, StateSpan,
-    Timing, attribute, place, plain_integration, readings_of,
+    Problem, Response, ResponseModel, Series, Span, StateSpan, Timing, Unknown, attribute, place,
+    plain_integration, readings_of,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 use proptest::prelude::*;
@@ -54,6 +54,9 @@ fn problem<'a>(
         floors,
         states: &[],
         drift: DriftModel::Polynomial(3),
+        temperature: &[],
+        workers: &[],
+        spread: 1.0,
         iterations: &[],
     }
 }
@@ -139,7 +142,7 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
 }
 
 #[test]
-fn a_hundred_kernel_names_are_fitted_and_the_smallest_summed() {
+fn a_hundred_kernel_names_are_fitted() {
     let mut random = Random::new(17);
     let kernels = (0..100).map(|_| Kernel {
         watts: random.between(140.0, 440.0),
@@ -148,7 +151,6 @@ fn a_hundred_kernel_names_are_fitted_and_the_smallest_summed() {
     let scenario = Scenario { kernels: kernels.collect(), seconds: 15.0, ..scenario(17) };
     let (_, result) = solve(&scenario, &known(119.0));
     assert_conserved(&result);
-    assert!(result.groups.len() <= 65);
     let members: usize = result.groups.iter().map(|group| group.classes.len()).sum();
     assert_eq!(members, 100);
 }
@@ -229,7 +231,7 @@ fn a_mix_that_never_varies_is_given_as_a_sum() {
     let sum = result.groups[0].watts;
     assert!((sum.value / busy - 1.0).abs() < 0.01, "the sum itself is known: {sum:?} for {busy}");
     for row in &result.classes {
-        assert_eq!(row.identifiability, Identifiability::OnlyAsSum { group: 0 });
+        assert_eq!((row.unknown, row.group), (Some(Unknown::InSum), Some(0)));
         assert_eq!(
             (row.watts, row.joules, row.joules_per_launch),
             (None, None, None),
@@ -245,14 +247,12 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
     let (run, result) = solve(&scenario, &known(119.0));
     let pair = result.classes[0].group.expect("ran");
     for class in [0, 1] {
-        assert_eq!(
-            result.classes[class].identifiability,
-            Identifiability::OnlyAsSum { group: pair }
-        );
+        let row = result.classes[class];
+        assert_eq!((row.unknown, row.group), (Some(Unknown::InSum), Some(pair)));
         assert_eq!(result.classes[class].watts, None);
     }
     for class in [2, 3] {
-        assert_eq!(result.classes[class].identifiability, Identifiability::Well);
+        assert_eq!(result.classes[class].needed, None);
         let watts = result.classes[class].watts.expect("told").value;
         assert!((watts / run.watts[class] - 1.0).abs() < 0.01);
     }
@@ -266,7 +266,7 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
 }
 
 #[test]
-fn long_kernels_are_integrated_and_both_ways_agree() {
+fn long_kernels_draw_what_the_sensor_shows_of_them() {
     let kernels = [(300.0, 0.4), (200.0, 0.3)].map(|(watts, length)| Kernel { watts, length });
     let scenario = Scenario {
         kernels: kernels.to_vec(),
@@ -278,25 +278,21 @@ fn long_kernels_are_integrated_and_both_ways_agree() {
     };
     let (run, result) = solve(&scenario, &known(119.0));
     for (row, truth) in result.classes.iter().zip(&run.watts) {
-        let group = &result.groups[row.group.expect("ran")];
-        let direct = group.integrated.expect("long kernels leave readings of their own");
-        assert_eq!(row.method, Some(Method::Integrated));
-        assert!(direct.agrees, "{direct:?}");
         assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
     }
 }
 
 #[test]
 fn warming_is_noticed_and_steadiness_is_not() {
-    for (warming, expected) in [(0.02, true), (0.0, false)] {
-        let (_, result) = solve(&Scenario { warming, seconds: 12.0, ..scenario(8) }, &known(119.0));
-        assert_eq!(
-            result.drift.expect("looked for").noticed,
-            expected,
-            "warming by {warming}: {:?}",
-            result.drift
-        );
-    }
+    let noticed = |warming: f64| {
+        let of = |seed| {
+            let scenario = Scenario { warming, seconds: 12.0, ..scenario(seed) };
+            solve(&scenario, &known(119.0)).1.drift.expect("looked for").noticed
+        };
+        (8..16).filter(|seed| of(*seed)).count()
+    };
+    // A 95 % interval leaves out the truth once in twenty times.
+    assert!(noticed(0.02) >= 7 && noticed(0.0) <= 2, "{} {}", noticed(0.02), noticed(0.0));
 }
 
 #[test]
@@ -307,7 +303,7 @@ fn a_fitted_floor_is_found_where_the_run_shows_it() {
     assert!(floor.covers(119.0), "{floor:?}");
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
-        assert!(row.split.is_some());
+        assert!(row.dynamic.is_some());
     }
 }
 
@@ -325,7 +321,7 @@ fn without_idle_time_the_split_is_absent_and_the_watts_are_not() {
         .expect("usable");
     assert_eq!(result.floors[0].watts, None);
     for (row, truth) in result.classes.iter().zip(&run.watts) {
-        assert_eq!(row.split, None, "a split against an unseen floor is a guess");
+        assert_eq!(row.dynamic, None, "a split against an unseen floor is a guess");
         assert!((row.watts.expect("told").value / truth - 1.0).abs() < 0.01);
     }
     assert_conserved(&result);
@@ -369,12 +365,13 @@ fn deep_idle_has_its_own_floor() {
         let floor = result.floors[state].watts.expect("seen");
         assert!((floor.value - watts).abs() < 0.5, "{floor:?}");
     }
-    let (dynamic, idle) = result.classes[1].split.expect("floors are known");
+    let row = result.classes[1];
+    let [dynamic, idle] = [row.dynamic, row.idle].map(|part| part.expect("floors are known").value);
     assert!(
-        (idle.0 / (119.0 * 2.0) - 1.0).abs() < 0.01,
+        (idle / (119.0 * 2.0) - 1.0).abs() < 0.01,
         "running stands on the active floor, not the deep one: {idle}"
     );
-    assert!((dynamic.0 / (181.0 * 2.0) - 1.0).abs() < 0.01, "{dynamic}");
+    assert!((dynamic / (181.0 * 2.0) - 1.0).abs() < 0.01, "{dynamic}");
     assert_conserved(&result);
 }
 
@@ -406,8 +403,8 @@ fn two_devices_on_one_sensor_do_not_share_time() {
         ..problem(&activity, &series, &floors, ResponseModel::known(Response::default()))
     };
     let result = attribute(&problem).expect("usable");
-    assert!((result.groups[0].dynamic.0 / result.groups[0].busy.0 - 30.0).abs() < 0.1);
-    assert!((result.groups[1].dynamic.0 / result.groups[1].busy.0 - 50.0).abs() < 0.1);
+    assert!((result.groups[0].dynamic.value / result.groups[0].busy.0 - 30.0).abs() < 0.1);
+    assert!((result.groups[1].dynamic.value / result.groups[1].busy.0 - 50.0).abs() < 0.1);
     assert!(result.unattributed.0.abs() < 1e-3 * result.measured.0, "{}", result.unattributed);
     assert_conserved(&result);
 }
@@ -458,20 +455,14 @@ fn a_run_too_short_says_how_long_it_needs() {
         solve(&Scenario { seconds: 2.0, sensor: noisy, ..scenario(13) }, &known(119.0));
     let mut untold = 0;
     for row in &result.classes {
-        match row.identifiability {
-            Identifiability::Weak { needed }
-            | Identifiability::NotAtAll { needed: Some(needed) } => {
+        match row.needed {
+            Some(needed) => {
                 assert!(needed.0 > result.covered.0, "{needed} needed, {} had", result.covered);
                 untold += 1;
             }
-            Identifiability::Well => assert!(row.watts.expect("told").half() < 0.1 * 460.0),
-            Identifiability::OnlyAsSum { .. } | Identifiability::OnlyWithFloor { .. } => {
-                untold += 1
-            }
-            Identifiability::NotAtAll { needed: None } => {
-                panic!("{row:?} ran while the sensor was read")
-            }
+            None => assert!(row.watts.expect("told").half() < 0.1 * 460.0),
         }
+        assert_ne!(row.unknown, Some(Unknown::NotRead), "{row:?} ran while the sensor was read");
     }
     assert!(untold >= 2, "{:#?}", result.classes);
     assert_conserved(&result);
@@ -479,8 +470,19 @@ fn a_run_too_short_says_how_long_it_needs() {
     let brief = Scenario { seconds: 0.4, ..scenario(13) };
     let run = brief.run();
     let activity = Activity::new(&run.spans, 4);
-    let error = attribute(&problem(&activity, &run.series, &known(119.0), model(SAMPLES)))
-        .expect_err("a dozen readings");
+    let floors = known(119.0);
+    let mut problem = problem(&activity, &run.series, &floors, model(SAMPLES));
+    // A dozen readings: what they leave open is in the intervals.
+    for row in attribute(&problem).expect("readings").classes {
+        if let Some(watts) = row.watts {
+            let truth = run.watts[row.class.0 as usize];
+            assert!(watts.covers(truth), "{watts:?} for {truth}");
+        }
+    }
+    let Series::Instant(samples) = &run.series else { panic!("samples") };
+    let few = Series::Instant(samples[samples.len() / 2..samples.len() / 2 + 6].to_vec());
+    problem.series = &few;
+    let error = attribute(&problem).expect_err("six readings");
     assert!(matches!(error, AttributionError::TooFewReadings { .. }), "{error}");
 }
 
@@ -612,8 +614,8 @@ proptest! {
             assert_conserved(&result);
             for group in &result.groups {
                 prop_assert!(group.joules.low <= group.joules.value && group.joules.value <= group.joules.high);
-                prop_assert!(group.dynamic >= Joules(0.0));
-                prop_assert!((group.dynamic.0 + group.idle.0 - group.joules.value).abs() < 1e-6 * result.measured.0);
+                prop_assert!(group.dynamic.low >= 0.0);
+                prop_assert!(group.dynamic.value <= group.joules.high);
             }
         }
     }

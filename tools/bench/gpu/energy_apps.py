@@ -346,8 +346,6 @@ for app, of in results.items():
         again = device.get("repetitions") or {}
         if again:
             table.append(f"  added: {of['option']['seconds'] - of['plain']['seconds']:.1f} s of wall time, {again['length_ns'] * 1e-9:.1f} s of batches")
-        for a in again.get("agreement", []):
-            table.append(f"  {' + '.join(a['names'])}: predicted {a['predicted_joules']:.1f} J, measured {show(a['measured_joules'], 1, 1)} J ({show(a['differs'], 100, 1)} %), agrees {a['agrees']}")
         for r in device.get("replays", []):
             j = r["joules_per_launch"]
             table.append(f"  repeated {r['name']}: {r['batches']} batches, {r['launches']} launches, {show(j and j['value'])} mJ; {r['failed'] or ''}")

@@ -67,7 +67,7 @@ pub fn sums(of: &DeviceEnergy) -> Vec<Sum> {
     let floor = of.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
     let Some(floor) = floor else { return Vec::new() };
     let groups = of.groups.iter().enumerate();
-    let apart = groups.filter(|(_, g)| g.names.len() > 1 && !g.with_floor && !g.is_wide());
+    let apart = groups.filter(|(_, g)| g.names.len() > 1 && !g.is_wide());
     apart
         .filter_map(|(at, group)| {
             let members: Vec<Member> = of
@@ -358,7 +358,6 @@ mod tests {
                 busy_seconds: 3.0,
                 joules: Interval::estimated(630.0, 624.0, 636.0),
                 watts: Interval::estimated(210.0, 208.0, 212.0),
-                with_floor: false,
             }],
             classes,
             floors: vec![Floor {
@@ -458,14 +457,13 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_may_be_all_error_or_hold_the_floor_are_not_told_apart() {
+    fn sums_that_may_be_all_error_are_not_told_apart() {
         assert_eq!(sums(&report()).len(), 1);
         let of = |change: fn(&mut Group)| {
             let mut report = report();
             change(&mut report.groups[0]);
             sums(&report).len()
         };
-        assert_eq!(of(|g| g.with_floor = true), 0);
         assert_eq!(of(|g| g.joules = Interval::estimated(630.0, 100.0, 1200.0)), 0);
         assert_eq!(of(|g| drop(g.names.pop())), 0);
         let floorless = DeviceEnergy { floors: Vec::new(), ..report() };

@@ -1,24 +1,18 @@
-//! Both estimators of joules beside what is known to be true: for each kernel its joules above idle
-//! of a launch, what the regression of the report says, what the mixed model says, and whether the
-//! truth lies inside the intervals.
+//! Joules beside what is known to be true: for each kernel its joules above idle of a launch, the
+//! report's, and whether the truth lies inside the interval.
 //!
 //!     cargo run --release -p clscope-profile --example estimators -- FOLDER TRUTH.tsv
 //!
 //! FOLDER holds traces. TRUTH.tsv has a heading and the columns `trace` (the first part of the names
 //! of traces), the kernel, `above_idle_mj`, `se_percent`, `period_us`, `temperature_c` and `run_c`.
 //! Joules above idle are as uncertain as the idle power that was taken off: by 2 W, and by 1 W for
-//! each degree between the truth and the run. Figures whose interval is wider than half of them are
-//! shown in brackets, and not counted: a report leaves them out.
+//! each degree between the truth and the run.
 
-use clscope_profile::energy::attribute;
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::{Options, Profile};
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
-
-/// Half-width from which on a figure is left out, as a share of it.
-const WIDEST: f64 = 0.5;
 
 /// A line of the truth.
 struct Known {
@@ -65,9 +59,6 @@ impl Tally {
         let error = of.value / truth.joules - 1.0;
         let inside = of.low <= truth.joules + truth.half && truth.joules - truth.half <= of.high;
         let half = of.half() / of.value.abs().max(f64::MIN_POSITIVE);
-        if half > WIDEST {
-            return format!("{:>27}", format!("({:.3} to {:.3})", of.low * 1e3, of.high * 1e3));
-        }
         self.rows += 1;
         self.inside += u32::from(inside);
         self.squares += error * error;
@@ -100,17 +91,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;
     traces.sort();
-    let (mut old, mut new) = (Tally::default(), Tally::default());
-    println!(
-        "{:18} {:10} {:>9} {:>27} {:>27}",
-        "trace", "kernel", "truth mJ", "regression", "mixed"
-    );
+    let mut tally = Tally::default();
+    println!("{:18} {:10} {:>9} {:>27}", "trace", "kernel", "truth mJ", "estimate");
     for path in traces {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let profile = Profile::open(&[path])?;
-        let energy = attribute::Options { both: true, ..attribute::Options::default() };
         let began = Instant::now();
-        let view = profile.view(Options { energy, ..Options::default() });
+        let view = profile.view(Options::default());
         let energy = view.energy()?;
         let took = began.elapsed();
         for device in &energy.devices {
@@ -123,37 +110,14 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let (dynamic, each, all) = (c.dynamic_joules?, c.joules_per_launch?, c.joules?);
                     Some(dynamic.times(each.value / all.value))
                 });
-                let mixed = device.mixed.as_ref().and_then(|of| {
-                    let own = |row: &&(String, Option<Interval>)| row.0 == truth.kernel;
-                    of.joules_per_launch.iter().find(own)?.1
-                });
-                let line = [old.add(each, truth), new.add(mixed, truth)];
-                println!(
-                    "{name:18} {:10} {:9.3} {} {}",
-                    truth.kernel,
-                    truth.joules * 1e3,
-                    line[0],
-                    line[1]
-                );
+                let line = tally.add(each, truth);
+                println!("{name:18} {:10} {:9.3} {line}", truth.kernel, truth.joules * 1e3);
             }
-            if let Some(of) = &device.mixed {
-                let [beta, alpha] = of.temperature;
-                println!(
-                    "{name:18} idle {:.1} W ±{:.1}, {:.2} W/K ±{:.2}, alpha {:+.4} ±{:.4}, worker {:.1} %, captures {:.1} %, readings {:?}; {took:.1?}",
-                    of.idle.value,
-                    of.idle.half(),
-                    beta.value,
-                    beta.half(),
-                    alpha.value,
-                    alpha.half(),
-                    100.0 * of.spread[0],
-                    100.0 * of.spread[1],
-                    of.readings
-                );
+            for floor in &device.floors {
+                println!("{name:18} {} {:?}; {took:.1?}", floor.name, floor.watts);
             }
         }
     }
-    old.sum("regression");
-    new.sum("mixed");
+    tally.sum("all");
     Ok(())
 }

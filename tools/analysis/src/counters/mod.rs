@@ -120,8 +120,6 @@ pub struct Group {
     pub classes: Vec<ClassId>,
     /// Mean while any of them ran.
     pub mean: Interval,
-    /// Whether rest is in it too.
-    pub with_idle: bool,
 }
 
 /// One counter attributed.
@@ -171,6 +169,10 @@ fn fit(
         floors: &[floor],
         states: &[],
         drift: DriftModel::None,
+        temperature: &[],
+        workers: &[],
+        // A kernel may as well count nothing.
+        spread: 100.0,
         iterations: &[],
     })
 }
@@ -279,12 +281,8 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
         .groups
         .iter()
         .map(|group| {
-            (group.classes.len() > 1 || group.with_floor).then(|| {
-                groups.push(Group {
-                    classes: group.classes.clone(),
-                    mean: group.watts,
-                    with_idle: group.with_floor,
-                });
+            (group.classes.len() > 1).then(|| {
+                groups.push(Group { classes: group.classes.clone(), mean: group.watts });
                 groups.len() - 1
             })
         })

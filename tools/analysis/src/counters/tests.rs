@@ -240,7 +240,7 @@ fn a_class_that_hardly_ran_has_no_figure() {
         // its window is 2 us of 97 to 102 ms.
         let least = NOISE / 12f64.sqrt() * 97e3 / 2.0;
         match hardly.vague {
-            Some(vague) => assert!(vague.half() > least, "{seed}: {vague:?}, not {least}"),
+            Some(vague) => assert!(vague.high > least, "{seed}: {vague:?}, not {least}"),
             None => assert!(hardly.only_with.is_some(), "{seed}: {hardly:?}"),
         }
         for (value, class) in [30.0, 5.0].into_iter().zip(&result.classes) {

@@ -80,6 +80,12 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Busy time and launches, by class.
+    #[must_use]
+    pub fn times(&self) -> &[ClassTime] {
+        &self.totals
+    }
+
     /// Shares device time among overlapping spans and orders the result. `classes` is the number of
     /// classes; spans of a class beyond it, with an end before the start, or with an impossible
     /// probability are rejected and counted. Cost: a sort (free when sorted already), then linear

@@ -1,24 +1,56 @@
 //! Owns the answer: which class cost how many joules, with what certainty, and what is left over.
-//! Puts activity, sensor rows and fit together. Refuses to guess: a class that the data cannot
-//! separate has no figure of its own.
+//! Makes readings of the mixed model ([`super::mixed`]) of activity and sensor rows, and sums of its
+//! effects of classes, floors and groups. Refuses to guess: a class that the data cannot separate has
+//! no figure of its own.
 
 #![forbid(unsafe_code)]
 
 use crate::interval::Interval;
-use crate::quantile::student;
 
 use super::activity::Activity;
-use super::design::{Columns, StateSpan, structure};
-use super::fit::{DriftModel, Floor, Solution, active_rows, solve};
+use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, structure};
+use super::mixed::{Contrast, Effect, Errors, Fit, Model, Reading};
 use super::report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated,
-    IterationEnergy, Method,
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
 };
 use super::response::Response;
 use super::search::{ResponseModel, choose};
-use super::sensor::{Rows, Series};
+use super::sensor::{RowKind, Rows, Series};
 use super::units::{ClassId, HostNs, Joules, Seconds, Watts};
-use super::variance::{cosines, long_run};
+
+/// What is known of a power state's floor: the rate while nothing runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Floor {
+    /// Measured elsewhere (idle window, calibration).
+    Known {
+        /// Watts.
+        rate: f64,
+        /// Standard error of `rate`.
+        sd: f64,
+    },
+    /// To be fitted together with the classes.
+    Fitted,
+}
+
+/// Slow change of every rate during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriftModel {
+    /// None.
+    None,
+    /// A polynomial in time of at most this degree (fewer in short runs).
+    Polynomial(usize),
+}
+
+/// Slow change found in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// Rates at the end over rates at the start, less one.
+    pub relative: f64,
+    /// Half width of the 95 % interval of `relative`.
+    pub half_width: f64,
+    /// Whether the change is beyond chance and beyond a third of a percent.
+    pub noticed: bool,
+}
 
 /// Everything an attribution needs. Build one per sensor; give each the activity of the devices it
 /// measures.
@@ -36,8 +68,34 @@ pub struct Problem<'a> {
     pub states: &'a [StateSpan],
     /// Slow change of all rates during the run.
     pub drift: DriftModel,
+    /// Degrees of the device over time, where they were read.
+    pub temperature: &'a [(HostNs, f64)],
+    /// Windows in which workers ran one launch over and over.
+    pub workers: &'a [Worker],
+    /// Standard deviation of a class's rate above the floor before anything was read, over the mean of
+    /// all: 1 of power, and much of what may as well be 0.
+    pub spread: f64,
     /// Starts of the user's iterations (frames, time steps), ascending; empty when none are marked.
     pub iterations: &'a [HostNs],
+}
+
+/// A window in which a worker ran one launch over and over, alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worker {
+    /// The launch's class.
+    pub class: ClassId,
+    /// Which capture it ran: windows of one have a number in common.
+    pub capture: usize,
+    /// Seconds that its launches would have taken in the run.
+    pub ran: f64,
+    /// What it took, in joules: all of it, or above idle.
+    pub joules: f64,
+    /// Seconds of idle power in these joules.
+    pub idle: f64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// When it ended, where that was while the run's sensor was read.
+    pub at: Option<HostNs>,
 }
 
 /// Why nothing could be attributed.
@@ -81,15 +139,39 @@ pub enum AttributionError {
     NoOverlap,
 }
 
-/// Half widths, as a share of the value, up to which a class counts as well or at least weakly
-/// known.
-pub(super) const WELL: f64 = 0.10;
-pub(super) const WEAK: f64 = 0.50;
-/// Half width that "needs about N seconds" aims at.
-pub(super) const AIM: f64 = 0.05;
-/// A class is given its own column while there are at most this many; the smallest beyond are taken
-/// as one sum.
-const MOST_COLUMNS: usize = 64;
+/// Half-width, as a share of the value, beyond which a class has no figure: a rule of display.
+const WIDEST: f64 = 0.5;
+/// Half-width that "needs about N seconds" aims at, and from which on it is told.
+const AIM: f64 = 0.05;
+const TOLD: f64 = 0.1;
+/// Standard error of a worker's window, as a share of its energy: the sensor's gain settles, and its
+/// edges are seen late. (H100: drift of 3 s of one kernel alone.)
+const WINDOW: f64 = 0.003;
+/// Part of a window in which kernels run, from which on it is between launches rather than a rest:
+/// the scale of 1 - exp(-x).
+const ACTIVE: f64 = 0.02;
+/// Standard deviation of idle power between launches against rests, and within a run, as a share.
+/// (H100: rests of one run are at 126 to 131 W, and idle power with a context is 126 W +- 2 W.)
+const IDLE: f64 = 0.016;
+/// Standard deviation of what a degree adds to idle power, as a share. (H100: 2.4 to 2.7 W of 126 W.)
+const BETA: f64 = 0.024;
+/// The same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
+const ALPHA: f64 = 0.003;
+/// Standard deviation of what a device draws less in its first tenth of a second of work, as a share.
+/// (H100: up to 20 %.)
+const ONSET: (f64, f64) = (0.2, 0.1);
+/// Standard deviation of a polynomial of slow change, as a share: a change by a fifth is none.
+const SLOW: f64 = 0.05;
+/// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to
+/// its noise.
+const ROWS_TO_DRIFT: usize = 40;
+const ROWS_PER_DEGREE: usize = 100;
+/// Polled readings that are averaged where the shape of the sensor's response is not known: that
+/// halves the error of a wrong shape, and costs nothing while mixes change over a hundred
+/// milliseconds.
+const AVERAGED: usize = 5;
+/// Change from start to end that is noticed at the least.
+const NOTICED: f64 = 1.0 / 300.0;
 
 /// Energy of all readings and the time that they cover, of whatever is known to have run meanwhile.
 /// `None` where they cover none.
@@ -105,30 +187,34 @@ pub fn measured(activity: &Activity, series: &Series) -> Option<(Joules, Seconds
 /// # Errors
 /// When there is nothing to fit: no floor, no rows, or rows that meet no activity.
 pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError> {
-    let of = fit(problem)?;
-    let assembly = Assembly {
-        problem,
-        rows: &of.rows,
-        columns: &of.columns,
-        busy: &of.busy,
-        response: of.response,
-        solution: &of.solution,
-        floor_seen: &of.floor_seen,
-    };
-    Ok(assembly.report(&of.groups, &of.with_floor))
+    Ok(report(problem, &fit(problem)?))
 }
 
-/// Readings, what ran meanwhile, and the rates that were fitted to both.
+/// Readings, what ran meanwhile, and the model that was fitted to both.
 pub(super) struct Fitted {
     pub rows: Rows,
     pub columns: Columns,
     busy: Vec<f64>,
     pub response: Response,
-    pub solution: Solution,
+    pub model: Fit,
+    effects: Vec<Effect>,
+    /// Which of the effects are polynomials of slow change.
+    slow: std::ops::Range<usize>,
+    /// Classes with a column.
+    pub present: Vec<usize>,
+    /// By state, whether its floor is known or the rows show it.
     floor_seen: Vec<bool>,
-    /// Classes as far as they can be separated.
-    pub groups: Vec<Vec<usize>>,
-    with_floor: Vec<bool>,
+    /// Classes of which the run shows only the sum, and no worker more.
+    together: Vec<Vec<usize>>,
+    /// Seconds that each row stands for in the fit.
+    pub lengths: Vec<f64>,
+}
+
+impl Fitted {
+    /// What the fit leaves of a row, watts.
+    pub fn residual(&self, row: usize) -> f64 {
+        self.model.left[row] / self.lengths[row]
+    }
 }
 
 pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
@@ -149,19 +235,12 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     if beyond_bounds(readings, classes) {
         return Err(AttributionError::TooMuch { readings, classes });
     }
-    let typical = typical(&problem.response);
-    let state_rows = Columns::new(
-        activity,
-        &rows,
-        problem.states,
-        floors.len(),
-        &typical,
-        &ResponseModel::known(typical),
-    );
-    let level = known_level(&state_rows, floors, rows.rows.len());
-    let response = choose(activity, &rows, level.as_deref(), &problem.response);
     let columns =
-        Columns::new(activity, &rows, problem.states, floors.len(), &response, &problem.response);
+        |response: &Response| Columns::new(activity, &rows, problem.states, floors.len(), response);
+    let typical = typical(&problem.response);
+    let level = known_level(&columns(&typical), floors, rows.rows.len());
+    let response = choose(activity, &rows, level.as_deref(), &problem.response);
+    let columns = columns(&response);
     let busy = covered_busy(activity, &rows, &response);
     let seen = seen(&columns, &rows);
     let present: Vec<usize> =
@@ -169,40 +248,254 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     if present.is_empty() {
         return Err(AttributionError::NoOverlap);
     }
-    let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
-    let start = starting_groups(&present, &busy);
-    let mut parts = structure(activity, &columns, &rows, &fitted, &present, start);
-    let (usable, needed) = (active_rows(&columns, &rows), needed + 2 * parts.groups.len());
+    let usable = active_rows(&columns, &rows);
     if usable < needed {
         return Err(AttributionError::TooFewReadings { usable, needed });
     }
-    // A floor the rows do not show is left inside the classes' rates, which are then right with it.
-    let floors: Vec<Floor> = floors
+    let step = if rows.period > 0.0 { rows.period } else { 1.0 };
+    let lengths: Vec<f64> =
+        rows.rows.iter().map(|row| if row.covers > 0.0 { row.covers } else { step }).collect();
+    let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
+    let each: Vec<Vec<usize>> = present.iter().map(|class| vec![*class]).collect();
+    let apart = structure(activity, &columns, &rows, &fitted, &present, &each);
+    let mut all = readings_of_run(&rows, &columns, &present, &lengths);
+    without_ripple(&mut all, &lengths, &present, &apart);
+    let bent = |powers: &[f64]| {
+        let mut of_classes = vec![0.0; activity.classes()];
+        present.iter().zip(powers).for_each(|(&class, power)| of_classes[class] = *power);
+        let noisy = columns.noisy;
+        let mut out = bent(activity, &rows, &response, &problem.response, &of_classes, noisy);
+        for (_, column) in &mut out {
+            column.iter_mut().zip(&lengths).for_each(|(watts, length)| *watts *= length);
+        }
+        out
+    };
+    let levels: Vec<Option<(f64, f64)>> = floors
         .iter()
-        .zip(&parts.floor_seen)
-        .map(|(floor, seen)| if *seen { *floor } else { Floor::Known { rate: 0.0, sd: 0.0 } })
+        .map(|floor| match floor {
+            Floor::Known { rate, sd } => Some((*rate, *sd)),
+            Floor::Fitted => None,
+        })
         .collect();
-    let mut solution =
-        solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
-    while let Some((a, b)) = inseparable(&solution, &parts.groups) {
-        let moved = parts.groups.remove(b);
-        let floor = parts.with_floor.remove(b);
-        parts.groups[a].extend(moved);
-        parts.groups[a].sort_unstable();
-        parts.with_floor[a] |= floor;
-        solution =
-            solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
+    let errors = match rows.kind {
+        RowKind::Counter => Errors::Counter,
+        RowKind::Instant | RowKind::Window => {
+            let open = [problem.response.window, problem.response.lag];
+            let is_open = open.iter().any(|p| p.belief().is_some()) && !columns.noisy;
+            let many = rows.rows.len() >= ROWS_FOR_SHAPE;
+            Errors::Polled { averaged: if is_open && many { AVERAGED } else { 1 } }
+        }
+    };
+    let run = |all: &[Reading], effects: &[Effect]| {
+        let model = Model {
+            kernels: present.len(),
+            levels: &levels,
+            effects,
+            bent: Some(&bent),
+            errors,
+            spread: problem.spread,
+        };
+        Fit::new(all, &model).ok_or(AttributionError::TooFewReadings { usable, needed })
+    };
+    let (mut effects, mut slow) = effects(problem, &rows, &columns, &[]);
+    let mut model = run(&all, &effects)?;
+    let workers: Vec<&Worker> =
+        problem.workers.iter().filter(|w| present.contains(&w.class.index())).collect();
+    if !workers.is_empty() {
+        // How far readings err is known from those of the run.
+        let squares: f64 = model.left.iter().zip(&lengths).map(|(e, l)| (e / l).powi(2)).sum();
+        let noise = (squares / all.len() as f64).sqrt();
+        for (reading, row) in all.iter_mut().zip(&rows.rows) {
+            reading.variance = (noise * reading_seconds(reading) / row.scale).powi(2);
+        }
+        all.extend(workers.iter().map(|worker| of_worker(worker, &present, noise, step)));
+        (effects, slow) = self::effects(problem, &rows, &columns, &workers);
+        model = run(&all, &effects)?;
     }
+    let has_workers = |class: &usize| workers.iter().any(|w| w.class.index() == *class);
+    // A worker without rest beside it is as good as rest.
+    let floor_seen = if workers.iter().any(|w| w.idle > 0.0) {
+        vec![true; floors.len()]
+    } else {
+        apart.floor_seen
+    };
+    let together = (apart.groups.into_iter())
+        .map(|set| set.into_iter().filter(|class| !has_workers(class)).collect())
+        .filter(|set: &Vec<usize>| set.len() > 1)
+        .collect();
     Ok(Fitted {
-        floor_seen: parts.floor_seen,
-        groups: parts.groups,
-        with_floor: parts.with_floor,
         rows,
         columns,
         busy,
         response,
-        solution,
+        model,
+        effects,
+        slow,
+        present,
+        floor_seen,
+        together,
+        lengths,
     })
+}
+
+fn reading_seconds(of: &Reading) -> f64 {
+    of.idle.iter().map(|(_, seconds)| seconds).sum()
+}
+
+/// The run's rows as readings.
+fn readings_of_run(
+    rows: &Rows,
+    columns: &Columns,
+    present: &[usize],
+    lengths: &[f64],
+) -> Vec<Reading> {
+    let reading = |(i, row): (usize, &super::sensor::Row)| {
+        let (shares, length) = (columns.classes.row(i), lengths[i]);
+        let own = |of: &[f64], factor: f64| -> Vec<(usize, f64)> {
+            let each = present.iter().enumerate().map(|(k, &class)| (k, factor * of[class]));
+            each.filter(|(_, n)| *n > 0.0).collect()
+        };
+        let states = columns.state_row(i).iter().enumerate();
+        Reading {
+            energy: row.mean * length,
+            idle: states.map(|(s, share)| (s, length * share)).filter(|s| s.1 > 0.0).collect(),
+            launches: own(shares, length),
+            unsure: columns
+                .classes
+                .variance_row(i)
+                .map_or_else(Vec::new, |variance| own(variance, length * length)),
+            capture: None,
+            variance: (length / row.scale).powi(2),
+            follows: row.joined,
+        }
+    };
+    rows.rows.iter().enumerate().map(reading).collect()
+}
+
+/// Gives kernels that always run in proportion exactly that, and those that are there for the same
+/// part of all time the same part of each reading: what is left of their variation is ripple of the
+/// schedule against the sensor, and says more of the response than of them.
+fn without_ripple(
+    all: &mut [Reading],
+    lengths: &[f64],
+    present: &[usize],
+    apart: &super::design::Structure,
+) {
+    let of_time: f64 = lengths.iter().sum();
+    for (set, with_floor) in apart.groups.iter().zip(&apart.with_floor) {
+        if set.len() < 2 && !with_floor {
+            continue;
+        }
+        let set: Vec<usize> =
+            set.iter().filter_map(|class| present.iter().position(|of| of == class)).collect();
+        let mut sums = vec![0.0; present.len()];
+        all.iter().flat_map(|r| &r.launches).for_each(|(k, n)| sums[*k] += n);
+        let whole: f64 = set.iter().map(|k| sums[*k]).sum();
+        for (reading, length) in all.iter_mut().zip(lengths) {
+            let here: f64 =
+                reading.launches.iter().filter(|(k, _)| set.contains(k)).map(|(_, n)| n).sum();
+            let here = if *with_floor { whole * length / of_time } else { here };
+            reading.launches.retain(|(k, _)| !set.contains(k));
+            if here > 0.0 {
+                reading.launches.extend(set.iter().map(|k| (*k, here * sums[*k] / whole)));
+            }
+        }
+    }
+}
+
+/// A worker's window as a reading; `noise` and `period`: of the sensor, in watts and seconds.
+fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Reading {
+    let kernel = present.iter().position(|class| *class == worker.class.index()).unwrap_or(0);
+    let error = (noise * (worker.seconds * period).sqrt()).max(WINDOW * worker.joules.abs());
+    Reading {
+        energy: worker.joules,
+        idle: if worker.idle > 0.0 { vec![(0, worker.idle)] } else { Vec::new() },
+        launches: vec![(kernel, worker.ran)],
+        unsure: Vec::new(),
+        capture: Some(worker.capture),
+        variance: error * error,
+        follows: false,
+    }
+}
+
+/// What changes powers during a run, and which of these are polynomials of slow change. Readings are
+/// the rows, and behind them those of workers.
+fn effects(
+    problem: &Problem<'_>,
+    rows: &Rows,
+    columns: &Columns,
+    workers: &[&Worker],
+) -> (Vec<Effect>, std::ops::Range<usize>) {
+    let activity = problem.activity;
+    let (n, m) = (rows.rows.len(), workers.len());
+    let none = || vec![0.0; n + m];
+    let mut out = Vec::new();
+    // Moments of readings; workers that measured elsewhere have none.
+    let moments = rows.rows.iter().map(|row| Some(row.to));
+    let moments: Vec<Option<f64>> =
+        moments.chain(workers.iter().map(|w| w.at.map(|at| activity.seconds(at)))).collect();
+    let busy: Vec<f64> =
+        (0..n).map(|i| columns.classes.row(i).iter().sum::<f64>().min(1.0)).collect();
+    let of_run = |of: &dyn Fn(usize) -> f64| (0..n).map(of).chain(vec![0.0; m]).collect::<Vec<_>>();
+    // Between launches, against rests.
+    let between = of_run(&|i| -(-busy[i] / ACTIVE).exp_m1());
+    out.push(Effect { sd: IDLE, idle: between, launches: none() });
+    if problem.temperature.len() > 1 {
+        let degrees = |at: f64| {
+            let behind = problem.temperature.partition_point(|p| activity.seconds(p.0) <= at);
+            problem.temperature[behind.saturating_sub(1)].1
+        };
+        let mean = rows.rows.iter().map(|row| degrees(row.to)).sum::<f64>() / n as f64;
+        let warmer: Vec<f64> =
+            moments.iter().map(|at| at.map_or(0.0, |at| degrees(at) - mean)).collect();
+        out.push(Effect { sd: BETA, idle: warmer.clone(), launches: none() });
+        out.push(Effect { sd: ALPHA, idle: none(), launches: warmer });
+    }
+    // The first of a run's work.
+    let mut begun: Option<f64> = None;
+    let mut begins = Vec::with_capacity(n);
+    for row in &rows.rows {
+        if !row.joined || begun.is_none() {
+            let next = activity.segments.partition_point(|s| s.to <= row.from);
+            begun = activity.segments.get(next).map(|s| s.from);
+        }
+        begins.push(begun);
+    }
+    let onset = of_run(&|i| match begins[i].map(|from| rows.rows[i].to - from) {
+        Some(age) if age >= 0.0 => (-age / ONSET.1).exp(),
+        _ => 0.0,
+    });
+    out.push(Effect { sd: ONSET.0, idle: none(), launches: onset });
+    let degree = match problem.drift {
+        DriftModel::None => 0,
+        DriftModel::Polynomial(most) => {
+            most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT)))
+        }
+    };
+    let (start, end) = (rows.rows[0].to, rows.rows[n - 1].to);
+    let length = (end - start).max(f64::MIN_POSITIVE);
+    let polynomial = |d: usize, at: f64| {
+        let u = (2.0 * (at - start) / length - 1.0).clamp(-1.0, 1.0);
+        match d {
+            1 => u,
+            2 => 1.5 * u * u - 0.5,
+            3 => (2.5 * u * u - 1.5) * u,
+            _ => ((35.0 * u * u - 30.0) * u * u + 3.0) / 8.0,
+        }
+    };
+    let from = out.len();
+    for d in 1..=degree {
+        let of: Vec<f64> =
+            moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
+        out.push(Effect { sd: SLOW, idle: of.clone(), launches: of });
+    }
+    let slow = from..out.len();
+    // Idle power by itself.
+    for d in 1..=degree {
+        let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
+        out.push(Effect { sd: IDLE / d as f64, idle: of, launches: none() });
+    }
+    (out, slow)
 }
 
 /// What two lists of stretches, each in order, have in common.
@@ -288,232 +581,242 @@ fn seen(columns: &Columns, rows: &Rows) -> Vec<f64> {
     seen
 }
 
-fn starting_groups(present: &[usize], busy: &[f64]) -> Vec<Vec<usize>> {
-    let mut order = present.to_vec();
-    order.sort_by(|&a, &b| busy[b].total_cmp(&busy[a]));
-    let minor = order.split_off(order.len().min(MOST_COLUMNS));
-    let mut groups: Vec<Vec<usize>> = order.into_iter().map(|class| vec![class]).collect();
-    groups.sort_unstable();
-    if !minor.is_empty() {
-        groups.push(minor);
+/// Rows that say something of the classes: those in which any ran.
+fn active_rows(columns: &Columns, rows: &Rows) -> usize {
+    (0..rows.rows.len()).filter(|&i| columns.classes.row(i).iter().sum::<f64>() > 0.02).count()
+}
+
+/// Energy of a part as sums of the model's columns: of launches above idle, and of idle power.
+#[derive(Clone, Default)]
+struct Part {
+    above: Vec<f64>,
+    idle: Vec<f64>,
+}
+
+impl Part {
+    fn new(columns: usize) -> Self {
+        Self { above: vec![0.0; columns], idle: vec![0.0; columns] }
     }
-    groups
+
+    fn all(&self) -> Contrast {
+        sparse(self.above.iter().zip(&self.idle).map(|(a, b)| a + b))
+    }
 }
 
-/// Two groups of which one is hardly known while their sum is known much better: they trade energy.
-fn inseparable(solution: &Solution, groups: &[Vec<usize>]) -> Option<(usize, usize)> {
-    let (worst, rest) = (0..groups.len())
-        .map(|k| (k, solution.gross_half_width(k) / solution.gross[k].max(f64::MIN_POSITIVE)))
-        .filter(|&(k, relative)| relative > WEAK && solution.inflation[k] > 10.0)
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let _ = rest;
-    let partner = (0..groups.len()).filter(|&k| k != worst).min_by(|&a, &b| {
-        solution.correlation[(worst, a)].total_cmp(&solution.correlation[(worst, b)])
-    })?;
-    // Of k that all trade with each other, each pair's correlation is -1/(k-1).
-    let enough = -0.7 / (groups.len() - 1).max(1) as f64;
-    (solution.correlation[(worst, partner)] < enough)
-        .then_some((worst.min(partner), worst.max(partner)))
+fn sparse(of: impl Iterator<Item = f64>) -> Contrast {
+    of.enumerate().filter(|(_, n)| *n != 0.0).collect()
 }
 
-/// All that the report is put together from.
+fn plus(a: &[(usize, f64)], b: &[(usize, f64)]) -> Contrast {
+    let mut all: std::collections::BTreeMap<usize, f64> = a.iter().copied().collect();
+    b.iter().for_each(|(at, n)| *all.entry(*at).or_default() += n);
+    all.into_iter().collect()
+}
+
+/// What the fitted model says of each class with a column, of each state while nothing runs, and
+/// the seconds of the latter.
+fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, Vec<f64>) {
+    let model = &of.model;
+    let width = model.kernel(of.present.len());
+    let mut classes = vec![Part::new(width); of.present.len()];
+    let mut floors = vec![Part::new(width); states];
+    let mut rested = vec![0.0; states];
+    for (i, row) in of.rows.rows.iter().enumerate() {
+        let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
+        let busy: f64 = shares.iter().sum();
+        let crowd = if devices > 1 { busy.max(1.0) } else { 1.0 };
+        let stand = |part: &mut Part, seconds: f64| {
+            for (state, share) in in_state.iter().enumerate() {
+                let seconds = seconds * share;
+                part.idle[state] += seconds;
+                let joules = seconds * model.value(state);
+                for (e, effect) in of.effects.iter().enumerate() {
+                    part.idle[model.share(e)] += joules * effect.idle[i];
+                }
+            }
+        };
+        for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
+            let ran = row.covers * shares[class];
+            if ran <= 0.0 {
+                continue;
+            }
+            stand(part, ran / crowd);
+            part.above[model.kernel(k)] += ran;
+            let joules = ran * model.value(model.kernel(k));
+            for (e, effect) in of.effects.iter().enumerate() {
+                part.above[model.share(e)] += joules * effect.launches[i];
+            }
+        }
+        let idle = row.covers * (1.0 - busy).max(0.0);
+        for state in 0..states {
+            let seconds = idle * in_state[state];
+            rested[state] += seconds;
+            let part = &mut floors[state];
+            part.idle[state] += seconds;
+            let joules = seconds * model.value(state);
+            for (e, effect) in of.effects.iter().enumerate() {
+                part.idle[model.share(e)] += joules * effect.idle[i];
+            }
+        }
+    }
+    // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
+    // spans know more.
+    let scale = |part: &mut Part, factor: f64| {
+        part.above.iter_mut().chain(&mut part.idle).for_each(|n| *n *= factor);
+    };
+    for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
+        let ran = part.above[model.kernel(k)];
+        if ran > 0.0 {
+            scale(part, of.busy[class] / ran);
+        }
+    }
+    let (all, busy): (f64, f64) = (rested.iter().sum(), of.busy.iter().sum());
+    let factor = (of.rows.covered() - busy) / all;
+    if devices == 1 && factor.is_finite() && factor > 0.0 {
+        floors.iter_mut().for_each(|part| scale(part, factor));
+        rested.iter_mut().for_each(|seconds| *seconds *= factor);
+    }
+    (classes, floors, rested)
+}
+
+pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
+    let (activity, model) = (problem.activity, &of.model);
+    let states = problem.floors.len();
+    let (parts, at_rest, rested) = parts(of, states, activity.devices);
+    let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
+    let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
+    let place = |class: usize| of.present.iter().position(|own| *own == class);
+    let mut groups: Vec<Vec<usize>> = (of.together.iter())
+        .map(|set| set.iter().filter_map(|class| place(*class)).collect())
+        .collect();
+    let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
+    let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
+    groups.extend(alone);
+    groups.sort_unstable();
+    let (measured, covered) = (of.rows.total(), of.rows.covered());
+    let above = |k: usize| sparse(parts[k].above.iter().copied());
+    let rows_of_groups: Vec<GroupEnergy> = groups
+        .iter()
+        .map(|group| {
+            let sum = |of: &dyn Fn(usize) -> Contrast| {
+                group.iter().fold(Contrast::new(), |sum, k| plus(&sum, &of(*k)))
+            };
+            let joules = model.contrast(&sum(&|k| all[k].clone()), true);
+            let busy: f64 = group.iter().map(|&k| of.busy[of.present[k]]).sum();
+            GroupEnergy {
+                classes: group.iter().map(|&k| ClassId(of.present[k] as u32)).collect(),
+                busy: Seconds(busy),
+                watts: joules.times(1.0 / busy),
+                joules,
+                dynamic: model.contrast(&sum(&above), true),
+            }
+        })
+        .collect();
+    let floors: Vec<FloorEnergy> = (0..states)
+        .map(|state| {
+            let energy = model.contrast(&sparse(at_rest[state].idle.iter().copied()), true);
+            let watts = match rested[state] > 0.0 {
+                true => energy.times(1.0 / rested[state]),
+                false => model.contrast(&[(state, 1.0)], true),
+            };
+            let is_fixed = problem.floors[state] != Floor::Fitted;
+            let is_narrow = watts.relative().is_some_and(|wide| wide <= WIDEST);
+            let is_known = is_fixed || of.floor_seen[state] && is_narrow;
+            FloorEnergy {
+                state,
+                watts: is_known.then_some(watts),
+                idle: Seconds(rested[state]),
+                joules: Joules(if rested[state] > 0.0 { energy.value } else { 0.0 }),
+                rate: watts.value,
+            }
+        })
+        .collect();
+    let floor_open = floors.iter().any(|floor| floor.watts.is_none());
+    let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
+        + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
+    let classes = (0..activity.classes())
+        .map(|class| {
+            let k = of.present.iter().position(|of| *of == class);
+            let total = activity.totals[class];
+            let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
+            let covered_busy = of.busy[class];
+            let group = k.and_then(|k| groups.iter().position(|group| group.contains(&k)));
+            let joules = k.map(|k| energies[k]);
+            let wide = joules.map(|joules| joules.relative().unwrap_or(f64::INFINITY));
+            let unknown = match (wide, group) {
+                (None, _) => Some(Unknown::NotRead),
+                (_, Some(group)) if groups[group].len() > 1 => Some(Unknown::InSum),
+                (Some(wide), _) if wide <= WIDEST => None,
+                _ => Some(Unknown::Wide),
+            };
+            let known = joules.filter(|_| unknown.is_none());
+            let part = |of: &dyn Fn(&Part) -> &Vec<f64>| {
+                let of = sparse(of(&parts[k?]).iter().copied());
+                known.filter(|_| !floor_open).map(|_| model.contrast(&of, true))
+            };
+            let watts = known.map(|joules| joules.times(1.0 / covered_busy));
+            let each = watts.map(|watts| watts.times(duration));
+            let needed = wide.filter(|wide| *wide > TOLD && wide.is_finite());
+            ClassEnergy {
+                class: ClassId(class as u32),
+                launches: total.launches,
+                busy: Seconds(total.busy_s),
+                covered: Seconds(covered_busy),
+                group,
+                watts,
+                joules_per_launch: each,
+                joules: known,
+                dynamic: part(&|of| &of.above),
+                idle: part(&|of| &of.idle),
+                energy_delay: each.map(|joules| joules.value * duration),
+                needed: needed.map(|wide| Seconds(covered * (wide / AIM).powi(2))),
+                unknown,
+            }
+        })
+        .collect();
+    let residuals: Vec<f64> = (0..of.rows.rows.len()).map(|i| of.residual(i)).collect();
+    let power: f64 = residuals.iter().map(|e| e * e).sum();
+    let lagged: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let assembly = Assembly { problem, rows: &of.rows, response: of.response };
+    Attribution {
+        classes,
+        gaps: assembly.gaps(&floors),
+        groups: rows_of_groups,
+        floors,
+        measured: Joules(measured),
+        covered: Seconds(covered),
+        unattributed: Joules(measured - assigned),
+        response: of.response,
+        drift: drift(of),
+        residual: Watts((power / residuals.len() as f64).sqrt()),
+        residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
+        counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },
+        readings: of.rows.rows.len(),
+        faults: of.rows.faults,
+        rejected_spans: activity.rejected(),
+        iteration: assembly.iteration(),
+    }
+}
+
+/// Rates at the end of the run over those at its start.
+fn drift(of: &Fitted) -> Option<Drift> {
+    // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
+    let odd: Contrast =
+        of.slow.clone().step_by(2).map(|effect| (of.model.share(effect), 2.0)).collect();
+    let change = (!odd.is_empty()).then(|| of.model.contrast(&odd, false))?;
+    let half_width = change.half();
+    let noticed = change.value.abs() > half_width.max(NOTICED);
+    Some(Drift { relative: change.value, half_width, noticed })
+}
+
+/// What gaps and iterations are put together from.
 struct Assembly<'a> {
     problem: &'a Problem<'a>,
     rows: &'a Rows,
-    columns: &'a Columns,
-    busy: &'a [f64],
     response: Response,
-    solution: &'a Solution,
-    floor_seen: &'a [bool],
 }
 
 impl Assembly<'_> {
-    fn report(&self, groups: &[Vec<usize>], with_floor: &[bool]) -> Attribution {
-        let (activity, solution) = (self.problem.activity, self.solution);
-        let measured = self.rows.total();
-        let covered = self.rows.covered();
-        let idle_known = !with_floor.contains(&true);
-        let mut rows_of_groups: Vec<GroupEnergy> = Vec::with_capacity(groups.len());
-        for (k, group) in groups.iter().enumerate() {
-            rows_of_groups.push(self.group(k, group, with_floor[k], covered));
-        }
-        let states = self.problem.floors.len();
-        let mut floors = Vec::with_capacity(states);
-        let mut state_time = vec![0.0; states];
-        for (i, row) in self.rows.rows.iter().enumerate() {
-            for (slot, share) in state_time.iter_mut().zip(self.columns.state_row(i)) {
-                *slot += share * row.covers;
-            }
-        }
-        for state in 0..states {
-            let running: f64 = groups
-                .iter()
-                .enumerate()
-                .map(|(k, group)| {
-                    solution.standing[k][state] * group.iter().map(|&c| self.busy[c]).sum::<f64>()
-                })
-                .sum();
-            let idle = (state_time[state] - running).max(0.0);
-            let mut weights = vec![0.0; states];
-            weights[state] = 1.0;
-            let half = solution.half_width(&vec![0.0; groups.len()], &weights);
-            let rate = solution.floors[state];
-            let fixed = self.problem.floors[state] != Floor::Fitted;
-            let known = fixed || (idle_known && self.floor_seen[state] && half < WEAK * rate);
-            floors.push(FloorEnergy {
-                state,
-                watts: known.then(|| Interval::above_none(rate, half)),
-                idle: Seconds(idle),
-                joules: Joules(rate * solution.idle_factor[state] * idle),
-            });
-        }
-        let parts: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
-            + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
-        let classes = (0..activity.classes())
-            .map(|class| {
-                let group = groups.iter().position(|group| group.contains(&class));
-                self.class(
-                    class,
-                    group,
-                    &rows_of_groups,
-                    with_floor,
-                    floors.iter().any(|f| f.watts.is_none()),
-                )
-            })
-            .collect();
-        let power: f64 = solution.residuals.iter().map(|e| e * e).sum();
-        let lagged: f64 = solution.residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        Attribution {
-            classes,
-            gaps: self.gaps(&floors),
-            groups: rows_of_groups,
-            floors,
-            measured: Joules(measured),
-            covered: Seconds(covered),
-            unattributed: Joules(measured - parts),
-            response: self.response,
-            drift: solution.drift,
-            residual: Watts((power / solution.residuals.len() as f64).sqrt()),
-            residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
-            counter_jitter: solution.moving_average,
-            readings: self.rows.rows.len(),
-            faults: self.rows.faults,
-            rejected_spans: activity.rejected(),
-            iteration: self.iteration(),
-        }
-    }
-
-    fn group(&self, k: usize, group: &[usize], with_floor: bool, covered: f64) -> GroupEnergy {
-        let solution = self.solution;
-        let busy: f64 = group.iter().map(|&class| self.busy[class]).sum();
-        let regressed = solution.gross[k];
-        let half = solution.gross_half_width(k);
-        let integrated = self.integrated(k, group, busy);
-        let (watts, half, method) = match &integrated {
-            Some(direct) if direct.share >= 0.6 => {
-                (direct.watts.value, direct.watts.half(), Method::Integrated)
-            }
-            _ => (regressed, half, Method::Regressed),
-        };
-        let relative = half / watts.max(f64::MIN_POSITIVE);
-        let needed = Seconds(covered * (relative / AIM).powi(2));
-        let standing: f64 =
-            solution.standing[k].iter().zip(&solution.floors).map(|(w, f)| w * f).sum::<f64>()
-                * solution.factor[k];
-        GroupEnergy {
-            classes: group.iter().map(|&class| ClassId(class as u32)).collect(),
-            busy: Seconds(busy),
-            watts: Interval::above_none(watts, half),
-            joules: Interval::above_none(watts * busy, half * busy),
-            idle: Joules(standing.min(watts) * busy),
-            dynamic: Joules((watts - standing).max(0.0) * busy),
-            method,
-            integrated,
-            relative_half_width: relative,
-            needed,
-            with_floor,
-        }
-    }
-
-    /// Mean of the rows in which nothing but this group ran, the small rest of other classes taken
-    /// off by the fit.
-    fn integrated(&self, k: usize, group: &[usize], busy: f64) -> Option<Integrated> {
-        const PURE: f64 = 0.995;
-        const LEAST_ROWS: usize = 20;
-        let solution = self.solution;
-        let mut values = Vec::new();
-        let mut time = 0.0;
-        for (i, row) in self.rows.rows.iter().enumerate() {
-            let shares = self.columns.classes.row(i);
-            let own: f64 = group.iter().map(|&class| shares[class]).sum();
-            let all: f64 = shares.iter().sum();
-            if own >= PURE && own >= PURE * all {
-                values.push((row.mean + solution.dynamic[k] * (1.0 - own), row.covers));
-                time += row.covers;
-            }
-        }
-        if values.len() < LEAST_ROWS || busy <= 0.0 || time <= 0.0 {
-            return None;
-        }
-        // Readings weigh as much as the time that they are of.
-        let mean = values.iter().map(|(v, covers)| v * covers).sum::<f64>() / time;
-        let usual = time / values.len() as f64;
-        let centred: Vec<f64> = values.iter().map(|(v, c)| (v - mean) * c / usual).collect();
-        let count = cosines(values.len()).min(values.len() / 4);
-        let half = student(0.975, count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt()
-            / values.len() as f64;
-        let regressed = solution.gross[k];
-        let allowed = (half.powi(2) + solution.gross_half_width(k).powi(2)).sqrt();
-        Some(Integrated {
-            watts: Interval::above_none(mean, half),
-            share: (time / busy).min(1.0),
-            discrepancy: mean / regressed.max(f64::MIN_POSITIVE) - 1.0,
-            agrees: (mean - regressed).abs() <= allowed,
-        })
-    }
-
-    fn class(
-        &self,
-        class: usize,
-        group: Option<usize>,
-        groups: &[GroupEnergy],
-        with_floor: &[bool],
-        floor_open: bool,
-    ) -> ClassEnergy {
-        let total = self.problem.activity.totals[class];
-        let covered = self.busy[class];
-        let own = group.map(|g| (g, &groups[g]));
-        let identifiability = match own {
-            None => Identifiability::NotAtAll { needed: None },
-            Some((g, _)) if with_floor[g] => Identifiability::OnlyWithFloor { group: g },
-            Some((g, row)) if row.classes.len() > 1 => Identifiability::OnlyAsSum { group: g },
-            Some((_, row)) if row.relative_half_width <= WELL => Identifiability::Well,
-            Some((_, row)) if row.relative_half_width <= WEAK => {
-                Identifiability::Weak { needed: row.needed }
-            }
-            Some((_, row)) => Identifiability::NotAtAll { needed: Some(row.needed) },
-        };
-        let told = own.filter(|_| {
-            matches!(identifiability, Identifiability::Well | Identifiability::Weak { .. })
-        });
-        let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
-        let per_launch = told.map(|(_, row)| row.watts.times(duration));
-        ClassEnergy {
-            class: ClassId(class as u32),
-            launches: total.launches,
-            busy: Seconds(total.busy_s),
-            covered: Seconds(covered),
-            group,
-            watts: told.map(|(_, row)| row.watts),
-            joules_per_launch: per_launch,
-            joules: told.map(|(_, row)| row.joules),
-            split: told.filter(|_| !floor_open).map(|(_, row)| (row.dynamic, row.idle)),
-            energy_delay: per_launch.map(|joules| joules.value * duration),
-            method: told.map(|(_, row)| row.method),
-            identifiability,
-        }
-    }
-
     /// Time between the first start and the last end in which nothing ran and the sensor was read,
     /// each part at the rate of the floor that it was at.
     fn gaps(&self, floors: &[FloorEnergy]) -> GapCost {
@@ -543,7 +846,7 @@ impl Assembly<'_> {
                 _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
             };
             elsewhere += here;
-            let rate = self.solution.floors[floor.state] * self.solution.idle_factor[floor.state];
+            let rate = floor.rate;
             if here > 0.0 {
                 joules = joules.filter(|_| floor.watts.is_some()).map(|sum| sum + rate * here);
             }

@@ -1,6 +1,5 @@
 //! Owns the columns of the fit before anything is fitted: every class's and power state's share of
-//! every row, how the shares change with the response, and which classes the design can separate at
-//! all. Refuses to look at what the sensor read.
+//! every row, and how the rows change with the response. Refuses to look at what the sensor read.
 
 #![forbid(unsafe_code)]
 
@@ -33,12 +32,8 @@ pub struct StateSpan {
 const SHAPES: [(f64, f64); 5] = [(0.5, 0.0), (0.5, 0.5), (0.5, 1.0), (1.0, 0.5), (1.0, -0.25)];
 /// Weight of each in the mixture: its standard deviation before the data are seen.
 const SHAPE_BELIEF: f64 = 0.3;
-/// Every shape passes slow variation alike. Averaging this many rows halves the error of a wrong
-/// shape once more and costs nothing while mixes change over a hundred milliseconds; in a mix that
-/// varies from row to row only, it costs up to half of the interval's width.
-const SMOOTHED_ROWS: usize = 5;
 /// Fewest rows from which a shape can be found.
-const ROWS_FOR_SHAPE: usize = 100;
+pub(super) const ROWS_FOR_SHAPE: usize = 100;
 
 /// Shares of classes and states in every row under one response.
 #[derive(Clone)]
@@ -47,14 +42,6 @@ pub(crate) struct Columns {
     /// Rows by states, row-major; each row sums to one.
     pub states: Vec<f64>,
     pub state_count: usize,
-    /// Directions in which the response may be off, each with the standard deviation believed of
-    /// its coefficient: change of `classes` per second of window, lag and delay, where those are
-    /// free, and shares seen earlier or later less shares as they are, for a shape that is not
-    /// quite the family's.
-    pub directions: Vec<(f64, Design)>,
-    /// Rows over which everything is averaged before the fit, so that what is left of the
-    /// response's error weighs less.
-    pub smoothed: usize,
     /// Whether the uncertainty of busy time is a part of the classes' variation that counts.
     pub noisy: bool,
 }
@@ -66,61 +53,73 @@ impl Columns {
         spans: &[StateSpan],
         state_count: usize,
         response: &Response,
-        model: &ResponseModel,
     ) -> Self {
-        let build = |response: &Response, uncertain: bool| {
-            exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain)
-        };
-        let mut directions = Vec::new();
-        let step = rows.period * 0.02;
-        let set: [fn(&mut Response, f64); 3] =
-            [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
-        let active = [response.window > step, response.lag > step, true];
-        for ((parameter, shift), active) in model.parameters().into_iter().zip(set).zip(active) {
-            if let (Some(belief), true) = (parameter.belief(), active) {
-                let (mut before, mut after) = (*response, *response);
-                shift(&mut before, -step);
-                shift(&mut after, step);
-                let mut slope = build(&after, false);
-                for (high, low) in slope.share.iter_mut().zip(build(&before, false).share) {
-                    *high = (*high - low) / (2.0 * step);
-                }
-                directions.push((belief, slope));
-            }
-        }
-        let classes = build(response, activity.uncertain);
-        let noisy = activity.uncertain && classes.noisy();
-        let mut mixed = false;
-        let reach = response.lag.max(response.window);
-        let open = [model.window, model.lag].iter().any(|p| p.belief().is_some());
-        if open && reach > step && rows.rows.len() >= ROWS_FOR_SHAPE && !noisy {
-            mixed = true;
-            for (length, offset) in SHAPES {
-                let shifted = Response {
-                    window: response.window * length,
-                    lag: response.lag * length,
-                    delay: response.delay + offset * reach,
-                };
-                let mut change = build(&shifted, false);
-                for (moved, own) in change.share.iter_mut().zip(&classes.share) {
-                    *moved -= own;
-                }
-                directions.push((SHAPE_BELIEF, change));
-            }
-        }
+        let classes =
+            exact(&activity.segments, activity.classes(), &rows.rows, response, activity.uncertain);
         Self {
+            noisy: activity.uncertain && classes.noisy(),
             classes,
             states: state_shares(activity, rows, spans, state_count, response),
             state_count,
-            directions,
-            noisy,
-            smoothed: if mixed { SMOOTHED_ROWS } else { 1 },
         }
     }
 
     pub(crate) fn state_row(&self, i: usize) -> &[f64] {
         &self.states[i * self.state_count..(i + 1) * self.state_count]
     }
+}
+
+/// What the sensor would read of these powers of classes if it responded a little otherwise: change
+/// of each row per second of window, lag and delay, where those are free, and of a shape that is not
+/// quite the family's. Each with the standard deviation believed of its coefficient.
+pub(crate) fn bent(
+    activity: &Activity,
+    rows: &Rows,
+    response: &Response,
+    model: &ResponseModel,
+    powers: &[f64],
+    noisy: bool,
+) -> Vec<(f64, Vec<f64>)> {
+    let drawn: Vec<Segment> = activity
+        .segments
+        .iter()
+        .map(|s| Segment { class: 0, share: s.share * powers[s.class as usize], ..*s })
+        .collect();
+    let build = |response: &Response| exact(&drawn, 1, &rows.rows, response, false).share;
+    let less = |a: Vec<f64>, b: &[f64], by: f64| -> Vec<f64> {
+        a.iter().zip(b).map(|(a, b)| (a - b) / by).collect()
+    };
+    let mut out = Vec::new();
+    // Where busy time is noisy a slower response would be found for averaging the noise.
+    if noisy {
+        return out;
+    }
+    let step = rows.period * 0.02;
+    let set: [fn(&mut Response, f64); 3] =
+        [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
+    let active = [response.window > step, response.lag > step, true];
+    for ((parameter, shift), active) in model.parameters().into_iter().zip(set).zip(active) {
+        if let (Some(belief), true) = (parameter.belief(), active) {
+            let (mut before, mut after) = (*response, *response);
+            shift(&mut before, -step);
+            shift(&mut after, step);
+            out.push((belief, less(build(&after), &build(&before), 2.0 * step)));
+        }
+    }
+    let reach = response.lag.max(response.window);
+    let open = [model.window, model.lag].iter().any(|p| p.belief().is_some());
+    if open && reach > step && rows.rows.len() >= ROWS_FOR_SHAPE {
+        let own = build(response);
+        for (length, offset) in SHAPES {
+            let shifted = Response {
+                window: response.window * length,
+                lag: response.lag * length,
+                delay: response.delay + offset * reach,
+            };
+            out.push((SHAPE_BELIEF, less(build(&shifted), &own, 1.0)));
+        }
+    }
+    out
 }
 
 fn state_shares(
@@ -186,7 +185,7 @@ pub(crate) struct Structure {
     pub groups: Vec<Vec<usize>>,
     /// Groups that cannot be separated from idle time, whose floor is to be fitted as well.
     pub with_floor: Vec<bool>,
-    /// Per state: whether the rows show its floor, so that it can be fitted.
+    /// Per state: whether the rows show its floor, where it is to be fitted.
     pub floor_seen: Vec<bool>,
 }
 
@@ -202,7 +201,7 @@ pub(crate) fn structure(
     rows: &Rows,
     fitted: &[bool],
     present: &[usize],
-    start: Vec<Vec<usize>>,
+    start: &[Vec<usize>],
 ) -> Structure {
     let mut floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
     let floor_columns = floors.clone();

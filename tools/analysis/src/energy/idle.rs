@@ -8,8 +8,8 @@ use crate::quantile::{DEVIATION, median, student};
 use std::cmp::Ordering;
 
 use super::activity::Activity;
+use super::attribution::Floor;
 use super::design::StateSpan;
-use super::fit::Floor;
 use super::sensor::{Row, Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
 

@@ -5,22 +5,22 @@
 //! 1992, ch. 6 and 7). Refuses to know sensors: readings come with their variances.
 //!
 //! ```text
-//! y_j = s T_j + beta (theta_j - theta_0) T_j + delta active_j T_j
-//!       + sum_k [e_k (1 + alpha (theta_j - theta_0)) + b_k in_worker_j + u_(capture_j, k)] W_jk
-//!       + eps_j
-//! b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   e_k ~ N(P d_k, P^2 d_k^2), e_k >= 0
+//! y_j = sum_s f_s (1 + sum_m a_m p_mj) T_js
+//!       + sum_k [e_k (1 + sum_m a_m q_mj) + b_k in_worker_j + u_(capture_j, k)] W_jk + eps_j
+//! a_m ~ N(0, sd_m^2)   b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   e_k ~ N(P, P^2), e_k >= 0
 //! eps_j ~ N(0, sigma^2 v_j)   v_j of the run = a v0_j + b (sum_k e_k W_jk)^2
 //! ```
 //!
 //! Errors of readings that follow each other are those of differences of a counter (a moving
-//! average), or of polled power (an autoregression); both are filtered out of all columns first.
+//! average), which is filtered out of all columns first; how they last otherwise is in the intervals.
 //! What is not known of sigma, tau and c is integrated out: an interval is one of a mixture of
 //! normal distributions.
 #![forbid(unsafe_code)]
 
 use super::solve::nonnegative;
+use super::variance::{cosines, long_run};
 use crate::interval::Interval;
-use crate::quantile::below;
+use crate::quantile::{below, student};
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use std::collections::BTreeMap;
 
@@ -29,12 +29,12 @@ use std::collections::BTreeMap;
 pub struct Reading {
     /// Joules, or a quantity in proportion to them.
     pub energy: f64,
-    /// Seconds of idle power in it.
-    pub seconds: f64,
-    /// Degrees above that to which joules are brought.
-    pub warmer: f64,
-    /// Launches of each kernel, as far as they lie in it.
+    /// Seconds of each state of idle power in it.
+    pub idle: Vec<(usize, f64)>,
+    /// Launches of each kernel, or seconds in which it ran, as far as they lie in it.
     pub launches: Vec<(usize, f64)>,
+    /// Variance of these, where they were estimated.
+    pub unsure: Vec<(usize, f64)>,
     /// Number of the capture that a worker ran; `None` of the run and of rests.
     pub capture: Option<usize>,
     /// Variance of its error, or one in proportion to it.
@@ -43,24 +43,49 @@ pub struct Reading {
     pub follows: bool,
 }
 
+/// What changes powers by a share that is not known: a column of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// Standard deviation of the share before anything was read, around 0.
+    pub sd: f64,
+    /// How much of it there is in each reading's idle power.
+    pub idle: Vec<f64>,
+    /// The same in joules above idle.
+    pub launches: Vec<f64>,
+}
+
+/// Columns in which powers of kernels enter with something other than launches: what a sensor that
+/// responds a little otherwise would read. By the powers: standard deviation of the column's share,
+/// and the column, a value a reading of the run.
+pub type Bent<'a> = dyn Fn(&[f64]) -> Vec<(f64, Vec<f64>)> + 'a;
+
+/// What is to be fitted.
+pub struct Model<'a> {
+    /// Kernels.
+    pub kernels: usize,
+    /// Idle power of each state as it is known beforehand, with its standard deviation.
+    pub levels: &'a [Option<(f64, f64)>],
+    /// What changes powers.
+    pub effects: &'a [Effect],
+    /// What a sensor may respond otherwise.
+    pub bent: Option<&'a Bent<'a>>,
+    /// How errors correlate.
+    pub errors: Errors,
+    /// Standard deviation of a kernel's power above idle before anything was read, over the mean of
+    /// all.
+    pub spread: f64,
+}
+
 /// How errors of readings that follow each other correlate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errors {
     /// As those of differences of a counter: what one reading has too much the next has too little.
     Counter,
-    /// As those of polled power: what is off lasts.
-    Polled,
-}
-
-/// What is known beforehand: means and variances.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Beliefs {
-    /// Watts of idle power a degree.
-    pub beta: (f64, f64),
-    /// Share of a launch's joules above idle a degree.
-    pub alpha: (f64, f64),
-    /// Watts of idle power between launches of the run beyond those of rests: mean and variance.
-    pub between: (f64, f64),
+    /// As those of polled power: what is off lasts. So many readings are averaged.
+    Polled {
+        /// How many.
+        averaged: usize,
+    },
 }
 
 /// Median of tau before anything was read, and the standard deviation of its logarithm. (H100: seven
@@ -73,9 +98,6 @@ const CAPTURES: (f64, f64) = (0.02, 0.7);
 const ROUNDS: usize = 6;
 /// Steps in which the two parts of the variance of readings settle.
 const SCORING: usize = 10;
-/// Part of a window in which kernels run, from which on it is between launches rather than a rest:
-/// the scale of 1 - exp(-x).
-const ACTIVE: f64 = 0.02;
 /// Steps of the search, halved whenever none is better: the first, the first of later rounds, and the
 /// last.
 const STEPS: (f64, f64, f64) = (1.0, 0.25, 0.02);
@@ -83,8 +105,6 @@ const STEPS: (f64, f64, f64) = (1.0, 0.25, 0.02);
 const STEP: f64 = 0.2;
 /// Correlations of neighbours that are filtered out at most: beyond, sums would have no error left.
 const MOST_CORRELATED: f64 = 0.97;
-/// Columns that no kernel has: s, beta, alpha, delta.
-const COMMON: usize = 4;
 /// Nodes and weights of the integral over each logarithm of a variance (Gauss and Hermite, 3).
 const NODES: [(f64, f64); 3] =
     [(0.0, 2.0 / 3.0), (1.732_050_807_568_877_2, 1.0 / 6.0), (-1.732_050_807_568_877_2, 1.0 / 6.0)];
@@ -112,27 +132,59 @@ impl Row {
             own.2 += factor * of.2;
         }
     }
+
+    fn scale(&mut self, factor: f64) {
+        self.y *= factor;
+        self.fixed.iter_mut().for_each(|a| *a *= factor);
+        if let Some(own) = &mut self.random {
+            own.2 *= factor;
+        }
+    }
 }
 
-/// Rows of readings with these variances, for energies that alpha is a share of.
+/// Powers that shares are of.
+#[derive(Debug, Clone)]
+struct Powers {
+    /// Of idle states.
+    levels: Vec<f64>,
+    /// Of kernels.
+    kernels: Vec<f64>,
+    /// What a sensor that responds otherwise would read of them.
+    bent: Vec<(f64, Vec<f64>)>,
+}
+
+/// Rows of readings with these variances; `powers`: those that shares are of, once they are known.
 fn rows(
+    model: &Model<'_>,
     readings: &[Reading],
     variances: &[f64],
     captures: &[Vec<usize>],
-    energies: &[f64],
-    lengths: &[f64],
+    powers: Option<&Powers>,
 ) -> Vec<Row> {
     let mut before: Option<Option<usize>> = None;
-    let row = |(reading, variance): (&Reading, &f64)| {
-        let mut fixed = vec![0.0; COMMON + energies.len()];
-        (fixed[0], fixed[1]) = (reading.seconds, reading.seconds * reading.warmer);
-        for (kernel, n) in &reading.launches {
-            fixed[COMMON + kernel] += n;
-            fixed[2] += n * energies[*kernel] * reading.warmer;
+    let states = model.levels.len();
+    let bent = powers.map_or(0, |p| p.bent.len());
+    let common = states + model.effects.len() + bent;
+    let row = |(j, (reading, variance)): (usize, (&Reading, &f64))| {
+        let mut fixed = vec![0.0; common + model.kernels];
+        for (state, seconds) in &reading.idle {
+            fixed[*state] += seconds;
         }
-        if reading.capture.is_none() && reading.seconds > 0.0 {
-            let busy: f64 = reading.launches.iter().map(|(kernel, n)| n * lengths[*kernel]).sum();
-            fixed[3] = reading.seconds * -(-busy / (ACTIVE * reading.seconds)).exp_m1();
+        for (kernel, n) in &reading.launches {
+            fixed[common + kernel] += n;
+        }
+        if let Some(powers) = powers {
+            let idle: f64 =
+                reading.idle.iter().map(|(s, seconds)| seconds * powers.levels[*s]).sum();
+            let above: f64 = reading.launches.iter().map(|(k, n)| n * powers.kernels[*k]).sum();
+            for (slot, effect) in fixed[states..].iter_mut().zip(model.effects) {
+                *slot = idle * effect.idle[j] + above * effect.launches[j];
+            }
+            for (slot, (_, column)) in
+                fixed[states + model.effects.len()..].iter_mut().zip(&powers.bent)
+            {
+                *slot = column.get(j).copied().unwrap_or(0.0);
+            }
         }
         let random =
             reading.capture.zip(reading.launches.first()).map(|(capture, &(kernel, n))| {
@@ -144,43 +196,45 @@ fn rows(
         before = Some(reading.capture);
         Row { y: reading.energy, weight: 1.0 / variance, fixed, random, follows }
     };
-    readings.iter().zip(variances).map(row).collect()
+    readings.iter().zip(variances).enumerate().map(row).collect()
 }
 
-/// Readings without the correlation of neighbours.
-fn whitened(mut rows: Vec<Row>, errors: Errors, correlation: f64) -> Vec<Row> {
-    if correlation == 0.0 {
-        return rows;
-    }
-    // Rows are compared in units of their errors.
-    let unit = |before: &Row, row: &Row| (before.weight / row.weight).sqrt();
+/// Readings without what neighbours of a counter have too much and too little: that passes slow
+/// variation and damps fast, so that an error in the response is never amplified. The opposite, for
+/// polled power of which what is off lasts, would amplify it: its readings are averaged with some
+/// before, and what lasts is in the intervals ([`slow`]).
+fn filtered(rows: &[Row], errors: Errors, correlation: f64) -> Vec<Row> {
+    let mut out = rows.to_vec();
     match errors {
         Errors::Counter => {
-            for i in 1..rows.len() {
-                let (done, rest) = rows.split_at_mut(i);
+            // Rows are compared in units of their errors.
+            let unit = |before: &Row, row: &Row| (before.weight / row.weight).sqrt();
+            for i in 1..out.len() {
+                let (done, rest) = out.split_at_mut(i);
                 let (before, row) = (&done[i - 1], &mut rest[0]);
                 if row.follows {
                     row.add(before, correlation * unit(before, row));
                 }
             }
         }
-        // Each needs the row before as it was.
-        Errors::Polled => {
-            for i in (1..rows.len()).rev() {
-                let (done, rest) = rows.split_at_mut(i);
-                let (before, row) = (&done[i - 1], &mut rest[0]);
-                if row.follows {
-                    row.add(before, -correlation * unit(before, row));
-                    row.weight /= 1.0 - correlation * correlation;
-                }
+        Errors::Polled { averaged } => {
+            let mut chain = 0;
+            for (i, row) in out.iter_mut().enumerate() {
+                chain = if rows[i].follows { chain + 1 } else { 0 };
+                let before = chain.min(averaged.saturating_sub(1));
+                rows[i - before..i].iter().for_each(|other| row.add(other, 1.0));
+                row.scale(1.0 / (before + 1) as f64);
             }
         }
     }
-    rows
+    out
 }
 
 /// The parameter of the filter that fits what a first fit leaves.
 fn correlation(rows: &[Row], errors: Errors, left: &[f64]) -> f64 {
+    if errors != Errors::Counter {
+        return 0.0;
+    }
     let scaled: Vec<f64> = rows.iter().zip(left).map(|(r, e)| e * r.weight.sqrt()).collect();
     let (mut product, mut power) = (0.0, 0.0);
     // Effects of captures take up what lasts as long as their few windows.
@@ -190,14 +244,12 @@ fn correlation(rows: &[Row], errors: Errors, left: &[f64]) -> f64 {
         power += (scaled[i] * scaled[i] + scaled[i - 1] * scaled[i - 1]) / 2.0;
     }
     let r = if power > 0.0 { product / power } else { 0.0 };
-    match errors {
-        Errors::Polled => r.clamp(0.0, MOST_CORRELATED),
-        // The invertible root of r = -theta / (1 + theta^2).
-        Errors::Counter if r < 0.0 => {
-            let r = r.max(-0.4999);
-            ((1.0 - (1.0 - 4.0 * r * r).sqrt()) / (-2.0 * r)).min(MOST_CORRELATED)
-        }
-        Errors::Counter => 0.0,
+    // The invertible root of r = -theta / (1 + theta^2).
+    if r < 0.0 {
+        let r = r.max(-0.4999);
+        ((1.0 - (1.0 - 4.0 * r * r).sqrt()) / (-2.0 * r)).min(MOST_CORRELATED)
+    } else {
+        0.0
     }
 }
 
@@ -209,17 +261,22 @@ fn variances(readings: &[Reading], left: &[f64], energies: &[f64], before: &[f64
     let load = |reading: &Reading| {
         reading.launches.iter().map(|(kernel, n)| n * energies[*kernel]).sum::<f64>().powi(2)
     };
+    // Launches that were not timed lie where they are expected (Berkson's error).
+    let unsure = |reading: &Reading| -> f64 {
+        reading.unsure.iter().map(|(k, variance)| variance * energies[*k].powi(2)).sum()
+    };
     let of_run: Vec<(usize, f64, f64)> = readings
         .iter()
         .enumerate()
-        .filter(|(_, reading)| reading.capture.is_none() && reading.seconds > 0.0)
+        .filter(|(_, reading)| reading.capture.is_none() && !reading.idle.is_empty())
         .map(|(i, reading)| (i, reading.variance, load(reading)))
         .collect();
     let mut out = before.to_vec();
     for _ in 0..SCORING {
         let (mut aa, mut ab, mut bb, mut ya, mut yb) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for &(i, a, b) in &of_run {
-            let (weight, square) = (out[i].powi(-2), left[i] * left[i]);
+            let square = (left[i] * left[i] - unsure(&readings[i])).max(0.0);
+            let weight = out[i].powi(-2);
             aa += weight * a * a;
             ab += weight * a * b;
             bb += weight * b * b;
@@ -238,12 +295,16 @@ fn variances(readings: &[Reading], left: &[f64], energies: &[f64], before: &[f64
         // No sensor is without error.
         let a = a.max(LEAST_ERROR * ya / aa);
         for &(i, own, load) in &of_run {
-            out[i] = a * own + b * load;
+            out[i] = a * own + b * load + unsure(&readings[i]);
         }
     }
     out
 }
 
+/// Least variance of a reading over its square: rounding of sums.
+const SURE: f64 = 1e-12;
+/// Readings whose products are summed at a time: bounds memory.
+const PART: usize = 512;
 /// Least part of the error that is no kernel's.
 const LEAST_ERROR: f64 = 1e-3;
 
@@ -265,6 +326,8 @@ struct Equations {
     blocks: Vec<Block>,
     squares: f64,
     readings: f64,
+    /// Least logarithm of the variance: readings are not taken for exact.
+    least: f64,
 }
 
 /// What is left for the fixed effects once random ones are eliminated.
@@ -278,28 +341,35 @@ struct Reduced {
 }
 
 impl Equations {
-    fn new(rows: &[Row], kernels: usize, captures: &[Vec<usize>]) -> Self {
-        let size = COMMON + kernels;
-        // A column a reading, in units of its error.
-        let mut columns = DMatrix::zeros(size, rows.len());
-        let mut energy = DVector::zeros(rows.len());
+    fn new(rows: &[Row], captures: &[Vec<usize>]) -> Self {
+        let size = rows.first().map_or(0, |row| row.fixed.len());
         let mut blocks: BTreeMap<usize, Vec<&Row>> = BTreeMap::new();
-        for (j, row) in rows.iter().enumerate() {
-            let root = row.weight.sqrt();
-            energy[j] = root * row.y;
-            let scaled = row.fixed.iter().map(|a| root * a);
-            columns.column_mut(j).iter_mut().zip(scaled).for_each(|(to, a)| *to = a);
-            if let Some((kernel, ..)) = row.random {
-                blocks.entry(kernel).or_default().push(row);
-            }
-        }
         let mut of = Self {
-            fixed: &columns * columns.transpose(),
-            right: &columns * &energy,
+            fixed: DMatrix::zeros(size, size),
+            right: DVector::zeros(size),
             blocks: Vec::new(),
-            squares: energy.norm_squared(),
+            squares: 0.0,
             readings: rows.len() as f64,
+            least: f64::NEG_INFINITY,
         };
+        // Some at a time: a column a reading, in units of its error.
+        for part in rows.chunks(PART) {
+            let mut columns = DMatrix::zeros(size, part.len());
+            let mut energy = DVector::zeros(part.len());
+            for (j, row) in part.iter().enumerate() {
+                let root = row.weight.sqrt();
+                energy[j] = root * row.y;
+                let scaled = row.fixed.iter().map(|a| root * a);
+                columns.column_mut(j).iter_mut().zip(scaled).for_each(|(to, a)| *to = a);
+                if let Some((kernel, ..)) = row.random {
+                    blocks.entry(kernel).or_default().push(row);
+                }
+            }
+            of.fixed += &columns * columns.transpose();
+            of.right += &columns * &energy;
+            of.squares += energy.norm_squared();
+        }
+        of.least = (of.squares * SURE / of.readings).max(f64::MIN_POSITIVE).ln();
         for (kernel, rows) in blocks {
             let is_used = |at: &usize| rows.iter().any(|row| row.fixed[*at] != 0.0);
             let at: Vec<usize> = (0..size).filter(is_used).collect();
@@ -330,20 +400,16 @@ impl Equations {
 
     /// Henderson's equations for energies that scale the variances of effects; `None` where the
     /// readings do not determine the effects.
-    fn reduce(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior<'_>) -> Option<Reduced> {
+    fn reduce(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior) -> Option<Reduced> {
         let [noise, tau, c] = logs;
         let unit = noise.exp();
         let mut matrix = &self.fixed / unit;
         let mut right = &self.right / unit;
-        let of = &beliefs.beliefs;
-        let common = [(1, of.beta), (2, of.alpha), (3, of.between)];
-        // Of a positive quantity of which the mean alone is known, as an exponential distribution's.
-        let usual = beliefs.lengths.iter().map(|length| length * beliefs.power);
-        let kernels = (COMMON..).zip(usual).filter(|(_, joules)| *joules > 0.0);
-        let kernels = kernels.map(|(at, joules)| (at, (joules, joules * joules)));
-        for (at, (mean, variance)) in common.into_iter().chain(kernels) {
-            matrix[(at, at)] += 1.0 / variance;
-            right[at] += mean / variance;
+        for (at, (mean, variance)) in beliefs.columns.iter().enumerate() {
+            if variance.is_finite() {
+                matrix[(at, at)] += 1.0 / variance;
+                right[at] += mean / variance;
+            }
         }
         let (mut determinant, mut explained) = (0.0, 0.0);
         for block in &self.blocks {
@@ -375,7 +441,10 @@ impl Equations {
 
     /// Minus twice the logarithm of the restricted likelihood, with the priors; infinite where the
     /// readings do not determine the effects.
-    fn deviance(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior<'_>) -> f64 {
+    fn deviance(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior) -> f64 {
+        if logs[0] < self.least {
+            return f64::INFINITY;
+        }
         let Some(of) = self.reduce(logs, energies, beliefs) else { return f64::INFINITY };
         let explained = of.explained + of.right.dot(&of.cholesky.solve(&of.right));
         let off = |log: f64, of: (f64, f64)| ((log / 2.0 - of.0.ln()) / of.1).powi(2);
@@ -388,13 +457,29 @@ impl Equations {
     }
 }
 
-/// What is known beforehand, with the kernels' mean power above idle and the lengths of their
-/// launches.
-struct Prior<'l> {
-    beliefs: Beliefs,
-    power: f64,
-    lengths: &'l [f64],
+/// What is known of each column beforehand: mean and variance.
+struct Prior {
+    columns: Vec<(f64, f64)>,
 }
+
+impl Prior {
+    /// Of a positive quantity of which the mean alone is known, as an exponential distribution's:
+    /// so much for kernels. `most`: the largest power that there may be.
+    fn new(model: &Model<'_>, bent: &[(f64, Vec<f64>)], usual: f64, most: f64) -> Self {
+        let level = |of: &Option<(f64, f64)>| match of {
+            Some((watts, sd)) => (*watts, sd.max(EXACT * most).powi(2)),
+            None => (0.0, (OPEN * most).powi(2)),
+        };
+        let shares = model.effects.iter().map(|effect| effect.sd);
+        let shares = shares.chain(bent.iter().map(|of| of.0)).map(|sd| (0.0, sd * sd));
+        let kernels = std::iter::repeat_n((usual, (usual * model.spread).powi(2)), model.kernels);
+        Self { columns: model.levels.iter().map(level).chain(shares).chain(kernels).collect() }
+    }
+}
+
+/// Standard deviation of what is exact, and of what is not known at all, over the largest power.
+const EXACT: f64 = 1e-6;
+const OPEN: f64 = 100.0;
 
 fn logarithm(of: &Cholesky<f64, Dyn>) -> f64 {
     of.l_dirty().diagonal().iter().map(|d| 2.0 * d.ln()).sum()
@@ -408,13 +493,28 @@ struct Point {
     covariance: DMatrix<f64>,
 }
 
+/// A linear combination of columns.
+pub type Contrast = Vec<(usize, f64)>;
+
 /// The fitted model.
 #[derive(Debug, Clone)]
 pub struct Fit {
-    kernels: usize,
-    /// s, beta, alpha, delta, and joules above idle of each kernel's launches, by the variances that
-    /// are possible.
+    /// Columns before those of kernels, and of effects that are shares.
+    common: usize,
+    states: usize,
+    /// Levels, shares, and joules above idle of each kernel's launches, by the variances that are
+    /// possible.
     points: Vec<Point>,
+    /// The most likely of them.
+    mode: usize,
+    /// By how much covariances are larger where errors of the run are correlated otherwise.
+    slow: DMatrix<f64>,
+    /// Readings that were averaged.
+    averaged: f64,
+    /// What the fit leaves of each reading.
+    pub left: Vec<f64>,
+    /// The columns of each reading and the variance of its error.
+    rows: Vec<Row>,
     /// Most likely logarithms of sigma^2, tau^2 and c^2.
     pub logarithms: [f64; 3],
     /// The parameter that was filtered out of readings that follow each other.
@@ -422,16 +522,10 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Fits the model to readings of kernels whose launches take `lengths` seconds on average; 0
-    /// where that is not known. `None` where the readings do not determine the energies.
+    /// Fits the model to readings. `None` where they do not determine the energies.
     #[must_use]
-    pub fn new(
-        readings: &[Reading],
-        lengths: &[f64],
-        beliefs: Beliefs,
-        errors: Errors,
-    ) -> Option<Self> {
-        let kernels = lengths.len();
+    pub fn new(readings: &[Reading], model: &Model<'_>) -> Option<Self> {
+        let kernels = model.kernels;
         let mut captures = vec![Vec::new(); kernels];
         for reading in readings {
             if let (Some(capture), Some((kernel, _))) = (reading.capture, reading.launches.first())
@@ -440,166 +534,264 @@ impl Fit {
                 captures[*kernel].push(capture);
             }
         }
-        let mut prior = Prior { beliefs, power: 0.0, lengths };
-        let mut energies = vec![1.0; kernels];
+        let guess = first_guess(readings, model);
+        let (mut usual, most) = (guess.usual, guess.most);
+        let mut energies = vec![usual; kernels];
+        let mut powers: Option<Powers> = None;
         let mut variances: Vec<f64> = readings.iter().map(|reading| reading.variance).collect();
-        let mut logs = [0.0, 2.0 * WORKERS.0.ln(), 2.0 * CAPTURES.0.ln()];
+        let mut logs = [guess.noise, 2.0 * WORKERS.0.ln(), 2.0 * CAPTURES.0.ln()];
         let (mut of, mut filter) = (None, 0.0);
+        let mut left = Vec::new();
         for round in 0..ROUNDS {
-            // What a launch takes is not known yet: alpha and the filter come with the next round.
-            let shares = if round == 0 { vec![0.0; kernels] } else { energies.clone() };
-            let plain = rows(readings, &variances, &captures, &shares, lengths);
-            let equations =
-                Equations::new(&whitened(plain.clone(), errors, filter), kernels, &captures);
-            if round == 0 {
-                (energies, prior.power) = first_guess(readings, lengths)?;
-                logs[0] = 0.0;
-            }
+            // What a launch takes is not known yet: shares and the filter come with the next round.
+            let plain = rows(model, readings, &variances, &captures, powers.as_ref());
+            let bent = powers.as_ref().map_or(&[][..], |p| &p.bent);
+            let prior = Prior::new(model, bent, usual, most);
+            let common = prior.columns.len() - kernels;
+            let white = filtered(&plain, model.errors, filter);
+            let equations = Equations::new(&white, &captures);
+            logs[0] = logs[0].max(equations.least);
             let step = if round < 2 { STEPS.0 } else { STEPS.1 };
             logs = search(logs, step, |logs| equations.deviance(logs, &energies, &prior));
             let reduced = equations.reduce(logs, &energies, &prior)?;
-            let effects = bounded(&reduced);
-            let found = effects.rows(COMMON, kernels);
-            let largest = found.amax();
+            let effects = bounded(&reduced, model.levels.len(), common);
+            let found = effects.rows(common, kernels);
+            let largest = found.amax().max(f64::MIN_POSITIVE);
             // A kernel that takes next to nothing varies by next to nothing.
             energies = found.iter().map(|e| e.max(1e-6 * largest)).collect();
-            prior.power = mean_power(readings, &energies, lengths).unwrap_or(prior.power);
+            left = residuals(&plain, &effects, &equations, logs, &energies);
             if round + 1 < ROUNDS {
-                let left = residuals(&plain, &effects, &equations, logs, &energies);
+                usual = mean_power(readings, &energies).unwrap_or(usual);
                 // The last of the filter and of the variances belong together.
-                filter = correlation(&plain, errors, &left);
+                filter = correlation(&plain, model.errors, &left);
                 variances = self::variances(readings, &left, &energies, &variances);
+                // They are variances themselves now.
+                logs[0] = 0.0;
+                let levels = effects.rows(0, model.levels.len()).iter().copied().collect();
+                // What the sensor's response may be is of the powers that are nearly known.
+                let bent = match powers.take() {
+                    Some(of) if round != BENT_AGAIN => of.bent,
+                    _ => model.bent.map_or_else(Vec::new, |bent| bent(&energies)),
+                };
+                powers = Some(Powers { levels, kernels: energies.clone(), bent });
             }
-            of = Some(equations);
+            of = Some((equations, prior, plain, white));
         }
-        let of = of?;
+        let (of, prior, rows, white) = of?;
+        let common = prior.columns.len() - kernels;
         let deviance = |logs| of.deviance(logs, &energies, &prior);
-        let points = possible(logs, &deviance)
+        let points: Vec<Point> = possible(logs, !of.blocks.is_empty(), &deviance)
             .into_iter()
             .filter_map(|(logs, weight)| {
                 let reduced = of.reduce(logs, &energies, &prior)?;
                 let covariance = reduced.cholesky.inverse();
-                Some(Point { weight, effects: bounded(&reduced), covariance })
+                let effects = bounded(&reduced, model.levels.len(), common);
+                Some(Point { weight, effects, covariance })
             })
             .collect();
-        Some(Self { kernels, points, logarithms: logs, correlation: filter })
+        let mode =
+            (0..points.len()).max_by(|a, b| points[*a].weight.total_cmp(&points[*b].weight))?;
+        let states = model.levels.len();
+        let averaged = match model.errors {
+            Errors::Counter => 1.0,
+            Errors::Polled { averaged } => averaged.max(1) as f64,
+        };
+        let slow = slow(&white, &points[mode], logs[0]);
+        Some(Self {
+            averaged,
+            slow,
+            common,
+            states,
+            points,
+            mode,
+            left,
+            rows,
+            logarithms: logs,
+            correlation: filter,
+        })
     }
 
-    /// A sum of joules above idle, `times` of a launch of each kernel, with its 95 % interval; no
-    /// end of a sum is below 0.
+    /// The column of a kernel's joules above idle.
     #[must_use]
-    pub fn contrast(&self, times: &[(usize, f64)]) -> Interval {
-        let mut of = self.none();
-        for (kernel, n) in times.iter().filter(|(kernel, _)| *kernel < self.kernels) {
-            of[COMMON + kernel] += n;
-        }
-        self.interval(&of, times.iter().all(|(_, n)| *n >= 0.0))
+    pub fn kernel(&self, kernel: usize) -> usize {
+        self.common + kernel
     }
 
-    /// Idle power at the temperature that joules are brought to.
+    /// The column of a share of the effects.
     #[must_use]
-    pub fn idle(&self) -> Interval {
-        self.effect(0)
+    pub fn share(&self, effect: usize) -> usize {
+        self.states + effect
     }
 
-    /// Watts of idle power a degree, and share of a launch's joules a degree.
+    /// The most likely value of a column.
     #[must_use]
-    pub fn temperature(&self) -> [Interval; 2] {
-        [self.effect(1), self.effect(2)]
+    pub fn value(&self, column: usize) -> f64 {
+        self.points[self.mode].effects[column]
     }
 
-    fn effect(&self, at: usize) -> Interval {
-        let mut of = self.none();
-        of[at] = 1.0;
-        self.interval(&of, false)
+    /// Covariance of two sums, at the most likely variances.
+    #[must_use]
+    pub fn covariance(&self, a: &[(usize, f64)], b: &[(usize, f64)]) -> f64 {
+        let of = &self.points[self.mode].covariance;
+        a.iter().map(|(i, x)| b.iter().map(|(j, y)| x * y * of[(*i, *j)]).sum::<f64>()).sum()
     }
 
-    fn none(&self) -> DVector<f64> {
-        DVector::zeros(COMMON + self.kernels)
+    /// By how much a column is higher with a reading than without it, to first order: its residual
+    /// times its weight, over one less its leverage (Belsley, Kuh, Welsch: *Regression
+    /// Diagnostics*, 1980, ch. 2).
+    #[must_use]
+    pub fn pull(&self, reading: usize, column: usize) -> f64 {
+        let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
+        let weight = row.weight / self.logarithms[0].exp();
+        let fixed: Vec<(usize, f64)> =
+            row.fixed.iter().copied().enumerate().filter(|(_, a)| *a != 0.0).collect();
+        let leverage = weight * self.covariance(&fixed, &fixed) / self.averaged;
+        let gain: f64 = fixed.iter().map(|(at, a)| of[(column, *at)] * a).sum();
+        weight * gain * self.left[reading] / (1.0 - leverage.clamp(0.0, MOST_LEVERAGE))
     }
 
-    /// The mean, and the interval of the mixture, above 0 where it cannot be negative.
-    fn interval(&self, of: &DVector<f64>, is_positive: bool) -> Interval {
+    /// A sum, `times` of each column, with its 95 % interval; `is_positive`: no end is below 0.
+    #[must_use]
+    pub fn contrast(&self, times: &[(usize, f64)], is_positive: bool) -> Interval {
+        let more = |(i, x): &(usize, f64)| -> f64 {
+            times.iter().map(|(j, y)| x * y * self.slow[(*i, *j)]).sum()
+        };
+        let slow = times.iter().map(more).sum::<f64>().max(0.0);
         let parts: Vec<(f64, f64, f64)> = self
             .points
             .iter()
             .map(|point| {
-                let variance = (of.transpose() * &point.covariance * of)[(0, 0)];
-                (point.weight, point.effects.dot(of), variance.max(0.0).sqrt())
+                let mean: f64 = times.iter().map(|(at, n)| n * point.effects[*at]).sum();
+                let of = |(i, x): &(usize, f64)| -> f64 {
+                    times.iter().map(|(j, y)| x * y * point.covariance[(*i, *j)]).sum()
+                };
+                let variance: f64 = times.iter().map(of).sum();
+                (point.weight, mean, (variance.max(0.0) + slow).sqrt())
             })
             .collect();
-        let mean: f64 = parts.iter().map(|(weight, mean, _)| weight * mean).sum();
-        let share = |x: f64| -> f64 {
-            let part = |(weight, mean, sd): &(f64, f64, f64)| match *sd > 0.0 {
-                true => weight * below((x - mean) / sd),
-                false => weight * f64::from(u8::from(x >= *mean)),
-            };
-            parts.iter().map(part).sum()
-        };
-        let none = if is_positive { share(0.0) } else { 0.0 };
-        let widest = parts.iter().map(|part| part.2).fold(0.0, f64::max);
-        let (least, most) = parts.iter().fold((mean, mean), |(a, b), p| (a.min(p.1), b.max(p.1)));
-        // Beyond ten standard deviations there is nothing.
-        let ends = (least - 10.0 * widest, most + 10.0 * widest);
-        let end = |q: f64| {
-            let wanted = none + q * (1.0 - none);
-            let (mut low, mut high) = ends;
-            for _ in 0..80 {
-                let middle = f64::midpoint(low, high);
-                if share(middle) < wanted {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-            }
-            if is_positive { high.max(0.0) } else { high }
-        };
-        let (low, high) = (end(0.025), end(0.975));
-        Interval::estimated(mean.clamp(low, high), low, high)
+        mixture(&parts, is_positive)
     }
 }
 
-/// Joules of each kernel's launches if all drew the same power above the least that was read, and
-/// that power.
-fn first_guess(readings: &[Reading], lengths: &[f64]) -> Option<(Vec<f64>, f64)> {
-    let rest = readings
-        .iter()
-        .filter(|reading| reading.seconds > 0.0)
-        .map(|reading| reading.energy / reading.seconds)
-        .fold(f64::INFINITY, f64::min);
-    let rest = if rest.is_finite() { rest } else { 0.0 };
-    let (mut joules, mut seconds, mut launches) = (0.0, 0.0, 0.0);
-    for reading in readings {
-        let busy = |(kernel, n): &(usize, f64)| n * lengths[*kernel];
-        seconds += reading.launches.iter().map(busy).sum::<f64>();
-        launches += reading.launches.iter().map(|(_, n)| n).sum::<f64>();
-        if !reading.launches.is_empty() {
-            joules += reading.energy - rest * reading.seconds;
+/// A reading that has all of the weight in a column has no residual of its own: its leverage counts
+/// up to here.
+const MOST_LEVERAGE: f64 = 0.99;
+/// The round behind which the columns of the sensor's response are made again.
+const BENT_AGAIN: usize = 2;
+
+/// Mean and 95 % interval of normal distributions (weight, mean, standard deviation), cut off below
+/// 0 where what they are of cannot be negative.
+fn mixture(parts: &[(f64, f64, f64)], is_positive: bool) -> Interval {
+    let mean: f64 = parts.iter().map(|(weight, mean, _)| weight * mean).sum();
+    let share = |x: f64| -> f64 {
+        let part = |(weight, mean, sd): &(f64, f64, f64)| match *sd > 0.0 {
+            true => weight * below((x - mean) / sd),
+            false => weight * f64::from(u8::from(x >= *mean)),
+        };
+        parts.iter().map(part).sum()
+    };
+    let none = if is_positive { share(0.0) } else { 0.0 };
+    let widest = parts.iter().map(|part| part.2).fold(0.0, f64::max);
+    let (least, most) = parts.iter().fold((mean, mean), |(a, b), p| (a.min(p.1), b.max(p.1)));
+    // Beyond ten standard deviations there is nothing.
+    let ends = (least - 10.0 * widest, most + 10.0 * widest);
+    let end = |q: f64| {
+        let wanted = none + q * (1.0 - none);
+        let (mut low, mut high) = ends;
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            if share(middle) < wanted {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
-    }
-    // Of a launch of unknown length, the mean of all.
-    let each = joules / launches;
-    let power = if seconds > 0.0 { joules / seconds } else { 0.0 };
-    let guess = |length: &f64| if *length > 0.0 { power * length } else { each };
-    (each.is_finite() && each > 0.0).then(|| (lengths.iter().map(guess).collect(), power))
+        if is_positive { high.max(0.0) } else { high }
+    };
+    let (low, high) = (end(0.025), end(0.975));
+    Interval::estimated(mean.clamp(low, high), low, high)
 }
+
+/// What the covariance of the columns lacks where errors of the run's readings last longer than the
+/// filter knows: the sandwich with the long-run variance of scores (`variance`), whose quotients
+/// follow Student's t, less the model's own.
+fn slow(white: &[Row], at: &Point, noise: f64) -> DMatrix<f64> {
+    let width = at.effects.len();
+    let unit = noise.exp();
+    let of_run: Vec<Row> = white.iter().filter(|row| row.random.is_none()).cloned().collect();
+    let mut scores = Vec::with_capacity(of_run.len() * width);
+    for row in &of_run {
+        let fitted: f64 = row.fixed.iter().zip(at.effects.iter()).map(|(a, e)| a * e).sum();
+        let scaled = row.weight / unit * (row.y - fitted);
+        scores.extend(row.fixed.iter().map(|a| a * scaled));
+    }
+    let number = cosines(of_run.len());
+    let factor = student(0.975, number as f64) / student(0.975, f64::INFINITY);
+    let long = long_run(&scores, width, number) * (factor * factor);
+    let own = Equations::new(&of_run, &[]).fixed / unit;
+    &at.covariance * (long - own) * &at.covariance
+}
+
+/// What is assumed before anything is fitted.
+struct Guess {
+    /// Power above idle of all kernels.
+    usual: f64,
+    /// The largest power that was read.
+    most: f64,
+    /// Logarithm of the variance of a reading's error, over the given one.
+    noise: f64,
+}
+
+/// All kernels alike draw what was read above the least.
+fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
+    let seconds = |of: &Reading| of.idle.iter().map(|(_, seconds)| seconds).sum::<f64>();
+    let power = |of: &Reading| of.energy / seconds(of);
+    let known = model.levels.first().copied().flatten().map(|known| known.0);
+    let read = readings.iter().filter(|reading| seconds(reading) > 0.0);
+    let least = read.map(power).filter(|p| p.is_finite()).reduce(f64::min);
+    let rest = known.or(least).unwrap_or(0.0);
+    let (mut joules, mut launches, mut most, mut squares) = (0.0, 0.0, 0.0f64, 0.0);
+    for reading in readings {
+        let (time, ran) = (seconds(reading), reading.launches.iter().map(|(_, n)| n).sum::<f64>());
+        let above = reading.energy - rest * time;
+        squares += (above * above / reading.variance).min(f64::MAX / 1e9);
+        if ran > 0.0 {
+            (joules, launches) = (joules + above, launches + ran);
+        }
+        // Of what ran for next to no time, the quotient is noise.
+        let largest = if time > 0.0 { power(reading) } else { above / ran };
+        most = most.max(largest.abs());
+    }
+    let usual = joules / launches;
+    let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
+    let noise = (squares / readings.len().max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
+    let usual = if usual.is_finite() && usual > 1e-6 * most { usual } else { 1e-3 * most };
+    Guess { usual, most, noise }
+}
+
+/// By how much the search for the variance begins below that of the readings: a percent of it.
+const FIRST_NOISE: f64 = 4.6;
 
 /// Power above idle of what ran in the run, or in workers where nothing did, by these joules.
-fn mean_power(readings: &[Reading], energies: &[f64], lengths: &[f64]) -> Option<f64> {
+fn mean_power(readings: &[Reading], energies: &[f64]) -> Option<f64> {
     let of = |is_run: bool| {
         let all = readings.iter().filter(|reading| reading.capture.is_none() == is_run);
-        let known = all.flat_map(|r| &r.launches).filter(|(kernel, _)| lengths[*kernel] > 0.0);
-        let (joules, seconds) = known.fold((0.0, 0.0), |(joules, seconds), (kernel, n)| {
-            (joules + n * energies[*kernel], seconds + n * lengths[*kernel])
-        });
-        (seconds > 0.0 && joules > 0.0).then(|| joules / seconds)
+        let (joules, launches) =
+            all.flat_map(|r| &r.launches).fold((0.0, 0.0), |(joules, launches), (kernel, n)| {
+                (joules + n * energies[*kernel], launches + n)
+            });
+        (launches > 0.0 && joules > 0.0).then(|| joules / launches)
     };
     of(true).or_else(|| of(false))
 }
 
 /// Logarithms of variances around the most likely ones, with weights whose sum is 1: nodes of a
 /// normal distribution with the deviance's curvature, corrected by the deviance itself.
-fn possible(logs: [f64; 3], deviance: &impl Fn([f64; 3]) -> f64) -> Vec<([f64; 3], f64)> {
+fn possible(
+    logs: [f64; 3],
+    has_workers: bool,
+    deviance: &impl Fn([f64; 3]) -> f64,
+) -> Vec<([f64; 3], f64)> {
     let curvature = shape(logs, deviance);
     // A search that ended beside the lowest point may see a saddle: priors alone have these.
     let least = DMatrix::from_diagonal(&DVector::from_vec(vec![1.0; 3]));
@@ -610,9 +802,11 @@ fn possible(logs: [f64; 3], deviance: &impl Fn([f64; 3]) -> f64) -> Vec<([f64; 3
     let root = spread.cholesky().map_or(least, |of| of.l());
     let lowest = deviance(logs);
     let mut out = Vec::with_capacity(NODES.len().pow(3));
-    for (a, in_a) in NODES {
-        for (b, in_b) in NODES {
-            for (c, in_c) in NODES {
+    // Without workers the last two are in nothing.
+    let nodes = |matters: bool| if matters { &NODES[..] } else { &NODES[..1] };
+    for &(a, in_a) in &NODES {
+        for &(b, in_b) in nodes(has_workers) {
+            for &(c, in_c) in nodes(has_workers) {
                 let moved = &root * DVector::from_vec(vec![a, b, c]);
                 let at = [logs[0] + moved[0], logs[1] + moved[1], logs[2] + moved[2]];
                 let normal = (a * a + b * b + c * c) / 2.0;
@@ -627,13 +821,14 @@ fn possible(logs: [f64; 3], deviance: &impl Fn([f64; 3]) -> f64) -> Vec<([f64; 3
     out
 }
 
-/// Effects of which no kernel's is negative.
-fn bounded(of: &Reduced) -> DVector<f64> {
+/// Effects of which no kernel's and no level is negative.
+fn bounded(of: &Reduced, states: usize, common: usize) -> DVector<f64> {
     let free = of.cholesky.solve(&of.right);
-    if free.iter().skip(COMMON).all(|e| *e >= 0.0) {
+    let is_bounded = |at: usize| at < states || at >= common;
+    if free.iter().enumerate().all(|(at, e)| !is_bounded(at) || *e >= 0.0) {
         return free;
     }
-    let bounds: Vec<bool> = (0..free.len()).map(|i| i >= COMMON).collect();
+    let bounds: Vec<bool> = (0..free.len()).map(is_bounded).collect();
     nonnegative(&of.matrix, &of.right, &bounds)
 }
 

@@ -8,12 +8,9 @@
 //! | readings become rows: means over windows | `sensor`, `stamps` |
 //! | idle time gives floors and states | `idle` |
 //! | the sensor's response is chosen from the data | `search`, `response` |
-//! | which classes the schedule separates at all | `design` |
-//! | rates of classes, floors, drift | `fit`, `solve` |
-//! | the effect of neighbouring commands on powers | `company` |
-//! | how sure that is | `variance` |
-//! | joules per launch, verdicts, the rest | [`attribute`] |
-//! | with what repetitions say | [`evidence`] |
+//! | shares of classes and states in rows | `design` |
+//! | powers of classes and floors, what changes them, and how sure that is | [`mixed`], `solve` |
+//! | joules per launch, sums that are known, the rest | [`attribute`] |
 //! | which readings decide about a class | [`readings_of`] |
 //!
 //! A class's watts are the device's mean power while it runs, floor included; its joules per launch
@@ -32,12 +29,9 @@ mod activity;
 mod attribution;
 mod by_load;
 pub mod combine;
-mod company;
 mod compare;
 mod decide;
 mod design;
-pub mod evidence;
-mod fit;
 mod idle;
 pub mod mixed;
 mod report;
@@ -53,16 +47,16 @@ mod units;
 mod variance;
 
 pub use activity::{Activity, ClassTime, Span, Timing};
-pub use attribution::{AttributionError, Problem, attribute, measured};
+pub use attribution::{
+    AttributionError, Drift, DriftModel, Floor, Problem, Worker, attribute, measured,
+};
 pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};
-pub use decide::{Decision, Reading, Seen, readings_of, windows_of};
+pub use decide::{Decision, Reading, readings_of};
 pub use design::StateSpan;
-pub use fit::{Drift, DriftModel, Floor};
 pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
 pub use report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated,
-    IterationEnergy, Method,
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
 };
 pub use response::Response;
 pub use sampled::{Launch, Placed, place, place_each, place_overlapping};

@@ -3,61 +3,21 @@
 
 #![forbid(unsafe_code)]
 
-use super::fit::Drift;
+use super::attribution::Drift;
 use super::response::Response;
 use super::sensor::SeriesFaults;
 use super::units::{ClassId, Joules, Seconds, Watts};
 use crate::interval::Interval;
 
-/// How a figure was obtained.
+/// Why a class has no figure of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Mean of the sensor while nothing else ran: kernels long against the sensor's response.
-    Integrated,
-    /// Least squares over the sensor's rows.
-    Regressed,
-}
-
-/// Whether the data determine what a class costs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Identifiability {
-    /// By itself, within ten percent.
-    Well,
-    /// By itself, but the interval is wide.
-    Weak {
-        /// Length of run for ± 5 % at this mix.
-        needed: Seconds,
-    },
-    /// It always runs in proportion to others: see the group's row.
-    OnlyAsSum {
-        /// Index into [`Attribution::groups`].
-        group: usize,
-    },
-    /// It always runs for the same share of the time, and the floor is not known: only their sum
-    /// is.
-    OnlyWithFloor {
-        /// Index into [`Attribution::groups`].
-        group: usize,
-    },
-    /// Nothing can be said.
-    NotAtAll {
-        /// Length of run for ± 5 % at this mix; `None` when the class did not run while the sensor
-        /// was read.
-        needed: Option<Seconds>,
-    },
-}
-
-/// The sensor read directly while a class ran alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Integrated {
-    /// Mean while running.
-    pub watts: Interval,
-    /// Part of the class's time that was read this way.
-    pub share: f64,
-    /// This figure over the regression's, less one.
-    pub discrepancy: f64,
-    /// Whether the two differ by less than their intervals allow.
-    pub agrees: bool,
+pub enum Unknown {
+    /// Only its sum with others is known: its group's.
+    InSum,
+    /// Its interval is wider than half of it.
+    Wide,
+    /// It did not run while the sensor was read.
+    NotRead,
 }
 
 /// One class of device work.
@@ -79,18 +39,19 @@ pub struct ClassEnergy {
     pub joules_per_launch: Option<Interval>,
     /// Energy over `covered`, floor included.
     pub joules: Option<Interval>,
-    /// `joules` as what running added (first) and what the floors draw anyway (second). `None` when
-    /// a floor was to be fitted and could not be.
-    pub split: Option<(Joules, Joules)>,
+    /// What running added of `joules`.
+    pub dynamic: Option<Interval>,
+    /// What the device draws at rest anyway of `joules`.
+    pub idle: Option<Interval>,
     /// Energy-delay product of one launch, in joule seconds.
     pub energy_delay: Option<f64>,
-    /// How the figures were obtained.
-    pub method: Option<Method>,
-    /// What the data can say of it.
-    pub identifiability: Identifiability,
+    /// Length of run for an interval of 5 % at this mix, where it is wider than 10 %.
+    pub needed: Option<Seconds>,
+    /// Why it has no figures.
+    pub unknown: Option<Unknown>,
 }
 
-/// Classes with one rate. Each class that can be separated is a group by itself; groups, floors and
+/// Classes with one figure. Each class that can be separated is a group by itself; groups, floors and
 /// the unattributed rest add up to what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupEnergy {
@@ -102,20 +63,8 @@ pub struct GroupEnergy {
     pub watts: Interval,
     /// Energy of all members, floor included.
     pub joules: Interval,
-    /// The floors' part of `joules`.
-    pub idle: Joules,
     /// What running added.
-    pub dynamic: Joules,
-    /// How it was obtained.
-    pub method: Method,
-    /// The direct reading, where there is enough of it.
-    pub integrated: Option<Integrated>,
-    /// Half width of the interval over the value.
-    pub relative_half_width: f64,
-    /// Length of run for ± 5 % at this mix.
-    pub needed: Seconds,
-    /// Whether only the sum with the floor is known: `joules` then rests on an arbitrary split.
-    pub with_floor: bool,
+    pub dynamic: Interval,
 }
 
 /// A power state while nothing ran.
@@ -129,6 +78,8 @@ pub struct FloorEnergy {
     pub idle: Seconds,
     /// Energy of that time.
     pub joules: Joules,
+    /// Its most likely power, known or not.
+    pub(crate) rate: f64,
 }
 
 /// What the gaps between launches cost.

@@ -4,10 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::attribution::{AIM, WEAK, WELL};
-use super::report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Method,
-};
+use super::report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy};
 use super::sensor::SeriesFaults;
 use super::units::{Joules, Seconds, Watts};
 use crate::interval::Interval;
@@ -30,43 +27,18 @@ fn mean(joules: Interval, over: Seconds) -> Interval {
 /// One class in all runs, with its group, which will be the one of this index. `None` where a run in
 /// which it ran does not know it by itself.
 fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy, GroupEnergy)> {
-    let of = |part: &Attribution| part.classes.get(at).copied();
-    let all: Vec<ClassEnergy> = parts.iter().map(of).collect::<Option<_>>()?;
+    let all: Vec<&ClassEnergy> = parts.iter().filter_map(|part| part.classes.get(at)).collect();
     let launches: f64 = all.iter().map(|c| c.launches).sum();
     let busy = Seconds(all.iter().map(|c| c.busy.0).sum());
-    let mut groups: Vec<&GroupEnergy> = Vec::new();
-    for (part, row) in parts.iter().zip(&all).filter(|(_, row)| row.covered.0 > 0.0) {
-        let group = part.groups.get(row.group?)?;
-        let is_known =
-            matches!(row.identifiability, Identifiability::Well | Identifiability::Weak { .. });
-        if !is_known || row.joules.is_none() || group.classes.len() != 1 || group.with_floor {
-            return None;
-        }
-        groups.push(group);
-    }
-    let rows = || all.iter().filter(|c| c.covered.0 > 0.0);
-    let covered = Seconds(rows().map(|c| c.covered.0).sum());
-    let first = rows().next()?;
-    let joules = sum(rows().filter_map(|c| c.joules));
+    let rows: Vec<&ClassEnergy> = all.into_iter().filter(|c| c.covered.0 > 0.0).collect();
+    let covered = Seconds(rows.iter().map(|c| c.covered.0).sum());
+    let sum_of = |of: fn(&ClassEnergy) -> Option<Interval>| {
+        Some(sum(rows.iter().map(|c| of(c)).collect::<Option<Vec<_>>>()?.into_iter()))
+    };
+    let joules = sum_of(|c| c.joules)?;
     let watts = mean(joules, covered);
-    let relative = joules.half() / joules.value;
-    let needed = Seconds(covered.0 * (relative / AIM).powi(2));
-    let identifiability = match relative {
-        ..=WELL => Identifiability::Well,
-        ..=WEAK => Identifiability::Weak { needed },
-        _ => return None,
-    };
-    let methods = || rows().map(|c| c.method);
-    let method = match methods().all(|m| m == Some(Method::Integrated)) {
-        true => Method::Integrated,
-        false => Method::Regressed,
-    };
-    let split = rows().map(|c| c.split).try_fold((0.0, 0.0), |(dynamic, idle), split| {
-        split.map(|split| (dynamic + split.0.0, idle + split.1.0))
-    });
     let duration = if launches > 0.0 { busy.0 / launches } else { 0.0 };
     let row = ClassEnergy {
-        class: first.class,
         launches,
         busy,
         covered,
@@ -74,24 +46,15 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         watts: Some(watts),
         joules_per_launch: Some(watts.times(duration)),
         joules: Some(joules),
-        split: split.map(|(dynamic, idle)| (Joules(dynamic), Joules(idle))),
+        dynamic: sum_of(|c| c.dynamic),
+        idle: sum_of(|c| c.idle),
         energy_delay: Some(watts.value * duration * duration),
-        method: Some(method),
-        identifiability,
+        needed: None,
+        unknown: None,
+        ..**rows.first()?
     };
-    let group = GroupEnergy {
-        classes: vec![first.class],
-        busy: Seconds(groups.iter().map(|g| g.busy.0).sum()),
-        watts,
-        joules,
-        idle: Joules(groups.iter().map(|g| g.idle.0).sum()),
-        dynamic: Joules(groups.iter().map(|g| g.dynamic.0).sum()),
-        method,
-        integrated: groups.first().filter(|_| groups.len() == 1).and_then(|g| g.integrated),
-        relative_half_width: relative,
-        needed,
-        with_floor: false,
-    };
+    let dynamic = row.dynamic?;
+    let group = GroupEnergy { classes: vec![row.class], busy: covered, watts, joules, dynamic };
     Some((row, group))
 }
 
@@ -106,7 +69,9 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
         Some(_) => all().find_map(|f| f.watts),
         None => None,
     };
-    FloorEnergy { state, watts, idle, joules: Joules(all().map(|f| f.joules.0).sum()) }
+    let joules = Joules(all().map(|f| f.joules.0).sum());
+    let rate = watts.map_or(0.0, |w| w.value);
+    FloorEnergy { state, watts, idle, joules, rate }
 }
 
 /// Figures of several runs, none of which overlaps another, from those of each. `None` where there

@@ -371,7 +371,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     notes(page, &device.notes);
 }
 
-/// What was repeated, whether the run agrees, and what could not be.
+/// What was repeated, and what could not be.
 fn repetitions(page: &mut Html, device: &DeviceEnergy) {
     if let Some(of) = &device.repetitions {
         if let Some(from) = &of.from {
@@ -384,10 +384,7 @@ fn repetitions(page: &mut Html, device: &DeviceEnergy) {
             page.put(time(of.seconds * 1e9))
                 .raw(", ")
                 .put(joules(of.joules))
-                .raw(" with the rests before them, which are no part of the rows above.</p>\n");
-        }
-        for line in of.told(joules) {
-            page.raw("<p>").prose(&line).raw(".</p>\n");
+                .raw(", which are no part of the rows above.</p>\n");
         }
     }
     let refused: BTreeSet<(&str, &str)> = (device.replays.iter())

@@ -273,11 +273,10 @@ fn value(
 ) -> Value {
     let name =
         |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
-    let only_with = row.only_with.and_then(|g| result.groups.get(g)).map(|g| Together {
-        classes: g.classes.iter().map(name).collect(),
-        mean: g.mean,
-        with_idle: g.with_idle,
-    });
+    let only_with = row
+        .only_with
+        .and_then(|g| result.groups.get(g))
+        .map(|g| Together { classes: g.classes.iter().map(name).collect(), mean: g.mean });
     let (sum, only_with) = (only_with.is_some(), only_with.filter(|of| tells(&of.mean, unit)));
     let mean = row.mean;
     let why = match (mean, &only_with, row.vague) {

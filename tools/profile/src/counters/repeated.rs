@@ -167,7 +167,7 @@ mod tests {
     fn sum(value: f64) -> Value {
         let classes = vec!["a".to_owned(), "b".to_owned()];
         let mean = Interval::estimated(value, value, value);
-        let only_with = Some(Together { classes, mean, with_idle: false });
+        let only_with = Some(Together { classes, mean });
         Value { mean: None, only_with, why: None }
     }
 

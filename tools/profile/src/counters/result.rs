@@ -163,8 +163,6 @@ pub struct Value {
 pub struct Together {
     pub classes: Vec<String>,
     pub mean: Interval,
-    /// Rest is in it too.
-    pub with_idle: bool,
 }
 
 impl Source {

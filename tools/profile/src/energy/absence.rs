@@ -10,10 +10,8 @@ pub enum Basis {
     /// Those of the run.
     #[default]
     Run,
-    /// Those of windows in which it ran alone, over and over.
+    /// Those of the run, and of windows in which it ran alone, over and over.
     Alone,
-    /// A sum of the run, less what others of the sum took.
-    Remainder,
     /// A sum of the run, and the device's energy model.
     Model,
 }
@@ -23,8 +21,6 @@ pub enum Basis {
 pub enum Absence {
     /// It always ran in proportion to others.
     InSum,
-    /// It always ran for the same share of the time, and idle power is not known.
-    WithIdle,
     /// The interval is wider than half of the figure.
     Wide,
     /// It did not run while the sensor was read.
@@ -40,9 +36,6 @@ impl Absence {
         match self {
             Self::InSum => {
                 "only its sum with others is measurable, because they always ran in the same proportion"
-            }
-            Self::WithIdle => {
-                "only its sum with idle power is measurable, because it always ran for the same share of the time"
             }
             Self::Wide => "the readings leave an interval that is wider than half of the figure",
             Self::NotRead => "it did not run while the sensor was read",

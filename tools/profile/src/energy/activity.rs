@@ -19,7 +19,7 @@ use clscope_analysis::time::{ProcessIndex, Span as Stretch, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::{Direction, size_class};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
@@ -163,8 +163,6 @@ pub struct PhysicalDevice {
     pub held: HashMap<u32, f64>,
     /// What ran, by class and shape.
     pub shapes: HashMap<(ClassId, Shape), Tally>,
-    /// Trials of repetitions among the spans of the application's own classes.
-    pub tried: Vec<(ClassId, HostNs, HostNs)>,
     /// How processes shared the device, where their commands overlap.
     pub shared: Option<Shared>,
     /// Launches by class.
@@ -195,7 +193,6 @@ impl PhysicalDevice {
             replays: Vec::new(),
             held: HashMap::new(),
             shapes: HashMap::new(),
-            tried: Vec::new(),
             shared: None,
             launches: Vec::new(),
             nth: 0,
@@ -277,26 +274,17 @@ impl PhysicalDevice {
         }
     }
 
-    /// Notes a launch that was repeated; its repetitions are activity like any other. `followed`:
-    /// whether batches of the same class are in the run. Trials of others are too short to be known
-    /// by themselves: they count as launches of the application's class, whose power they have, and
-    /// are taken off its figures.
-    fn repeated(&mut self, replay: Repeated, followed: bool, owner: u32) {
+    /// Notes a launch that was repeated; its repetitions are activity like any other.
+    fn repeated(&mut self, replay: Repeated, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = repeated_class(&replay.name, restores_only);
             let class = self.repetition_class(&name, !restores_only);
             self.ran(class, (start, end), count, owner);
         }
         for &(start, end, count, restores_only) in &replay.trials {
-            let kernel = replay.kernel;
-            let own = self.index.get(&(replay.name.clone(), kernel)).copied().map(ClassId);
-            let class = match own {
-                _ if restores_only => self.repetition_class(SAVED_BUFFERS, false),
-                Some(own) if !followed => {
-                    self.tried.push((own, start, end));
-                    own
-                }
-                _ => self.repetition_class(&repeated_class(&replay.name, false), true),
+            let class = match restores_only {
+                true => self.repetition_class(SAVED_BUFFERS, false),
+                false => self.repetition_class(&repeated_class(&replay.name, false), true),
             };
             self.ran(class, (start, end), count, owner);
         }
@@ -659,15 +647,9 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 replays.push((device, repeated, index as u32));
             }
         }
-        let followed: HashSet<(usize, String)> = replays
-            .iter()
-            .filter(|(_, replay, _)| !replay.batches.is_empty())
-            .map(|(device, replay, _)| (*device, replay.name.clone()))
-            .collect();
         for (at, replay, owner) in replays {
-            let followed = followed.contains(&(at, replay.name.clone()));
             if let Some(device) = devices.get_mut(at) {
-                device.repeated(replay, followed, owner);
+                device.repeated(replay, owner);
             }
         }
         for device in &mut devices {

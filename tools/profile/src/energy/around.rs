@@ -223,7 +223,7 @@ fn assigned(device: &PhysicalDevice, windows: &[Window]) -> Vec<Assigned> {
 
 /// A figure whose interval is narrower than half of it.
 fn is_known(of: &Interval) -> bool {
-    of.relative().is_some_and(|relative| relative <= super::evidence::WEAK)
+    of.relative().is_some_and(|relative| relative <= super::workers::WIDEST)
 }
 
 /// Fills in what windows between readings say. `part`: the part of the run that is asked for.
@@ -350,7 +350,6 @@ pub(super) fn fill(
                 busy_seconds: covered,
                 joules,
                 watts,
-                with_floor: false,
             });
             if is_known(&joules) {
                 let duration = busy / launches;

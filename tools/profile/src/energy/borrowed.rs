@@ -1,11 +1,11 @@
 //! Owns repetitions that were no part of the run: of captured launches, measured when it had ended
 //! (`clscope replay`), and of other runs (`report --with`). Refuses to lend across devices, and to
-//! lend a floor: a launch is lent by what it adds to the power at rest beside it.
+//! lend idle power: a launch is lent by what it adds to the power at rest beside it.
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::attribute::Options;
-use super::replayed::{self, Found};
+use super::replayed::{self, Found, Repetition, Restoring};
 use super::result::DeviceEnergy;
 use super::shapes::Shape;
 use super::{power, recorded_formula};
@@ -13,7 +13,6 @@ use crate::error::ReadingsError;
 use crate::profile::{self, Profile};
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
-use clscope_analysis::energy::evidence::{Repetition, Restoring};
 use clscope_analysis::time::ProcessIndex;
 use clscope_trace::defs;
 use std::collections::BTreeMap;
@@ -27,7 +26,7 @@ pub struct Lender {
     pub device: String,
     /// It is the run's own trace: captured launches, measured afterwards.
     pub is_own: bool,
-    found: Vec<Lent>,
+    found: Vec<Found>,
 }
 
 /// What is known apart from a run.
@@ -58,13 +57,6 @@ impl Elsewhere {
     }
 }
 
-/// Repetitions of one shape.
-struct Lent {
-    found: Found,
-    /// What the device drew at rest beside each, in watts; 0 where that is not known.
-    floors: Vec<f64>,
-}
-
 /// Everything that a trace can lend, attributed as the borrower's is.
 ///
 /// # Errors
@@ -93,11 +85,15 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else {
             continue;
         };
-        let floor = known.devices.iter().find(|d| d.members == device.members).map(floor);
-        let floor = floor.unwrap_or_default();
-        let lent = |found: Found| Lent { floors: vec![floor; found.repetitions.len()], found };
+        let floor = known.devices.iter().find(|d| d.members == device.members).and_then(floor);
+        let lent = |mut found: Found| {
+            for of in &mut found.repetitions {
+                (of.idle, of.at) = (floor, None);
+            }
+            found
+        };
         let found = replayed::repetitions_on(device, &power).into_iter();
-        let found: Vec<Lent> = found.filter(|f| !f.repetitions.is_empty()).map(lent).collect();
+        let found: Vec<Found> = found.filter(|f| !f.repetitions.is_empty()).map(lent).collect();
         if !found.is_empty() {
             let device = device.label.clone();
             out.push(Lender { path: path.to_owned(), device, is_own: false, found });
@@ -113,14 +109,14 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
     }
 }
 
-fn floor(of: &DeviceEnergy) -> f64 {
-    of.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.value)
+fn floor(of: &DeviceEnergy) -> Option<f64> {
+    Some(of.floors.first()?.watts?.value)
 }
 
 /// Captured launches of these traces that were measured when the application had ended, on the
 /// device that it used.
 fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -> Vec<Lender> {
-    let mut out: Vec<Lender> = Vec::new();
+    let (mut out, mut capture) = (Vec::<Lender>::new(), 0);
     for directory in &files.directories {
         for row in directory.measured().iter().filter(|row| row.has_joules()) {
             let launch = &row.launch;
@@ -141,16 +137,14 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
                 out.len() - 1
             });
             let found = &mut out[at].found;
-            let of = found.iter().position(|lent| lent.found.shape == shape).unwrap_or_else(|| {
-                found.push(Lent { found: Found::of_shape(shape), floors: Vec::new() });
+            let of = found.iter().position(|of| of.shape == shape).unwrap_or_else(|| {
+                found.push(Found::of_shape(shape));
                 found.len() - 1
             });
-            let Lent { found, floors } = &mut found[of];
-            // Each launch that was captured stands for as many of the run's.
-            let weight = 1.0 / row.windows.len() as f64;
+            capture += 1;
             let stamped = row.time.map(|time| time.median_ns.value * 1e-9);
             for window in &row.windows {
-                found.add(Repetition {
+                found[of].add(Repetition {
                     watts: window.watts.value,
                     seconds: window.seconds,
                     launches: window.launches as f64,
@@ -158,9 +152,10 @@ fn measured(files: &TraceFiles, trace: &Trace<'_>, devices: &[PhysicalDevice]) -
                     restoring: window
                         .restoring
                         .map(|r| Restoring { watts: r.watts.value, seconds: r.seconds }),
-                    weight,
+                    idle: Some(window.idle_watts.value),
+                    at: None,
+                    capture,
                 });
-                floors.push(window.idle_watts.value);
             }
         }
     }
@@ -210,18 +205,20 @@ fn is_lender(lender: &Lender, device: &PhysicalDevice) -> bool {
     lender.device == device.label || (!lender.is_own && lender.device == device.name)
 }
 
-/// Adds to a device's own repetitions those of launches that were not repeated in its own run.
-/// Their power is moved from the lender's floor to that of the run. Gives the lenders that were
-/// needed.
+/// Adds to a device's own repetitions those of launches that were not repeated in its own run. Gives
+/// the lenders that were needed.
 pub fn borrow<'l>(
     found: &mut Vec<Found>,
     device: &PhysicalDevice,
     lenders: &'l [Lender],
-    floor: f64,
 ) -> Vec<&'l Path> {
     let mut used = Vec::new();
+    // Captures of one lender have nothing to do with those of another.
+    let mut next =
+        1 + found.iter().flat_map(|f| &f.repetitions).map(|r| r.capture).max().unwrap_or(0);
     for lender in lenders.iter().filter(|l| is_lender(l, device)) {
-        for Lent { found: lent, floors } in &lender.found {
+        let first = next;
+        for lent in &lender.found {
             let runs = device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
             let known = |f: &Found| f.shape == lent.shape && !f.repetitions.is_empty();
             if !runs || found.iter().any(known) {
@@ -229,12 +226,9 @@ pub fn borrow<'l>(
             }
             let mut lent = lent.clone();
             lent.borrowed = true;
-            for (repetition, own) in lent.repetitions.iter_mut().zip(floors) {
-                let moved = if *own > 0.0 && floor > 0.0 { floor - own } else { 0.0 };
-                repetition.watts += moved;
-                if let Some(restoring) = &mut repetition.restoring {
-                    restoring.watts += moved;
-                }
+            for of in &mut lent.repetitions {
+                of.capture += first;
+                next = next.max(of.capture + 1);
             }
             found.retain(|f| f.shape != lent.shape);
             found.push(lent);
@@ -251,7 +245,7 @@ pub fn unused(device: &PhysicalDevice, lenders: &[Lender], used: &[&Path]) -> Ve
     let idle = lenders.iter().filter(|l| !l.is_own && is_lender(l, device));
     let idle = idle.filter(|l| !used.contains(&l.path.as_path()));
     let note = |lender: &Lender| {
-        let runs = |lent: &Lent| device.shapes.keys().any(|(_, shape)| *shape == lent.found.shape);
+        let runs = |lent: &Found| device.shapes.keys().any(|(_, shape)| *shape == lent.shape);
         let why = match lender.found.iter().any(runs) {
             true => "this run repeated the same kernels itself, or another trace of --with did",
             false => {
@@ -269,7 +263,6 @@ mod tests {
     use crate::energy::activity::Kind;
     use crate::energy::shapes::{Shape, Tally};
     use clscope_analysis::energy::ClassId;
-    use clscope_analysis::energy::evidence::Repetition;
 
     fn shape(name: &str) -> Shape {
         Shape { name: name.into(), sizes: vec![64] }
@@ -283,38 +276,37 @@ mod tests {
             launches: 100.0,
             stamped: None,
             restoring: None,
-            weight: 1.0,
+            idle: Some(80.0),
+            at: None,
+            capture: 0,
         };
         let lender = |name: &str| Lender {
             path: "lent".into(),
             device: "gpu".into(),
             is_own: false,
-            found: vec![Lent {
-                found: Found::of_repetitions(shape(name), vec![repetition]),
-                floors: vec![80.0],
-            }],
+            found: vec![Found::of_repetitions(shape(name), vec![repetition])],
         };
         let mut device = PhysicalDevice::named("gpu", "", Kind::Gpu);
         device.shapes.insert((ClassId(0), shape("k")), Tally::default());
         let (lent, other) = ([lender("k")], [lender("absent")]);
         let mut found = Vec::new();
-        assert_eq!(borrow(&mut found, &device, &other, 120.0), Vec::<&Path>::new());
+        assert_eq!(borrow(&mut found, &device, &other), Vec::<&Path>::new());
         let [note] = &unused(&device, &other, &[])[..] else { panic!("one note") };
         assert!(
             note.starts_with("lent (--with) is not used") && note.contains("same application"),
             "{note}"
         );
         assert!(unused(&device, &other, &[Path::new("lent")]).is_empty());
-        assert_eq!(borrow(&mut found, &device, &lent, 120.0), [Path::new("lent")]);
+        assert_eq!(borrow(&mut found, &device, &lent), [Path::new("lent")]);
         let [moved] = &found[..] else { panic!("{found:?}") };
         assert!(moved.borrowed);
         assert_eq!(moved.repetitions[0].dynamic(120.0), repetition.dynamic(80.0));
         // What the run repeated itself is its own.
         let mut found = vec![Found::of_repetitions(shape("k"), vec![repetition])];
-        assert!(borrow(&mut found, &device, &lent, 120.0).is_empty() && !found[0].borrowed);
+        assert!(borrow(&mut found, &device, &lent).is_empty() && !found[0].borrowed);
         // Nor is anything lent to another device.
         (device.name, device.label) = ("another".into(), "another".into());
         let mut found = Vec::new();
-        assert!(borrow(&mut found, &device, &lent, 120.0).is_empty() && found.is_empty());
+        assert!(borrow(&mut found, &device, &lent).is_empty() && found.is_empty());
     }
 }

@@ -4,8 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
-use super::evidence::{NORMAL, alone, floor};
-use super::replayed::Found;
+use super::replayed::{Found, Repetition, alone, idle};
 use crate::interval::Interval;
 use clscope_analysis::energy::{self as fit, Attribution, ClassId, HostNs, Problem};
 use serde::Serialize;
@@ -101,20 +100,14 @@ pub(super) fn explain(
     let class = ClassId(at as u32);
     let mut out =
         Explained { kernel: kernel.to_owned(), joules_per_launch, ..Explained::default() };
-    let idle = floor(result);
-    let per_span = device.launches_per_span().get(at).copied().unwrap_or(1.0);
-    let belief = alone(device, class, found, idle);
-    let launches: f64 = (device.shapes.iter().filter(|((of, _), _)| *of == class))
-        .map(|(_, tally)| tally.launches as f64)
-        .sum();
-    out.alone_joules_per_launch = belief
-        .filter(|_| launches > 0.0)
-        .map(|b| Interval::symmetric(b.dynamic, NORMAL * b.sd).times(1.0 / launches));
-    let of_kernel = found
+    let idle = idle(result);
+    let is_own =
+        |f: &&Found| device.shapes.keys().any(|(of, shape)| *of == class && f.shape == *shape);
+    let windows: Vec<Repetition> =
+        found.iter().filter(is_own).flat_map(|found| found.repetitions.iter().copied()).collect();
+    out.alone_joules_per_launch = alone(&windows, idle).map(|found| found.0);
+    out.windows = windows
         .iter()
-        .filter(|f| device.shapes.keys().any(|(of, shape)| *of == class && f.shape == *shape));
-    out.windows = of_kernel
-        .flat_map(|found| &found.repetitions)
         .map(|of| Window {
             seconds: of.seconds,
             launches: of.launches,
@@ -136,14 +129,17 @@ pub(super) fn explain(
     };
     let name = |c: &ClassId| device.classes.get(c.0 as usize).map(|c| c.name.clone());
     out.names = decision.classes.iter().filter_map(name).collect();
-    if let Some(group) = result.groups.iter().find(|group| group.classes.contains(&class)) {
-        let half = group.joules.half().hypot(NORMAL * idle.1 * group.busy.0);
-        let joules = Interval::symmetric(group.dynamic.0, half);
-        out.run_joules = Some(joules);
-        let row = &result.classes[at];
+    // The run alone: the same without workers.
+    let of_run = fit::attribute(&Problem { workers: &[], ..problem.clone() }).ok();
+    let group =
+        of_run.as_ref().and_then(|run| run.groups.iter().find(|g| g.classes.contains(&class)));
+    if let Some((run, group)) = of_run.as_ref().zip(group) {
+        out.run_joules = Some(group.dynamic);
+        let row = &run.classes[at];
+        let per_span = device.launches_per_span().get(at).copied().unwrap_or(1.0);
         let covered = row.launches * per_span * row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
         out.run_joules_per_launch =
-            (group.classes.len() == 1 && covered > 0.0).then(|| joules.times(1.0 / covered));
+            row.dynamic.filter(|_| covered > 0.0).map(|joules| joules.times(1.0 / covered));
     }
     let since = |at: HostNs| at.0.saturating_sub(origin);
     out.readings = decision

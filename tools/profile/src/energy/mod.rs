@@ -7,11 +7,8 @@ mod absence;
 pub mod activity;
 pub mod around;
 pub mod attribute;
-mod balance;
 pub mod borrowed;
-mod evidence;
 pub mod explained;
-pub mod mixed;
 mod planes;
 pub mod power;
 pub mod readings;
@@ -22,9 +19,8 @@ mod rows;
 mod runs;
 pub mod shapes;
 pub mod standstills;
-mod trials;
-mod united;
 mod unrecorded;
+mod workers;
 
 use crate::error::ReadingsError;
 use crate::trace_files::{Directory, TraceFiles};
@@ -140,7 +136,7 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
             "clscope stat -r 10 -- {command} runs it ten times, because one short run has too few readings"
         ));
     }
-    let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(evidence::NOT_LENT);
+    let is_absent = |r: &&result::Replayed| r.failed.as_deref() == Some(workers::NOT_LENT);
     let absent = device.replays.iter().filter(is_absent).count();
     if absent > 0 {
         return Some(format!(
@@ -158,7 +154,7 @@ fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> 
         ));
     }
     let is_weak = |c: &&result::Class| {
-        c.kind == "kernel" && !c.is_precise() && evidence::matters(c, &device.classes)
+        c.kind == "kernel" && !c.is_precise() && workers::matters(c, &device.classes)
     };
     let weak = device.classes.iter().filter(is_weak).count();
     (weak > 0).then(|| {
@@ -180,9 +176,9 @@ fn unknown(device: &result::DeviceEnergy) -> usize {
         c.kind == "kernel" && c.joules_per_launch.is_none() && c.busy_seconds > 0.0
     };
     let open = || device.classes.iter().filter(is_open);
-    let matters = |c: &result::Class| evidence::matters(c, &device.classes);
+    let matters = |c: &result::Class| workers::matters(c, &device.classes);
     let together: f64 = open().map(|c| c.busy_seconds).sum();
-    if !open().any(matters) && together < evidence::MATTERS * whole {
+    if !open().any(matters) && together < workers::MATTERS * whole {
         return 0;
     }
     open().filter(|c| c.busy_seconds >= LEAST_SHARE * whole || matters(c)).count()

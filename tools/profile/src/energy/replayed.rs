@@ -8,14 +8,69 @@ use super::power::Power;
 use super::result::Replayed;
 use super::shapes::{Repeated, Shape};
 use crate::interval::Interval;
-use clscope_analysis::energy::evidence::{self, Repetition, Restoring};
-use clscope_analysis::energy::{HostNs, Series};
+use clscope_analysis::energy::{Attribution, HostNs, Series};
+use clscope_analysis::quantile::student;
 use std::collections::BTreeMap;
 
 /// Fewest updates of the sensor in a batch.
 const LEAST_UPDATES: usize = 3;
 /// Half-width of a 95 % interval over its standard error.
 pub(super) const NORMAL: f64 = 1.96;
+
+/// One batch of repetitions, its power read once the sensor had settled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repetition {
+    /// Mean power of the device, in watts.
+    pub watts: f64,
+    /// From the first begin to the last end, in seconds.
+    pub seconds: f64,
+    /// Launches in it.
+    pub launches: f64,
+    /// Mean length of those of which stamps were taken, in seconds.
+    pub stamped: Option<f64>,
+    /// What restoring buffers took of each launch's time.
+    pub restoring: Option<Restoring>,
+    /// What the device drew at rest beside it, in watts, where it was not measured in the run.
+    pub idle: Option<f64>,
+    /// When it ended, where that was in the run.
+    pub at: Option<HostNs>,
+    /// The capture that it ran.
+    pub capture: usize,
+}
+
+/// A launch's part of the restorations between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Restoring {
+    /// Mean power of the device while it does nothing else, in watts.
+    pub watts: f64,
+    /// Seconds for each launch.
+    pub seconds: f64,
+}
+
+impl Repetition {
+    /// Joules and seconds of its launches, restoring taken off.
+    pub(super) fn of_launches(&self) -> (f64, f64) {
+        let restored = self.restoring.map_or((0.0, 0.0), |r| {
+            let seconds = r.seconds * self.launches;
+            (r.watts * seconds, seconds)
+        });
+        (self.watts * self.seconds - restored.0, self.seconds - restored.1)
+    }
+
+    /// Length of a launch with the gap behind it, restoring taken off.
+    #[must_use]
+    pub fn period(&self) -> f64 {
+        self.seconds / self.launches - self.restoring.map_or(0.0, |r| r.seconds)
+    }
+
+    /// What a launch adds to idle power, in joules; `idle`: of the run.
+    #[must_use]
+    pub fn dynamic(&self, idle: f64) -> f64 {
+        let floor = self.idle.unwrap_or(idle);
+        (self.watts - floor) * self.seconds / self.launches
+            - self.restoring.map_or(0.0, |r| (r.watts - floor) * r.seconds)
+    }
+}
 
 /// What repetitions of one shape showed.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +117,7 @@ impl Found {
 /// Everything that was repeated on a device, by shape.
 pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
     let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
+    let mut capture = 0;
     // A trial that no batch followed tells nothing.
     let told = |r: &&Repeated| !r.batches.is_empty() || !r.refused.is_empty();
     for repeated in device.replays.iter().filter(told) {
@@ -80,14 +136,12 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
             found.failed = Some(repeated.refused.clone());
             continue;
         }
-        let (repetitions, launches) = one(repeated, power);
-        let mut repetitions: Vec<Repetition> = repetitions.into_iter().map(|of| of.1).collect();
+        capture += 1;
+        let (repetitions, launches) = one(repeated, power, capture);
         if repetitions.is_empty() && found.repetitions.is_empty() {
             found.failed = Some(too_slow(power));
         }
         found.launches = found.launches.saturating_add(launches);
-        // Their places in the run, of which `weigh` makes shares when all are known.
-        repetitions.iter_mut().for_each(|r| r.weight = repeated.before as f64);
         found.repetitions.extend(repetitions);
     }
     out.into_values()
@@ -95,45 +149,13 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
             if !found.repetitions.is_empty() {
                 found.failed = None;
             }
-            let extents = device.shapes.iter().filter(|((_, shape), _)| *shape == found.shape);
-            let extent = extents
-                .filter_map(|(_, tally)| tally.extent)
-                .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-            weigh(&mut found.repetitions, extent);
             found
         })
         .collect()
 }
 
-/// Weights batches, of which each has its place in the run, with the share of the run from the
-/// first to the last launch to which it is the nearest.
-fn weigh(repetitions: &mut [Repetition], extent: Option<(u64, u64)>) {
-    let mut places: Vec<f64> = repetitions.iter().map(|r| r.weight).collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
-    let (first, last) = extent.map_or((0.0, 0.0), |(a, b)| (a as f64, b as f64));
-    let length = last - first;
-    let share = |at: usize| {
-        let middle = |a: f64, b: f64| ((a + b) / 2.0).clamp(first, last);
-        let low = at.checked_sub(1).map_or(first, |before| middle(places[before], places[at]));
-        let high = places.get(at + 1).map_or(last, |after| middle(places[at], *after));
-        // Something is left of each where all launches are in one place.
-        if length > 0.0 { ((high - low) / length).max(1e-6) } else { 1.0 }
-    };
-    let weights: Vec<(f64, f64)> =
-        places.iter().enumerate().map(|(at, place)| (*place, share(at))).collect();
-    let mates: Vec<usize> = weights
-        .iter()
-        .map(|(place, _)| repetitions.iter().filter(|r| r.weight == *place).count())
-        .collect();
-    for repetition in repetitions {
-        let found = weights.iter().zip(&mates).find(|((place, _), _)| *place == repetition.weight);
-        repetition.weight = found.map_or(1.0, |((_, share), mates)| share / *mates as f64);
-    }
-}
-
-/// Batches of one repetition that the sensor followed, each with its end, and the launches in them.
-pub(super) fn one(repeated: &Repeated, power: &Power) -> (Vec<(HostNs, Repetition)>, u64) {
+/// Batches of one repetition that the sensor followed, and the launches in them.
+fn one(repeated: &Repeated, power: &Power, capture: usize) -> (Vec<Repetition>, u64) {
     let watts = |begin: HostNs, end: HostNs| {
         let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
         mean_power(&power.series, settled, end)
@@ -169,9 +191,11 @@ pub(super) fn one(repeated: &Repeated, power: &Power) -> (Vec<(HostNs, Repetitio
                 launches: count as f64,
                 stamped: repeated.stamped,
                 restoring: beside,
-                weight: 1.0,
+                idle: None,
+                at: Some(end),
+                capture,
             };
-            Some((end, of))
+            Some(of)
         })
         .collect();
     (repetitions, launches)
@@ -182,13 +206,46 @@ pub fn rows(found: &[Found], floor: (f64, f64)) -> Vec<Replayed> {
     found.iter().map(|found| row(found, floor)).collect()
 }
 
+/// Idle power between launches with its standard error; 0 where it is not known.
+pub(super) fn idle(result: &Attribution) -> (f64, f64) {
+    let watts = result.floors.first().and_then(|f| f.watts);
+    watts.map_or((0.0, 0.0), |watts| (watts.value, watts.half() / NORMAL))
+}
+
+/// Joules above idle of a launch by these windows alone, and its length in them: means over
+/// captures, of which Student's t bounds the interval.
+pub(super) fn alone(repetitions: &[Repetition], floor: (f64, f64)) -> Option<(Interval, f64)> {
+    let mut captures: BTreeMap<usize, Vec<&Repetition>> = BTreeMap::new();
+    for of in repetitions.iter().filter(|of| of.launches >= 1.0 && of.period() > 0.0) {
+        captures.entry(of.capture).or_default().push(of);
+    }
+    let mean = |of: &mut dyn Iterator<Item = f64>, n: usize| of.sum::<f64>() / n as f64;
+    let of_captures = |of: &dyn Fn(&Repetition) -> f64| -> Vec<f64> {
+        captures.values().map(|c| mean(&mut c.iter().map(|r| of(r)), c.len())).collect()
+    };
+    let energies = of_captures(&|r| r.dynamic(floor.0));
+    // Of one capture, its windows tell how far another reading may be off.
+    let values = match energies.len() {
+        1 => captures.values().flatten().map(|r| r.dynamic(floor.0)).collect(),
+        _ => energies,
+    };
+    let periods = of_captures(&|r| r.period());
+    let n = values.len();
+    let value = (n > 0).then(|| mean(&mut values.iter().copied(), n))?;
+    let length = mean(&mut periods.iter().copied(), periods.len());
+    let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
+    let half = match n {
+        1 => f64::INFINITY,
+        _ => student(0.975, (n - 1) as f64) * (squares / ((n - 1) as f64 * n as f64)).sqrt(),
+    };
+    let idle = if repetitions.iter().any(|r| r.idle.is_none()) { floor.1 * length } else { 0.0 };
+    Some((Interval::symmetric(value, half.hypot(NORMAL * idle)), length))
+}
+
 fn row(found: &Found, floor: (f64, f64)) -> Replayed {
-    let shape =
-        evidence::Shape { launches: 1.0, length: None, repetitions: found.repetitions.clone() };
-    let belief = evidence::belief(&[shape], floor);
-    let figure = belief.map(|b| {
-        let (value, half) = (b.dynamic + floor.0 * b.length, NORMAL * b.sd);
-        (Interval::estimated(value, (value - half).max(0.0), value + half), b.length)
+    let figure = alone(&found.repetitions, floor).map(|(above, length)| {
+        let all = above.map(|joules| (joules + floor.0 * length).max(0.0));
+        (all, length)
     });
     let n = found.repetitions.len().max(1) as f64;
     let restored: Vec<f64> =
@@ -323,26 +380,6 @@ mod tests {
         });
         let found = only(&device, Series::Cumulative(counted.collect()));
         assert!((found.joules_per_launch.unwrap().value - 2.0).abs() < 0.02, "{found:?}");
-    }
-
-    #[test]
-    fn batches_are_weighted_by_the_launches_around_them() {
-        let at = |place: f64| Repetition {
-            watts: 1.0,
-            seconds: 1.0,
-            launches: 1.0,
-            stamped: None,
-            restoring: None,
-            weight: place,
-        };
-        let mut batches = [at(300.0), at(100.0), at(300.0), at(700.0)];
-        weigh(&mut batches, Some((100, 1100)));
-        let weights: Vec<f64> = batches.iter().map(|b| b.weight).collect();
-        assert_eq!(weights, [0.15, 0.1, 0.15, 0.6]);
-        // All at the first launch, or of a run that has only one.
-        let mut batches = [at(5.0), at(5.0)];
-        weigh(&mut batches, Some((5, 5)));
-        assert_eq!((batches[0].weight, batches[1].weight), (0.5, 0.5));
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub struct DeviceEnergy {
     /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size,
     /// or direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
-    /// What repeating took, and whether the run agrees; null where nothing was repeated.
+    /// What repeating took; null where nothing was repeated.
     pub repetitions: Option<Repetitions>,
     /// What to do where only sums are known; null where all is known or nothing more can be done.
     pub next: Option<String>,
@@ -159,9 +159,6 @@ pub struct DeviceEnergy {
     /// What decides about the joules of the kernel that was asked for (`--explain-energy`); null
     /// where none was, or it did not run on this device.
     pub explained: Option<super::explained::Explained>,
-    /// What the mixed model says, where both estimators were to run.
-    #[serde(skip)]
-    pub mixed: Option<super::mixed::Mixed>,
     /// Warnings about this device's figures.
     pub notes: Vec<String>,
 }
@@ -313,8 +310,6 @@ pub struct Class {
     pub plain_watts: Option<f64>,
     /// For comparison: the same of the mean of the last second.
     pub second_average_watts: Option<f64>,
-    /// The direct reading while it ran alone for long, over the fit, less one.
-    pub integrated_differs: Option<f64>,
 }
 
 impl Class {
@@ -322,7 +317,7 @@ impl Class {
     #[must_use]
     pub fn is_precise(&self) -> bool {
         let relative = self.joules.and_then(|joules| joules.relative());
-        relative.is_some_and(|relative| relative <= super::evidence::PRECISE)
+        relative.is_some_and(|relative| relative <= super::workers::PRECISE)
     }
 
     /// Whether only its sum with others is measurable.
@@ -337,8 +332,8 @@ impl Class {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Replayed {
     pub name: String,
-    /// Mean over batches, each weighted by the launches around it; floor and gaps between launches
-    /// included. Apart from what the run itself knows.
+    /// Mean over captures; idle power and gaps between launches included. Apart from what the run
+    /// itself knows.
     pub joules_per_launch: Option<Interval>,
     pub watts: Option<Interval>,
     /// Batches used.
@@ -362,8 +357,7 @@ pub struct Repetitions {
     #[serde(rename = "length_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
-    /// Their energy, floor and the rests before them included: measured, and no part of the
-    /// application's.
+    /// Their energy, idle power included: no part of the application's.
     pub joules: f64,
     /// Traces in which they are kept: this one, where its captured launches were measured afterwards,
     /// or those of `--with`; null where the run itself holds them.
@@ -371,89 +365,6 @@ pub struct Repetitions {
     /// Batches that began in the part of the run that the figures are of (`--energy-window`), of
     /// which time and energy here are; rows rest on the batches of the whole run. Null for that.
     pub batches_in_window: Option<usize>,
-    /// What they make of the run, class by class that only they tell apart.
-    pub agreement: Vec<Agreement>,
-}
-
-/// What repetitions predict of a sum that the run knows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Agreement {
-    /// Members of the sum.
-    pub names: Vec<String>,
-    /// Launches times joules of each, above the floor.
-    pub predicted_joules: f64,
-    /// What the run measured of it, above the floor; null where it knows too little to compare.
-    pub measured_joules: Option<f64>,
-    /// Measured over predicted, less one; null likewise, and where nothing is predicted above the
-    /// floor.
-    pub differs: Option<f64>,
-    /// Whether that is within both intervals; null where the run knows too little to say.
-    pub agrees: Option<bool>,
-    /// What the two may differ by: half-width of the 95 % interval of their difference. Where it is
-    /// about as much as was predicted, the run knows too little: that they agree says nothing.
-    pub open_joules: f64,
-}
-
-impl Repetitions {
-    /// What repetitions make of the run and what the run measured, a line each, `joules` as people
-    /// read them. Sums of which the run itself knows too little to say anything are named together.
-    #[must_use]
-    pub fn told(&self, joules: impl Fn(f64) -> String) -> Vec<String> {
-        let (mut lines, mut other) = (Vec::new(), Vec::new());
-        for a in &self.agreement {
-            let Some((measured, agrees)) = a.measured_joules.zip(a.agrees) else {
-                other.push(a.names.join(" + "));
-                continue;
-            };
-            let [predicted, measured] = [a.predicted_joules, measured].map(&joules);
-            let by = a.differs.map_or_else(String::new, |d| format!("{:+.1} %, ", d * 100.0));
-            lines.push(format!(
-                "{}: repeated alone {predicted} above idle, in the run {measured} ({by}{})",
-                a.names.join(" + "),
-                verdict(agrees)
-            ));
-        }
-        if !other.is_empty() {
-            lines.push(format!(
-                "{}: the run alone measures {} too coarsely to compare with repetitions",
-                other.join(", "),
-                if other.len() > 1 { "each" } else { "it" }
-            ));
-        }
-        lines
-    }
-}
-
-/// Whether repetitions and a run agree, in words.
-const fn verdict(agrees: bool) -> &'static str {
-    match agrees {
-        true => "within both intervals",
-        false => "outside both intervals, which were widened to include it",
-    }
-}
-
-impl Agreement {
-    /// Of what repetitions predict and the run measured of a sum, which `allowed` is what they may
-    /// differ by. That the two agree is only told where that is less than most of it.
-    #[must_use]
-    pub(super) fn of(
-        names: Vec<String>,
-        (predicted, measured): (f64, f64),
-        agrees: bool,
-        allowed: f64,
-    ) -> Self {
-        let is_told = !agrees || allowed <= super::evidence::WEAK * predicted;
-        let told = |joules: f64| is_told.then_some(joules);
-        Self {
-            names,
-            predicted_joules: predicted,
-            measured_joules: told(measured),
-            differs: told(measured / predicted - 1.0).filter(|_| predicted > 0.0),
-            agrees: is_told.then_some(agrees),
-            open_joules: allowed,
-        }
-    }
 }
 
 /// Classes that have one figure together.
@@ -466,7 +377,6 @@ pub struct Group {
     pub busy_seconds: f64,
     pub joules: Interval,
     pub watts: Interval,
-    pub with_floor: bool,
 }
 
 impl Group {
@@ -477,7 +387,7 @@ impl Group {
     /// nothing.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.joules.relative().is_none_or(|wide| wide > super::evidence::WEAK)
+        self.joules.relative().is_none_or(|wide| wide > super::workers::WIDEST)
     }
 
     /// Whether it is that.
@@ -543,39 +453,4 @@ pub struct Response {
 pub struct Drift {
     /// Of the power at the start.
     pub share: Interval,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agreement_that_tells_nothing_is_none() {
-        let of = |name: &str, measured: f64, agrees: bool, allowed: f64| {
-            Agreement::of(vec![name.into()], (10.0, measured), agrees, allowed)
-        };
-        let json = |of: &Agreement| serde_json::to_value(of).unwrap();
-        let open = of("open", 0.0, true, 9.0);
-        for name in ["measured_joules", "differs", "agrees"] {
-            assert!(json(&open)[name].is_null(), "{name}: {open:?}");
-        }
-        let known = of("known", 9.5, true, 1.0);
-        assert_eq!(json(&known)["agrees"], true);
-        assert!((known.differs.unwrap() + 0.05).abs() < 1e-9);
-        // A contradiction is one, however wide the run is.
-        let contradicted = of("contradicted", 30.0, false, 9.0);
-        assert_eq!((contradicted.agrees, contradicted.measured_joules), (Some(false), Some(30.0)));
-        let all = Repetitions {
-            seconds: 1.0,
-            joules: 1.0,
-            from: None,
-            batches_in_window: None,
-            agreement: vec![open, known, contradicted],
-        };
-        let lines = all.told(|joules| format!("{joules:.1} J"));
-        assert_eq!(lines.len(), 3);
-        assert!(lines[0].contains("in the run 9.5 J (-5.0 %, within"), "{lines:?}");
-        assert!(lines[1].contains("outside both intervals"), "{lines:?}");
-        assert!(lines[2].starts_with("open: the run alone measures it too coarsely"));
-    }
 }

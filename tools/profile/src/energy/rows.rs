@@ -9,7 +9,7 @@ use super::result::{self, Absence, Basis, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Attribution, ClassEnergy, GroupEnergy, Identifiability, Method, Problem, turns,
+    self as fit, Attribution, ClassEnergy, GroupEnergy, Problem, Unknown, turns,
 };
 
 /// A device of which nothing is known yet but its sensor.
@@ -56,7 +56,6 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         reference_joules: None,
         containment: None,
         explained: None,
-        mixed: None,
         notes: Vec::new(),
     }
 }
@@ -76,9 +75,7 @@ pub(super) fn fill(
     out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
     let unknown = result.floors.iter().filter(|f| f.watts.is_none()).map(|f| f.joules.0);
     out.unattributed_joules = is_covered.then(|| result.unattributed.0 + unknown.sum::<f64>());
-    let (rows, notes) = classes(device, problem, result);
-    out.classes = rows;
-    out.notes.extend(notes);
+    out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
     out.gaps = Some(result::Gaps {
@@ -105,114 +102,56 @@ pub(super) fn fill(
     doubts(out, device, result);
 }
 
-/// By how much, as a share, stamps may exceed the length of a launch before the user is told.
-const SHORTER: f64 = 0.01;
-
-/// A note on kernels whose launches, repeated one after another, take clearly less time than the
-/// run's stamps say: their joules are not their power times their stamped length.
-pub(super) fn shorter_than_stamped(out: &mut DeviceEnergy) {
-    let us = |seconds: f64| match seconds * 1e6 {
-        us if us < 100.0 => format!("{us:.1} us"),
-        us if us < 1e4 => format!("{us:.0} us"),
-        us => format!("{:.1} ms", us * 1e-3),
-    };
-    let told = |class: &result::Class| {
-        let is_repeated = class.basis == Basis::Alone && class.joules.is_some();
-        let (joules, watts) = class.joules_per_launch.zip(class.watts)?;
-        let (alone, stamped) = (joules.value / watts.value, class.busy_seconds / class.launches);
-        let is_told = class.kind == "kernel" && is_repeated && alone < (1.0 - SHORTER) * stamped;
-        is_told.then(|| format!("{} (alone {}, in the run {})", class.name, us(alone), us(stamped)))
-    };
-    let each: Vec<String> = out.classes.iter().filter_map(told).collect();
-    if !each.is_empty() {
-        out.notes.push(format!(
-            "repeated alone, launches are shorter than in the run: {}; the rest of their time in the run counts as idle",
-            each.join(", ")
-        ));
-    }
-}
-
-/// The rows of classes, and a note for each whose two figures disagree.
+/// The rows of classes.
 fn classes(
     device: &PhysicalDevice,
     problem: &Problem<'_>,
     result: &Attribution,
-) -> (Vec<result::Class>, Vec<String>) {
+) -> Vec<result::Class> {
     let plain = fit::plain_integration(problem.activity, problem.series);
     let second = fit::second_average(problem.activity, problem.series);
-    let level = result.floors.first().and_then(|f| f.watts).map_or(0.0, |w| w.half());
-    let mut notes = Vec::new();
-    let mut rows = Vec::with_capacity(result.classes.len());
     let per_span = device.launches_per_span();
+    let mut rows = Vec::with_capacity(result.classes.len());
     for (row, class) in result.classes.iter().zip(&device.classes) {
-        let integrated =
-            row.group.and_then(|g| result.groups.get(g)).and_then(|group| group.integrated);
-        if let Some(i) = integrated.filter(|i| !i.agrees) {
-            notes.push(format!(
-                "{}: where it ran alone it drew {:+.1} % against the estimate for the whole run: its power changes during the run",
-                class.name,
-                i.discrepancy * 100.0
-            ));
-        }
         let at = row.class.0 as usize;
-        let figures = figures(row, per_span.get(at).copied().unwrap_or(1.0), level);
+        let figures = figures(row, per_span.get(at).copied().unwrap_or(1.0));
         // What has no time was launched all the same.
         let launches =
             if figures.launches > 0.0 { figures.launches } else { device.called(row.class) as f64 };
+        let has_workers = problem.workers.iter().any(|worker| worker.class == row.class);
         rows.push(result::Class {
             name: class.name.clone(),
             launches,
             kind: if class.kernel { "kernel" } else { "transfer" },
             plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
             second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
-            integrated_differs: integrated.map(|i| i.discrepancy),
+            basis: if has_workers { Basis::Alone } else { Basis::Run },
             ..figures
         });
     }
-    (rows, notes)
+    rows
 }
 
-/// The figures of one class, of which a span stands for so many launches. `level`: half-width of
-/// the floor, in watts.
-fn figures(row: &ClassEnergy, per_span: f64, level: f64) -> result::Class {
-    let (absence, needed) = match row.identifiability {
-        Identifiability::Well => (None, None),
-        Identifiability::Weak { needed } => (None, Some(needed.0)),
-        Identifiability::OnlyAsSum { .. } => (Some(Absence::InSum), None),
-        Identifiability::OnlyWithFloor { .. } => (Some(Absence::WithIdle), None),
-        Identifiability::NotAtAll { needed: Some(needed) } => (Some(Absence::Wide), Some(needed.0)),
-        Identifiability::NotAtAll { needed: None } => (Some(Absence::NotRead), None),
-    };
-    let estimated = row.method != Some(Method::Integrated);
-    let figure = |of: Interval| Interval { estimated, ..of };
+/// The figures of one class, of which a span stands for so many launches.
+fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
     result::Class {
-        name: String::new(),
-        kind: "",
         launches: row.launches * per_span,
         busy_seconds: row.busy.0,
         covered_seconds: row.covered.0,
-        joules: row.joules.map(&figure),
-        joules_per_launch: row.joules_per_launch.map(|j| figure(j.times(1.0 / per_span))),
-        watts: row.watts.map(figure),
-        dynamic_joules: row.split.zip(row.joules).map(|((dynamic, _), joules)| {
-            let half = joules.half().hypot(level * row.covered.0);
-            Interval::estimated(dynamic.0, dynamic.0 - half, dynamic.0 + half)
-        }),
-        dynamic_joules_below: None,
-        idle_joules: row.split.map(|(_, idle)| {
-            let half = level * row.covered.0;
-            Interval::estimated(idle.0, (idle.0 - half).max(0.0), idle.0 + half)
-        }),
+        joules: row.joules,
+        joules_per_launch: row.joules_per_launch.map(|j| j.times(1.0 / per_span)),
+        watts: row.watts,
+        dynamic_joules: row.dynamic,
+        idle_joules: row.idle,
         energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
-        gflop_per_joule: None,
-        absence,
-        basis: Basis::Run,
-        needed_seconds: needed,
+        absence: row.unknown.map(|unknown| match unknown {
+            Unknown::InSum => Absence::InSum,
+            Unknown::Wide => Absence::Wide,
+            Unknown::NotRead => Absence::NotRead,
+        }),
+        needed_seconds: row.needed.map(|needed| needed.0),
         group: row.group,
-        reference_watts: None,
-        plain_watts: None,
-        second_average_watts: None,
-        integrated_differs: None,
+        ..result::Class::default()
     }
 }
 
@@ -223,7 +162,6 @@ fn group(device: &PhysicalDevice, of: &GroupEnergy) -> result::Group {
         busy_seconds: of.busy.0,
         joules: of.joules,
         watts: of.watts,
-        with_floor: of.with_floor,
     }
 }
 
@@ -404,12 +342,12 @@ pub(super) fn absent(out: &mut DeviceEnergy) {
     }
 }
 
-/// What running added is no figure where it is less than what is known of the whole: it is told by
-/// its upper end.
+/// What running added is no figure where its interval is wider than half of it: it is told by its
+/// upper end.
 pub(super) fn bound(out: &mut DeviceEnergy) {
     for class in &mut out.classes {
         let Some(dynamic) = class.dynamic_joules else { continue };
-        if dynamic.low < 0.0 {
+        if dynamic.relative().is_none_or(|wide| wide > super::workers::WIDEST) {
             class.dynamic_joules = None;
             class.dynamic_joules_below = Some(dynamic.high.max(0.0));
         }

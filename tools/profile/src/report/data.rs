@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of this schema.
-pub const SCHEMA: &str = "clscope-report/6";
+pub const SCHEMA: &str = "clscope-report/7";
 
 /// The whole report.
 #[derive(Debug, Serialize)]

@@ -28,12 +28,6 @@ pub(super) fn joules_of_rows(
                 (None, None) => {
                     return Err(format!("the power of {} was not measured", ran.name));
                 }
-                (None, Some(group)) if group.with_floor => {
-                    let names = named(&group.names);
-                    return Err(format!(
-                        "the power of {names} is measured together with idle power only"
-                    ));
-                }
                 (None, Some(group)) if shares.rows_of(ran.metered, class.group) > 1 => {
                     let names = named(&group.names);
                     return Err(format!(
@@ -152,11 +146,11 @@ mod tests {
         Class { name: name.to_owned(), kind: "kernel", joules, group, ..Class::default() }
     }
 
-    fn energy(classes: Vec<Class>, with_floor: bool) -> Energy {
+    fn energy(classes: Vec<Class>) -> Energy {
         let names = classes.iter().filter(|c| c.joules.is_none()).map(|c| c.name.clone());
         let joules = Interval::estimated(90.0, 80.0, 100.0);
         let names = names.collect();
-        let group = Group { names, busy_seconds: 1.0, joules, watts: joules, with_floor };
+        let group = Group { names, busy_seconds: 1.0, joules, watts: joules };
         let groups = vec![group];
         let device = DeviceEnergy { classes, groups, ..DeviceEnergy::default() };
         Energy { devices: vec![device], ..Energy::default() }
@@ -169,7 +163,7 @@ mod tests {
 
     #[test]
     fn joules_are_shared_by_time_and_add_up() {
-        let energy = energy(vec![class("a", Some(100.0), None)], false);
+        let energy = energy(vec![class("a", Some(100.0), None)]);
         let sums = [sum(&[("a", &[30])]), sum(&[("a", &[10])])];
         let rows = values(&sums, &energy);
         assert_eq!(rows, [Ok((75.0, 37.5, 112.5)), Ok((25.0, 12.5, 37.5))]);
@@ -180,7 +174,7 @@ mod tests {
     #[test]
     fn a_sum_counts_once_in_the_only_row_that_has_it() {
         let classes = vec![class("a", None, Some(0)), class("b", None, Some(0))];
-        let energy = energy(classes, false);
+        let energy = energy(classes);
         let both = sum(&[("a", &[30]), ("b", &[1])]);
         assert_eq!(values(&[both], &energy), [Ok((90.0, 80.0, 100.0))]);
         let rows = values(&[sum(&[("a", &[30])]), sum(&[("b", &[10])])], &energy);
@@ -196,10 +190,8 @@ mod tests {
             super::joules_of_rows(std::slice::from_ref(of), Some(energy)).remove(0).unwrap_err()
         };
         let one = sum(&[("a", &[30])]);
-        let known = energy(vec![class("b", Some(1.0), None)], false);
+        let known = energy(vec![class("b", Some(1.0), None)]);
         assert_eq!(why(&known, &one), "the power of a was not measured");
-        let floor = energy(vec![class("a", None, Some(0))], true);
-        assert_eq!(why(&floor, &one), "the power of a is measured together with idle power only");
         let none = Energy { absent: Some("no sensor here".to_owned()), ..Energy::default() };
         assert_eq!(why(&none, &one), "no sensor here");
         let other = Energy::default();
@@ -208,7 +200,7 @@ mod tests {
         failed.devices[0].failed = Some("too few readings".to_owned());
         assert_eq!(why(&failed, &one), "d: too few readings");
         // One row knows no time of it, so that no row knows its share.
-        let shared = energy(vec![class("a", Some(1.0), None)], false);
+        let shared = energy(vec![class("a", Some(1.0), None)]);
         let rows = super::joules_of_rows(&[one, sum(&[("a", &[0])])], Some(&shared));
         assert!(rows.iter().all(Result::is_err), "{rows:?}");
         assert_eq!(ran("a").metered, Some(0));

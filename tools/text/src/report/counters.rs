@@ -208,12 +208,11 @@ fn sums(s: &Source, columns: &[&Column], out: &mut Page) {
                 ))
             })
             .collect();
-        let idle = if together.with_idle { " and rest" } else { "" };
         // Of none of the counters shown it is known to any use.
         let figures =
             if figures.is_empty() { String::new() } else { format!(": {}", figures.join(", ")) };
         let of = together.classes.join(" + ");
-        let _ = writeln!(out, "  only a common mean is known of {of}{idle}{figures}");
+        let _ = writeln!(out, "  only a common mean is known of {of}{figures}");
     }
 }
 

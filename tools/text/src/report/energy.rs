@@ -129,16 +129,15 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     not_measured(&rows, out);
     let is_left = |g: &&Group| {
         let only = |c: &Class| c.is_in_sum() && g.names == [c.name.as_str()];
-        g.names.len() > 1 || g.with_floor || d.classes.iter().any(only)
+        g.names.len() > 1 || d.classes.iter().any(only)
     };
     for g in d.groups.iter().filter(is_left) {
-        let floor = if g.with_floor { " and idle power" } else { "" };
         let names = g.names.join(" + ");
-        let what = match g.names.len() > 1 || g.with_floor {
+        let what = match g.names.len() > 1 {
             true => "only the sum is measurable",
             false => "not measurable by itself",
         };
-        let _ = writeln!(out, "  {what}: {names}{floor}: {}", sum(g));
+        let _ = writeln!(out, "  {what}: {names}: {}", sum(g));
     }
     for f in &d.floors {
         let level = f.watts.map_or_else(
@@ -327,7 +326,7 @@ fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     out.push_str(&table.render(shown.width));
 }
 
-/// What was repeated, whether the run agrees, and what could not be.
+/// What was repeated, and what could not be.
 fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     if let Some(r) = &d.repetitions {
         if let Some(from) = &r.from {
@@ -337,14 +336,11 @@ fn repetitions(d: &DeviceEnergy, out: &mut Page) {
         if r.seconds > 0.0 {
             let _ = writeln!(
                 out,
-                "  repeated: {} in {}, {} with the rests before them, which are no part of the rows above",
+                "  repeated: {} in {}, {}, which are no part of the rows above",
                 d.batches_told(),
                 time(r.seconds * 1e9),
                 si(r.joules, "J")
             );
-        }
-        for line in r.told(|joules| si(joules, "J")) {
-            let _ = writeln!(out, "  {line}");
         }
     }
     let mut refused: Vec<(&str, &str)> =

@@ -3,7 +3,36 @@
 use super::*;
 use clscope_testing::Random;
 
-const BELIEFS: Beliefs = Beliefs { beta: (0.0, 100.0), alpha: (0.0, 1e-6), between: (0.0, 1e-4) };
+const POLLED: Errors = Errors::Polled { averaged: 1 };
+/// Watts of idle power.
+const REST: f64 = 126.0;
+
+/// Readings with their degrees above the mean of the run.
+type Simulated = (Vec<Reading>, Vec<f64>);
+
+/// Fits what was simulated; of `alpha` and `between` as much is known beforehand as `of` has.
+fn fit((readings, warmer): &Simulated, kernels: usize, of: Truth) -> Option<Fit> {
+    let none = || vec![0.0; readings.len()];
+    let active = |r: &Reading| f64::from(u8::from(r.capture.is_none() && !r.launches.is_empty()));
+    let effects = [
+        Effect { sd: 10.0 / REST, idle: warmer.clone(), launches: none() },
+        Effect { sd: of.alpha.max(1e-3) * 2.0, idle: none(), launches: warmer.clone() },
+        Effect {
+            sd: of.between.max(0.01) / REST,
+            idle: readings.iter().map(active).collect(),
+            launches: none(),
+        },
+    ];
+    let errors = of.errors.0;
+    let model =
+        Model { kernels, levels: &[None], effects: &effects, bent: None, errors, spread: 1.0 };
+    Fit::new(readings, &model)
+}
+
+/// Joules above idle of a second of a kernel.
+fn power(fit: &Fit, kernel: usize) -> Interval {
+    fit.contrast(&[(fit.kernel(kernel), 1.0)], true)
+}
 
 /// What a simulated device does.
 #[derive(Clone, Copy)]
@@ -26,7 +55,7 @@ const PLAIN: Truth = Truth {
     tau: 0.03,
     c: 0.03,
     noise: 0.3,
-    errors: (Errors::Polled, 0.0),
+    errors: (POLLED, 0.0),
     alpha: 0.0,
     steady: false,
     of_load: 0.0,
@@ -40,10 +69,12 @@ fn lengths(kernels: usize) -> Vec<f64> {
 }
 
 /// Readings of the model itself: a run whose mixture changes, rests, and workers of 4 captures
-/// a kernel with 6 windows each. With the energies of the kernels.
-fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Vec<Reading>, Vec<f64>) {
+/// a kernel with 6 windows each. With what kernels draw above idle, in watts.
+fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Simulated, Vec<f64>) {
+    let lengths = lengths(kernels);
+    let mut degrees = Vec::new();
     let energies: Vec<f64> = (0..kernels).map(|k| 0.01 * (1.0 + k as f64)).collect();
-    let (idle, beta, mut out) = (126.0, 0.5, Vec::new());
+    let (idle, beta, mut out) = (REST, 0.5, Vec::new());
     let mut last = 0.0;
     let between = of.between * r.normal();
     let mut read = |launches: Vec<(usize, f64)>,
@@ -55,7 +86,7 @@ fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Vec<Reading>, Vec<f64
         let error = match of.errors {
             _ if !follows => fresh,
             (Errors::Counter, theta) => fresh - theta * last,
-            (Errors::Polled, phi) => phi * last + (1.0 - phi * phi).sqrt() * fresh,
+            (Errors::Polled { .. }, phi) => phi * last + (1.0 - phi * phi).sqrt() * fresh,
         };
         last = if of.errors.0 == Errors::Counter { fresh } else { error };
         let warmer = 5.0 * r.normal();
@@ -68,13 +99,14 @@ fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Vec<Reading>, Vec<f64
         let energy = (idle + beta * warmer) + warmed + in_run + error;
         out.push(Reading {
             energy,
-            seconds: 1.0,
-            warmer,
-            launches,
+            idle: vec![(0, 1.0)],
+            launches: launches.iter().map(|(k, n)| (*k, n * lengths[*k])).collect(),
+            unsure: Vec::new(),
             capture,
             variance: 1.0,
             follows,
         });
+        degrees.push(warmer);
     };
     for i in 0..20 {
         read(Vec::new(), 0.0, None, i > 0, r);
@@ -97,7 +129,8 @@ fn simulate(kernels: usize, of: Truth, r: &mut Random) -> (Vec<Reading>, Vec<f64
             }
         }
     }
-    (out, energies)
+    let powers = energies.iter().zip(&lengths).map(|(e, length)| e / length).collect();
+    ((out, degrees), powers)
 }
 
 #[test]
@@ -108,7 +141,7 @@ fn intervals_hold_as_often_as_they_say() {
         (2, Truth { tau: 0.05, c: 0.02, ..PLAIN }),
         (4, Truth { tau: 0.02, c: 0.05, noise: 1.0, ..PLAIN }),
         (2, Truth { errors: (Errors::Counter, 0.8), noise: 1.0, ..PLAIN }),
-        (2, Truth { errors: (Errors::Polled, 0.6), noise: 1.0, ..PLAIN }),
+        (2, Truth { errors: (POLLED, 0.6), noise: 1.0, ..PLAIN }),
         (3, Truth { steady: true, ..PLAIN }),
         (2, Truth { alpha: 0.004, ..PLAIN }),
         (2, Truth { of_load: 0.1, ..PLAIN }),
@@ -118,15 +151,9 @@ fn intervals_hold_as_often_as_they_say() {
         let (mut held, mut all, trials) = (0u32, 0u32, 25);
         for _ in 0..trials {
             let (readings, truth) = simulate(kernels, of, &mut random);
-            let beliefs = Beliefs {
-                alpha: (0.0, if of.alpha > 0.0 { 1e-4 } else { 1e-6 }),
-                between: (0.0, of.between.max(0.01).powi(2)),
-                ..BELIEFS
-            };
-            let fit = Fit::new(&readings, &lengths(kernels), beliefs, of.errors.0);
-            let fit = fit.expect("determined");
+            let fit = fit(&readings, kernels, of).expect("determined");
             for (k, e) in truth.iter().enumerate() {
-                let found = fit.contrast(&[(k, 1.0)]);
+                let found = power(&fit, k);
                 held += u32::from(found.covers(*e));
                 all += 1;
                 assert!(found.half() < 0.5 * found.value, "{found:?}");
@@ -142,12 +169,13 @@ fn intervals_hold_as_often_as_they_say() {
 #[test]
 fn correlated_errors_are_found() {
     let mut random = Random::new(8);
-    for errors in [(Errors::Counter, 0.8), (Errors::Polled, 0.6)] {
+    {
+        let errors = (Errors::Counter, 0.8);
         let of = Truth { errors, noise: 5.0, ..PLAIN };
         let mean = (0..10)
             .map(|_| {
                 let (readings, _) = simulate(2, of, &mut random);
-                Fit::new(&readings, &lengths(2), BELIEFS, errors.0).expect("determined").correlation
+                fit(&readings, 2, of).expect("determined").correlation
             })
             .sum::<f64>()
             / 10.0;
@@ -158,22 +186,19 @@ fn correlated_errors_are_found() {
 #[test]
 fn a_reading_that_moves_a_little_moves_figures_a_little_and_order_nothing() {
     let (mut readings, _) = simulate(3, PLAIN, &mut Random::new(9));
-    let fit = |readings: &[Reading]| {
-        Fit::new(readings, &lengths(3), BELIEFS, Errors::Polled)
-            .expect("determined")
-            .contrast(&[(1, 1.0)])
-    };
+    let second = |of: &Simulated| power(&fit(of, 3, PLAIN).expect("determined"), 1);
     let near = |a: Interval, b: Interval| {
         assert!((a.value / b.value - 1.0).abs() < 1e-3, "{a:?} {b:?}");
         assert!((a.half() / b.half() - 1.0).abs() < 1e-2, "{a:?} {b:?}");
     };
-    let before = fit(&readings);
+    let before = second(&readings);
     // What two traces hold, in either order: the run with its rests, and the workers.
-    readings.rotate_left(60);
-    let turned = fit(&readings);
+    readings.0.rotate_left(60);
+    readings.1.rotate_left(60);
+    let turned = second(&readings);
     near(turned, before);
-    readings[7].energy *= 1.0 + 1e-6;
-    near(fit(&readings), turned);
+    readings.0[7].energy *= 1.0 + 1e-6;
+    near(second(&readings), turned);
 }
 
 #[test]
@@ -182,15 +207,19 @@ fn of_a_steady_run_the_sum_is_known_and_the_parts_are_not() {
     let (mut held, mut parts) = (0, 0);
     for _ in 0..20 {
         let (mut readings, truth) = simulate(3, Truth { steady: true, ..PLAIN }, &mut random);
-        readings.retain(|reading| reading.capture.is_none());
-        let fit = Fit::new(&readings, &lengths(3), BELIEFS, Errors::Polled).expect("a sum");
-        let frame: Vec<(usize, f64)> = (0..3).map(|k| (k, 1.0 / (1.0 + k as f64))).collect();
-        let joules: f64 = frame.iter().map(|(k, n)| n * truth[*k]).sum();
-        let found = fit.contrast(&frame);
+        readings.0.retain(|reading| reading.capture.is_none());
+        readings.1.truncate(readings.0.len());
+        let fit = fit(&readings, 3, PLAIN).expect("a sum");
+        let each: Vec<f64> =
+            lengths(3).iter().zip(1..).map(|(length, k)| length / f64::from(k)).collect();
+        let joules: f64 = each.iter().zip(&truth).map(|(n, watts)| n * watts).sum();
+        let frame: Vec<(usize, f64)> =
+            each.iter().enumerate().map(|(k, n)| (fit.kernel(k), *n)).collect();
+        let found = fit.contrast(&frame, true);
         held += u32::from(found.covers(joules));
         assert!(found.half() < 0.05 * found.value, "{found:?}");
         parts += (0..3)
-            .map(|k| (fit.contrast(&[(k, 1.0)]), truth[k]))
+            .map(|k| (power(&fit, k), truth[k]))
             .filter(|(of, e)| of.covers(*e) && of.half() > 0.3 * of.value)
             .count();
     }
@@ -199,19 +228,15 @@ fn of_a_steady_run_the_sum_is_known_and_the_parts_are_not() {
 }
 
 #[test]
-fn units_of_energy_and_of_time_change_nothing() {
+fn units_of_energy_change_nothing() {
     let (mut readings, _) = simulate(2, PLAIN, &mut Random::new(6));
-    let of = |readings: &[Reading], lengths: &[f64], beliefs: Beliefs| {
-        let fit = Fit::new(readings, lengths, beliefs, Errors::Polled).expect("determined");
-        fit.contrast(&[(1, 1.0)])
-    };
-    let before = of(&readings, &lengths(2), BELIEFS);
-    for reading in &mut readings {
+    let second = |of: &Simulated| power(&fit(of, 2, PLAIN).expect("determined"), 1);
+    let before = second(&readings);
+    for reading in &mut readings.0 {
         reading.energy *= 1e3;
         reading.variance *= 1e6;
     }
-    let (beta, between) = ((0.0, BELIEFS.beta.1 * 1e6), (0.0, BELIEFS.between.1 * 1e6));
-    let after = of(&readings, &lengths(2), Beliefs { beta, between, ..BELIEFS });
+    let after = second(&readings);
     let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-3, "{before:?} {after:?}");
     near(after.value, 1e3 * before.value);
     near(after.low, 1e3 * before.low);
@@ -221,27 +246,21 @@ fn units_of_energy_and_of_time_change_nothing() {
 #[test]
 fn what_is_never_read_is_not_known() {
     let (readings, _) = simulate(2, PLAIN, &mut Random::new(3));
-    let mut known = lengths(3);
-    let fit = Fit::new(&readings, &known, BELIEFS, Errors::Polled).expect("determined");
-    let third = fit.contrast(&[(2, 1.0)]);
+    let third = power(&fit(&readings, 3, PLAIN).expect("determined"), 2);
     assert!(third.half() > 0.5 * third.value, "what others draw, and no more: {third:?}");
-    known[2] = 0.0;
-    let fit = Fit::new(&readings, &known, BELIEFS, Errors::Polled);
-    assert!(fit.is_none(), "nothing is known of the third, not even its length");
 }
 
 #[test]
 fn no_kernel_gives_energy_back() {
-    let mut readings = simulate(2, PLAIN, &mut Random::new(4)).0;
-    for reading in &mut readings {
-        let of_second: f64 =
-            reading.launches.iter().filter(|l| l.0 == 1).map(|l| l.1 * 0.021).sum();
-        reading.energy -= of_second;
+    let (mut readings, truth) = simulate(2, PLAIN, &mut Random::new(4));
+    for reading in &mut readings.0 {
+        let of_second: f64 = reading.launches.iter().filter(|l| l.0 == 1).map(|l| l.1).sum();
+        reading.energy -= 1.05 * truth[1] * of_second;
     }
-    let fit = Fit::new(&readings, &lengths(2), BELIEFS, Errors::Polled).expect("determined");
-    let second = fit.contrast(&[(1, 1.0)]);
-    assert!(second.low >= 0.0 && second.high < 0.1 * 0.02, "{second:?}");
+    let fit = fit(&readings, 2, PLAIN).expect("determined");
+    let second = power(&fit, 1);
+    assert!(second.low >= 0.0 && second.high < 0.1 * truth[1], "{second:?}");
     // What the second lacks, the first cannot have: it is off by no more.
-    let first = fit.contrast(&[(0, 1.0)]);
-    assert!((first.value / 0.01 - 1.0).abs() < 0.1, "{first:?}");
+    let first = power(&fit, 0);
+    assert!((first.value / truth[0] - 1.0).abs() < 0.1, "{first:?}");
 }
