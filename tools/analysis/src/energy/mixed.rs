@@ -295,7 +295,10 @@ fn variances(readings: &[Reading], left: &[f64], energies: &[f64], before: &[f64
         // No sensor is without error.
         let a = a.max(LEAST_ERROR * ya / aa);
         for &(i, own, load) in &of_run {
-            out[i] = a * own + b * load + unsure(&readings[i]);
+            let least = SURE * readings[i].energy * readings[i].energy;
+            let found = (a * own + b * load + unsure(&readings[i])).max(least);
+            // Of what is 0 throughout nothing is known of errors.
+            out[i] = if found > 0.0 { found } else { out[i] };
         }
     }
     out
@@ -303,6 +306,8 @@ fn variances(readings: &[Reading], left: &[f64], energies: &[f64], before: &[f64
 
 /// Least variance of a reading over its square: rounding of sums.
 const SURE: f64 = 1e-12;
+/// Least logarithm of the variance over that of the readings that was found.
+const LEAST: f64 = -10.0;
 /// Readings whose products are summed at a time: bounds memory.
 const PART: usize = 512;
 /// Least part of the error that is no kernel's.
@@ -369,7 +374,6 @@ impl Equations {
             of.right += &columns * &energy;
             of.squares += energy.norm_squared();
         }
-        of.least = (of.squares * SURE / of.readings).max(f64::MIN_POSITIVE).ln();
         for (kernel, rows) in blocks {
             let is_used = |at: &usize| rows.iter().any(|row| row.fixed[*at] != 0.0);
             let at: Vec<usize> = (0..size).filter(is_used).collect();
@@ -538,7 +542,11 @@ impl Fit {
         let (mut usual, most) = (guess.usual, guess.most);
         let mut energies = vec![usual; kernels];
         let mut powers: Option<Powers> = None;
-        let mut variances: Vec<f64> = readings.iter().map(|reading| reading.variance).collect();
+        let sure = |of: &Reading| match of.variance.max(SURE * of.energy * of.energy) {
+            found if found > 0.0 => found,
+            _ => 1.0,
+        };
+        let mut variances: Vec<f64> = readings.iter().map(sure).collect();
         let mut logs = [guess.noise, 2.0 * WORKERS.0.ln(), 2.0 * CAPTURES.0.ln()];
         let (mut of, mut filter) = (None, 0.0);
         let mut left = Vec::new();
@@ -549,7 +557,9 @@ impl Fit {
             let prior = Prior::new(model, bent, usual, most);
             let common = prior.columns.len() - kernels;
             let white = filtered(&plain, model.errors, filter);
-            let equations = Equations::new(&white, &captures);
+            let mut equations = Equations::new(&white, &captures);
+            equations.least =
+                if round == 0 { guess.noise + FIRST_NOISE + SURE.ln() } else { LEAST };
             logs[0] = logs[0].max(equations.least);
             let step = if round < 2 { STEPS.0 } else { STEPS.1 };
             logs = search(logs, step, |logs| equations.deviance(logs, &energies, &prior));

