@@ -16,7 +16,7 @@ use serde::Serialize;
 /// which the application has its turn for itself.
 pub const RUN_TO_RUN: f64 = 0.0075;
 /// The same of processors, which other programs use at any time: that of kernels of 0.1 ms between
-/// ten runs each on a busy machine was 3.9, 4.1 and 4.8 % (tools/guide/views.md, "Measured").
+/// ten runs each on a busy machine was 3.9, 4.1 and 4.8 % (tools/guide/diff.md, "Measured").
 pub const RUN_TO_RUN_OF_PROCESSORS: f64 = 0.05;
 /// Smallest relative change that is called one.
 pub const FLOOR: f64 = 0.02;
