@@ -50,7 +50,7 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "`CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call",
         at: "`clEnqueueCommandBufferKHR` on other queues than the buffer's",
-        when: "they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of the recorder's own has shown",
+        when: "the queues differ in the profiling bit for the application only, and the runtime refuses such queues (tried on clscope's own)",
     },
     Change {
         what: "a kernel of the recorder's own in place of the application's",
@@ -65,7 +65,7 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "options appended; `CL_PROGRAM_BUILD_OPTIONS` is answered with the application's own",
         at: "`clBuildProgram`, `clCompileProgram`",
-        when: "with `CLSCOPE_APPEND_OPTIONS`, for programs made of source that build with them, which is tried before on another program of the same source",
+        when: "with `CLSCOPE_APPEND_OPTIONS`, for programs from source that build with them (tried before on another program)",
     },
     Change {
         what: "copies of its memory added to its wait list",
@@ -75,7 +75,7 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "the call repeated once, as the application wrote it",
         at: "functions that make memory, enqueue",
-        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, where it failed for lack of memory and the recorder has given its own back",
+        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, where it failed for lack of memory and clscope released its own",
     },
     Change {
         what: "the call repeated once, as the application wrote it",

@@ -47,59 +47,59 @@ const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
     clGetPlatformInfo When::Always => "Names a platform when it is first seen.";
-    clGetDeviceInfo When::Always => "Describes a device when it is first seen, and tells which runtime a queue is of.";
+    clGetDeviceInfo When::Always => "Describes a device when it is first seen; tells the runtime of a queue.";
     clGetContextInfo When::Always => "Names the devices of a context when it is first seen.";
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
-    clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
-    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_CAPTURE asks for every form of it, with CLSCOPE_REPLACE for its context and the names of kernels.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL asks for options, with CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS for the log of the recorder's own.";
-    clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
-    clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
-    clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
+    clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel needs of its devices, once for each program and name.";
+    clGetProgramInfo When::Always => "Names the devices of a program; with CLSCOPE_CAPTURE reads every form of it, with CLSCOPE_REPLACE its context and names of kernels.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a failed build; with CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL reads options, with CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS the log of clscope's own build.";
+    clRetainEvent When::Always => "Keeps the application's event of a timed command.";
+    clReleaseEvent When::Always => "Releases it, or an event that a failed enqueue left behind.";
+    clGetEventInfo When::Always => "Asks whether a command is complete, and for an event's queue.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clSetCommandQueueProperty When::Always => "Switches profiling for commands that are not timed, on queues whose profiling is the recorder's alone, where the platform is known to do so command by command (NVIDIA's).";
-    clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
-    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
-    clCreateCommandQueueWithProperties When::Always => "As clCreateCommandQueue, for queues made by this function.";
-    clReleaseCommandQueue When::Always => "Gives back a queue that the recorder made.";
-    clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling.";
-    clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers, and with CLSCOPE_COUNTERS Intel's queue with counters.";
+    clSetCommandQueueProperty When::Always => "Switches profiling off for untimed commands, on NVIDIA's runtime, where the application did not ask for profiling.";
+    clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that was just waited for, every 25 ms to 1 s: they bound the device's clock.";
+    clCreateCommandQueue When::Always => "Makes a queue as the application's: to read its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues, and for CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
+    clCreateCommandQueueWithProperties When::Always => "The same, for queues made by this function.";
+    clReleaseCommandQueue When::Always => "Releases such a queue.";
+    clEnqueueMarker When::Always => "On such a queue, to learn whether the runtime times queues without profiling.";
+    clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers; with CLSCOPE_COUNTERS Intel's queue with counters.";
     clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
     clEnqueueCommandBufferKHR When::Always => "Of that command buffer.";
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clDeviceMemAllocINTEL CAPTURE => "Makes room for a copy of unified shared memory, as clCreateBuffer.";
-    clMemFreeINTEL CAPTURE => "Gives it back.";
-    clEnqueueMemcpyINTEL CAPTURE => "Copies out of unified shared memory that a launch reaches, as clEnqueueCopyBuffer, and reads such copies.";
-    clGetMemObjectInfo When::Always => "Asks for the flags of an object that is mapped, for the type of an image that is, and whether an object is released for good while it is mapped; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE for size and flags of all memory that a launch reaches, and for what sub-buffers and images are parts of.";
-    clCreateBuffer CAPTURE => "Makes room for copies of a launch's memory, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
-    clReleaseMemObject CAPTURE => "Gives it back.";
-    clEnqueueCopyBuffer CAPTURE => "Copies out of each buffer that a launch reaches into the recorder's own, on the application's queue, before the launch and behind it.";
-    clEnqueueReadBuffer CAPTURE => "Reads such copies, on a queue of the recorder's own.";
-    clGetImageInfo CAPTURE => "Asks for format and size of an image that a launch reaches.";
-    clGetSamplerInfo CAPTURE => "Asks for the modes of a sampler among its arguments.";
-    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE", "CLSCOPE_REPLACE"]) => "Asks for names and types of its arguments; compares those of a kernel that is to run in its place.";
-    clEnqueueFillBuffer CAPTURE => "Writes the room for copies once, so that it really exists.";
-    clEnqueueCopyImageToBuffer CAPTURE => "Copies texels out of each image that a launch reaches, as clEnqueueCopyBuffer.";
-    clSVMAlloc CAPTURE => "As clCreateBuffer, for shared virtual memory.";
-    clSVMFree CAPTURE => "Gives it back.";
-    clEnqueueSVMMemcpy CAPTURE => "Copies out of shared virtual memory that a launch reaches, as clEnqueueCopyBuffer, and reads such copies.";
+    clDeviceMemAllocINTEL CAPTURE => "Makes memory for a copy of unified shared memory.";
+    clMemFreeINTEL CAPTURE => "Releases it.";
+    clEnqueueMemcpyINTEL CAPTURE => "Copies unified shared memory that a launch reaches; reads such copies.";
+    clGetMemObjectInfo When::Always => "Reads flags, type and reference count of mapped objects; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE size, flags and parents of all memory that a launch reaches.";
+    clCreateBuffer CAPTURE => "Makes memory for copies, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
+    clReleaseMemObject CAPTURE => "Releases it.";
+    clEnqueueCopyBuffer CAPTURE => "Copies each buffer that a launch reaches, on the application's queue, before and after the launch.";
+    clEnqueueReadBuffer CAPTURE => "Reads such copies, on clscope's own queue.";
+    clGetImageInfo CAPTURE => "Reads format and size of an image that a launch reaches.";
+    clGetSamplerInfo CAPTURE => "Reads the modes of a sampler among its arguments.";
+    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE", "CLSCOPE_REPLACE"]) => "Reads names and types of its arguments, and those of a kernel that replaces it.";
+    clEnqueueFillBuffer CAPTURE => "Writes the memory for copies once, so that it exists.";
+    clEnqueueCopyImageToBuffer CAPTURE => "Copies each image that a launch reaches.";
+    clSVMAlloc CAPTURE => "Makes shared virtual memory for copies.";
+    clSVMFree CAPTURE => "Releases it.";
+    clEnqueueSVMMemcpy CAPTURE => "Copies shared virtual memory that a launch reaches; reads such copies.";
     clEnqueueSVMMemFill CAPTURE => "As clEnqueueFillBuffer.";
-    clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels are to run; one of the application's source, to learn the types of arguments or whether it builds with appended options.";
+    clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels run; one of the application's source, to learn types of arguments or whether appended options build.";
     clCreateProgramWithBinary REPLACE => "A program of a file's binary.";
     clCreateProgramWithIL REPLACE => "A program of a file's SPIR-V.";
     clBuildProgram SOURCE => "Builds such a program; where the application compiles one of source, with clCompileProgram.";
-    clReleaseProgram SOURCE => "Gives it back, at the latest before the application gives back its program.";
+    clReleaseProgram SOURCE => "Releases it, at the latest before the application releases its program.";
     clCreateKernel REPLACE => "A kernel of such a program.";
-    clReleaseKernel REPLACE => "Gives it back.";
-    clSetKernelArg REPLACE => "Gives it the arguments of the application's kernel.";
+    clReleaseKernel REPLACE => "Releases it.";
+    clSetKernelArg REPLACE => "Sets the arguments of the application's kernel.";
     clSetKernelArgSVMPointer REPLACE => "As clSetKernelArg.";
     clSetKernelExecInfo REPLACE => "As clSetKernelArg.";
     clCloneKernel REPLACE => "Clones it where the application clones its own.";
-    clFlush When::Always => "Starts a command whose end is then asked for: with CLSCOPE_DEVICE_TIMING=sync and CLSCOPE_SNAPSHOT the application's, else one on a queue of the recorder's own.";
+    clFlush When::Always => "Starts a command before asking for its end: with CLSCOPE_DEVICE_TIMING=sync and CLSCOPE_SNAPSHOT the application's, else one on clscope's own queue.";
 }
 
 #[cfg(test)]
@@ -110,14 +110,13 @@ mod tests {
 
     fn page() -> String {
         let mut out = String::from(
-            "# What the recorder changes, and what it calls itself\n\n\
-             The real function is called once for each call of the application. The first table lists\n\
-             all that may differ between the two, the second all calls that the recorder makes by itself:\n\
-             never in the middle of another, and never recorded as the application's. It waits for nothing\n\
-             while a user event is not set or a callback of an event has not come back, and for no command\n\
-             longer than 5 s.\n\n\
-             This page is made from `src/abi/changes.rs` and `src/runtime/functions.rs`; a test compares\n\
-             them (`UPDATE_GOLDENS=1` writes it).\n\n\
+            "# What exactly differs from the application's own calls?\n\n\
+             clscope calls the real function once for each call of the application. The first table lists all\n\
+             that may differ between the two. The second lists all calls that clscope makes by itself: never in\n\
+             the middle of another, and never recorded as the application's. clscope waits for no command longer\n\
+             than 5 s, and for nothing while a user event is not set or a callback has not come back.\n\n\
+             This page is made from `src/abi/changes.rs` and `src/runtime/functions.rs`; a test compares them\n\
+             (`UPDATE_GOLDENS=1` writes it).\n\n\
              ## Changed calls\n\n| change | where | when |\n|---|---|---|\n",
         );
         for change in CHANGES {
