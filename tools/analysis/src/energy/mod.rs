@@ -1,5 +1,5 @@
 //! Energy per kernel: what a slow sensor read, attributed to device work far shorter than its
-//! period. Owns the regression from sensor rows to classes and everything said of its certainty;
+//! period. Owns the model from sensor rows to classes and everything said of its certainty;
 //! refuses I/O, clocks and names: classes are numbers, times are nanoseconds of one host clock.
 //!
 //! | step | where |

@@ -1,4 +1,4 @@
-//! Owns the regression of sources whose windows hold many kernels, NVIDIA's GPM first of all: from
+//! Owns the fit of sources whose windows hold many kernels, NVIDIA's GPM first of all: from
 //! windows to means per kernel, with all that has to be said of them. Refuses to fit by itself: the
 //! analysis does.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Owns counters that come as counts between two moments (Intel's OA streams, perf events): reading
 //! them back, which device they belong to, figures of the metric set per kernel. Kernels that last
-//! many windows have their counts interpolated, others go into the regression. Refuses figures
+//! many windows have their counts interpolated, others go into the fit. Refuses figures
 //! whose inputs are not known.
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use clscope_trace::sensors::{CounterSource, NO_COUNT, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::BTreeMap;
 
-/// Windows are joined to this length before a regression, ns: kernels are far shorter or
+/// Windows are joined to this length before a fit, ns: kernels are far shorter or
 /// interpolated.
 const JOINED_NS: i64 = 10_000_000;
 /// Placed by pairs of clocks, windows lie where they are to some tens of microseconds.
@@ -327,7 +327,7 @@ fn interpolate(out: &mut Source, device: &PhysicalDevice, of: &Recorded, figures
                 edges[i] = edges[i].wrapping_add(span.edge_bounds[i]);
             }
         }
-        // Half of its time is enough to represent it; with less the regression decides.
+        // Half of its time is enough to represent it; with less the fit decides.
         if launches == 0 || (length as f64) < 0.5e9 * class.busy_seconds {
             continue;
         }
