@@ -148,7 +148,7 @@ fn intervals_hold_as_often_as_they_say() {
         (2, Truth { between: 2.0, ..PLAIN }),
     ];
     for (kernels, of) in grid {
-        let (mut held, mut all, trials) = (0u32, 0u32, 25);
+        let (mut held, mut all, trials) = (0u32, 0u32, 10);
         for _ in 0..trials {
             let (readings, truth) = simulate(kernels, of, &mut random);
             let fit = fit(&readings, kernels, of).expect("determined");
