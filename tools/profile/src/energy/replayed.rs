@@ -243,8 +243,12 @@ pub(super) fn alone(repetitions: &[Repetition], floor: (f64, f64)) -> Option<(In
 }
 
 fn row(found: &Found, floor: (f64, f64)) -> Replayed {
+    // Where the run has none, what was seen beside the windows.
+    let rests: Vec<f64> = found.repetitions.iter().filter_map(|r| r.idle).collect();
+    let beside = rests.iter().sum::<f64>() / rests.len().max(1) as f64;
+    let idle = if floor.0 > 0.0 { floor.0 } else { beside };
     let figure = alone(&found.repetitions, floor).map(|(above, length)| {
-        let all = above.map(|joules| (joules + floor.0 * length).max(0.0));
+        let all = above.map(|joules| (joules + idle * length).max(0.0));
         (all, length)
     });
     let n = found.repetitions.len().max(1) as f64;
