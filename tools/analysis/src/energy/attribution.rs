@@ -150,9 +150,12 @@ const WINDOW: f64 = 0.003;
 /// Part of a window in which kernels run, from which on it is between launches rather than a rest:
 /// the scale of 1 - exp(-x).
 const ACTIVE: f64 = 0.02;
-/// Standard deviation of idle power between launches against rests, and within a run, as a share.
-/// (H200: six runs rested at 127.6 to 131.2 W, and the device alone at 125.0 W, behind load.)
+/// Standard deviation of idle power between launches against rests, as a share. (H200: six runs rested
+/// at 127.6 to 131.2 W, and the device alone at 125.0 W, behind load.)
 const IDLE: f64 = 0.03;
+/// The same of idle power that changes slowly within a run. (H100: rests of one run are at 126 to 131
+/// W, and idle power with a context is 126 W +- 2 W.)
+const SLOW_IDLE: f64 = 0.016;
 /// Standard deviation of what a degree adds to idle power, as a share. (H100: 2.4 to 2.7 W of 126 W.)
 const BETA: f64 = 0.024;
 /// The same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
@@ -493,7 +496,7 @@ fn effects(
     // Idle power by itself.
     for d in 1..=degree {
         let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { sd: IDLE / d as f64, idle: of, launches: none() });
+        out.push(Effect { sd: SLOW_IDLE / d as f64, idle: of, launches: none() });
     }
     (out, slow)
 }

@@ -18,8 +18,8 @@ pub struct Reading {
     pub predicted: f64,
     /// Part of the sensor's window in which the class ran, or any of the sum that it is in.
     pub share: f64,
-    /// By how much the class's power above idle is higher with this reading than without it, watts.
-    /// See [`Fit::pull`](super::mixed::Fit::pull).
+    /// By how much the class's power above idle is higher than if this reading were what the fit makes
+    /// of it, watts. See [`Fit::pull`](super::mixed::Fit::pull).
     pub pull: f64,
 }
 

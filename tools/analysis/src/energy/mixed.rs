@@ -646,18 +646,14 @@ impl Fit {
         a.iter().map(|(i, x)| b.iter().map(|(j, y)| x * y * of[(*i, *j)]).sum::<f64>()).sum()
     }
 
-    /// By how much a column is higher with a reading than without it, to first order: its residual
-    /// times its weight, over one less its leverage (Belsley, Kuh, Welsch: *Regression
-    /// Diagnostics*, 1980, ch. 2).
+    /// By how much a column is higher by a reading's residual: its weight times it. Were the reading
+    /// what the fit makes of it, the column would be that much lower.
     #[must_use]
     pub fn pull(&self, reading: usize, column: usize) -> f64 {
         let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
         let weight = row.weight / self.logarithms[0].exp();
-        let fixed: Vec<(usize, f64)> =
-            row.fixed.iter().copied().enumerate().filter(|(_, a)| *a != 0.0).collect();
-        let leverage = weight * self.covariance(&fixed, &fixed) / self.averaged;
-        let gain: f64 = fixed.iter().map(|(at, a)| of[(column, *at)] * a).sum();
-        weight * gain * self.left[reading] / (1.0 - leverage.clamp(0.0, MOST_LEVERAGE))
+        let gain: f64 = row.fixed.iter().enumerate().map(|(at, a)| of[(column, at)] * a).sum();
+        weight * gain * self.left[reading]
     }
 
     /// A sum, `times` of each column, with its 95 % interval; `is_positive`: no end is below 0.
@@ -683,9 +679,6 @@ impl Fit {
     }
 }
 
-/// A reading that has all of the weight in a column has no residual of its own: its leverage counts
-/// up to here.
-const MOST_LEVERAGE: f64 = 0.99;
 /// The round behind which the columns of the sensor's response are made again.
 const BENT_AGAIN: usize = 2;
 
