@@ -101,6 +101,8 @@ const SCORING: usize = 10;
 /// Steps of the search, halved whenever none is better: the first, the first of later rounds, and the
 /// last.
 const STEPS: (f64, f64, f64) = (1.0, 0.25, 0.02);
+/// Most rounds of a search: steps double, so that these lead anywhere.
+const MOST_STEPS: usize = 200;
 /// Step of differences for the curvature.
 const STEP: f64 = 0.2;
 /// Correlations of neighbours that are filtered out at most: beyond, sums would have no error left.
@@ -402,6 +404,11 @@ impl Equations {
         of
     }
 
+    /// Logarithms of variances that the readings depend on: without workers the first alone.
+    fn axes(&self) -> usize {
+        if self.blocks.is_empty() { 1 } else { 3 }
+    }
+
     /// Henderson's equations for energies that scale the variances of effects; `None` where the
     /// readings do not determine the effects.
     fn reduce(&self, logs: [f64; 3], energies: &[f64], beliefs: &Prior) -> Option<Reduced> {
@@ -513,8 +520,6 @@ pub struct Fit {
     mode: usize,
     /// By how much covariances are larger where errors of the run are correlated otherwise.
     slow: DMatrix<f64>,
-    /// Readings that were averaged.
-    averaged: f64,
     /// What the fit leaves of each reading.
     pub left: Vec<f64>,
     /// The columns of each reading and the variance of its error.
@@ -562,7 +567,8 @@ impl Fit {
                 if round == 0 { guess.noise + FIRST_NOISE + SURE.ln() } else { LEAST };
             logs[0] = logs[0].max(equations.least);
             let step = if round < 2 { STEPS.0 } else { STEPS.1 };
-            logs = search(logs, step, |logs| equations.deviance(logs, &energies, &prior));
+            let axes = equations.axes();
+            logs = search(logs, step, axes, |logs| equations.deviance(logs, &energies, &prior));
             let reduced = equations.reduce(logs, &energies, &prior)?;
             let effects = bounded(&reduced, model.levels.len(), common);
             let found = effects.rows(common, kernels);
@@ -590,7 +596,7 @@ impl Fit {
         let (of, prior, rows, white) = of?;
         let common = prior.columns.len() - kernels;
         let deviance = |logs| of.deviance(logs, &energies, &prior);
-        let points: Vec<Point> = possible(logs, !of.blocks.is_empty(), &deviance)
+        let points: Vec<Point> = possible(logs, of.axes(), &deviance)
             .into_iter()
             .filter_map(|(logs, weight)| {
                 let reduced = of.reduce(logs, &energies, &prior)?;
@@ -602,13 +608,8 @@ impl Fit {
         let mode =
             (0..points.len()).max_by(|a, b| points[*a].weight.total_cmp(&points[*b].weight))?;
         let states = model.levels.len();
-        let averaged = match model.errors {
-            Errors::Counter => 1.0,
-            Errors::Polled { averaged } => averaged.max(1) as f64,
-        };
         let slow = slow(&white, &points[mode], logs[0]);
         Some(Self {
-            averaged,
             slow,
             common,
             states,
@@ -792,10 +793,10 @@ fn mean_power(readings: &[Reading], energies: &[f64]) -> Option<f64> {
 /// normal distribution with the deviance's curvature, corrected by the deviance itself.
 fn possible(
     logs: [f64; 3],
-    has_workers: bool,
+    axes: usize,
     deviance: &impl Fn([f64; 3]) -> f64,
 ) -> Vec<([f64; 3], f64)> {
-    let curvature = shape(logs, deviance);
+    let curvature = shape(logs, axes, deviance);
     // A search that ended beside the lowest point may see a saddle: priors alone have these.
     let least = DMatrix::from_diagonal(&DVector::from_vec(vec![1.0; 3]));
     let spread = [0.0, 0.1, 1.0, 10.0]
@@ -805,11 +806,10 @@ fn possible(
     let root = spread.cholesky().map_or(least, |of| of.l());
     let lowest = deviance(logs);
     let mut out = Vec::with_capacity(NODES.len().pow(3));
-    // Without workers the last two are in nothing.
-    let nodes = |matters: bool| if matters { &NODES[..] } else { &NODES[..1] };
+    let nodes = |axis: usize| if axis < axes { &NODES[..] } else { &NODES[..1] };
     for &(a, in_a) in &NODES {
-        for &(b, in_b) in nodes(has_workers) {
-            for &(c, in_c) in nodes(has_workers) {
+        for &(b, in_b) in nodes(1) {
+            for &(c, in_c) in nodes(2) {
                 let moved = &root * DVector::from_vec(vec![a, b, c]);
                 let at = [logs[0] + moved[0], logs[1] + moved[1], logs[2] + moved[2]];
                 let normal = (a * a + b * b + c * c) / 2.0;
@@ -866,37 +866,45 @@ fn residuals(
     rows.iter().map(left).collect()
 }
 
-/// Curvature of a deviance.
-fn shape(logs: [f64; 3], of: &impl Fn([f64; 3]) -> f64) -> DMatrix<f64> {
+/// Curvature of a deviance along so many axes; 1 along the others.
+fn shape(logs: [f64; 3], axes: usize, of: &impl Fn([f64; 3]) -> f64) -> DMatrix<f64> {
     let at = |moves: [(usize, f64); 2]| {
         let mut logs = logs;
         moves.iter().for_each(|(i, by)| logs[*i] += by);
         of(logs)
     };
     DMatrix::from_fn(3, 3, |i, j| {
+        if i.max(j) >= axes {
+            return f64::from(u8::from(i == j));
+        }
         let of = |a: f64, b: f64| at([(i, a), (j, b)]);
         (of(STEP, STEP) - of(STEP, -STEP) - of(-STEP, STEP) + of(-STEP, -STEP))
             / (4.0 * STEP * STEP)
     })
 }
 
-/// The lowest point found by steps along each axis.
-fn search(mut at: [f64; 3], mut step: f64, of: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
-    let mut lowest = of(at);
-    while step > STEPS.2 {
-        let before = lowest;
-        for i in 0..3 {
-            for by in [step, -step] {
+/// The lowest point found by steps along each of so many axes: twice as long where one led down,
+/// half as long where none did.
+fn search(at: [f64; 3], step: f64, axes: usize, of: impl Fn([f64; 3]) -> f64) -> [f64; 3] {
+    let (mut at, mut lowest, mut steps) = (at, of(at), [step; 3]);
+    for _ in 0..MOST_STEPS {
+        for (i, step) in steps.iter_mut().enumerate().take(axes) {
+            let ways = [*step, -*step].map(|by| {
                 let mut next = at;
                 next[i] += by;
-                let found = of(next);
-                if found < lowest {
+                (next, of(next))
+            });
+            let best = ways.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+            match best.filter(|(_, found)| *found < lowest) {
+                Some((next, found)) => {
                     (at, lowest) = (next, found);
+                    *step *= 2.0;
                 }
+                None => *step /= 2.0,
             }
         }
-        if lowest >= before {
-            step /= 2.0;
+        if steps.iter().take(axes).all(|step| *step < STEPS.2) {
+            break;
         }
     }
     at
