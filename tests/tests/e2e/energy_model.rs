@@ -228,7 +228,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
     let log_file = stage.join("log.csv");
     let file = File::create(&log_file).unwrap();
     let experiment =
-        "004/fig6.4a --sweep cores=12,16 --iterations 1 --tpb 64 --repeat 3 --window 2";
+        "004/fig6.4a --sweep cores=12,16 --iterations 1 --tpb 64 --repeat 3 --window 4";
     let line =
         format!("--reproduce {experiment} --json -o figure --sysfs-root {}", empty.display());
     let goes_on = AtomicBool::new(false);
