@@ -66,6 +66,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     assert!(from.contains("lent.clscope"), "{from}");
     // They took none of this run's time.
     assert_eq!(device["repetitions"]["length_ns"], 0.0);
+    let mut known = 0;
     for name in ["accumulate", "assign"] {
         let replays = device["replays"].as_array().unwrap();
         let of = replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{device}"));
@@ -75,9 +76,12 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
         let classes = device["classes"].as_array().unwrap();
         let row: Vec<_> = classes.iter().filter(|c| c["name"] == name).collect();
         assert_eq!(row.len(), 1, "{classes:?}");
-        assert!(row[0]["joules_per_launch"]["value"].as_f64() > Some(0.0), "{}", row[0]);
-        assert!(row[0]["why"].is_null(), "{}", row[0]);
+        // Of a launch of a millisecond a busy machine leaves too wide an interval: that is said.
+        let is_known = row[0]["joules_per_launch"]["value"].as_f64() > Some(0.0);
+        assert_eq!(is_known, row[0]["why"].is_null(), "{}", row[0]);
+        known += usize::from(is_known);
     }
+    assert!(known > 0, "{device}");
     let text = report(&["--section", "energy", "--with", &lent]);
     assert!(text.contains("lent.clscope"), "{text}");
     // Nor is what cannot be used passed over in silence.
