@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 /// Bytes that are looked at in one step for the end of the last whole line.
 const STEP: u64 = 1 << 16;
 
-/// What to do about a trace that this user may not write to.
-const FOREIGN: &str = "; take a copy of the trace (cp -r), which is yours, and measure that";
-
 /// The file, to which lines are added.
 #[derive(Debug)]
 pub struct Kept {
@@ -26,18 +23,19 @@ pub struct Kept {
 
 /// Why a line is not there.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}{}", if *is_foreign { FOREIGN } else { "" })]
+#[error("cannot write {path}{}", what_helps(.source))]
 pub struct KeptError {
     path: String,
-    /// Whether this user may not.
-    is_foreign: bool,
     source: io::Error,
 }
 
-impl KeptError {
-    fn new(path: &Path, source: io::Error) -> Self {
-        let is_foreign = source.kind() == io::ErrorKind::PermissionDenied;
-        Self { path: path.display().to_string(), is_foreign, source }
+/// What to do about a trace that this user may not write to.
+fn what_helps(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; take a copy of the trace (cp -r), which is yours, and measure that"
+        }
+        _ => "",
     }
 }
 
@@ -48,7 +46,7 @@ impl Kept {
     /// If it cannot be made or written, is another user's, or is no regular file.
     pub fn open(trace: &Path) -> Result<Self, KeptError> {
         let path = trace.join(MEASURED);
-        let failed = |source| KeptError::new(&path, source);
+        let failed = |source| KeptError { path: path.display().to_string(), source };
         let file = open(&path, Access::within(trace)).map_err(failed)?;
         system::lock(&file).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
@@ -80,7 +78,7 @@ impl Kept {
             Err(source) => {
                 // Where that fails, too, the next who opens it does.
                 let _ = self.file.set_len(self.end);
-                Err(KeptError::new(&self.path, source))
+                Err(KeptError { path: self.path.display().to_string(), source })
             }
         }
     }

@@ -195,7 +195,7 @@ fn function<'t>(
                     guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
                 if instruction.class.memory().is_some() {
                     let (class, bytes) = (instruction.class, instruction.bytes);
-                    instruction.reach = reaches.of(operands, bytes);
+                    instruction.reach = reaches.reach(operands, bytes);
                     let (at, guard, operands, block) = (*at, *guard, *operands, blocks.len() - 1);
                     places.accesses.push(Place { at, guard, operands, block, class, bytes });
                 }

@@ -50,7 +50,7 @@ impl<'t> Reaches<'t> {
 
     /// Bytes that an access can touch; `u64::MAX`: anywhere. `None` where its operands have no
     /// address.
-    pub fn of(&mut self, operands: &'t str, bytes: u32) -> Option<u64> {
+    pub fn reach(&mut self, operands: &'t str, bytes: u32) -> Option<u64> {
         let (_, rest) = operands.split_once('[')?;
         let (inside, _) = rest.split_once(']')?;
         let base = inside.split_once('+').map_or(inside, |(base, _)| base);

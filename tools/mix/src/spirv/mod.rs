@@ -366,7 +366,7 @@ impl Module {
                             let pointer = op::pointer(word.opcode).map(|n| word.operand(n));
                             let pointer = pointer.filter(|_| instruction.class.memory().is_some());
                             instruction.reach =
-                                pointer.map(|p| reaches.of(&out.types, p, instruction.bytes));
+                                pointer.map(|p| reaches.reach(&out.types, p, instruction.bytes));
                             for id in &mut instruction.reads {
                                 *id = carried.get(id).copied().unwrap_or(*id);
                             }

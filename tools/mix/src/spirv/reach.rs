@@ -34,7 +34,7 @@ fn size_of(types: &BTreeMap<u32, Type>, of: u32) -> Option<u64> {
 
 impl<'m> Reaches<'m> {
     /// Bytes that an access at a pointer can touch; `u64::MAX`: anywhere.
-    pub fn of(&mut self, types: &BTreeMap<u32, Type>, pointer: u32, bytes: u32) -> u64 {
+    pub fn reach(&mut self, types: &BTreeMap<u32, Type>, pointer: u32, bytes: u32) -> u64 {
         self.value(types, pointer, DEPTH).reach(bytes)
     }
 
