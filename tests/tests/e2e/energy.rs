@@ -381,7 +381,31 @@ pub fn flat_in_steps(from: f64, to: f64, watts: f64, step: f64) -> String {
 /// A RAPL counter, as the processor would have counted it: steps of a millisecond, counts of 2^-14
 /// J, polled twice a step.
 pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> String {
-    let (first, last) = (spans[0].0 - 5e8, spans[spans.len() - 1].1 + 5e8);
+    counted_roughly(spans, watts, floor, 5e8, (1e6, 0.0))
+}
+
+/// The same of a counter that is updated every `step` nanoseconds, by joules of which so many are
+/// chance at each (standard deviation); with a rest of `rest` nanoseconds at either end.
+pub fn counted_roughly(
+    spans: &[Span],
+    watts: impl Fn(&str) -> f64,
+    floor: f64,
+    rest: f64,
+    (step, chance): (f64, f64),
+) -> String {
+    let (first, last) = (spans[0].0 - rest, spans[spans.len() - 1].1 + rest);
+    // The sum of twelve that are spread evenly is nearly normal (Marsaglia's xorshift).
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut normal = || {
+        let mut even = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        (0..12).map(|_| even()).sum::<f64>() - 6.0
+    };
+    let mut off = 0.0;
     let mut text =
         "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
             .to_owned();
@@ -407,10 +431,12 @@ pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> Strin
     };
     let mut update = first;
     while poll < last {
-        poll += 5e5;
+        poll += step / 2.0;
         while update <= poll {
-            shown = (4_294_960_000 + (until(update) * 16384.0) as u64) % 4_294_967_296;
-            update += 1e6;
+            shown = (4_294_960_000 + ((until(update) + off) * 16384.0) as i64).cast_unsigned()
+                % 4_294_967_296;
+            off += chance * normal();
+            update += step;
         }
         text.push_str(&format!("0,{},{},{shown}\n", poll as u64, poll as u64 + 200));
     }

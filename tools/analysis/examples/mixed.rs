@@ -50,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let began = Instant::now();
     let active = readings.iter().map(|r| f64::from(u8::from(!r.launches.is_empty()))).collect();
-    let effects = [Effect { sd: 0.016, idle: active, launches: vec![0.0; readings.len()] }];
+    let effects =
+        [Effect { belief: (0.0, 0.016), idle: active, launches: vec![0.0; readings.len()] }];
     let errors = Errors::Polled { averaged: 1 };
     let model =
         Model { kernels, levels: &[None], effects: &effects, bent: None, errors, spread: 1.0 };

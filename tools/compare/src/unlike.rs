@@ -4,7 +4,7 @@
 
 use crate::run::Run;
 use clscope_profile::report::data::Process;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// In words; empty where both sides are alike.
 pub fn unlike(base: &[Run], new: &[Run]) -> Vec<String> {
@@ -13,7 +13,32 @@ pub fn unlike(base: &[Run], new: &[Run]) -> Vec<String> {
     };
     let repeated = |side: &[Run]| side.iter().any(|r| r.report.repeated_ns.is_some());
     let command_lines = command_lines(processes(base), processes(new));
-    command_lines.into_iter().chain(repetitions(repeated(base), repeated(new))).collect()
+    let warmed = temperatures(degrees(base), degrees(new));
+    let repeated = repetitions(repeated(base), repeated(new));
+    command_lines.into_iter().chain(repeated).chain(warmed).collect()
+}
+
+/// Mean temperature of each device while its joules were measured, degrees Celsius.
+fn degrees(side: &[Run]) -> BTreeMap<&str, f64> {
+    let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for device in side.iter().flat_map(|r| &r.report.energy).flat_map(|e| &e.devices) {
+        let Some(of) = device.temperature else { continue };
+        let (sum, runs) = all.entry(&device.device).or_default();
+        (*sum, *runs) = (*sum + of.mean_c, *runs + 1.0);
+    }
+    all.into_iter().map(|(name, (sum, runs))| (name, sum / runs)).collect()
+}
+
+/// Degrees by which sides differ, from which on it is told.
+const APART: f64 = 2.0;
+
+fn temperatures(base: BTreeMap<&str, f64>, new: BTreeMap<&str, f64>) -> Vec<String> {
+    let both = base.iter().filter_map(|(name, base)| Some((name, *base, *new.get(name)?)));
+    both.filter(|(_, base, new)| (base - new).abs() > APART)
+        .map(|(name, base, new)| {
+            format!("{name} was at {base:.0} C in the base and at {new:.0} C on the new side: a warmer chip draws more, some 1 to 2 % of its idle power a degree")
+        })
+        .collect()
 }
 
 fn command_line(of: &Process) -> String {
@@ -48,6 +73,15 @@ fn repetitions(base: bool, new: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warmer_device_is_told() {
+        let of = |degrees: f64| BTreeMap::from([("GPU", degrees)]);
+        assert!(temperatures(of(45.0), of(46.0)).is_empty());
+        assert!(temperatures(of(45.0), BTreeMap::new()).is_empty());
+        let told = temperatures(of(45.0), of(57.4)).join("");
+        assert!(told.contains("at 45 C in the base and at 57 C on the new side"), "{told}");
+    }
 
     #[test]
     fn other_folders_are_the_same_application_and_other_arguments_are_not() {

@@ -11,11 +11,12 @@ use super::activity::Activity;
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, structure};
 use super::mixed::{Contrast, Effect, Errors, Fit, Model, Reading};
 use super::report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
+    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
 };
 use super::response::Response;
 use super::search::{ResponseModel, choose};
 use super::sensor::{RowKind, Rows, Series};
+use super::sums::known_sums;
 use super::units::{ClassId, HostNs, Joules, Seconds, Watts};
 
 /// What is known of a power state's floor: the rate while nothing runs.
@@ -156,9 +157,10 @@ const IDLE: f64 = 0.03;
 /// The same of idle power that changes slowly within a run. (H100: rests of one run are at 126 to 131
 /// W, and idle power with a context is 126 W +- 2 W.)
 const SLOW_IDLE: f64 = 0.016;
-/// Standard deviation of what a degree adds to idle power, as a share. (H100: 2.4 to 2.7 W of 126 W.)
-const BETA: f64 = 0.024;
-/// The same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
+/// Mean and standard deviation of what a degree adds to idle power, as a share. (Leakage doubles in
+/// some 30 C, 2.3 % a degree, and is a part of idle power. H100: 2.4 to 2.7 W of 126 W.)
+const BETA: (f64, f64) = (0.012, 0.012);
+/// Standard deviation of the same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
 const ALPHA: f64 = 0.003;
 /// Standard deviation of what a device draws less in its first tenth of a second of work, as a share.
 /// (H100: up to 20 %.)
@@ -201,14 +203,12 @@ pub(super) struct Fitted {
     pub response: Response,
     pub model: Fit,
     effects: Vec<Effect>,
-    /// Which of the effects are polynomials of slow change.
-    slow: std::ops::Range<usize>,
+    /// Which of the effects are what.
+    named: Named,
     /// Classes with a column.
     pub present: Vec<usize>,
     /// By state, whether its floor is known or the rows show it.
     floor_seen: Vec<bool>,
-    /// Classes of which the run shows only the sum, and no worker more.
-    together: Vec<Vec<usize>>,
     /// Seconds that each row stands for in the fit.
     pub lengths: Vec<f64>,
 }
@@ -300,7 +300,7 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
         };
         Fit::new(all, &model).ok_or(AttributionError::TooFewReadings { usable, needed })
     };
-    let (mut effects, mut slow) = effects(problem, &rows, &columns, &[]);
+    let (mut effects, mut named) = effects(problem, &rows, &columns, &[]);
     let mut model = run(&all, &effects)?;
     let workers: Vec<&Worker> =
         problem.workers.iter().filter(|w| present.contains(&w.class.index())).collect();
@@ -312,20 +312,15 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
             reading.variance = (noise * reading_seconds(reading) / row.scale).powi(2);
         }
         all.extend(workers.iter().map(|worker| of_worker(worker, &present, noise, step)));
-        (effects, slow) = self::effects(problem, &rows, &columns, &workers);
+        (effects, named) = self::effects(problem, &rows, &columns, &workers);
         model = run(&all, &effects)?;
     }
-    let has_workers = |class: &usize| workers.iter().any(|w| w.class.index() == *class);
     // A worker without rest beside it is as good as rest.
     let floor_seen = if workers.iter().any(|w| w.idle > 0.0) {
         vec![true; floors.len()]
     } else {
         apart.floor_seen
     };
-    let together = (apart.groups.into_iter())
-        .map(|set| set.into_iter().filter(|class| !has_workers(class)).collect())
-        .filter(|set: &Vec<usize>| set.len() > 1)
-        .collect();
     Ok(Fitted {
         rows,
         columns,
@@ -333,10 +328,9 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
         response,
         model,
         effects,
-        slow,
+        named,
         present,
         floor_seen,
-        together,
         lengths,
     })
 }
@@ -421,14 +415,21 @@ fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Rea
     }
 }
 
-/// What changes powers during a run, and which of these are polynomials of slow change. Readings are
-/// the rows, and behind them those of workers.
+/// Which effects are what.
+struct Named {
+    /// Degrees of the run, where they were read.
+    degrees: Option<Degrees>,
+    /// Polynomials of slow change of all powers.
+    slow: std::ops::Range<usize>,
+}
+
+/// What changes powers during a run. Readings are the rows, and behind them those of workers.
 fn effects(
     problem: &Problem<'_>,
     rows: &Rows,
     columns: &Columns,
     workers: &[&Worker],
-) -> (Vec<Effect>, std::ops::Range<usize>) {
+) -> (Vec<Effect>, Named) {
     let activity = problem.activity;
     let (n, m) = (rows.rows.len(), workers.len());
     let none = || vec![0.0; n + m];
@@ -442,17 +443,20 @@ fn effects(
     let of_run = |of: &dyn Fn(usize) -> f64| (0..n).map(of).chain(vec![0.0; m]).collect::<Vec<_>>();
     // Between launches, against rests.
     let between = of_run(&|i| -(-busy[i] / ACTIVE).exp_m1());
-    out.push(Effect { sd: IDLE, idle: between, launches: none() });
+    out.push(Effect { belief: (0.0, IDLE), idle: between, launches: none() });
+    let mut temperature = None;
     if problem.temperature.len() > 1 {
-        let degrees = |at: f64| {
-            let behind = problem.temperature.partition_point(|p| activity.seconds(p.0) <= at);
-            problem.temperature[behind.saturating_sub(1)].1
-        };
-        let mean = rows.rows.iter().map(|row| degrees(row.to)).sum::<f64>() / n as f64;
+        let knots = knots(problem.temperature, activity);
+        let degrees = |at: f64| interpolated(&knots, at);
+        let of_rows = || rows.rows.iter().map(|row| degrees(row.to));
+        let mean = of_rows().sum::<f64>() / n as f64;
+        let (least, most) =
+            of_rows().fold((mean, mean), |(least, most), at| (at.min(least), at.max(most)));
+        temperature = Some(Degrees { mean, least, most });
         let warmer: Vec<f64> =
             moments.iter().map(|at| at.map_or(0.0, |at| degrees(at) - mean)).collect();
-        out.push(Effect { sd: BETA, idle: warmer.clone(), launches: none() });
-        out.push(Effect { sd: ALPHA, idle: none(), launches: warmer });
+        out.push(Effect { belief: BETA, idle: warmer.clone(), launches: none() });
+        out.push(Effect { belief: (0.0, ALPHA), idle: none(), launches: warmer });
     }
     // The first of a run's work.
     let mut begun: Option<f64> = None;
@@ -468,7 +472,7 @@ fn effects(
         Some(age) if age >= 0.0 => (-age / ONSET.1).exp(),
         _ => 0.0,
     });
-    out.push(Effect { sd: ONSET.0, idle: none(), launches: onset });
+    out.push(Effect { belief: (0.0, ONSET.0), idle: none(), launches: onset });
     let degree = match problem.drift {
         DriftModel::None => 0,
         DriftModel::Polynomial(most) => {
@@ -490,15 +494,36 @@ fn effects(
     for d in 1..=degree {
         let of: Vec<f64> =
             moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { sd: SLOW, idle: of.clone(), launches: of });
+        out.push(Effect { belief: (0.0, SLOW), idle: of.clone(), launches: of });
     }
     let slow = from..out.len();
     // Idle power by itself.
     for d in 1..=degree {
         let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { sd: SLOW_IDLE / d as f64, idle: of, launches: none() });
+        out.push(Effect { belief: (0.0, SLOW_IDLE / d as f64), idle: of, launches: none() });
     }
-    (out, slow)
+    (out, Named { degrees: temperature, slow })
+}
+
+/// Temperatures between which a device's changes evenly. Devices tell whole degrees: when one becomes
+/// another, it is between both; steps would fit nothing that a chip draws.
+fn knots(read: &[(HostNs, f64)], activity: &Activity) -> Vec<(f64, f64)> {
+    let ends = |at: &(HostNs, f64)| (activity.seconds(at.0), at.1);
+    let changes = read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| {
+        let (before, after) = (ends(&pair[0]), ends(&pair[1]));
+        (f64::midpoint(before.0, after.0), f64::midpoint(before.1, after.1))
+    });
+    read.first().map(ends).into_iter().chain(changes).chain(read.last().map(ends)).collect()
+}
+
+/// A value between knots, in order of time; that of the nearer end outside.
+fn interpolated(knots: &[(f64, f64)], at: f64) -> f64 {
+    let behind = knots.partition_point(|knot| knot.0 <= at);
+    match (knots[..behind].last(), knots.get(behind)) {
+        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (at - a.0) / (b.0 - a.0),
+        (Some(end), None) | (None, Some(end)) => end.1,
+        (None, None) => 0.0,
+    }
 }
 
 /// What two lists of stretches, each in order, have in common.
@@ -688,10 +713,10 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (parts, at_rest, rested) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
-    let place = |class: usize| of.present.iter().position(|own| *own == class);
-    let mut groups: Vec<Vec<usize>> = (of.together.iter())
-        .map(|set| set.iter().filter_map(|class| place(*class)).collect())
-        .collect();
+    let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
+    let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
+    let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
+    let mut groups = known_sums(&values, &model.covariances(&all), &wide);
     let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
     let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
     groups.extend(alone);
@@ -791,6 +816,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         unattributed: Joules(measured - assigned),
         response: of.response,
         drift: drift(of),
+        temperature: of.named.degrees,
         residual: Watts((power / residuals.len() as f64).sqrt()),
         residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
         counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },
@@ -805,7 +831,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
 fn drift(of: &Fitted) -> Option<Drift> {
     // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
     let odd: Contrast =
-        of.slow.clone().step_by(2).map(|effect| (of.model.share(effect), 2.0)).collect();
+        of.named.slow.clone().step_by(2).map(|effect| (of.model.share(effect), 2.0)).collect();
     let change = (!odd.is_empty()).then(|| of.model.contrast(&odd, false))?;
     let half_width = change.half();
     let noticed = change.value.abs() > half_width.max(NOTICED);

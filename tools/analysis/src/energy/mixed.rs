@@ -7,7 +7,7 @@
 //! ```text
 //! y_j = sum_s f_s (1 + sum_m a_m p_mj) T_js
 //!       + sum_k [e_k (1 + sum_m a_m q_mj) + b_k in_worker_j + u_(capture_j, k)] W_jk + eps_j
-//! a_m ~ N(0, sd_m^2)   b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   e_k ~ N(P, P^2), e_k >= 0
+//! a_m ~ N(m_m, s_m^2)   b_k ~ N(0, tau^2 e_k^2)   u ~ N(0, c^2 e_k^2)   e_k ~ N(P, P^2), e_k >= 0
 //! eps_j ~ N(0, sigma^2 v_j)   v_j of the run = a v0_j + b (sum_k e_k W_jk)^2
 //! ```
 //!
@@ -46,8 +46,8 @@ pub struct Reading {
 /// What changes powers by a share that is not known: a column of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// Standard deviation of the share before anything was read, around 0.
-    pub sd: f64,
+    /// Mean and standard deviation of the share before anything was read.
+    pub belief: (f64, f64),
     /// How much of it there is in each reading's idle power.
     pub idle: Vec<f64>,
     /// The same in joules above idle.
@@ -481,8 +481,9 @@ impl Prior {
             Some((watts, sd)) => (*watts, sd.max(EXACT * most).powi(2)),
             None => (0.0, (OPEN * most).powi(2)),
         };
-        let shares = model.effects.iter().map(|effect| effect.sd);
-        let shares = shares.chain(bent.iter().map(|of| of.0)).map(|sd| (0.0, sd * sd));
+        let shares = model.effects.iter().map(|effect| effect.belief);
+        let shares =
+            shares.chain(bent.iter().map(|of| (0.0, of.0))).map(|(mean, sd)| (mean, sd * sd));
         let kernels = std::iter::repeat_n((usual, (usual * model.spread).powi(2)), model.kernels);
         Self { columns: model.levels.iter().map(level).chain(shares).chain(kernels).collect() }
     }
@@ -640,11 +641,20 @@ impl Fit {
         self.points[self.mode].effects[column]
     }
 
-    /// Covariance of two sums, at the most likely variances.
+    /// Covariances of sums with each other, at the most likely variances: of any combination of them
+    /// no less than [`Fit::contrast`] has.
     #[must_use]
-    pub fn covariance(&self, a: &[(usize, f64)], b: &[(usize, f64)]) -> f64 {
-        let of = &self.points[self.mode].covariance;
-        a.iter().map(|(i, x)| b.iter().map(|(j, y)| x * y * of[(*i, *j)]).sum::<f64>()).sum()
+    pub fn covariances(&self, sums: &[Contrast]) -> DMatrix<f64> {
+        let point = &self.points[self.mode];
+        let mut times = DMatrix::zeros(sums.len(), point.effects.len());
+        for (of, sum) in sums.iter().enumerate() {
+            sum.iter().for_each(|(at, n)| times[(of, *at)] = *n);
+        }
+        let own = &times * &point.covariance * times.transpose();
+        // Errors that last are no reason to be surer of any combination.
+        let mut slow = (&times * &self.slow * times.transpose()).symmetric_eigen();
+        slow.eigenvalues.iter_mut().for_each(|of| *of = of.max(0.0));
+        own + slow.recompose()
     }
 
     /// By how much a column is higher by a reading's residual: its weight times it. Were the reading

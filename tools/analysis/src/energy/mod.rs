@@ -10,7 +10,8 @@
 //! | the sensor's response is chosen from the data | `search`, `response` |
 //! | shares of classes and states in rows | `design` |
 //! | powers of classes and floors, what changes them, and how sure that is | [`mixed`], `solve` |
-//! | joules per launch, sums that are known, the rest | [`attribute`] |
+//! | sums that are known where classes are not | `sums` |
+//! | joules per launch, the rest | [`attribute`] |
 //! | which readings decide about a class | [`readings_of`] |
 //!
 //! A class's watts are the device's mean power while it runs, floor included; its joules per launch
@@ -41,6 +42,7 @@ mod search;
 mod sensor;
 mod solve;
 mod stamps;
+mod sums;
 mod together;
 pub mod turns;
 mod units;
@@ -56,7 +58,7 @@ pub use decide::{Decision, Reading, readings_of};
 pub use design::StateSpan;
 pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
 pub use report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
+    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
 };
 pub use response::Response;
 pub use sampled::{Launch, Placed, place, place_each, place_overlapping};

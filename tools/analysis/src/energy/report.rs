@@ -103,6 +103,17 @@ pub struct IterationEnergy {
     pub seconds: Seconds,
 }
 
+/// Temperature of a device while its sensor was read, degrees Celsius.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Degrees {
+    /// Mean over readings.
+    pub mean: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
 /// The result for one sensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribution {
@@ -126,6 +137,8 @@ pub struct Attribution {
     pub response: Response,
     /// Slow change found; `None` when none was looked for.
     pub drift: Option<Drift>,
+    /// Temperature, where it was read.
+    pub temperature: Option<Degrees>,
     /// Root mean square of what the fit leaves of the rows.
     pub residual: Watts,
     /// Correlation of neighbouring residuals.

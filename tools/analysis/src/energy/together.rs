@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy};
+use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy};
 use super::sensor::SeriesFaults;
 use super::units::{Joules, Seconds, Watts};
 use crate::interval::Interval;
@@ -102,6 +102,15 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
     };
     let gaps =
         parts.iter().map(|part| part.gaps.joules.map(|joules| joules.0)).sum::<Option<f64>>();
+    let temperature =
+        (parts.iter().map(|part| part.temperature).collect::<Option<Vec<_>>>()).map(|all| {
+            Degrees {
+                mean: all.iter().zip(parts).map(|(of, part)| of.mean * part.covered.0).sum::<f64>()
+                    / covered,
+                least: all.iter().map(|of| of.least).fold(f64::INFINITY, f64::min),
+                most: all.iter().map(|of| of.most).fold(f64::NEG_INFINITY, f64::max),
+            }
+        });
     Some(Attribution {
         classes,
         groups,
@@ -116,6 +125,7 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         iteration: None,
         response: first.response,
         drift: None,
+        temperature,
         residual: Watts(by_time(|part| part.residual.0.powi(2)).sqrt()),
         residual_correlation: by_time(|part| part.residual_correlation),
         counter_jitter: by_time(|part| part.counter_jitter),

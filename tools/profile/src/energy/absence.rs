@@ -19,7 +19,7 @@ pub enum Basis {
 /// Why a class has no joules of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
-    /// It always ran in proportion to others.
+    /// It ran in nearly the same proportion to others throughout: their sum is known.
     InSum,
     /// The interval is wider than half of the figure.
     Wide,
@@ -35,7 +35,7 @@ impl Absence {
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::InSum => {
-                "only its sum with others is measurable, because they always ran in the same proportion"
+                "only its sum with others is known, because they ran in nearly the same proportion"
             }
             Self::Wide => "the readings leave an interval that is wider than half of the figure",
             Self::NotRead => "it did not run while the sensor was read",

@@ -147,6 +147,8 @@ pub struct DeviceEnergy {
     pub drift: Option<Drift>,
     pub residual_watts: Option<f64>,
     pub residual_correlation: Option<f64>,
+    /// Temperature while the sensor was read: joules are those at it. Null where it was not read.
+    pub temperature: Option<Temperature>,
     pub readings: usize,
     /// Commands that ran without a known place in time.
     pub unplaced: u64,
@@ -215,6 +217,15 @@ impl DeviceEnergy {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
         Some(self.measured_joules? - repeated)
     }
+}
+
+/// Temperature of a device, degrees Celsius.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Temperature {
+    pub mean_c: f64,
+    pub min_c: f64,
+    pub max_c: f64,
 }
 
 /// A part of what was measured on a device.

@@ -45,6 +45,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         drift: None,
         residual_watts: None,
         residual_correlation: None,
+        temperature: None,
         readings: 0,
         unplaced: device.unplaced,
         shared: device.shared.map(|s| result::Shared {
@@ -98,6 +99,11 @@ pub(super) fn fill(
     });
     out.residual_watts = Some(result.residual.0);
     out.residual_correlation = Some(result.residual_correlation);
+    out.temperature = result.temperature.map(|of| result::Temperature {
+        mean_c: of.mean,
+        min_c: of.least,
+        max_c: of.most,
+    });
     out.readings = result.readings;
     doubts(out, device, result);
 }

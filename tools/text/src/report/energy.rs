@@ -67,7 +67,13 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
         let own = d.own_joules().filter(|own| Some(*own) != d.measured_joules);
         let own = own.map_or_else(String::new, |j| format!("; {} without repetitions", si(j, "J")));
-        let _ = writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean{own}", d.device);
+        let at =
+            d.temperature.map_or_else(String::new, |t| match (t.min_c.round(), t.max_c.round()) {
+                (least, most) if least == most => format!(", at {least} C"),
+                (least, most) => format!(", at {least} to {most} C"),
+            });
+        let _ =
+            writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean{at}{own}", d.device);
     } else {
         let _ = writeln!(out, "\nEnergy of {}: not known", d.device);
     }
