@@ -214,6 +214,28 @@ fn documents_say_how_well_a_figure_is_known_by_its_interval_alone() {
     assert!(names.all(is_none), "a column is called so");
 }
 
+/// What `help()` shows of the Python package, and what it prints and draws.
+#[test]
+fn the_python_package_is_in_the_same_words() {
+    let folder = clscope_tests::artifacts::root().join("tools/python/clscope");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_none_or(|of| of != "py") {
+            continue;
+        }
+        files += 1;
+        let text = std::fs::read_to_string(&file).unwrap().to_lowercase();
+        for word in FORBIDDEN {
+            let line = text.lines().find(|line| line.contains(word)).unwrap_or_default();
+            assert!(line.is_empty(), "{} says {word:?}: {line}", file.display());
+        }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let field = text.split(|c| !is_word(c)).find(|word| NO_FIELD[..6].contains(word));
+        assert_eq!(field, None, "{}", file.display());
+    }
+    assert!(files >= 7, "{files} files");
+}
+
 /// Queues have names, never ids: a viewer has no use for the numbers of the trace.
 #[test]
 fn timelines_number_queues_as_people_do() {

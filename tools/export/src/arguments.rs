@@ -214,12 +214,14 @@ pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Si
     if placed.clamped_ns != 0 {
         to.put("moved_ns", Int(placed.clamped_ns));
     }
-    let [queued, submit, start, _] = placed.stamps;
+    // As the device reported them.
+    let [queued, submit, start, _] = drawn.raw();
+    let between = |from: u64, to: u64| Int(to.wrapping_sub(from).cast_signed());
     // A runtime that does not know when it queued a command gives 0.
-    if drawn.raw()[0] > 0 {
-        to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
+    if queued > 0 {
+        to.put("queued_to_submit_ns", between(queued, submit));
     }
-    to.put("submit_to_start_ns", Int(start.0.saturating_sub(submit.0)));
+    to.put("submit_to_start_ns", between(submit, start));
     to.put("end_to_host_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
     // As the device reported it, where the drawn length is corrected for the drift of its clock.
     if drawn.duration_ns() != span.duration() {

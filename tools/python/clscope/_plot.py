@@ -72,7 +72,7 @@ def power(table: Table, ax: Optional["Axes"], start: Optional[float], end: Optio
 
 
 def joined(spans: List[Tuple[float, float]], nearest: float) -> List[Tuple[float, float]]:
-    """Begin and length of bars, where neighbours that cannot be told apart are one."""
+    """Begin and length of bars, where neighbours closer than a pixel are one."""
     out: List[Tuple[float, float]] = []
     for begin, length in sorted(spans):
         if out and begin - (out[-1][0] + out[-1][1]) < nearest:

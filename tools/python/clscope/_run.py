@@ -168,7 +168,7 @@ class Run:
         _command.run(["export", "parquet", "-o", target, *self._options, "--", *self.traces])
 
     def sql(self, query: str) -> "duckdb.DuckDBPyRelation":
-        """A query of DuckDB, to which every table is known by its name. Needs ``clscope[sql]``.
+        """A query of DuckDB, in which every table has its name. Needs ``clscope[sql]``.
 
         The relation reads when it is asked for rows, and keeps the tables for as long as it lives, also
         when this run is gone."""
