@@ -717,3 +717,50 @@ fn a_reading_that_is_off_is_the_one_that_decides_most() {
     let above = (0..decisions[0].readings.len()).filter(|i| pull(*i) > pull(index)).count();
     assert!(above <= 1, "{above} move more than {} W", pull(index));
 }
+
+/// A chip that leaks more the warmer it is, and tells whole degrees: joules of a cool run and of a warm
+/// one differ, and those at one temperature are the same within 2 %.
+#[test]
+fn joules_at_one_temperature_are_those_of_a_cool_run_and_of_a_warm_one() {
+    const LEAK: f64 = 2.5;
+    let (mut inside, mut all, mut apart) = (0u32, 0u32, Vec::new());
+    for seed in 0..8 {
+        let of = Scenario { seconds: 20.0, ..scenario(900 + seed) };
+        let side = |from: f64, seed: u64| {
+            let scenario = Scenario { seed, ..of.clone() };
+            let mut run = scenario.run();
+            let activity = Activity::new(&run.spans, scenario.kernels.len());
+            let Series::Instant(points) = &mut run.series else { panic!("samples") };
+            let first = points[0].0.0;
+            let age = |at: HostNs| (at.0 - first) as f64 * 1e-9;
+            let warm = |at: HostNs| from + 7.0 * (1.0 - (-age(at) / 6.0).exp());
+            points.iter_mut().for_each(|(at, watts)| *watts += LEAK * (warm(*at) - 50.0));
+            let temperature: Vec<(HostNs, f64)> =
+                points.iter().step_by(10).map(|(at, _)| (*at, warm(*at).round())).collect();
+            let floors = [Floor::Fitted];
+            let problem = Problem {
+                temperature: &temperature,
+                ..problem(&activity, &run.series, &floors, model(scenario.sensor))
+            };
+            (attribute(&problem).expect("a usable run"), run.watts)
+        };
+        let ((cool, watts), (warm, _)) = (side(40.0, 900 + seed), side(53.0, 950 + seed));
+        for (k, kernel) in of.kernels.iter().enumerate() {
+            let truth = watts[k] * kernel.length;
+            let both = [&cool, &warm].map(|of| {
+                of.classes[k].per_launch_at_reference.expect("what a degree adds is known")
+            });
+            for joules in both {
+                all += 1;
+                inside += u32::from(joules.low <= truth && truth <= joules.high);
+            }
+            apart.push((both[0].value / both[1].value - 1.0).abs());
+            let own = [&cool, &warm].map(|of| of.classes[k].joules_per_launch.unwrap().value);
+            assert!(own[1] / own[0] > 1.06, "the warm run draws as much: {own:?}");
+        }
+    }
+    let worst = apart.into_iter().fold(0.0, f64::max);
+    assert!(worst < 0.02, "{worst}");
+    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
+    assert!(f64::from(inside) > mean - 3.9 * sd, "{inside} of {all} intervals hold the truth");
+}

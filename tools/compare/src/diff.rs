@@ -386,7 +386,13 @@ impl Diff {
             let (a, b) = sides(&time);
             let unknown = exists.then(not_known);
             self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
-            let (a, b) = sides(&|run| run.energy(key));
+            // A warmer chip draws more: joules are compared at one temperature, where every run tells them.
+            let at_reference = (base.iter().chain(new))
+                .all(|run| run.energy(key).is_none() || run.energy_at_reference(key).is_some());
+            let (a, b) = match at_reference {
+                true => sides(&|run| run.energy_at_reference(key)),
+                false => sides(&|run| run.energy(key)),
+            };
             let unknown = exists.then(|| {
                 let mut why = not_known();
                 for ((why, side), word) in

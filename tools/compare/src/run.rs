@@ -6,6 +6,7 @@ use crate::verdict::Sample;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_profile::energy::result::Class;
 use clscope_profile::error::ReadingsError;
+use clscope_profile::interval::Interval;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::Commands;
@@ -107,6 +108,8 @@ struct Place {
     row: Option<usize>,
     /// What its class says of joules.
     joules: Option<Sample>,
+    /// The same at 50 degrees Celsius.
+    at_reference: Option<Sample>,
     /// Whether joules are known as a sum with those of others alone.
     in_a_sum: bool,
 }
@@ -126,9 +129,10 @@ fn places(report: &Report) -> BTreeMap<Key, Place> {
             let place = out.entry((class.name.clone(), device.device.clone())).or_default();
             place.in_a_sum |= in_a_sum(class);
             if is_first && classes.insert((&device.device, &class.name)) {
-                place.joules = class.joules_per_launch.and_then(|joules| {
-                    Some(Sample { value: joules.value, error: joules.relative()? / 1.96 })
-                });
+                let sample =
+                    |of: Interval| Some(Sample { value: of.value, error: of.relative()? / 1.96 });
+                place.joules = class.joules_per_launch.and_then(sample);
+                place.at_reference = class.per_launch_at_reference.and_then(sample);
             }
         }
     }
@@ -234,6 +238,12 @@ impl Run {
     #[must_use]
     pub fn energy(&self, key: &Key) -> Option<Sample> {
         self.places.get(key)?.joules
+    }
+
+    /// The same as if it had run at 50 degrees Celsius.
+    #[must_use]
+    pub fn energy_at_reference(&self, key: &Key) -> Option<Sample> {
+        self.places.get(key)?.at_reference
     }
 
     /// Whether joules of a kernel are known as a sum with those of others alone.

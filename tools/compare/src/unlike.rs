@@ -36,7 +36,7 @@ fn temperatures(base: BTreeMap<&str, f64>, new: BTreeMap<&str, f64>) -> Vec<Stri
     let both = base.iter().filter_map(|(name, base)| Some((name, *base, *new.get(name)?)));
     both.filter(|(_, base, new)| (base - new).abs() > APART)
         .map(|(name, base, new)| {
-            format!("{name} was at {base:.0} C in the base and at {new:.0} C on the new side: a warmer chip draws more, some 1 to 2 % of its idle power a degree")
+            format!("{name} was at {base:.0} C in the base and at {new:.0} C on the new side: joules of kernels are compared as if both had been at 50 C, where readings tell them, and sums are as measured")
         })
         .collect()
 }

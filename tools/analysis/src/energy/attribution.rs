@@ -157,6 +157,10 @@ const IDLE: f64 = 0.03;
 /// The same of idle power that changes slowly within a run. (H100: rests of one run are at 126 to 131
 /// W, and idle power with a context is 126 W +- 2 W.)
 const SLOW_IDLE: f64 = 0.016;
+/// The same where the temperature was read: a tenth of a degree, each 2 % of idle power.
+const READ: f64 = 0.002;
+/// Standard deviation of a temperature that is told in whole degrees.
+const WHOLE_DEGREES: f64 = 0.29;
 /// Mean and standard deviation of what a degree adds to idle power, as a share. (Leakage doubles in
 /// some 30 C, 2.3 % a degree, and is a part of idle power. H100: 2.4 to 2.7 W of 126 W.)
 const BETA: (f64, f64) = (0.012, 0.012);
@@ -165,6 +169,8 @@ const ALPHA: f64 = 0.003;
 /// Standard deviation of what a device draws less in its first tenth of a second of work, as a share.
 /// (H100: up to 20 %.)
 const ONSET: (f64, f64) = (0.2, 0.1);
+/// Degrees Celsius at which joules are told for comparison: a GPU's under load.
+pub const REFERENCE_C: f64 = 50.0;
 /// Standard deviation of a polynomial of slow change, as a share: a change by a fifth is none.
 const SLOW: f64 = 0.05;
 /// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to
@@ -417,8 +423,9 @@ fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Rea
 
 /// Which effects are what.
 struct Named {
-    /// Degrees of the run, where they were read.
-    degrees: Option<Degrees>,
+    /// Degrees of the run, where they were read, with the effects of a degree on idle power and on
+    /// joules above idle.
+    warmth: Option<(Degrees, [usize; 2])>,
     /// Polynomials of slow change of all powers.
     slow: std::ops::Range<usize>,
 }
@@ -444,7 +451,7 @@ fn effects(
     // Between launches, against rests.
     let between = of_run(&|i| -(-busy[i] / ACTIVE).exp_m1());
     out.push(Effect { belief: (0.0, IDLE), idle: between, launches: none() });
-    let mut temperature = None;
+    let mut warmth = None;
     if problem.temperature.len() > 1 {
         let knots = knots(problem.temperature, activity);
         let degrees = |at: f64| interpolated(&knots, at);
@@ -452,7 +459,7 @@ fn effects(
         let mean = of_rows().sum::<f64>() / n as f64;
         let (least, most) =
             of_rows().fold((mean, mean), |(least, most), at| (at.min(least), at.max(most)));
-        temperature = Some(Degrees { mean, least, most });
+        warmth = Some((Degrees { mean, least, most }, [out.len(), out.len() + 1]));
         let warmer: Vec<f64> =
             moments.iter().map(|at| at.map_or(0.0, |at| degrees(at) - mean)).collect();
         out.push(Effect { belief: BETA, idle: warmer.clone(), launches: none() });
@@ -490,19 +497,23 @@ fn effects(
             _ => ((35.0 * u * u - 30.0) * u * u + 3.0) / 8.0,
         }
     };
+    // What changes slowly is the temperature's, where it was read, as far as that is known: beside it
+    // polynomials would take up what it does.
+    let is_read = warmth.is_some();
     let from = out.len();
-    for d in 1..=degree {
+    for d in 1..=(if is_read { 0 } else { degree }) {
         let of: Vec<f64> =
             moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
         out.push(Effect { belief: (0.0, SLOW), idle: of.clone(), launches: of });
     }
     let slow = from..out.len();
     // Idle power by itself.
+    let of_idle = if is_read { READ } else { SLOW_IDLE };
     for d in 1..=degree {
         let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { belief: (0.0, SLOW_IDLE / d as f64), idle: of, launches: none() });
+        out.push(Effect { belief: (0.0, of_idle / d as f64), idle: of, launches: none() });
     }
-    (out, Named { degrees: temperature, slow })
+    (out, Named { warmth, slow })
 }
 
 /// Temperatures between which a device's changes evenly. Devices tell whole degrees: when one becomes
@@ -713,6 +724,19 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (parts, at_rest, rested) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
+    // A launch's energy as if all of them had run at one temperature.
+    let at_reference = |k: usize| {
+        let (degrees, [idle, above]) = of.named.warmth.as_ref()?;
+        let warmer = REFERENCE_C - degrees.mean;
+        let stood: f64 = (0..states).map(|s| parts[k].idle[s] * model.value(s)).sum();
+        let ran = parts[k].above[model.kernel(k)] * model.value(model.kernel(k));
+        let more = |degrees: f64| {
+            vec![(model.share(*idle), degrees * stood), (model.share(*above), degrees * ran)]
+        };
+        let joules = model.contrast(&plus(&all[k], &more(warmer)), true);
+        let joules = joules.open_by(1.96 * model.contrast(&more(WHOLE_DEGREES), false).value);
+        joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
+    };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
     let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
     let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
@@ -793,6 +817,8 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
                 group,
                 watts,
                 joules_per_launch: each,
+                per_launch_at_reference: (known.and(k).and_then(at_reference))
+                    .map(|joules| joules.times(duration / covered_busy)),
                 joules: known,
                 dynamic: part(&|of| &of.above),
                 idle: part(&|of| &of.idle),
@@ -816,7 +842,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         unattributed: Joules(measured - assigned),
         response: of.response,
         drift: drift(of),
-        temperature: of.named.degrees,
+        temperature: of.named.warmth.as_ref().map(|of| of.0),
         residual: Watts((power / residuals.len() as f64).sqrt()),
         residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
         counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },

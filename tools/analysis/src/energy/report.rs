@@ -37,6 +37,9 @@ pub struct ClassEnergy {
     pub watts: Option<Interval>,
     /// Energy of one launch of mean length, floor included.
     pub joules_per_launch: Option<Interval>,
+    /// The same as if every launch had run at [`REFERENCE_C`](super::REFERENCE_C); `None` where
+    /// temperatures were not read, or do not tell what a degree adds.
+    pub per_launch_at_reference: Option<Interval>,
     /// Energy over `covered`, floor included.
     pub joules: Option<Interval>,
     /// What running added of `joules`.

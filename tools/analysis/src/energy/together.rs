@@ -35,6 +35,10 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
     let sum_of = |of: fn(&ClassEnergy) -> Option<Interval>| {
         Some(sum(rows.iter().map(|c| of(c)).collect::<Option<Vec<_>>>()?.into_iter()))
     };
+    // Of launches in each run, the mean over all.
+    let each = |c: &&ClassEnergy| Some(c.per_launch_at_reference?.times(c.launches / launches));
+    let per_launch_at_reference =
+        rows.iter().map(each).collect::<Option<Vec<_>>>().map(|all| sum(all.into_iter()));
     let joules = sum_of(|c| c.joules)?;
     let watts = mean(joules, covered);
     let duration = if launches > 0.0 { busy.0 / launches } else { 0.0 };
@@ -45,6 +49,7 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         group: Some(index),
         watts: Some(watts),
         joules_per_launch: Some(watts.times(duration)),
+        per_launch_at_reference,
         joules: Some(joules),
         dynamic: sum_of(|c| c.dynamic),
         idle: sum_of(|c| c.idle),

@@ -288,6 +288,10 @@ pub struct Class {
     pub covered_seconds: f64,
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
+    /// The same as if every launch had run at 50 degrees Celsius, for comparison with other runs.
+    /// Null where temperatures were not read, or readings do not tell what a degree adds.
+    #[serde(rename = "joules_per_launch_at_50_c")]
+    pub per_launch_at_reference: Option<Interval>,
     pub watts: Option<Interval>,
     /// Part of `joules` that running added. Its interval holds the floor's.
     pub dynamic_joules: Option<Interval>,

@@ -146,6 +146,7 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
         covered_seconds: row.covered.0,
         joules: row.joules,
         joules_per_launch: row.joules_per_launch.map(|j| j.times(1.0 / per_span)),
+        per_launch_at_reference: row.per_launch_at_reference.map(|j| j.times(1.0 / per_span)),
         watts: row.watts,
         dynamic_joules: row.dynamic,
         idle_joules: row.idle,
@@ -252,7 +253,8 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
     };
     for class in &mut out.classes {
         let whole = [&mut class.joules, &mut class.joules_per_launch, &mut class.watts];
-        let parts = [&mut class.dynamic_joules, &mut class.idle_joules];
+        let parts =
+            [&mut class.per_launch_at_reference, &mut class.dynamic_joules, &mut class.idle_joules];
         for figure in whole.into_iter().chain(parts) {
             *figure = figure.map(|f| f.widened(share));
         }
@@ -343,6 +345,7 @@ fn is_unknown(class: &result::Class) -> bool {
 pub(super) fn absent(out: &mut DeviceEnergy) {
     for class in out.classes.iter_mut().filter(|c| is_unknown(c)) {
         (class.joules, class.joules_per_launch, class.watts) = (None, None, None);
+        class.per_launch_at_reference = None;
         (class.dynamic_joules, class.dynamic_joules_below, class.idle_joules) = (None, None, None);
         (class.energy_delay, class.gflop_per_joule) = (None, None);
     }

@@ -101,8 +101,12 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let mut rows = rows;
     rows.sort_by(|a, b| order(b).total_cmp(&order(a)));
     let reference = rows.iter().any(|c| c.reference_watts.is_some());
+    let at_reference = rows.iter().any(|c| c.per_launch_at_reference.is_some());
     let mut titles =
         vec!["share", "energy", "launches", "J/launch", "W", "+-", "above idle", "idle"];
+    if at_reference {
+        titles.push("J/launch at 50 C");
+    }
     if reference {
         titles.push("pkg-pp0-dram");
     }
@@ -122,6 +126,9 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             dash(dynamic(c)),
             dash(c.idle_joules.as_ref().map(part)),
         ];
+        if at_reference {
+            cells.push(dash(c.per_launch_at_reference.as_ref().map(part)));
+        }
         if reference {
             cells.push(dash(c.reference_watts.map(|w| si(w.value, "W"))));
         }
