@@ -25,17 +25,17 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "`clCreatePerfCountersCommandQueueINTEL` called instead",
         at: "queue creation",
-        when: "`CLSCOPE_COUNTERS` has `intel-queue`, and the runtime has that function and takes all properties",
+        when: "`CLSCOPE_COUNTERS` has `intel-queue`, and the runtime has that function",
     },
     Change {
-        what: "an event slot of the recorder's own where the application passed NULL",
+        what: "an event slot where the application passed NULL",
         at: "enqueue",
         when: "device timing is on for the queue",
     },
     Change {
         what: "callback and user data replaced by the recorder's, which call the application's",
         at: "functions that take a callback",
-        when: "always, so that calls from inside are its own",
+        when: "always",
     },
     Change {
         what: "extension pointers replaced by the recorder's",
@@ -45,12 +45,12 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "answers masked",
         at: "`CL_QUEUE_PROPERTIES[_ARRAY]`, `CL_EVENT_REFERENCE_COUNT`, profiling info, old queue properties",
-        when: "where the recorder changed what they tell",
+        when: "where the recorder changed what they say",
     },
     Change {
         what: "`CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call",
         at: "`clEnqueueCommandBufferKHR` on other queues than the buffer's",
-        when: "the queues differ in the profiling bit for the application only, and the runtime refuses such queues (tried on clscope's own)",
+        when: "the queues differ in the profiling bit for the application only, and the runtime refuses such queues",
     },
     Change {
         what: "a kernel of the recorder's own in place of the application's",
@@ -65,7 +65,7 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "options appended; `CL_PROGRAM_BUILD_OPTIONS` is answered with the application's own",
         at: "`clBuildProgram`, `clCompileProgram`",
-        when: "with `CLSCOPE_APPEND_OPTIONS`, for programs from source that build with them (tried before on another program)",
+        when: "with `CLSCOPE_APPEND_OPTIONS`, for programs from source that build with them",
     },
     Change {
         what: "copies of its memory added to its wait list",
@@ -75,7 +75,7 @@ pub const CHANGES: &[Change] = &[
     Change {
         what: "the call repeated once, as the application wrote it",
         at: "functions that make memory, enqueue",
-        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, where it failed for lack of memory and clscope released its own",
+        when: "with `CLSCOPE_CAPTURE` and `CLSCOPE_SAMPLE`, where memory was lacking and clscope released its own",
     },
     Change {
         what: "the call repeated once, as the application wrote it",

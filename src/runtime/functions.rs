@@ -47,25 +47,25 @@ const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
     clGetPlatformInfo When::Always => "Names a platform when it is first seen.";
-    clGetDeviceInfo When::Always => "Describes a device when it is first seen; tells the runtime of a queue.";
+    clGetDeviceInfo When::Always => "Describes a device when it is first seen.";
     clGetContextInfo When::Always => "Names the devices of a context when it is first seen.";
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
-    clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel needs of its devices, once for each program and name.";
-    clGetProgramInfo When::Always => "Names the devices of a program; with CLSCOPE_CAPTURE reads every form of it, with CLSCOPE_REPLACE its context and names of kernels.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a failed build; with CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL reads options, with CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS the log of clscope's own build.";
+    clGetKernelWorkGroupInfo When::Always => "Reads what a new kernel needs of its devices.";
+    clGetProgramInfo When::Always => "Names the devices of a program; with CLSCOPE_CAPTURE and CLSCOPE_REPLACE reads the program.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a failed build; with CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL reads options.";
     clRetainEvent When::Always => "Keeps the application's event of a timed command.";
-    clReleaseEvent When::Always => "Releases it, or an event that a failed enqueue left behind.";
+    clReleaseEvent When::Always => "Releases it, or an event of a failed enqueue.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and for an event's queue.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clSetCommandQueueProperty When::Always => "Switches profiling off for untimed commands, on NVIDIA's runtime, where the application did not ask for profiling.";
-    clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that was just waited for, every 25 ms to 1 s: they bound the device's clock.";
-    clCreateCommandQueue When::Always => "Makes a queue as the application's: to read its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues, and for CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
+    clSetCommandQueueProperty When::Always => "Switches profiling off for untimed commands, on NVIDIA's runtime.";
+    clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight behind a wait, every 25 ms to 1 s: they bound the device's clock.";
+    clCreateCommandQueue When::Always => "Makes a queue as the application's, to try what the runtime does; for CLSCOPE_CAPTURE and CLSCOPE_SAMPLE.";
     clCreateCommandQueueWithProperties When::Always => "The same, for queues made by this function.";
     clReleaseCommandQueue When::Always => "Releases such a queue.";
-    clEnqueueMarker When::Always => "On such a queue, to learn whether the runtime times queues without profiling.";
-    clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers; with CLSCOPE_COUNTERS Intel's queue with counters.";
-    clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
+    clEnqueueMarker When::Always => "On such a queue: does the runtime time queues without profiling?";
+    clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers and of Intel's queue with counters.";
+    clCreateCommandBufferKHR When::Always => "An empty one: does the runtime refuse it on other queues?";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
     clEnqueueCommandBufferKHR When::Always => "Of that command buffer.";
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
@@ -73,33 +73,33 @@ own_calls! {
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
     clDeviceMemAllocINTEL CAPTURE => "Makes memory for a copy of unified shared memory.";
     clMemFreeINTEL CAPTURE => "Releases it.";
-    clEnqueueMemcpyINTEL CAPTURE => "Copies unified shared memory that a launch reaches; reads such copies.";
-    clGetMemObjectInfo When::Always => "Reads flags, type and reference count of mapped objects; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE size, flags and parents of all memory that a launch reaches.";
-    clCreateBuffer CAPTURE => "Makes memory for copies, inside the application's own call that makes memory, or behind its wait that leaves nothing to run in the context.";
+    clEnqueueMemcpyINTEL CAPTURE => "Copies unified shared memory; reads such copies.";
+    clGetMemObjectInfo When::Always => "Describes mapped objects; with CLSCOPE_CAPTURE and CLSCOPE_SAMPLE all memory that a launch reaches.";
+    clCreateBuffer CAPTURE => "Makes memory for copies, inside a call that makes memory, or behind a wait.";
     clReleaseMemObject CAPTURE => "Releases it.";
-    clEnqueueCopyBuffer CAPTURE => "Copies each buffer that a launch reaches, on the application's queue, before and after the launch.";
+    clEnqueueCopyBuffer CAPTURE => "Copies each buffer that a launch reaches, before and after it.";
     clEnqueueReadBuffer CAPTURE => "Reads such copies, on clscope's own queue.";
     clGetImageInfo CAPTURE => "Reads format and size of an image that a launch reaches.";
     clGetSamplerInfo CAPTURE => "Reads the modes of a sampler among its arguments.";
-    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE", "CLSCOPE_REPLACE"]) => "Reads names and types of its arguments, and those of a kernel that replaces it.";
-    clEnqueueFillBuffer CAPTURE => "Writes the memory for copies once, so that it exists.";
+    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_SAMPLE", "CLSCOPE_REPLACE"]) => "Reads names and types of arguments.";
+    clEnqueueFillBuffer CAPTURE => "Writes the memory for copies once.";
     clEnqueueCopyImageToBuffer CAPTURE => "Copies each image that a launch reaches.";
     clSVMAlloc CAPTURE => "Makes shared virtual memory for copies.";
     clSVMFree CAPTURE => "Releases it.";
-    clEnqueueSVMMemcpy CAPTURE => "Copies shared virtual memory that a launch reaches; reads such copies.";
+    clEnqueueSVMMemcpy CAPTURE => "Copies shared virtual memory; reads such copies.";
     clEnqueueSVMMemFill CAPTURE => "As clEnqueueFillBuffer.";
-    clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels run; one of the application's source, to learn types of arguments or whether appended options build.";
+    clCreateProgramWithSource SOURCE => "A program of a file's text; one of the application's source, to try options.";
     clCreateProgramWithBinary REPLACE => "A program of a file's binary.";
     clCreateProgramWithIL REPLACE => "A program of a file's SPIR-V.";
-    clBuildProgram SOURCE => "Builds such a program; where the application compiles one of source, with clCompileProgram.";
-    clReleaseProgram SOURCE => "Releases it, at the latest before the application releases its program.";
+    clBuildProgram SOURCE => "Builds such a program.";
+    clReleaseProgram SOURCE => "Releases it.";
     clCreateKernel REPLACE => "A kernel of such a program.";
     clReleaseKernel REPLACE => "Releases it.";
     clSetKernelArg REPLACE => "Sets the arguments of the application's kernel.";
     clSetKernelArgSVMPointer REPLACE => "As clSetKernelArg.";
     clSetKernelExecInfo REPLACE => "As clSetKernelArg.";
-    clCloneKernel REPLACE => "Clones it where the application clones its own.";
-    clFlush When::Always => "Starts a command before asking for its end: with CLSCOPE_DEVICE_TIMING=sync and CLSCOPE_SNAPSHOT the application's, else one on clscope's own queue.";
+    clCloneKernel REPLACE => "Clones it with the application's.";
+    clFlush When::Always => "Starts a command before asking for its end, with CLSCOPE_DEVICE_TIMING=sync and CLSCOPE_SNAPSHOT also the application's.";
 }
 
 #[cfg(test)]
@@ -112,11 +112,8 @@ mod tests {
         let mut out = String::from(
             "# What exactly differs from the application's own calls?\n\n\
              clscope calls the real function once for each call of the application. The first table lists all\n\
-             that may differ between the two. The second lists all calls that clscope makes by itself: never in\n\
-             the middle of another, and never recorded as the application's. clscope waits for no command longer\n\
+             that may differ, the second all calls that clscope makes by itself. It waits for no command longer\n\
              than 5 s, and for nothing while a user event is not set or a callback has not come back.\n\n\
-             This page is made from `src/abi/changes.rs` and `src/runtime/functions.rs`; a test compares them\n\
-             (`UPDATE_GOLDENS=1` writes it).\n\n\
              ## Changed calls\n\n| change | where | when |\n|---|---|---|\n",
         );
         for change in CHANGES {
