@@ -1,12 +1,13 @@
 //! The harness of the end-to-end tests: what is tested, built once ([`mod@artifacts`]); programs
 //! run to their end under a time limit ([`run`]); the ways in which the recorder comes in, and the
 //! runtimes it is tried on ([`stage`]); traces read back ([`trace`]); what tests share
-//! ([`mod@shared`]). It judges nothing: the tests
+//! ([`mod@shared`]); the words that no sentence has ([`plain`]). It judges nothing: the tests
 //! in `tests/` do. Panics where the machine lacks what a test needs, so that nothing passes by not
 //! running.
 
 pub mod artifacts;
 pub mod captured;
+pub mod plain;
 pub mod run;
 pub mod shared;
 pub mod stage;

@@ -1,7 +1,9 @@
 //! The documents of the repository: every relative link leads to a file that exists, every anchor
-//! to a heading of it. Links to other hosts are not followed.
+//! to a heading of it. Links to other hosts are not followed. The guide is short, and its words are
+//! plain.
 
 use clscope_tests::artifacts;
+use clscope_tests::plain::dialect;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -120,6 +122,83 @@ fn the_readme_is_short_and_all_documents_are_narrow() {
         let wide: Vec<&str> = text.lines().filter(|line| too_wide(line)).collect();
         assert!(wide.is_empty(), "wider than {WIDTH} in {}: {wide:#?}", path.display());
     }
+}
+
+/// Most words of the guide, of one of its pages, and most terms of its glossary.
+const WORDS: usize = 30_000;
+const PAGE_WORDS: usize = 1_200;
+const TERMS: usize = 40;
+
+#[test]
+fn the_guide_is_short() {
+    let mut words = 0;
+    for file in std::fs::read_dir(artifacts::root().join("tools/guide")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|of| of != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let of_page = text.split_whitespace().count();
+        assert!(of_page <= PAGE_WORDS, "{of_page} words in {}", path.display());
+        words += of_page;
+        if path.ends_with("glossary.md") {
+            let terms = text.lines().filter(|line| line.starts_with("- ")).count();
+            assert!((20..=TERMS).contains(&terms), "{terms} terms in the glossary");
+        }
+    }
+    assert!((1..=WORDS).contains(&words), "{words} words in the guide");
+}
+
+/// The prose of a document, block by block: code is what the command prints or takes.
+fn blocks(text: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut in_code = false;
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => in_code = true,
+            Event::End(TagEnd::CodeBlock) => in_code = false,
+            Event::Text(text) if !in_code => found.last_mut().unwrap().push_str(&text),
+            Event::SoftBreak | Event::HardBreak => found.last_mut().unwrap().push(' '),
+            // What stands in quotation marks for code is one word.
+            Event::Code(_) => found.last_mut().unwrap().push('x'),
+            Event::End(
+                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableCell,
+            ) => {
+                found.push(String::new());
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn no_document_has_a_word_that_only_this_project_knows() {
+    let mut all = BTreeMap::new();
+    documents(&artifacts::root(), &mut all);
+    // Of what was, the changes speak in the words of then.
+    let now = all.keys().filter(|path| !path.ends_with("CHANGELOG.md"));
+    let mut found = Vec::new();
+    for path in now {
+        let text = std::fs::read_to_string(path).unwrap();
+        for block in blocks(&text) {
+            let mut words = block.split(|c: char| !c.is_alphanumeric());
+            let told = words.any(|word| word == "told").then_some("told");
+            if let Some(word) = dialect(&block).or(told) {
+                found.push(format!("{}: {word}: {block:.100}", path.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn prose_of_documents_is_found() {
+    let text = "# A *b*\n\nIt\ntells `x` apart.\n\n    the floor of code\n\n| a | the floor of it |\n|--|--|\n";
+    let found = blocks(text);
+    assert!(found.iter().any(|block| block == "It tells x apart."), "{found:?}");
+    let words: Vec<_> = found.iter().filter_map(|block| dialect(block)).collect();
+    assert_eq!(words, ["floor*"], "{found:?}");
 }
 
 #[test]

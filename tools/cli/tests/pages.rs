@@ -48,6 +48,68 @@ fn each_subcommand_has_a_manual_page_that_is_well_formed() {
     }
 }
 
+/// The options of a manual page: each with its short form, if it has one.
+fn options(page: &str) -> Vec<(String, Option<char>)> {
+    let page = page.replace("\\-", "-");
+    let mut found = Vec::new();
+    for line in page.lines() {
+        for (at, _) in line.match_indices("\\fB--") {
+            let name: String = line[at + 3..]
+                .chars()
+                .take_while(|c| *c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit())
+                .collect();
+            let short = line[..at].strip_suffix("\\fR, ").and_then(|before| before.chars().last());
+            found.push((name, short));
+        }
+    }
+    found
+}
+
+/// Whether a text has an option as a whole word.
+fn mentions(text: &str, option: &str) -> bool {
+    text.match_indices(option).any(|(at, _)| {
+        let before = text[..at].chars().next_back().unwrap_or(' ');
+        let behind = text[at + option.len()..].chars().next().unwrap_or(' ');
+        let is_part = |c: char| c == '-' || c.is_ascii_alphanumeric();
+        !is_part(before) && !is_part(behind)
+    })
+}
+
+#[test]
+fn every_option_has_its_place_in_the_guide() {
+    let stage = Stage::new();
+    let made = stage.clscope().args(["man", "pages"]).ended();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let guide: String = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../guide"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|of| of == "md"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let mut seen = 0;
+    let mut absent = Vec::new();
+    for file in std::fs::read_dir(stage.join("pages")).unwrap().map(|file| file.unwrap().path()) {
+        for (name, short) in options(&std::fs::read_to_string(&file).unwrap()) {
+            seen += 1;
+            let is_there = mentions(&guide, &name)
+                || short.is_some_and(|short| mentions(&guide, &format!("-{short}")));
+            if !is_there && !["--help", "--version"].contains(&name.as_str()) {
+                absent.push(format!("{}: {name}", file.file_stem().unwrap().to_string_lossy()));
+            }
+        }
+    }
+    assert!(seen > 200 && absent.is_empty(), "{seen} options; not in the guide: {absent:#?}");
+}
+
+#[test]
+fn options_of_manual_pages_are_found() {
+    let page = "\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fI<FILE>\\fR\n.TP\n\\fB\\-\\-sysfs\\-root\\fR";
+    let expected = [("--output".to_owned(), Some('o')), ("--sysfs-root".to_owned(), None)];
+    assert_eq!(options(page), expected);
+    assert!(mentions("`--all`", "--all") && !mentions("--all-of", "--all"));
+    assert!(mentions("app -o a", "-o") && !mentions("--a-o", "-o"));
+}
+
 #[test]
 fn shells_complete_subcommands_and_options() {
     let stage = Stage::new();
