@@ -58,7 +58,8 @@ fn options(page: &str) -> Vec<(String, Option<char>)> {
                 .chars()
                 .take_while(|c| *c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit())
                 .collect();
-            let short = line[..at].strip_suffix("\\fR, ").and_then(|before| before.chars().last());
+            let before = line[..at].strip_suffix("\\fR, ").or(line[..at].strip_suffix("\\fR|"));
+            let short = before.and_then(|before| before.chars().last());
             found.push((name, short));
         }
     }
