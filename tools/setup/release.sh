@@ -9,13 +9,13 @@ set -euo pipefail
 cd "$here"
 fail() { say "$*"; exit 1; }
 version=${1:?"which version? release.sh 0.2.0"}
-echo "$version" | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$' || fail "$version is no version: it has three numbers, as 0.2.0"
+echo "$version" | grep -qE '^[0-9]+\.[0-9]+\.[0-9]+$' || fail "$version is no version: it has three numbers, as 0.2.0"
 old=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 [ "$(printf '%s\n%s\n' "$old" "$version" | sort -V | tail -n 1)" = "$version" ] || fail "$version is older than $old, which Cargo.toml has"
 [ -z "$(git status --porcelain)" ] || fail "there are changes that no commit has: commit or stash them; git status shows them"
 ! git rev-parse -q --verify "refs/tags/v$version" >/dev/null || fail "there is a tag v$version"
-# What users are told: everything below the heading of what is not released.
-notes=$(sed -n '/^## Unreleased/,/^## [0-9]/p' CHANGELOG.md | sed '/^## /d')
+# What users are told: everything from the heading of what is not released to the next one.
+notes=$(awk '/^## / { told = /^## Unreleased/; next } told' CHANGELOG.md)
 [ -n "$(echo "$notes" | tr -d '[:space:]')" ] || fail "CHANGELOG.md has nothing below \"## Unreleased\": say there what changed"
 out=${2:-$target/release-$version}
 mkdir -p "$out"
