@@ -100,6 +100,7 @@ impl Piece {
 }
 
 /// The hulls that decide which straight lines meet all bounds.
+#[derive(Clone)]
 struct Hulls {
     low: Vec<(f64, f64)>,
     high: Vec<(f64, f64)>,
@@ -108,7 +109,9 @@ struct Hulls {
 impl Hulls {
     /// `None` where no effort is left for them.
     fn new(bounds: &[Bound], effort: &Effort) -> Option<Self> {
-        Self::of(bounds).paid(bounds.len(), effort)
+        let hulls = Self::of(bounds);
+        hulls.pay(bounds.len(), effort)?;
+        Some(hulls)
     }
 
     /// Whatever the effort.
@@ -118,10 +121,9 @@ impl Hulls {
 
     /// `None` where no effort is left for hulls of so many bounds. It is counted as if all were
     /// looked at, whatever was spared: what a trace is given up for does not depend on that.
-    fn paid(self, bounds: usize, effort: &Effort) -> Option<Self> {
+    fn pay(&self, bounds: usize, effort: &Effort) -> Option<()> {
         effort.spend(bounds)?;
-        effort.spend(self.points_of_searches())?;
-        Some(self)
+        effort.spend(self.points_of_searches())
     }
 
     /// Points that finding the best slope and the feasible ones looks at.
@@ -338,7 +340,12 @@ const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
 /// One piece over all the bounds, if a clock satisfies them that wanders by at most the first
 /// `most` of [`WANDERS`].
 fn steady(bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
-    let hulls = Hulls::new(bounds, effort)?;
+    steady_within(&Hulls::of(bounds), bounds, most, effort)
+}
+
+/// The same, given the hulls of the bounds.
+fn steady_within(hulls: &Hulls, bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
+    hulls.pay(bounds.len(), effort)?;
     let (best, room) = hulls.best();
     let (drift, spread, knots) = if room >= 0.0 {
         let (from, to) = hulls.feasible(best);
@@ -364,7 +371,8 @@ fn longest(bounds: &[Bound], effort: &Effort) -> usize {
     // The hulls of a longer prefix, where a line meets it.
     let fits = |hulls: &Hulls, good: usize, n: usize| {
         let longer = hulls.extended(&bounds[good..n]);
-        longer.paid(n, effort).filter(|h| h.best().1 >= 0.0)
+        longer.pay(n, effort)?;
+        Some(longer).filter(|h| h.best().1 >= 0.0)
     };
     let mut bad = bounds.len() + 1;
     let mut step = 16;
@@ -393,16 +401,19 @@ fn longest(bounds: &[Bound], effort: &Effort) -> usize {
 /// many those are.
 ///
 /// Of the bounds that decide, the one whose absence gives most room goes, until a straight line
-/// meets the rest.
-fn without_false(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Bound>, usize)> {
+/// meets the rest. `hulls` are those of all bounds.
+fn without_false(
+    mut hulls: Hulls,
+    bounds: &[Bound],
+    effort: &Effort,
+) -> Option<(Vec<Bound>, usize)> {
     fn side(bound: &mut Bound, low: bool) -> &mut f64 {
         if low { &mut bound.low } else { &mut bound.high }
     }
     let most = (bounds.len() / FALSE_PART).max(FALSE_FEW);
     let mut kept = bounds.to_vec();
-    let mut hulls = Hulls::of(&kept);
     for dropped in 0..=most {
-        hulls = hulls.paid(kept.len(), effort)?;
+        hulls.pay(kept.len(), effort)?;
         let (slope, room) = hulls.best();
         if room >= 0.0 {
             kept.retain(|b| b.low.is_finite() || b.high.is_finite());
@@ -414,7 +425,8 @@ fn without_false(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Bound>, usize
             let Some(bound) = kept.get_mut(index) else { continue };
             let none = if low { f64::NEG_INFINITY } else { f64::INFINITY };
             let value = std::mem::replace(side(bound, low), none);
-            let without = hulls.without(&kept, low, x).paid(kept.len(), effort)?;
+            let without = hulls.without(&kept, low, x);
+            without.pay(kept.len(), effort)?;
             let room = without.best().1;
             *side(&mut kept[index], low) = value;
             if best.as_ref().is_none_or(|(most, ..)| room > *most) {
@@ -471,12 +483,14 @@ fn stretches(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Piece>, HashSet<u
             weak.extend(at..bounds.len());
         }
         // A false bound is likelier than a clock that wanders far or steps.
-        let whole = steady(rest, 1, effort).map(|p| (p, 0));
+        let hulls = Hulls::of(rest);
+        let whole = steady_within(&hulls, rest, 1, effort).map(|p| (p, 0));
         let whole = whole.or_else(|| {
-            let (kept, lost) = without_false(rest, effort)?;
+            let (kept, lost) = without_false(hulls.clone(), rest, effort)?;
             Some((steady(&kept, 1, effort)?, lost))
         });
-        let whole = whole.or_else(|| Some((steady(rest, WANDERS.len(), effort)?, 0)));
+        let whole =
+            whole.or_else(|| Some((steady_within(&hulls, rest, WANDERS.len(), effort)?, 0)));
         if let Some((whole, lost)) = whole {
             pieces.push(Piece { from, ..whole });
             return Some((pieces, weak, lost));
