@@ -319,6 +319,12 @@ impl Files {
         })
     }
 
+    /// Whether the process that writes the segments says that it cannot.
+    pub fn cannot_be_written(&self) -> bool {
+        let failure = |pool: &Pool| pool.word(control::FAILURE).load(Ordering::Relaxed);
+        self.pool.as_ref().is_some_and(|pool| failure(pool) != 0)
+    }
+
     /// For who finds no room: goes over to writing in this process where the other one is gone, which
     /// can be told by loads alone. Not in a sandbox, which may forbid it. Whether this process
     /// writes from here on.

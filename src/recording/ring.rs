@@ -19,6 +19,7 @@ use crate::os::undisturbed::{uncancelled, undisturbed};
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
+use clscope_trace::settings::BEHIND;
 use records::put_words;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -249,13 +250,20 @@ fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64
     }
     let Some(next) = find_room(recording, owned, time) else {
         owned.looks_at = time + super::ticks_of(LOOK_AGAIN);
-        diag::warn(
-            "disk-full",
-            &format!(
-                "records are being dropped: {} takes no more, or `clscope record` is behind; the application runs on. Free space, or record with --max-size",
-                recording.files.directory.display()
-            ),
-        );
+        if recording.files.cannot_be_written() {
+            diag::warn(
+                "disk-full",
+                &format!(
+                    "records are being dropped: {} takes no more; the application runs on. Free space, or record with --max-size",
+                    recording.files.directory.display()
+                ),
+            );
+        } else {
+            diag::warn(
+                BEHIND,
+                "records were dropped, because `clscope record` came too late to empty this process's rings; the application ran on",
+            );
+        }
         return false;
     };
     let left = go_over(t, owned, next, sequence + 1, t.last.get());

@@ -146,6 +146,41 @@ fn a_warning_of_the_recorder_is_said_once() {
     assert!(after.contains(" records were dropped"), "the loss is counted: {}", with.stderr);
 }
 
+/// Who writes the trace got no processor while the application ran: no advice about the disk, and by
+/// how much it came late.
+#[test]
+fn records_that_were_dropped_for_want_of_a_processor_are_told_with_figures() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let app = artifacts().fixture("threads");
+    let script = format!("kill -STOP $PPID; '{}' cheap 2 1000000; kill -CONT $PPID", app.display());
+    let run = stage
+        .clscope([
+            "record",
+            "--sensors",
+            "off",
+            "--every-call",
+            "-o",
+            "t",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ])
+        .run()
+        .success();
+    let said = &run.stderr;
+    assert!(
+        said.contains("records were dropped, because `clscope record` came too late"),
+        "{said}"
+    );
+    assert!(!said.contains("Free space"), "{said}");
+    // After two seconds the application's process writes by itself.
+    if !said.contains("writes its trace itself") {
+        assert!(said.contains("`clscope record` came back after "), "{said}");
+        assert!(said.contains("leave a processor to `clscope record`"), "{said}");
+    }
+}
+
 #[test]
 fn a_disk_that_the_application_fills_is_no_trap() {
     let stage = Stage::new(Runtime::Pocl);

@@ -213,7 +213,7 @@ impl IssueKind {
                 "a newer recorder wrote them: use the clscope of that version"
             }
             Self::Dropped { reason: Some(DropReason::WriteFailed), .. } => {
-                "give the trace directory more space and record again"
+                "a warning says whether the disk was full or `clscope record` came too late; mend that and record again"
             }
             Self::Dropped { .. } => "counts and totals are too low by them",
             Self::Unfinished { reason: Unfinished::Running, .. } => {

@@ -94,6 +94,9 @@ pub const QUIET_LATER: &str = "later";
 /// being lost, and who reads it at once can still do something. They are not repeated at the end.
 pub const SAID_AT_ONCE: [&str; 3] = ["disk-full", "no-memory", "no-ring"];
 
+/// Code of the warning that records were dropped because `clscope record` came late.
+pub const BEHIND: &str = "behind";
+
 /// Code of the warning that the application may read no sensor around its commands.
 pub const NO_SNAPSHOT: &str = "no-snapshot";
 

@@ -11,6 +11,7 @@ use clscope_trace::file::{
     BlockHeader, CHUNK, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, attendance, checksum,
     control, read_u32, read_u64, ring,
 };
+use clscope_trace::settings::BEHIND;
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -67,9 +68,57 @@ pub(super) struct Process {
     /// Signs of life given, and when the last one was.
     beats: u64,
     beat_at: Option<Instant>,
+    looks: Looks,
+    /// Whether it said that records were dropped because this process came late.
+    dropped: bool,
     /// The question that was answered last, and when.
     answered: u32,
     asked_at: Option<Instant>,
+}
+
+/// How late this process came to rings that were all full.
+#[derive(Default)]
+struct Looks {
+    /// When it looked last, and how long it wrote then.
+    last: Option<Instant>,
+    wrote: Duration,
+    /// How often all were full, the longest time since the look before, and how much of that it
+    /// wrote.
+    late: u32,
+    longest: Duration,
+    writing: Duration,
+}
+
+impl Looks {
+    fn begun(&mut self, now: Instant, are_full: bool) {
+        let since = self.last.replace(now).map_or(Duration::ZERO, |last| now - last);
+        if are_full {
+            self.late += 1;
+            if since >= self.longest {
+                (self.longest, self.writing) = (since, self.wrote.min(since));
+            }
+        }
+    }
+
+    /// What the user can read of it.
+    fn text(&self) -> Option<String> {
+        let Self { late, longest, writing, .. } = self;
+        let cure = match *writing > *longest / 2 {
+            true => "record to a faster disk",
+            false => "leave a processor to `clscope record`",
+        };
+        let often = match late {
+            1 => "once".to_owned(),
+            _ => format!("{late} times, the longest given"),
+        };
+        (*late > 0).then(|| {
+            format!(
+                "`clscope record` came back after {} ms, of which it wrote for {} ms, and found all rings full ({often}): {cure}",
+                longest.as_millis(),
+                writing.as_millis(),
+            )
+        })
+    }
 }
 
 struct Segment {
@@ -125,6 +174,8 @@ impl Process {
             same_numbers,
             beats: 0,
             beat_at: None,
+            looks: Looks::default(),
+            dropped: false,
             answered: 0,
             asked_at: None,
         };
@@ -172,8 +223,11 @@ impl Process {
             self.look_for_sandbox();
             let _ = self.ring.write_all_at(&self.beats.to_le_bytes(), control::BEAT as u64);
         }
+        let (used, begun) = (self.used(), Instant::now());
+        self.looks.begun(begun, used[1] >= self.chunks[1]);
         let written = self.write_all_left();
-        let made = self.make_room();
+        self.looks.wrote = begun.elapsed();
+        let made = self.make_room(used);
         self.name_threads();
         let done = written.and_then(|wrote| made.map(|()| wrote));
         let failure = done.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(-1));
@@ -320,15 +374,20 @@ impl Process {
         Ok(())
     }
 
-    /// Makes room before it runs out.
-    fn make_room(&mut self) -> io::Result<()> {
-        for (small, taken, least) in
-            [(true, control::SMALL_TAKEN, SMALL_FREE), (false, control::LARGE_TAKEN, LARGE_FREE)]
-        {
+    /// Regions that threads fill or have left: small, large.
+    fn used(&self) -> [u32; 2] {
+        let taken = [self.word(control::SMALL_TAKEN), self.word(control::LARGE_TAKEN)];
+        [0, 1].map(|kind| taken[kind].wrapping_sub(self.freed[kind]))
+    }
+
+    /// Makes room before it runs out. `waited` were in use before this look.
+    fn make_room(&mut self, waited: [u32; 2]) -> io::Result<()> {
+        let used = self.used();
+        for (small, least) in [(true, SMALL_FREE), (false, LARGE_FREE)] {
             let (kind, parts) = if small { (0, (CHUNK / RING_FIRST) as u32) } else { (1, 1) };
-            let used = self.word(taken).wrapping_sub(self.freed[kind]);
-            // The more of them wait to be written, the more there are to be.
-            let wanted = (used + least.max(used)).div_ceil(parts);
+            // This process came late before, and will again: twice as many as were in use.
+            let wanted = (used[kind].saturating_add(least)).max(waited[kind].saturating_mul(2));
+            let wanted = wanted.div_ceil(parts);
             let room =
                 self.word(control::MOST_CHUNKS).saturating_sub(self.chunks[0] + self.chunks[1]);
             for _ in 0..wanted.saturating_sub(self.chunks[kind]).min(room).min(LARGE_FREE) {
@@ -363,7 +422,8 @@ impl Process {
         Ok(())
     }
 
-    /// Asks the system for the names of threads that were defined since the last time.
+    /// Asks the system for the names of threads that were defined since the last time, and takes note
+    /// of what the process says about this one.
     fn name_threads(&mut self) {
         let end = self.long(control::DEFS_END);
         let Some(length) = end.checked_sub(self.read).filter(|length| *length > 0) else { return };
@@ -373,6 +433,9 @@ impl Process {
         }
         let mut read = Defs::behind(&bytes);
         for def in read.by_ref() {
+            if let Def::Warning(warning) = &def {
+                self.dropped |= warning.code == BEHIND;
+            }
             let Def::Thread(mut thread) = def else { continue };
             let comm = format!("/proc/{}/task/{}/comm", self.header.pid, thread.tid);
             if self.same_numbers
@@ -414,6 +477,9 @@ impl Process {
                 let code = "sandboxed-child".to_owned();
                 defs::encode(&defs::Warning { code, text }.into(), &mut bytes);
             }
+        }
+        if let Some(text) = self.looks.text().filter(|_| self.dropped) {
+            defs::encode(&defs::Warning { code: "behind-by".to_owned(), text }.into(), &mut bytes);
         }
         if self.defs.set_len(end).is_ok() {
             let _ = self.defs.write_all_at(&bytes, end);
@@ -498,3 +564,6 @@ fn filters(status: &str) -> (u32, u32) {
 fn kind(size: usize) -> usize {
     usize::from(size != RING_FIRST)
 }
+
+#[cfg(test)]
+mod tests;
