@@ -143,6 +143,22 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// A part in whole percent: a small one is not none.
+fn part(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent < 0.5 => "below 1 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// What a part is not above, in whole percent.
+fn part_at_most(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent < 1.0 => "below 1 %".to_owned(),
+        percent => format!("at most {:.0} %", (percent - 1e-9).ceil()),
+    }
+}
+
 /// A figure with its interval where that is wide; a dash where it is not known.
 fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
     let Some(of) = of else { return "-".to_owned() };
@@ -512,21 +528,23 @@ fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let device = if several { format!("{}: ", row.device) } else { String::new() };
     let mut parts: Vec<String> = Vec::new();
     if let Some(watts) = &row.idle_watts {
-        let share = row.idle_share.map_or_else(String::new, |s| format!("{:.0} % ", 100.0 * s));
+        let share = row.idle_share.map_or_else(String::new, |s| format!("{} ", part(s)));
         parts.push(format!("idle {share}({} W)", figure(Some(watts), |w| format!("{w:.0}"))));
     }
     if let Some(share) = row.kernels_share {
-        parts.push(format!("kernels above idle {:.0} %", 100.0 * share));
+        parts.push(format!("kernels above idle {}", part(share)));
     }
     if let Some(share) = row.copies_share {
-        let most = if row.copies_are_below { "at most " } else { "" };
-        parts.push(format!("copies {most}{:.0} %", 100.0 * share));
+        parts.push(match row.copies_are_below {
+            true => format!("copies {}", part_at_most(share)),
+            false => format!("copies {}", part(share)),
+        });
     }
     let copies = row.copies_share.filter(|_| !row.copies_are_below);
     if let (Some(idle), Some(kernels)) = (row.idle_share, row.kernels_share) {
         let left = 1.0 - idle - kernels - copies.unwrap_or(0.0);
         if left >= 0.01 {
-            parts.push(format!("other {:.0} %", 100.0 * left));
+            parts.push(format!("other {}", part(left)));
         }
     }
     let all = joules(row.joules);

@@ -129,3 +129,36 @@ fn commands_name_the_trace() {
     );
     assert!(render(&report(&bytes), None, COLUMNS).contains("clscope report --all"));
 }
+
+#[test]
+fn parts_of_joules_are_never_none_and_bounds_hold() {
+    let row = |share: f64, copies_are_below| EnergyRow {
+        device: "gpu".to_owned(),
+        joules: 100.0,
+        watts: Some(50.0),
+        idle_watts: None,
+        idle_share: None,
+        kernels_share: Some(share),
+        copies_share: Some(share),
+        copies_are_below,
+    };
+    for share in [1e-9, 1e-4, 0.004, 0.0049, 0.006, 0.00999, 0.01, 0.0101, 0.3, 0.994, 1.0] {
+        for is_bound in [false, true] {
+            let line = energy(&row(share, is_bound), false, 200).join(" ");
+            assert!(!line.contains(" 0 %"), "{share}: {line}");
+            let copies = line.split("copies ").nth(1).unwrap();
+            let number = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+            let (shown, most) = (100.0 * share, copies.strip_prefix("at most "));
+            match (is_bound, copies.strip_prefix("below "), most) {
+                (_, Some(below), _) => assert!(shown < number(below), "{share}: {line}"),
+                (true, None, most) => {
+                    let most = number(most.expect("a bound"));
+                    assert!(shown <= most + 1e-9 && most < shown + 1.0, "{share}: {line}");
+                }
+                (false, None, _) => {
+                    assert!((number(copies) - shown).abs() <= 0.5, "{share}: {line}");
+                }
+            }
+        }
+    }
+}
