@@ -114,6 +114,48 @@ pub fn median(samples: &[f64]) -> Option<Interval> {
     Some(Interval::measured(value, low, high))
 }
 
+/// Times that differ by no more than this part are the same.
+const ALIKE: f64 = 0.1;
+
+/// Launches of two versions that were timed in turns, looked at anew whenever there are more.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    ratios: Vec<f64>,
+    /// Whether they take other times: by the look before, and by the last one.
+    looks: [Option<bool>; 2],
+}
+
+impl Compared {
+    /// More pairs have been timed.
+    pub(crate) fn add(&mut self, one: &[f64], other: &[f64]) {
+        let pairs = one.iter().zip(other).filter(|(a, b)| **a > 0.0 && **b > 0.0);
+        self.ratios.extend(pairs.map(|(a, b)| (b / a).ln()));
+        self.looks = [self.looks[1], self.look()];
+    }
+
+    /// By the interval of 95 % of the median ratio of pairs (the sign test's): noise that hits both
+    /// alike is no difference, however large. `None` where the interval holds both answers.
+    fn look(&self) -> Option<bool> {
+        let (low, high) = quantile::median_interval(&self.ratios)?;
+        let alike = ALIKE.ln_1p();
+        match () {
+            () if low > alike || high < -alike => Some(true),
+            () if low >= -alike && high <= alike => Some(false),
+            () => None,
+        }
+    }
+
+    /// What two looks in a row say: one of few pairs may be chance.
+    pub(crate) fn settled(&self) -> Option<bool> {
+        self.looks[0].filter(|_| self.looks[0] == self.looks[1])
+    }
+
+    /// What the last look says.
+    pub(crate) fn last(&self) -> Option<bool> {
+        self.looks[1]
+    }
+}
+
 /// Blocks of samples whose medians are compared: neighbours resemble each other, blocks less.
 const BLOCKS: usize = 10;
 
@@ -143,6 +185,7 @@ pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
 mod tests {
     use super::*;
     use clscope_compare::verdict::Verdict;
+    use clscope_testing::Random;
     use proptest::prelude::*;
 
     #[test]
@@ -168,6 +211,47 @@ mod tests {
         assert_eq!(verdict(1000.0, 900.0), Verdict::Less);
         assert!(ratio(&[0.0; 50], &series(1.0), 1).is_none());
         assert!(ratio(&[1.0; 4], &[1.0; 4], 1).is_none());
+    }
+
+    /// Whether pairs are said to differ, each with noise of its own and a common one; `by` is what
+    /// the second of each takes.
+    fn decided(random: &mut Random, by: f64, noise: f64) -> Option<bool> {
+        let mut of = Compared::default();
+        while of.ratios.len() < 60 && of.settled().is_none() {
+            let mut pairs = [[0.0; Effort::LEAST]; 2];
+            for round in 0..Effort::LEAST {
+                let mut some = |of: f64| of * (noise * random.normal()).exp();
+                let common = some(1e6);
+                (pairs[0][round], pairs[1][round]) = (some(common), some(common * by));
+            }
+            of.add(&pairs[0], &pairs[1]);
+        }
+        of.settled()
+    }
+
+    #[test]
+    fn noise_is_no_difference_and_hides_none() {
+        let mut random = Random::new(5);
+        let mut count = |by: f64, noise: f64, said: Option<bool>| {
+            (0..1_000).filter(|_| decided(&mut random, by, noise) == said).count()
+        };
+        // Up to launches that take thrice or a third by noise alone.
+        for (noise, most) in [(0.001, 0), (0.02, 0), (0.1, 5), (0.3, 20), (1.0, 60)] {
+            let wrong = count(1.0, noise, Some(true));
+            assert!(wrong <= most, "noise {noise}: {wrong} of 1000 differ");
+        }
+        for (by, noise) in [(1.2, 0.02), (1.3, 0.05), (0.7, 0.02), (2.0, 0.2), (1.5, 0.1)] {
+            let found = count(by, noise, Some(true));
+            assert!(found >= 990, "{by} with noise {noise}: {found} of 1000 found");
+        }
+        assert!(count(1.02, 0.05, Some(false)) >= 990);
+        let mut of = Compared::default();
+        of.add(&[1.0; 5], &[9.0; 5]);
+        assert_eq!((of.last(), of.settled()), (None, None), "too few");
+        of.add(&[1.0; 5], &[9.0; 5]);
+        assert_eq!((of.last(), of.settled()), (Some(true), None), "said once");
+        of.add(&[0.0; 30], &[0.0; 30]);
+        assert_eq!((of.ratios.len(), of.settled()), (10, Some(true)), "of no clock");
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use crate::document::{
 use crate::element::Element;
 use crate::energy::{self, Drawn};
 use crate::imitate;
-use crate::measure::{self, Effort, Subject};
+use crate::measure::{self, Compared, Effort, Subject};
 use crate::mix;
 use crate::order::{self, Against};
 use crate::progress::{At, Ended, Step, Who};
@@ -17,6 +17,7 @@ use crate::read::Capture;
 use crate::stage::{Built, Overrun, Recipe, Stage, StageError};
 use crate::there::There;
 use crate::tune;
+use clscope_clock::monotonic_raw;
 use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
 use clscope_profile::mixes::document::Kernel;
@@ -278,15 +279,17 @@ fn untyped(launch: &Launch, results: &Results, out: &mut Vec<String>) {
 }
 
 /// Memories to restore before each launch of a version that is timed: none where a run from its own
-/// results gives them once more, and takes the same time as one from restored contents.
+/// results gives them once more, and no difference shows between its time and that of a run from
+/// restored contents.
 pub(crate) fn restored(
     stage: &mut Stage<'_>,
     built: &Built,
     of: &Computed,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<usize>, StageError> {
-    /// Times that differ by no more are the same.
-    const ALIKE: f64 = 0.1;
+    /// How often it is timed at most, and nanoseconds after which it is no more.
+    const LOOKS: usize = 10;
+    const LONGEST_NS: u64 = 2_000_000_000;
     stage.keep_copies(&of.changed);
     stage.enter(Step::Timing);
     let changed: Vec<usize> = of.changed.iter().map(|(index, _)| *index).collect();
@@ -296,11 +299,21 @@ pub(crate) fn restored(
     let subjects =
         [&changed[..], &[]].map(|restored| Subject { built, range: &built.range, restored });
     let few = Effort { launches: Effort::LEAST, ..Effort::default() };
-    let samples = measure::in_turns(stage, &subjects, few, stop)?;
-    let medians: Vec<f64> =
-        samples.iter().filter_map(|of| Some(measure::median(of)?.value)).collect();
-    let alike = matches!(medians[..], [a, b] if (a - b).abs() <= ALIKE * a.max(b));
-    Ok(if alike { Vec::new() } else { changed })
+    let begun = monotonic_raw().0;
+    let mut compared = Compared::default();
+    for _ in 0..LOOKS {
+        let samples = measure::in_turns(stage, &subjects, few, stop)?;
+        if let [with, without] = &samples[..] {
+            compared.add(with, without);
+        }
+        let is_late = monotonic_raw().0 - begun > LONGEST_NS;
+        if compared.settled().is_some() || is_late || stop() {
+            break;
+        }
+    }
+    // Where no difference shows, restoring would cost more than it mends.
+    let differ = compared.settled().or(compared.last()) == Some(true);
+    Ok(if differ { changed } else { Vec::new() })
 }
 
 pub(crate) fn time_of(samples: &[f64], restored: bool) -> Option<Time> {
