@@ -52,7 +52,7 @@ const CALLS: &[&str] = &[
 ];
 /// What an application does in there.
 const WHAT: &[&str] =
-    &["calls", "launches", "events", "map", "user", "build", "threads", "fork", "leave"];
+    &["calls", "launches", "kernels", "events", "map", "user", "build", "threads", "fork", "leave"];
 
 /// The application bare, if it is right there.
 fn bare(stage: &Stage, line: &str) -> Option<(Option<i32>, Option<i32>, String)> {
@@ -88,6 +88,37 @@ fn nothing_is_captured_in_a_sandbox() {
         wrong.extend(differs(&stage, &line, run));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Each kernel that is launched in there alone is named with the reason why nothing is captured of it,
+/// by whatever asks for captures.
+#[test]
+fn kernels_of_a_sandbox_are_named_where_captures_are_asked_for() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let line = "sandboxed kill none kernels 400";
+        let (code, _, out) = bare(&stage, line).expect("it is right bare");
+        let program = clscope_tests::artifacts().fixture("sandboxed").display().to_string();
+        for option in ["--replay=5s", "--mix", "--capture=*", "--replay=plan"] {
+            let words = ["record", "-f", "-o", "t", "--sensors", "off", option, "--", &program];
+            let run = stage.clscope(words).args(line.split(' ').skip(1)).run();
+            assert_eq!(run.seen(), (code, None, out.as_str()), "{option}: {}", run.stderr);
+            let json = stage.clscope(["report", "t", "--format", "json"]).run().success().stdout;
+            let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let refused = report["captures"]["refused"].as_array().unwrap();
+            let page = stage.clscope(["report", "--all", "t"]).run().success().stdout;
+            let page = page.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+            for kernel in ["noop", "increment"] {
+                let is_said = |row: &&serde_json::Value| {
+                    row["kernel"] == kernel && row["reason"].as_str().unwrap().contains("sandbox")
+                };
+                assert!(refused.iter().any(|row| is_said(&row)), "{option} {kernel}: {refused:#?}");
+                let named = |part: &str| part.contains(kernel) && part.contains("sandbox");
+                assert!(page.split("not captured: ").any(named), "{option} {kernel}: {page}");
+                assert!(run.stderr.lines().any(named), "{option} {kernel}: {}", run.stderr);
+            }
+        }
+    }
 }
 
 /// A filter that kills at whatever is not needed, for each thing that an application does.

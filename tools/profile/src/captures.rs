@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Kernels that are named for one reason.
+const NAMED: usize = 8;
 /// Names that are told where one is not there.
 const NEAREST: usize = 3;
 
@@ -73,6 +75,35 @@ impl Captures {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.captured.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
+    }
+
+    /// Launches that were not captured and the reason, each reason once, for people. `shown` gives the
+    /// name that a kernel is shown by.
+    #[must_use]
+    pub fn refusals(&self, shown: impl Fn(&str) -> String) -> Vec<(String, &str)> {
+        let mut reasons: Vec<(&str, Vec<&Refused>)> = Vec::new();
+        for one in &self.refused {
+            match reasons.iter_mut().find(|(reason, _)| *reason == one.reason) {
+                Some((_, all)) => all.push(one),
+                None => reasons.push((&one.reason, vec![one])),
+            }
+        }
+        let who = |all: &[&Refused]| {
+            if let [one] = all {
+                return one.launches(&shown(&one.kernel));
+            }
+            let mut names: Vec<String> = Vec::new();
+            for name in all.iter().map(|one| shown(&one.kernel)) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            let more = names.len().saturating_sub(NAMED);
+            names.truncate(NAMED);
+            let more = if more > 0 { format!(" and {more} more kernels") } else { String::new() };
+            format!("launches of {}{more}", names.join(", "))
+        };
+        reasons.into_iter().map(|(reason, all)| (who(&all), reason)).collect()
     }
 
     /// Of a trace.
@@ -316,6 +347,21 @@ mod tests {
         let given = [format!("{}={asked}", settings::CAPTURE)];
         out.process("t/1-0", &given, kernels.into_iter(), captures, |id| format!("k{id}"));
         out.finish(launches)
+    }
+
+    #[test]
+    fn every_kernel_that_was_refused_is_named_once_with_its_reason() {
+        let rows = (0..40u64).map(|n| Refused {
+            process: "t/1-0".to_owned(),
+            kernel: format!("k{}", n % 10),
+            first: Some(1 + 7 * n),
+            last: Some(1 + 7 * n),
+            reason: if n == 39 { "other" } else { "a sandbox" }.to_owned(),
+        });
+        let of = Captures { refused: rows.collect(), ..Captures::default() };
+        let named = "launches of k0, k1, k2, k3, k4, k5, k6, k7 and 2 more kernels".to_owned();
+        let other = ("launch 274 of k9".to_owned(), "other");
+        assert_eq!(of.refusals(str::to_owned), [(named, "a sandbox"), other]);
     }
 
     #[test]

@@ -50,13 +50,10 @@ pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
     out.extend(cached.then(|| {
         format!("to capture source too, record without the application's program cache ({CACHES})")
     }));
-    let refused = of.refused.iter().take(MOST);
-    out.extend(
-        refused.map(|one| {
-            format!("not captured: {}: {}", one.launches(&shown(&one.kernel)), one.reason)
-        }),
-    );
-    out.extend(more(of.refused.len()).map(|more| format!("not captured: {more}")));
+    let refused = of.refusals(shown);
+    let said = refused.iter().take(MOST);
+    out.extend(said.map(|(launches, reason)| format!("not captured: {launches}: {reason}")));
+    out.extend(more(refused.len()).map(|more| format!("not captured: {more} reasons")));
     out.extend(of.unmet.iter().map(|text| format!("not captured: {text}")));
     (out, first)
 }

@@ -110,7 +110,13 @@ impl Capturable {
         // By name of the kernel: its classes.
         let mut known: BTreeMap<String, Vec<Class>> = BTreeMap::new();
         let mut logs: BTreeMap<String, Vec<Line>> = logs(&trace).into_iter().collect();
+        // Where the recorder may write nothing, as in a sandbox, there is no log: it is told.
+        let mut told: BTreeMap<String, String> = BTreeMap::new();
         for process in &view.trace().processes {
+            for capture in process.definitions.captures.iter().filter(|of| !of.refused.is_empty()) {
+                let name = process.definitions.kernel_name(capture.kernel).into_owned();
+                told.insert(name, capture.refused.clone());
+            }
             let stem = process.label.rsplit_once('/').map_or("", |(_, stem)| stem);
             for class in classes(logs.remove(stem).unwrap_or_default()).into_values() {
                 let name = process.definitions.kernel_name(class.kernel).into_owned();
@@ -127,9 +133,10 @@ impl Capturable {
                     continue;
                 }
                 let seconds = tally.seconds / tally.timed as f64 * tally.launches as f64;
+                let unlogged = told.get(&shape.name).map_or(NOT_DRAWN, String::as_str);
                 let (name, refused) = match known.get(&shape.name) {
-                    Some(classes) => (&shape.name, refused(classes, &shape.sizes)),
-                    None => (&class.name, BTreeMap::from([(NOT_DRAWN.to_owned(), 1.0)])),
+                    Some(classes) => (&shape.name, refused(classes, &shape.sizes, unlogged)),
+                    None => (&class.name, BTreeMap::from([(unlogged.to_owned(), 1.0)])),
                 };
                 rows.push(Row { name: name.clone(), share: seconds, refused });
             }
@@ -201,7 +208,8 @@ fn percent(share: f64) -> String {
 
 /// Parts of a kernel's launches of one size that could not be captured, by reason. Sizes without a
 /// class of their own are in the kernel's last one.
-fn refused(classes: &[Class], sizes: &[u64]) -> BTreeMap<String, f64> {
+/// `unlogged`: why classes have none that have no line of their own.
+fn refused(classes: &[Class], sizes: &[u64], unlogged: &str) -> BTreeMap<String, f64> {
     let own: Vec<&Class> = classes.iter().filter(|class| class.global == sizes).collect();
     let last: Vec<&Class> = classes.last().into_iter().collect();
     let of = if own.is_empty() { last } else { own };
@@ -211,7 +219,7 @@ fn refused(classes: &[Class], sizes: &[u64]) -> BTreeMap<String, f64> {
     for class in of {
         let part = weight(class) / all;
         if class.places.is_empty() {
-            *out.entry(NOT_DRAWN.to_owned()).or_default() += part;
+            *out.entry(unlogged.to_owned()).or_default() += part;
         }
         let count = class.places.len() as f64;
         for why in class.places.values().flatten() {
@@ -244,12 +252,12 @@ mod tests {
         let all: Vec<Class> =
             classes(lines.iter().map(|text| line(text)).collect()).into_values().collect();
         assert_eq!((all[0].kernel, all[0].seen, all[1].seen), (7, Some(9), None));
-        assert_eq!(refused(&all, &[64]), BTreeMap::new());
+        assert_eq!(refused(&all, &[64], NOT_DRAWN), BTreeMap::new());
         let half = BTreeMap::from([("pipes".to_owned(), 0.5)]);
-        assert_eq!(refused(&all, &[128]), half);
-        assert_eq!(refused(&all, &[1, 2, 3]), half);
+        assert_eq!(refused(&all, &[128], NOT_DRAWN), half);
+        assert_eq!(refused(&all, &[1, 2, 3], NOT_DRAWN), half);
         let bare = Class { global: vec![1], ..Class::default() };
-        assert_eq!(refused(&[bare], &[1]), BTreeMap::from([(NOT_DRAWN.to_owned(), 1.0)]));
+        assert_eq!(refused(&[bare], &[1], "why"), BTreeMap::from([("why".to_owned(), 1.0)]));
     }
 
     #[test]

@@ -249,6 +249,9 @@ fn heading(report: &Report, width: usize) -> Page {
     out
 }
 
+/// Reasons that are given.
+const REASONS: usize = 4;
+
 /// What became of launches that were to be captured.
 fn captured(captures: &Captures, mut line: impl FnMut(&str, &str)) {
     if let Some(first) = captures.captured.first() {
@@ -261,10 +264,12 @@ fn captured(captures: &Captures, mut line: impl FnMut(&str, &str)) {
         line("captured", &text);
         line("", &format!("clscope kernel TRACE/{CAPTURES}/{} runs one again", first.folder));
     }
-    for (text, reason) in
-        captures.refused.iter().map(|r| (r.launches(&r.kernel), &r.reason)).take(4)
-    {
+    let refused = captures.refusals(str::to_owned);
+    for (text, reason) in refused.iter().take(REASONS) {
         line("", &format!("not captured: {text}: {reason}"));
+    }
+    if let more @ 1.. = refused.len().saturating_sub(REASONS) {
+        line("", &format!("not captured: {more} more reasons (--format json)"));
     }
     for text in captures.unmet.iter().take(4) {
         line("", &format!("not captured: {text}"));
