@@ -103,6 +103,22 @@ pub fn seen(name: &str) -> Option<&'static str> {
     get().others.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
 }
 
+/// Variables that choose OpenCL's devices, as the application has set them.
+static OF_OPENCL: OnceBox<Vec<(&'static str, String)>> = OnceBox::new();
+
+/// The variables that choose OpenCL's runtimes and devices ([`s::OF_OPENCL`]) as they were when this
+/// was asked for the first time: at the first OpenCL call, whose runtime reads them then. Those that
+/// are too long, or no text, are left out.
+pub fn of_opencl() -> &'static [(&'static str, String)] {
+    let value = |name| {
+        #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
+        let value = std::env::var_os(name)?.into_string().ok()?;
+        (value.len() <= s::LONGEST_OF_OPENCL).then_some(value)
+    };
+    let all = || s::OF_OPENCL.iter().filter_map(|name| Some((*name, value(name)?))).collect();
+    OF_OPENCL.get_or_init(|| Box::new(all()))
+}
+
 /// Threads that come at once read the environment each, and one's settings stay: nobody waits for
 /// another, whom a child does not have.
 static CONFIG: OnceBox<Config> = OnceBox::new();

@@ -58,6 +58,10 @@ fn start() -> bool {
     objects::begin();
     given::begin();
     user_events::begin();
+    if settings.captures() {
+        // The runtime reads them in this call; the application may change them again.
+        config::of_opencl();
+    }
     let told = settings.captures().then_some(capture::timed as device_time::Timed);
     device_time::begin(settings.device_timing, counted, told);
     call_sites::begin(settings.call_sites);

@@ -264,6 +264,7 @@ fn write(of: &Coming<'_>, gathered: &Gathered, flight: &mut Flight) -> Result<()
         "kernel": &**of.kernel,
         "launch": flight.def.launch,
         "process": process(),
+        "environment": environment(),
         "platform": platform,
         "device": device,
         "program": {
@@ -394,6 +395,12 @@ fn room(bytes: u64, is_drawn: bool) -> Result<Capture, String> {
         )),
         None => Err("other threads were capturing at that time".to_owned()),
     }
+}
+
+/// The variables that chose the runtime and its devices.
+fn environment() -> Value {
+    let all = config::of_opencl().iter();
+    Value::Object(all.map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }
 
 /// The process, by the names of its files.

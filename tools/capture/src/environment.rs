@@ -11,26 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables by which OpenCL's loaders, runtimes and devices are chosen. None of them holds a
-/// secret, and no other is kept.
-pub const OF_OPENCL: [&str; 16] = [
-    "OCL_ICD_VENDORS",
-    "OCL_ICD_FILENAMES",
-    "OPENCL_VENDOR_PATH",
-    "LD_LIBRARY_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "NVIDIA_VISIBLE_DEVICES",
-    "POCL_DEVICES",
-    "POCL_MAX_PTHREAD_COUNT",
-    "CL_CONFIG_CPU_TBB_NUM_WORKERS",
-    "CL_CONFIG_USE_VECTORIZER",
-    "RUSTICL_ENABLE",
-    "ZE_AFFINITY_MASK",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-];
+pub use clscope_trace::settings::OF_OPENCL;
 
 /// A way into the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

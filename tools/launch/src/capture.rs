@@ -10,6 +10,7 @@
 use clscope_opencl::ACCESS_FLAGS;
 use clscope_trace::codes as cl;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 pub use clscope_trace::directory::{CAPTURE_FILE as FILE, CAPTURE_SCHEMA as SCHEMA};
 
@@ -29,6 +30,11 @@ pub struct Launch {
     pub command: Option<u64>,
     /// The process.
     pub process: Option<Process>,
+    /// Variables that choose OpenCL's runtimes and devices
+    /// ([`OF_OPENCL`](clscope_trace::settings::OF_OPENCL)), as the process had them at its first
+    /// OpenCL call; null in captures of recorders that did not keep them.
+    #[serde(default)]
+    pub environment: Option<BTreeMap<String, String>>,
     /// The platform it ran on.
     pub platform: Platform,
     /// The device it ran on.

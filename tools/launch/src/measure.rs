@@ -218,13 +218,11 @@ mod tests {
     fn decided(random: &mut Random, by: f64, noise: f64) -> Option<bool> {
         let mut of = Compared::default();
         while of.ratios.len() < 60 && of.settled().is_none() {
-            let mut pairs = [[0.0; Effort::LEAST]; 2];
-            for round in 0..Effort::LEAST {
-                let mut some = |of: f64| of * (noise * random.normal()).exp();
-                let common = some(1e6);
-                (pairs[0][round], pairs[1][round]) = (some(common), some(common * by));
-            }
-            of.add(&pairs[0], &pairs[1]);
+            let mut some = |of: f64| of * (noise * random.normal()).exp();
+            let common: Vec<f64> = (0..Effort::LEAST).map(|_| some(1e6)).collect();
+            let one: Vec<f64> = common.iter().map(|of| some(*of)).collect();
+            let other: Vec<f64> = common.iter().map(|of| some(of * by)).collect();
+            of.add(&one, &other);
         }
         of.settled()
     }

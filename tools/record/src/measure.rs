@@ -12,7 +12,7 @@ use clscope_io::text::{chain, count};
 use clscope_launch::read::captures;
 use clscope_launch::replay::course::News;
 use clscope_launch::replay::drawn::{self, Capturable};
-use clscope_launch::replay::{self, Options, Plan as Launches, PlanError, Replayed};
+use clscope_launch::replay::{self, Environment, Options, Plan as Launches, PlanError, Replayed};
 use clscope_profile::measured::Which;
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
 use clscope_trace::values::Measuring;
@@ -118,10 +118,14 @@ fn measure_drawn(
         }
     };
     let all: Vec<Which> = launches.launches.iter().map(|launch| launch.which.clone()).collect();
-    // Counting takes as long as it takes.
-    let budget = if plan.replay.is_some() { budget } else { MOST };
+    // Counting takes as long as it takes, to a limit.
+    let (budget, limit) = match plan.replay {
+        Some(_) => (budget, replay::limit(budget)),
+        None => (MOST, MOST),
+    };
     let options = Options {
         budget,
+        limit,
         energy: plan.replay.is_some() && !plan.sensors.is_off(),
         device: None,
         mix: plan.mix,
@@ -130,13 +134,14 @@ fn measure_drawn(
         counters: plan.counters.gpm().is_some(),
         sysfs_root: plan.sensors.sysfs_root.clone(),
         opencl: None,
+        environment: Environment::of(trace, true, plan.here.variable),
     };
     if !plan.voice.quiet {
         (plan.voice.own_line)();
     }
     plan.tell(format_args!(
-        "the application has ended; its captured launches are measured for up to {:.0} s (Ctrl-C stops that)",
-        budget.as_secs_f64()
+        "the application has ended; its captured launches are measured {} (Ctrl-C stops that)",
+        options.time()
     ));
     let news = |news: &News<'_>| {
         if let (News::Begins { .. }, false) = (news, plan.voice.quiet) {

@@ -100,6 +100,38 @@ pub const BEHIND: &str = "behind";
 /// Code of the warning that the application may read no sensor around its commands.
 pub const NO_SNAPSHOT: &str = "no-snapshot";
 
+/// Variables by which OpenCL's loaders, runtimes and devices are chosen, and how the devices are
+/// divided and put in order. None of them holds a secret, and no other is kept.
+pub const OF_OPENCL: [&str; 24] = [
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "OCL_ICD_DEFAULT_PLATFORM",
+    "OCL_ICD_PLATFORM_SORT",
+    "OPENCL_VENDOR_PATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "POCL_DEVICES",
+    "POCL_MAX_PTHREAD_COUNT",
+    "POCL_CPU_MAX_CU_COUNT",
+    "POCL_AFFINITY",
+    "POCL_MAX_WORK_GROUP_SIZE",
+    "POCL_WORK_GROUP_METHOD",
+    "CL_CONFIG_CPU_TBB_NUM_WORKERS",
+    "CL_CONFIG_CPU_TARGET_ARCH",
+    "CL_CONFIG_USE_VECTORIZER",
+    "RUSTICL_ENABLE",
+    "ZE_AFFINITY_MASK",
+    "ZE_FLAT_DEVICE_HIERARCHY",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+];
+
+/// Most bytes of a value of these that is kept.
+pub const LONGEST_OF_OPENCL: usize = 16 << 10;
+
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
     Setting {

@@ -15,6 +15,7 @@ use clscope_launch::element::Element;
 use clscope_launch::export;
 use clscope_launch::measure::Effort;
 use clscope_launch::progress::Ended;
+use clscope_launch::replay::environment::{self, Change, Environment};
 use clscope_launch::run::TOLERANCE;
 use clscope_launch::stage::{self, Form, Recipe};
 use clscope_launch::supervise::{self, News, Outcome};
@@ -293,16 +294,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // What is wrong with the options is said before anything is started.
     args.wanted(&capture, Vec::new())?;
     let folder = capture.folder.display().to_string();
+    let mut environment = Vec::new();
+    // Its device is looked for where its application found it.
+    if args.device.is_none() {
+        let trace = capture.folder.ancestors().nth(2).unwrap_or(&capture.folder);
+        let of = Environment::of(trace, args.trust, &|name| std::env::var_os(name));
+        environment = of.changes(capture.launch.environment.as_ref());
+    }
     drop(capture);
-    supervised(&folder, args.limit)
+    supervised(&folder, args.limit, &environment)
 }
 
 /// Runs the launch in processes of their own, and says what became of them.
-fn supervised(capture: &str, limit: u32) -> Result<ExitCode> {
+fn supervised(capture: &str, limit: u32, environment: &[Change]) -> Result<ExitCode> {
     let own = crate::own_path()?;
     let start = || {
         let mut command = Command::new(&own);
         command.arg(worker::SUBCOMMAND).args(std::env::args_os().skip(2));
+        environment::give(environment, &mut command);
         command
     };
     let tell = |news: &News<'_>| match news {

@@ -8,11 +8,10 @@ pub mod worker;
 use crate::output::{progress, say};
 use anyhow::{Context, Result};
 use clscope_capture::directory::shown_path;
-use clscope_capture::environment::OF_OPENCL;
 use clscope_capture::system::Held;
 use clscope_launch::replay::course::News;
-use clscope_launch::replay::{self, Options, Plan};
-use clscope_profile::trace_files::{self, TraceFiles};
+use clscope_launch::replay::{self, Environment, Options, Plan};
+use clscope_profile::trace_files;
 use clscope_trace::values;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,6 +76,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = Plan::of(&trace, args.kernel.as_deref(), args.trust)?;
     let options = Options {
         budget: args.budget,
+        limit: replay::limit(args.budget),
         device: args.device.clone(),
         energy: true,
         mix: args.mix,
@@ -85,6 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counters: args.counters,
         sysfs_root: args.sysfs_root.clone(),
         opencl: args.opencl.clone(),
+        environment: Environment::of(&trace, args.trust, &|name| std::env::var_os(name)),
     };
     let held = Held::new(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for Ctrl-C")?;
     let own = crate::own_path()?;
@@ -94,14 +95,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         News::Begins { .. } => progress(Some(news)),
         News::Ended(_) => {}
     };
-    // What the application ran under, unless the user says otherwise now.
-    let environment = environment(&trace, args.trust);
-    let start = || {
-        let mut command = replay::command(&own);
-        let absent = environment.iter().filter(|(name, _)| std::env::var_os(name).is_none());
-        command.envs(absent.map(|(name, value)| (name, value)));
-        command
-    };
+    let start = || replay::command(&own);
+    if !quiet {
+        say(format_args!("measuring {} (Ctrl-C stops that)", options.time()));
+    }
     let replayed = replay::run(&trace, plan, &options, &held, &start, &news);
     progress(None);
     let replayed = replayed?;
@@ -117,20 +114,4 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     })
-}
-
-/// The variables that choose OpenCL's devices, as they were when the trace was recorded. Those that
-/// choose what is loaded are not believed of a trace, unless it is trusted.
-fn environment(trace: &Path, trust: bool) -> Vec<(String, String)> {
-    let Ok(files) = TraceFiles::open(&[trace.to_owned()]) else { return Vec::new() };
-    let recordings = files.directories.iter().flat_map(|of| of.recordings());
-    let kept = recordings.filter_map(|meta| meta.get("environment")?.as_object());
-    let all = kept.flat_map(|all| all.iter()).filter_map(|(name, value)| {
-        // A trace may come from anywhere, and say anything.
-        let loads = ["LD_LIBRARY_PATH", "OPENCL_VENDOR_PATH"].contains(&name.as_str())
-            || name.starts_with("OCL_ICD_");
-        let is_known = OF_OPENCL.contains(&name.as_str()) && (trust || !loads);
-        is_known.then(|| Some((name.clone(), value.as_str()?.to_owned()))).flatten()
-    });
-    all.collect()
 }

@@ -3,6 +3,7 @@
 //! and that whatever ends this process leaves what was measured. Refuses to print: progress and
 //! notes go to whoever asked.
 
+use super::environment::{self, Environment};
 use super::job::{self, Job};
 use super::kept::{Kept, KeptError};
 use super::plan::{Left, Plan, Planned};
@@ -29,12 +30,16 @@ const LONG: Duration = Duration::from_secs(1);
 const SLOWER: u64 = 20;
 /// Time for all that a process does beside its windows, as building.
 const BESIDE: Duration = Duration::from_secs(120);
+/// What failures, slow builds and counting take beyond the time for all, at most.
+const BEYOND: Duration = Duration::from_secs(30);
 
 /// What is wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Time for all launches together.
+    /// Time for all launches together, as far as they take what was expected.
     pub budget: Duration,
+    /// What no launch goes on beyond ([`limit`]).
+    pub limit: Duration,
     /// Whether joules are measured.
     pub energy: bool,
     /// Another device than the application's.
@@ -51,6 +56,27 @@ pub struct Options {
     pub sysfs_root: Option<PathBuf>,
     /// The OpenCL library to open.
     pub opencl: Option<String>,
+    /// Under which variables launches are measured.
+    pub environment: Environment,
+}
+
+/// What measuring for a time takes at most: as much again, for what fails or takes longer than
+/// expected, but no less than a launch that hangs, and no more than half a minute.
+#[must_use]
+pub fn limit(budget: Duration) -> Duration {
+    budget + budget.clamp(LAUNCH + AROUND, BEYOND)
+}
+
+impl Options {
+    /// How long it takes, for people.
+    #[must_use]
+    pub fn time(&self) -> String {
+        let (budget, limit) = (self.budget.as_secs_f64(), self.limit.as_secs_f64().ceil());
+        match self.limit > self.budget {
+            true => format!("for about {budget:.0} s, {limit} s at most"),
+            false => format!("for up to {limit} s"),
+        }
+    }
 }
 
 /// What is going on.
@@ -144,7 +170,8 @@ pub fn run(
     // What was used beside windows, in all, of how many; whether there is a sensor.
     let (mut around, mut measured, mut metered) = (Duration::ZERO, 0u32, options.energy);
     for (done, launch) in chosen.iter().chain(&late).enumerate() {
-        let left = (options.budget + lost).saturating_sub(begun.elapsed());
+        let ends = options.limit.saturating_sub(begun.elapsed());
+        let left = (options.budget + lost).saturating_sub(begun.elapsed()).min(ends);
         let each = if measured > 0 { around / measured } else { AROUND };
         let ahead = u32::try_from(count.saturating_sub(done)).unwrap_or(1).max(1);
         let share = (left / ahead).saturating_sub(each);
@@ -163,8 +190,8 @@ pub fn run(
             if all_of(&out.rows).any(|which| which.is_alike(&launch.which)) {
                 continue;
             }
-            // Counting takes one launch, and as much time again is left for it.
-            if !options.mix || begun.elapsed() > 2 * options.budget + lost {
+            // Counting takes one launch.
+            if !options.mix || ends.is_zero() {
                 out.left.push(no_time(launch, options.budget));
                 continue;
             }
@@ -187,13 +214,19 @@ pub fn run(
         };
         let limits = Limits {
             launch: LAUNCH + Duration::from_nanos(launch.duration_ns.unwrap_or(0)) * SLOWER as u32,
-            whole: Some(2 * share + BESIDE),
+            whole: Some((2 * share + BESIDE).min(ends)),
         };
         let job = worker::Job { replay: Some(job), ..worker::Job::default() };
         let started = Instant::now();
-        let ran = supervise::measure(held, start(), &job, limits)?;
+        let mut command = start();
+        environment::give(&options.environment.changes(launch.environment.as_ref()), &mut command);
+        let ran = supervise::measure(held, command, &job, limits)?;
         let mut row = match (ran.measured, ran.ended) {
             (Some(row), _) => *row,
+            (None, Some(_)) if begun.elapsed() >= options.limit => {
+                out.left.push(no_time(launch, options.limit));
+                continue;
+            }
             (None, Some(how)) => job::failed(
                 &launch.which,
                 &launch.device,
@@ -386,6 +419,7 @@ mod tests {
             device: Asked::default(),
             seconds: Some(seconds),
             duration_ns: None,
+            environment: None,
         }
     }
 
@@ -409,6 +443,41 @@ mod tests {
         let (four, late) = chosen(all(), Duration::from_secs(13));
         assert_eq!((names(&four).join(" "), late.len()), ("a1 b1 c1 a2".to_owned(), 5));
         assert_eq!(chosen(all(), Duration::from_secs(600)).0.len(), 9);
+    }
+
+    /// Whatever becomes of the processes, and whatever is asked of them, measuring ends in its time,
+    /// and says of each kernel that nothing is known.
+    #[test]
+    fn the_limit_that_was_said_is_kept() {
+        let held = Held::new(&[libc::SIGTERM]).unwrap();
+        for (program, argument) in [("sleep", "1000"), ("false", ""), ("sleep", "0.1")] {
+            for (energy, mix) in [(true, false), (false, true), (true, true)] {
+                let trace = tempfile::tempdir().unwrap();
+                let launches: Vec<Planned> =
+                    ["a", "b", "c", "d"].iter().map(|name| launch(name, 1, 1.0)).collect();
+                let plan = Plan { launches, left: Vec::new() };
+                let limit = Duration::from_millis(1_200);
+                let budget = Duration::from_millis(300);
+                let options = Options { budget, limit, energy, mix, ..Options::default() };
+                let start = || {
+                    let mut command = Command::new(program);
+                    command.arg(argument);
+                    command
+                };
+                let begun = Instant::now();
+                let out = run(trace.path(), plan, &options, &held, &start, &|_| ()).unwrap();
+                // Ending a process takes a moment.
+                let over = begun.elapsed().saturating_sub(limit);
+                assert!(over < Duration::from_secs(1), "{program} {argument}: {over:?}");
+                let named: Vec<&str> = out.left.iter().map(|left| left.kernel.as_str()).collect();
+                assert_eq!(named, ["a", "b", "c", "d"], "{program} {argument}: {:?}", out.left);
+            }
+        }
+        for seconds in [1u64, 5, 20, 60, 3_600] {
+            let budget = Duration::from_secs(seconds);
+            let beyond = limit(budget) - budget;
+            assert!(beyond >= LAUNCH && beyond <= BEYOND);
+        }
     }
 
     #[test]

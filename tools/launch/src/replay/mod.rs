@@ -8,15 +8,18 @@
 //! | [`plan`] | which launches there are to measure, and which have no capture |
 //! | [`job`] | one launch, measured inside of its process |
 //! | [`course`] | all of them in a time: order, progress, what became of each |
+//! | [`environment`](mod@environment) | under which variables |
 //! | [`drawn`] | what the recorder's logs say: which launches were drawn, which share could be captured |
 //! | [`kept`] | lines of the trace's file |
 
 pub mod course;
 pub mod drawn;
+pub mod environment;
 pub mod job;
 pub mod kept;
 pub mod plan;
 
-pub use course::{Options, Replayed, command, run};
+pub use course::{Options, Replayed, command, limit, run};
+pub use environment::Environment;
 pub use job::Job;
 pub use plan::{Plan, PlanError};

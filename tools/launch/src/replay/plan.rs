@@ -31,6 +31,8 @@ pub struct Planned {
     pub seconds: Option<f64>,
     /// Time of the application's own launch, nanoseconds.
     pub duration_ns: Option<u64>,
+    /// Variables that chose its device ([`Launch::environment`](crate::capture::Launch)).
+    pub environment: Option<BTreeMap<String, String>>,
 }
 
 impl Planned {
@@ -133,11 +135,10 @@ impl Plan {
         }
         let path = || trace.display().to_string();
         if out.launches.is_empty() {
-            let why = refused.into_iter().next();
-            let why = match why {
-                Some((name, why)) => format!(": of {name}, {why}"),
-                None if has_parts(&trace) => UNFINISHED.to_owned(),
-                None => String::new(),
+            let why = match refused.is_empty() {
+                false => reasons(&refused),
+                true if has_parts(&trace) => UNFINISHED.to_owned(),
+                true => String::new(),
             };
             return Err(PlanError::Nothing { path: path(), why });
         }
@@ -161,6 +162,27 @@ impl Plan {
         });
         Ok(out)
     }
+}
+
+/// Kernels that are named for one reason.
+const NAMED: usize = 4;
+
+/// Why kernels have no capture, as clauses: `: of a, b, why; of c, why`.
+fn reasons(refused: &BTreeMap<String, String>) -> String {
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, why) in refused {
+        names.entry(why).or_default().push(name);
+    }
+    let clause = |(why, names): (&str, Vec<&str>)| {
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        format!("of {named}{more}, {why}")
+    };
+    let all: Vec<String> = names.into_iter().map(clause).collect();
+    format!(": {}", all.join("; "))
 }
 
 /// Why captures were begun and none is whole.
@@ -219,6 +241,7 @@ fn planned(
         },
         seconds,
         duration_ns: launch.duration_ns,
+        environment: launch.environment.clone(),
     })
 }
 
