@@ -39,6 +39,8 @@ const WIDE: f64 = 0.05;
 const NAME: (usize, usize) = (10, 32);
 /// Characters of a name in a sentence, where all of it has no room.
 const NAME_IN_TEXT: usize = 32;
+/// Kernels in command buffers that are shown.
+const BUFFERED: usize = 3;
 /// What is left out first where columns have no room.
 pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
 
@@ -63,18 +65,27 @@ pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     // What the other tables need is theirs; kernels have the rest.
     let copies = copies(answer);
     let calls = calls(answer);
+    let buffered = in_command_buffers(report);
     let footer = footer(report, trace, width);
     let several = answer.energy.len() > 1;
     let of_each = answer.energy.iter().take(ENERGIES);
     let energies: Vec<String> = of_each.flat_map(|row| energy(row, several, width)).collect();
     let patterns = patterns(answer);
-    let rows = |table: &Option<Columns>| table.as_ref().map_or(0, |t| t.rows.len() + 1);
-    let others = rows(&copies) + rows(&calls) + patterns.len() + energies.len() + footer.len() + 2;
+    let rows = |table: &Option<Columns>| {
+        table.as_ref().map_or(0, |t| t.rows.len() + 1 + usize::from(t.more > 0))
+    };
+    let others = rows(&copies)
+        + rows(&calls)
+        + rows(&buffered)
+        + patterns.len()
+        + energies.len()
+        + footer.len()
+        + 2;
     let room = LINES.saturating_sub(out.lines + others + 1);
     if let Some(kernels) = kernels(answer, room) {
         kernels.render(&mut out);
     }
-    for table in [copies, calls].into_iter().flatten() {
+    for table in [buffered, copies, calls].into_iter().flatten() {
         table.render(&mut out);
     }
     for (head, text) in ["REPEATS     ", "            "].iter().zip(&patterns) {
@@ -487,6 +498,16 @@ fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
         has_text: true,
         more: rows.len() - n,
     })
+}
+
+/// Kernels in command buffers, of which only the number of launches is known.
+fn in_command_buffers(report: &Report) -> Option<Columns> {
+    let all = report.command_buffers.as_ref().map_or(&[][..], |of| &of.kernels);
+    let rows = all.iter().take(BUFFERED).map(|of| vec![of.name.clone(), thousands(of.launches)]);
+    let rows: Vec<_> = rows.collect();
+    let more = all.len() - rows.len();
+    let titles = vec!["IN COMMAND BUFFERS", "launches"];
+    (!rows.is_empty()).then_some(Columns { titles, rows, has_text: false, more })
 }
 
 fn copies(answer: &Answer) -> Option<Columns> {

@@ -5,6 +5,7 @@ use super::super::tests::{answer_anew, golden, report, sample, sampled};
 use super::*;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes};
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Floor};
+use clscope_profile::report::data::{CommandBuffers, InCommandBuffers};
 use clscope_trace::defs::Kernel;
 
 fn fits(text: &str, width: usize) {
@@ -128,6 +129,23 @@ fn commands_name_the_trace() {
         "{text}"
     );
     assert!(render(&report(&bytes), None, COLUMNS).contains("clscope report --all"));
+}
+
+#[test]
+fn kernels_in_command_buffers_have_their_launches() {
+    for n in [1usize, 2, 3, 4, 60] {
+        let mut report = report(&sample());
+        let kernels = (0..n)
+            .map(|i| InCommandBuffers { name: format!("inside_{i}"), launches: 1_000 - i as u64 });
+        report.command_buffers =
+            Some(CommandBuffers { enqueues: 100, unknown: 0, kernels: kernels.collect() });
+        let text = render(&report, None, 80);
+        fits(&text, 80);
+        let line = text.lines().find(|line| line.contains("inside_0")).unwrap();
+        assert!(line.split_whitespace().any(|word| word == "1,000"), "{text}");
+        assert!(!text.contains("inside_3"), "{text}");
+        assert!(text.contains("KERNELS"), "{text}");
+    }
 }
 
 #[test]
