@@ -101,12 +101,11 @@ fn copies(bytes: u64) -> u64 {
     if has_both { one.saturating_mul(2) } else { one }
 }
 
-/// So many bytes or more: a power of two, or one and a half. Few growths lead there, and a third of
-/// it at most is not needed.
+/// So many bytes or more, in steps of an eighth of the next power of two. Few growths lead there, and
+/// a fifth of it at most is not needed.
 fn stepped(bytes: u64) -> u64 {
     let power = bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
-    let less = power / 4 * 3;
-    if less >= bytes { less } else { power }
+    bytes.checked_next_multiple_of((power / 8).max(1)).unwrap_or(u64::MAX)
 }
 
 /// So many bytes as regions take.
@@ -445,10 +444,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_hold_what_is_asked_and_a_half_more_at_most() {
-        for bytes in [1u64, 2, 3, 4, 5, 97, 4096, 100_000, (64 << 20) + 1, u64::MAX / 3] {
+    fn steps_hold_what_is_asked_and_a_quarter_more_at_most() {
+        for bytes in [1u64, 2, 3, 4, 5, 97, 4096, 100_000, (64 << 20) + 1, u64::MAX / 3, u64::MAX] {
             let step = stepped(bytes);
-            assert!(step >= bytes && step as f64 <= 1.5 * bytes as f64 + 1.0, "{bytes}: {step}");
+            assert!(step >= bytes && step as f64 <= 1.25 * bytes as f64 + 1.0, "{bytes}: {step}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::integrity::broken;
 use crate::run::{Key, Run};
-use crate::unlike::unlike;
+use crate::unlike::{unlike, warmer};
 use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
@@ -368,6 +368,7 @@ impl Diff {
         let order = ordered(base, new, rows);
         let whole: f64 = order.iter().map(|(_, total)| total).sum();
         let judged = order.iter().filter(|(_, t)| *t >= MINOR * whole).count();
+        let warmer = warmer(base, new);
         for (key, total) in &order {
             let time = |run: &Run| run.kernel(key).and_then(|row| run.time(row, key));
             let verdict = match apart(base, new, key) {
@@ -387,8 +388,9 @@ impl Diff {
             let unknown = exists.then(not_known);
             self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
             // A warmer chip draws more: joules are compared at one temperature, where every run tells them.
-            let at_reference = (base.iter().chain(new))
-                .all(|run| run.energy(key).is_none() || run.energy_at_reference(key).is_some());
+            let at_reference = warmer.contains(&key.1)
+                && (base.iter().chain(new))
+                    .all(|run| run.energy(key).is_none() || run.energy_at_reference(key).is_some());
             let (a, b) = match at_reference {
                 true => sides(&|run| run.energy_at_reference(key)),
                 false => sides(&|run| run.energy(key)),

@@ -32,9 +32,23 @@ fn degrees(side: &[Run]) -> BTreeMap<&str, f64> {
 /// Degrees by which sides differ, from which on it is told.
 const APART: f64 = 2.0;
 
-fn temperatures(base: BTreeMap<&str, f64>, new: BTreeMap<&str, f64>) -> Vec<String> {
-    let both = base.iter().filter_map(|(name, base)| Some((name, *base, *new.get(name)?)));
+/// Devices that were warmer on one side than on the other: joules of their kernels are compared at
+/// one temperature.
+pub fn warmer(base: &[Run], new: &[Run]) -> Vec<String> {
+    let (base, new) = (degrees(base), degrees(new));
+    apart(&base, &new).map(|(name, ..)| name.to_owned()).collect()
+}
+
+fn apart<'d>(
+    base: &'d BTreeMap<&'d str, f64>,
+    new: &'d BTreeMap<&'d str, f64>,
+) -> impl Iterator<Item = (&'d str, f64, f64)> {
+    let both = base.iter().filter_map(|(name, base)| Some((*name, *base, *new.get(name)?)));
     both.filter(|(_, base, new)| (base - new).abs() > APART)
+}
+
+fn temperatures(base: BTreeMap<&str, f64>, new: BTreeMap<&str, f64>) -> Vec<String> {
+    apart(&base, &new)
         .map(|(name, base, new)| {
             format!("{name} was at {base:.0} C in the base and at {new:.0} C on the new side: joules of kernels are compared as if both had been at 50 C, where readings tell them, and sums are as measured")
         })

@@ -78,7 +78,12 @@ pub fn joules(value: f64) -> String {
 /// A half-width as a share of its value.
 #[must_use]
 pub fn plus_minus(of: &Interval) -> String {
-    if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
+    let half = of.half() / of.value;
+    if of.value > 0.0 && half.is_finite() {
+        format!("{:.1}%", half * 100.0)
+    } else {
+        "-".to_owned()
+    }
 }
 
 /// What is not known is a dash.

@@ -8,7 +8,7 @@ use clscope_io::text::line;
 const TEXT: (usize, usize) = (16, 28);
 
 /// Columns that fall away first where there is little room. JSON and CSV have all.
-pub const DROPPED: [&str; 14] = [
+pub const DROPPED: [&str; 15] = [
     "min",
     "max",
     "95%",
@@ -18,6 +18,7 @@ pub const DROPPED: [&str; 14] = [
     "errors",
     "to seen",
     "to submit",
+    "J/launch at 50 C",
     "idle",
     "+-",
     "gaps",

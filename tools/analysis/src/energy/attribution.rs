@@ -724,17 +724,21 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (parts, at_rest, rested) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
-    // A launch's energy as if all of them had run at one temperature.
+    // A launch's energy as if all of them had run at one temperature: what readings have of their own
+    // temperatures is taken out.
     let at_reference = |k: usize| {
         let (degrees, [idle, above]) = of.named.warmth.as_ref()?;
-        let warmer = REFERENCE_C - degrees.mean;
         let stood: f64 = (0..states).map(|s| parts[k].idle[s] * model.value(s)).sum();
         let ran = parts[k].above[model.kernel(k)] * model.value(model.kernel(k));
-        let more = |degrees: f64| {
+        let at = |degrees: f64| {
             vec![(model.share(*idle), degrees * stood), (model.share(*above), degrees * ran)]
         };
-        let joules = model.contrast(&plus(&all[k], &more(warmer)), true);
-        let joules = joules.open_by(1.96 * model.contrast(&more(WHOLE_DEGREES), false).value);
+        let mut part = parts[k].clone();
+        part.idle[model.share(*idle)] = 0.0;
+        part.above[model.share(*above)] = 0.0;
+        let joules = plus(&part.all(), &at(REFERENCE_C - degrees.mean));
+        let joules = model.contrast(&joules, true);
+        let joules = joules.open_by(1.96 * model.contrast(&at(WHOLE_DEGREES), false).value);
         joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
     };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);

@@ -188,7 +188,10 @@ impl DeviceEnergy {
             let members: Vec<&Class> = members.collect();
             let of = match &members[..] {
                 _ if group.is_repetitions() => Some((PartOf::Repetitions, group.joules)),
-                [class] => class.joules.map(|joules| (PartOf::Class(class), joules)),
+                // Of a sum there may be one class left that workers did not tell.
+                [class] if class.joules.is_some() || group.names.len() == 1 => {
+                    class.joules.map(|joules| (PartOf::Class(class), joules))
+                }
                 // Repetitions may tell all of them apart.
                 _ if !members.is_empty() && members.iter().all(|c| c.joules.is_some()) => {
                     let each = members.iter().filter_map(|c| Some((PartOf::Class(c), c.joules?)));

@@ -139,7 +139,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if rows.len() > limit {
         let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
     }
-    not_measured(&rows, out);
+    not_measured(&rows, !d.replays.is_empty(), out);
     let is_left = |g: &&Group| {
         let only = |c: &Class| c.is_in_sum() && g.names == [c.name.as_str()];
         g.names.len() > 1 || d.classes.iter().any(only)
@@ -239,7 +239,13 @@ fn explain(d: &DeviceEnergy, of: &Explained, shown: &Shown, out: &mut Page) {
     let sources = [
         (&of.joules_per_launch, "all that is known: the report's figure".to_owned()),
         (&of.run_joules_per_launch, format!("the run's own {} readings", of.readings.len())),
-        (&of.alone_joules_per_launch, format!("{windows} windows in which it ran alone")),
+        (
+            &of.alone_joules_per_launch,
+            match windows {
+                1 => "one window in which it ran alone".to_owned(),
+                _ => format!("{windows} windows in which it ran alone"),
+            },
+        ),
     ];
     for (joules, from) in sources {
         table.row(vec![dash(joules.as_ref().map(each)), from]);
@@ -397,7 +403,7 @@ const LONGEST: f64 = 3600.0;
 const NAMED: usize = 4;
 
 /// What has no joules of its own and is in no sum, and what would measure it.
-fn not_measured(rows: &[&Class], out: &mut Page) {
+fn not_measured(rows: &[&Class], is_repeated: bool, out: &mut Page) {
     let unknown: Vec<&&Class> =
         rows.iter().filter(|c| c.joules.is_none() && !c.is_in_sum()).collect();
     let Some(most) = unknown.len().checked_sub(1) else { return };
@@ -409,6 +415,7 @@ fn not_measured(rows: &[&Class], out: &mut Page) {
     let needed = unknown.iter().filter_map(|c| c.needed_seconds).reduce(f64::max);
     let how = match needed.filter(|s| *s <= LONGEST) {
         Some(s) => format!("record a run of {}", time(s * 1e9)),
+        None if is_repeated => "record longer, or with a larger --replay".to_owned(),
         None => "record it with --replay, or longer".to_owned(),
     };
     let _ = writeln!(out, "  not measured: {}: {how}", names.join(", "));
