@@ -31,7 +31,7 @@ const DIALECT: [&str; 25] = [
     "p_gain",
 ];
 
-/// The word of [`DIALECT`] that a sentence has. What is no sentence has none: names and values of
+/// The word of `DIALECT` that a sentence has. What is no sentence has none: names and values of
 /// data are one word.
 pub fn dialect(literal: &str) -> Option<&'static str> {
     let text = literal.trim_matches('"').replace("\\n", " ").replace("\\\n", " ");
