@@ -108,7 +108,7 @@ if [ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = "${whole
         timed "examples in documentation" "$CARGO" test "${whole[@]}" --doc --quiet || status=$?
     fi
     timed "what is lock-free in the recorder, in every order of memory and threads" \
-        "$CARGO" test --quiet -p clscope --lib --features loom loom_tests || status=$?
+        "$CARGO" test --quiet --workspace --features clscope-microbench/png,clscope/loom --lib loom_tests || status=$?
     timed "the audit shim, outside the workspace" \
         "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target" || status=$?
 fi
