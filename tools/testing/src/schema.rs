@@ -5,7 +5,9 @@
 
 use crate::golden::UPDATE;
 use serde_json::Value;
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Compares the committed schema at `path` with the one that the types make. What descriptions say
 /// is left out: it changes nothing.
@@ -42,13 +44,34 @@ pub fn committed_type<T: schemars::JsonSchema>(path: &Path, id: &str) {
 /// If there is no schema there.
 #[must_use]
 pub fn breaches(path: &Path, document: &Value) -> Vec<String> {
-    breaches_of(&read(path), path, document)
+    Known::at(path).breaches(document)
 }
 
-fn breaches_of(schema: &Value, path: &Path, document: &Value) -> Vec<String> {
-    let validator =
-        jsonschema::draft202012::new(schema).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path)).collect()
+/// A committed schema, ready to be asked. To make it so takes longer than most questions: each is
+/// read once by a process.
+struct Known {
+    id: Value,
+    validator: jsonschema::Validator,
+}
+
+impl Known {
+    fn at(path: &Path) -> Arc<Self> {
+        static ALL: OnceLock<Mutex<HashMap<PathBuf, Arc<Known>>>> = OnceLock::new();
+        let mut all =
+            ALL.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || {
+            let schema = read(path);
+            let validator = jsonschema::draft202012::new(&schema);
+            let validator = validator.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            Arc::new(Self { id: schema["$id"].clone(), validator })
+        };
+        Arc::clone(all.entry(path.to_owned()).or_insert_with(made))
+    }
+
+    fn breaches(&self, document: &Value) -> Vec<String> {
+        let errors = self.validator.iter_errors(document);
+        errors.map(|e| format!("{}: {e}", e.instance_path)).collect()
+    }
 }
 
 /// Where text that is a document of the command, one JSON object that names its schema, breaks that
@@ -83,10 +106,10 @@ pub fn text_breaches(text: &str) -> Vec<String> {
         _ => return Vec::new(),
     };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let schema = read(&path);
-    let mut found = breaches_of(&schema, &path, &document);
+    let schema = Known::at(&path);
+    let mut found = schema.breaches(&document);
     // The type says only that it is text.
-    let version = &schema["$id"];
+    let version = &schema.id;
     if document["schema"] != *version {
         found.push(format!("/schema: {}, and the committed one is {version}", document["schema"]));
     }
