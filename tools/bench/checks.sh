@@ -65,11 +65,14 @@ for check in "$@"; do
         ran "build" cargo build --config profile.dev.opt-level=1 --workspace --features clscope-microbench/png --bins --test crates
         # A failure names seed and input, and keeps the input. Overflow checks and little optimisation take several times
         # the time of a release. A sum of durations that no clock gives may overflow: told, and no failure, as it wraps in a release.
-        for kind in "fuzz --command" "fuzz-command --patience 60 --count-overflows --clscope"; do
-            # shellcheck disable=SC2086
-            ran "$kind" "$target/debug/clscope-bench" $kind "$target/debug/clscope" --keep "$target" \
+        # Side by side: each keeps one processor at work.
+        fuzz() { # ARGUMENT...: with the command at the end
+            ran "$1" "$target/debug/clscope-bench" "$@" "$target/debug/clscope" --keep "$target" \
                 --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}"
-        done ;;
+        }
+        (fuzz fuzz --command; exit $status) & first=$!
+        fuzz fuzz-command --patience 60 --count-overflows --clscope
+        wait "$first" || status=1 ;;
     kill)
         ran "build" build
         fixtures=$(mktemp -d)

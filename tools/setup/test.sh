@@ -80,7 +80,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 nextest=
-"$CARGO" nextest --version >/dev/null 2>&1 && nextest=1
+# Examples, which are no tests, are left out of the build where the runner lets them be.
+kinds=()
+"$CARGO" nextest --version >/dev/null 2>&1 && nextest=1 kinds=(--tests)
 if [ ${#filters[@]} -gt 0 ] && [ -z "$nextest" ]; then
     say "-E needs cargo-nextest, which this cargo has not: cargo install --locked cargo-nextest"
     say "without it, name tests by a part of their names: tools/setup/test.sh sampling"
@@ -96,7 +98,7 @@ timed() { # WHAT COMMAND...: runs it and says how long it took
 }
 
 # Built before any test runs, so that no test's time, nor its limit, holds the time of a build.
-timed "building the tests" beside "building the tests" "$CARGO" test --quiet --no-run "${chosen[@]}"
+timed "building the tests" beside "building the tests" "$CARGO" test --quiet --no-run "${kinds[@]}" "${chosen[@]}"
 case " ${chosen[*]} " in
 *" --workspace "* | *" clscope-tests "*)
     build_products
@@ -116,7 +118,7 @@ if [ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = "${whole
 fi
 # Last: their closing lines name what failed.
 if [ -n "$nextest" ]; then
-    timed "the tests" "$CARGO" nextest run "${chosen[@]}" --no-fail-fast "${others[@]}" "${filters[@]}" "${names[@]}" || status=$?
+    timed "the tests" "$CARGO" nextest run "${kinds[@]}" "${chosen[@]}" --no-fail-fast "${others[@]}" "${filters[@]}" "${names[@]}" || status=$?
 else
     log=$cache/tests.log
     # It has no limit of its own.
