@@ -65,8 +65,8 @@ print_skipped() {
     sort "$CLSCOPE_TEST_SKIPPED" | uniq -c
 }
 trap print_skipped EXIT
-# Most tests wait half their time, for processes that begin and end. Those that measure are given room: .config/nextest.toml.
-export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((($(nproc) * 3 + 1) / 2))}
+# Most tests wait half their time, for processes that begin and end. Those that measure have room: .config/nextest.toml.
+export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$(($(nproc) * 2 - 1))}
 # With what the default build leaves out, so that nothing is built twice.
 whole=(--workspace --features clscope-microbench/png)
 names=() chosen=("${whole[@]}") filters=() others=()
