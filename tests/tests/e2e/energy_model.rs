@@ -79,6 +79,16 @@ fn known_joules_by_class_are_found_again() {
     let parts = ["of that kernels", "of that transfers", "application: idle power"].map(here);
     near("sum", parts.iter().sum(), whole, 1e-9);
     assert!(parts.iter().all(|watts| *watts > 1.0), "{parts:?}");
+    // Kinds of a kernel's statements are all of it, each by its own joules.
+    let kinds = [(0, "integer arithmetic"), (4, "float arithmetic"), (6, "float special")];
+    let kinds = kinds.into_iter().chain([(13, "local memory"), (12, "global memory")]);
+    let kinds: Vec<(f64, f64)> =
+        kinds.map(|(k, what)| (NANOJOULES[k], here(&format!("of kernels, {what}")))).collect();
+    near("kinds", kinds.iter().map(|(_, watts)| watts).sum(), parts[0], 1e-9);
+    let joules: f64 = kinds.iter().map(|(nj, _)| nj).sum();
+    for (nj, watts) in kinds {
+        near("kind", watts, parts[0] * nj / joules, 0.03);
+    }
     // 6 s in the first state, 5 s in the second, the rest in the last; pieces are of 0.4 s.
     let [(first, long), (second, longer), (last, _)] = STATES;
     let rest = first * long + second * longer + last * (20.0 - long - longer);

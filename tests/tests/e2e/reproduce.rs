@@ -31,6 +31,12 @@ fn an_experiment_has_the_documents_axes_and_numbers() {
         for word in ["over work-items", "width 4", "199.96", "HD Graphics 620", "here: "] {
             assert!(run.stdout.contains(word), "{word}: {}", run.stdout);
         }
+        // In the terminal ours stands in the same line, before the document's.
+        let row = run.stdout.lines().find(|l| l.contains("largest, add, single precision"));
+        let words: Vec<&str> = row.unwrap().rsplit("GFLOP/s").next().unwrap().split(' ').collect();
+        let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
+        assert!(words.len() >= 2 && words.last() == Some(&"199.96"), "{words:?}");
+        assert!(words[0].parse::<f64>().is_ok_and(|ours| ours > 0.0), "{words:?}");
         let of = document(&file(&stage, "out/reproduced.json"));
         let experiment = &of["experiments"][0];
         assert!(experiment["state"] == "measured", "{experiment}");
@@ -125,6 +131,25 @@ fn other_kinds_of_experiments_run_on_processors() {
         let latency = &of["numbers"][0];
         let known = latency["here"]["value"].as_f64().is_some_and(|x| x > 0.0);
         assert!(known || latency["reason"].as_str().unwrap().contains("no clock"), "{of}");
+        // Models at accesses alone, a mix, and additions alone: a curve of each, and what stands at
+        // the most work-items is that of the curve.
+        let grid = "--sweep alpha=1,32,occupancy=1,4 --iterations 4";
+        for (name, mixes) in [("001/fig7.8", 2), ("001/fig7.9", 1), ("001/fig4.12", 1)] {
+            let of = state(&format!("{name} {grid}"));
+            assert_eq!(of["state"], "measured", "{of}");
+            let curves = of["curves"].as_array().unwrap();
+            let measured = |c: &&Value| c["name"].as_str().unwrap().starts_with("measured, ");
+            assert!(curves.iter().filter(measured).count() >= mixes, "{of}");
+            let point = |c: &Value| c["points"].as_array().unwrap().last().unwrap().clone();
+            assert!(curves.iter().all(|c| point(c)["y"]["value"].as_f64() > Some(0.0)), "{of}");
+            for row in of["numbers"].as_array().unwrap() {
+                let known = row["here"]["value"].as_f64().is_some_and(|x| x > 0.0);
+                let why = row["reason"].as_str().unwrap_or_default();
+                assert!(known || why.contains("no clock"), "{row}");
+            }
+        }
+        let of = state("001/fig5.2 --sweep occupancy=8,512,544 --iterations 4");
+        assert!(of["numbers"][0]["here"]["value"].as_f64() > Some(0.0), "{of}");
         // Several names, and patterns; counters that no processor has are said to be missing.
         let line = "002/fig12.[3] 002/fig9.? --sweep blocks=1,2 --iterations 8";
         assert!(!clscope(&stage, line).status.success(), "brackets are no pattern");
@@ -344,7 +369,9 @@ fn power_of_experiments_is_tried_by_emulation() {
     let why = of["experiments"][0]["reason"].as_str().unwrap();
     assert!(why.contains("readings:"), "{why}");
     // What is computed needs no sensor and no device, and stands beside the document.
-    for (name, numbers) in [("000/tab2.4", 9), ("000/tab3.4", 9), ("001/tab3.4", 6)] {
+    for (name, numbers) in
+        [("000/tab2.4", 9), ("000/tab3.2", 8), ("000/tab3.4", 9), ("001/tab3.4", 6)]
+    {
         let of = run(&format!("{name} --opencl /nowhere.so"));
         assert_eq!(of["device"], Value::Null, "{of}");
         let of = &of["experiments"][0];

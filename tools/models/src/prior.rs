@@ -36,7 +36,11 @@ pub enum Model {
     HongKim,
     /// Baghsorkhi et al. 2010.
     Baghsorkhi,
-    /// Zhang and Owens 2011.
+    /// Times of additions and of accesses that overlap (Volkov 2016, section 4.11).
+    Overlap,
+    /// Times of additions and of accesses that add up (Volkov 2016, section 4.12).
+    AddUp,
+    /// Zhang and Owens 2011: times that overlap, by what each kind was measured to reach alone.
     ZhangOwens,
     /// Sim et al. 2012.
     Sim,
@@ -56,9 +60,11 @@ pub enum Model {
 
 impl Model {
     /// All, in the order of the document, then clscope's own.
-    pub const ALL: [Model; 12] = [
+    pub const ALL: [Model; 14] = [
         Model::Basic,
         Model::Refined,
+        Model::Overlap,
+        Model::AddUp,
         Model::HongKim,
         Model::Baghsorkhi,
         Model::ZhangOwens,
@@ -79,6 +85,8 @@ impl Model {
             Model::Refined => "Volkov 2016, with contention",
             Model::HongKim => "Hong and Kim 2009",
             Model::Baghsorkhi => "Baghsorkhi et al. 2010",
+            Model::Overlap => "times that overlap",
+            Model::AddUp => "times that add up",
             Model::ZhangOwens => "Zhang and Owens 2011",
             Model::Sim => "Sim et al. 2012",
             Model::HuangRoundRobin => "Huang et al. 2014, round-robin",
@@ -99,13 +107,15 @@ impl Model {
             Model::Refined => w.contended(n, alpha, of.contention?),
             Model::HongKim => hong_kim(of, n, alpha),
             Model::Baghsorkhi => baghsorkhi(w, n, alpha),
-            // Curves of one kind of instruction alone, here by the basic model; those that were
-            // measured go into `zhang_owens` themselves.
-            Model::ZhangOwens => zhang_owens(
-                alpha,
-                (n / w.add_latency).min(w.add_throughput),
-                (n / w.memory_latency).min(w.memory_throughput),
-            ),
+            Model::Overlap => overlap(alpha, alone(w, n)),
+            Model::AddUp => {
+                let (additions, accesses) = alone(w, n);
+                1.0 / (1.0 / accesses + alpha / additions)
+            }
+            Model::ZhangOwens => {
+                let measured = of.stations.as_ref()?;
+                overlap(alpha, (measured.additions.at(n), measured.memory.at(n)))
+            }
             Model::Sim => sim(w, n, alpha),
             Model::HuangRoundRobin => huang(of, n, alpha, false),
             Model::HuangGreedy => huang(of, n, alpha, true),
@@ -166,10 +176,15 @@ fn baghsorkhi(of: &Workload, n: f64, alpha: f64) -> f64 {
     1.0 / (compute + bandwidth.max(exposed))
 }
 
+/// What additions and accesses reach alone with `n` warps, by the basic model (section 4.2).
+fn alone(of: &Workload, n: f64) -> (f64, f64) {
+    let additions = (n / of.add_latency).min(of.add_throughput);
+    (additions, (n / of.memory_latency).min(of.memory_throughput))
+}
+
 /// Zhang and Owens 2011 by section 7.3: the longer of the times of additions and of accesses, by
 /// the throughputs that each has alone at this occupancy.
-#[must_use]
-pub fn zhang_owens(alpha: f64, additions: f64, accesses: f64) -> f64 {
+fn overlap(alpha: f64, (additions, accesses): (f64, f64)) -> f64 {
     if alpha > 0.0 { (additions / alpha).min(accesses) } else { accesses }
 }
 
@@ -303,6 +318,7 @@ pub fn worst(of: &Inputs, grid: &[Point]) -> Vec<Worst> {
 mod tests {
     use super::*;
     use crate::golden::{FERMI, G80, GT200, KEPLER, MAXWELL, near};
+    use crate::stations::Curve;
     use proptest::prelude::*;
 
     fn inputs(workload: Workload, schedulers: f64) -> Inputs {
@@ -313,6 +329,16 @@ mod tests {
             schedulers,
             stations: None,
         }
+    }
+
+    /// The same with curves of a device that does what the basic model says.
+    fn measured(workload: Workload) -> Inputs {
+        let curve = |of: fn((f64, f64)) -> f64| {
+            let point = |n: u32| (f64::from(n), of(alone(&workload, f64::from(n))));
+            Curve::of((1..=64).map(point)).unwrap()
+        };
+        let stations = Stations { memory: curve(|both| both.1), additions: curve(|both| both.0) };
+        Inputs { stations: Some(stations), ..inputs(workload, 1.0) }
     }
 
     /// Table 4.3, and the estimates with the term that it lacks (74 warps on Kepler).
@@ -363,17 +389,42 @@ mod tests {
         assert!(of.workload.throughput(24.0, 0.0) / alone > 8.0);
     }
 
+    /// Sections 4.11 and 4.12: times that overlap are over by about 2 at small occupancies of all
+    /// five GPUs, and right at large ones; times that add up are the other way round.
+    #[test]
+    fn times_that_overlap_or_add_up_are_right_at_one_end() {
+        for (gpu, alpha, most) in [
+            (G80, 16.0, 24),
+            (GT200, 16.0, 32),
+            (FERMI, 32.0, 48),
+            (KEPLER, 32.0, 64),
+            (MAXWELL, 64.0, 64),
+        ] {
+            let of = inputs(gpu, 1.0);
+            let ratio = |model: Model, n: i32| {
+                let n = f64::from(n);
+                model.throughput(&of, n, alpha).unwrap() / gpu.throughput(n, alpha)
+            };
+            let worst = (1..=most).map(|n| ratio(Model::Overlap, n)).fold(0.0, f64::max);
+            assert!((1.5..2.0 + 1e-9).contains(&worst), "{worst}");
+            assert!(near(ratio(Model::AddUp, 1), 1.0, 1e-9));
+            assert!(ratio(Model::AddUp, most) < 0.7, "{}", ratio(Model::AddUp, most));
+        }
+    }
+
     /// Section 7.3: over by up to 1.9 where latency bounds (GT200, alpha 16), and right at large
-    /// occupancies; times that add are right at small ones.
+    /// occupancies, by curves that are measured: nothing without them.
     #[test]
     fn zhang_and_owens_of_section_7_3() {
-        let of = inputs(GT200, 1.0);
+        assert_eq!(Model::ZhangOwens.throughput(&inputs(GT200, 1.0), 8.0, 16.0), None);
+        let of = measured(GT200);
         let ratio = |n: f64| {
             Model::ZhangOwens.throughput(&of, n, 16.0).unwrap() / GT200.throughput(n, 16.0)
         };
         let worst = (1..=32).map(|n| ratio(f64::from(n))).fold(0.0, f64::max);
         assert!((1.8..2.0).contains(&worst) && near(ratio(32.0), 1.0, 1e-12), "{worst}");
-        assert_eq!(zhang_owens(0.0, 1.0, 0.5), 0.5);
+        let alone = Model::ZhangOwens.throughput(&of, 32.0, 0.0);
+        assert!(near(alone.unwrap(), GT200.memory_throughput, 1e-12));
     }
 
     /// Section 7.4 and table 7.1: twice as long at two warps and one addition; 1.74 times ours at
@@ -458,7 +509,7 @@ mod tests {
     /// nowhere.
     #[test]
     fn worst_ratios_are_found_with_their_place() {
-        let of = inputs(FERMI, 1.0);
+        let of = measured(FERMI);
         let mut grid = Vec::new();
         for n in 1..=48 {
             for alpha in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0] {

@@ -122,6 +122,13 @@ struct State {
 const PAIR_EVERY_NS: u64 = 1_000_000_000;
 const BUFFER: usize = 1 << 18;
 
+/// Bytes of the buffer of reports that a code of three bits asks for (Duarte 2018, table 3.2):
+/// 128 KB, and twice as much for each code more.
+#[must_use]
+pub const fn buffer_bytes(code: u8) -> u64 {
+    (128 << 10) << (code & 0b111)
+}
+
 impl OaSampler {
     /// Over an open stream. `added` is unloaded when the sampler is dropped.
     #[must_use]
@@ -285,9 +292,9 @@ impl CounterSource for OaSampler {
     }
 
     fn pace(&self) -> Pace {
-        // A quarter of what fills i915's 16 MiB buffer, and never so rarely that a 32-bit counter
-        // wraps twice.
-        let reports = (16 << 20) / self.facts.layout.bytes.max(1) as u64;
+        // A quarter of what fills i915's buffer, the largest, and never so rarely that a 32-bit
+        // counter wraps twice.
+        let reports = buffer_bytes(0b111) / self.facts.layout.bytes.max(1) as u64;
         let slowest =
             (reports / 4).saturating_mul(self.facts.period_ns).clamp(1_000_000, 500_000_000);
         Pace { fastest_ns: slowest.min(20_000_000), slowest_ns: slowest, adaptive: false }

@@ -27,7 +27,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// Ours, or why there is none: by its number where several have the reason.
+/// Ours, or why there is none: by its number where reasons are listed.
 fn here(of: &Number, shared: &[&str]) -> String {
     let noted = |reason: &str| shared.iter().position(|s| *s == reason);
     if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
@@ -63,8 +63,8 @@ pub(super) fn beside(of: &Report) -> String {
         html.push_str("<p>The document prints no number for it.</p>");
         return html;
     };
-    let shared = of.shared_reasons();
-    html.push_str("<table><tr><th>the document<th>here<th>unit");
+    let shared = of.reasons();
+    html.push_str("<table><tr><th>number<th>here<th>unit");
     for of in &first.printed {
         let _ = write!(html, "<th>{}", markup(of.device));
     }

@@ -266,7 +266,7 @@ pub(super) const PAPER: &[Experiment] = &[
         "VI",
         "GFLOP/s over work-groups for five widths, private memory",
         measured(&[FLOAT_MAD], over_groups("rate")),
-        &[],
+        &[row("largest, of the theoretical peak", "%", &[Some(98.0)], Ours::OfPeak)],
     ),
     GEN.experiment(
         "003/fig8",

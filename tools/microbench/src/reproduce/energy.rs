@@ -42,6 +42,8 @@ pub enum Part {
     Cpu,
     /// Kernels.
     Gpu,
+    /// Of kernels, the statements of a kind, by its place in [`KINDS`] (figure 6.5b).
+    Kind(usize),
     /// Transfers.
     Transfer,
 }
@@ -153,7 +155,7 @@ fn watts(seen: &Seen<'_>, part: Part) -> Result<Interval, String> {
     let seconds = value(case, "steady_time").ok_or_else(|| seen.lacks("power"))? * 1e-9;
     match part {
         Part::Cpu => floor(seen),
-        Part::Gpu => {
+        Part::Gpu | Part::Kind(_) => {
             let launches = case.number("launches").unwrap_or(1.0);
             let of = statements(case).ok_or("its statements are not known")?;
             let Fitted { model, .. } = fitted(seen)?;
@@ -161,7 +163,9 @@ fn watts(seen: &Seen<'_>, part: Part) -> Result<Interval, String> {
                 let joules = model.terms.get(*name).map(|t| t.joules);
                 joules.filter(|_| *n > 0.0).map(|j| j.times(n * launches / seconds))
             };
-            let terms = KINDS.iter().zip(&of).filter_map(term);
+            let asked = |kind: usize| part == Part::Gpu || part == Part::Kind(kind);
+            let kinds = KINDS.iter().zip(&of).enumerate().filter(|(kind, _)| asked(*kind));
+            let terms = kinds.filter_map(|(_, of)| term(of));
             Ok(terms.fold(Interval::symmetric(0.0, 0.0), Interval::plus))
         }
         Part::Transfer => {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, row, sweep, watched,
+    Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, of, row, sweep, watched,
 };
 use crate::sweep::Axis;
 
@@ -151,10 +151,17 @@ pub(super) const MEMORY: &[Experiment] = &[
         "adding to one word and to words of their own, in one group and between groups",
         measured(&[sweep(&["structure/sharing"], &[])], Draw::Numbers),
         &[
-            shared(
-                "shared by a group / far apart (identical there)",
-                "structure/sharing/shared_in_group",
+            // Of one core, whose words are neighbours.
+            row(
+                "shared by a group / neighbours (there identical)",
+                "",
+                &[Some(1.0)],
+                Ours::FoundRatio(
+                    ["structure/sharing/shared_in_group", "ratio"],
+                    ["structure/sharing/neighbours", "ratio"],
+                ),
             ),
+            shared("shared by a group / far apart", "structure/sharing/shared_in_group"),
             shared("shared by all / far apart", "structure/sharing/shared_word"),
             shared("neighbours / far apart", "structure/sharing/neighbours"),
             shared("same line / far apart", "structure/sharing/same_line_between_groups"),
@@ -175,6 +182,11 @@ pub(super) const MEMORY: &[Experiment] = &[
             )],
             over("groups that work"),
         ),
-        &[],
+        &[slower(
+            "same line / same word, largest of each (there identical)",
+            &[Some(1.0)],
+            of("same_line_between_groups", TIME),
+            of("shared_word", TIME),
+        )],
     ),
 ];

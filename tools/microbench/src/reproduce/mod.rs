@@ -125,9 +125,9 @@ pub enum Draw {
     /// Work-items of a unit that give 90 % of the best throughput, over additions for each access,
     /// measured and by these models.
     Needed(&'static [Model]),
-    /// Throughput over occupancy at so many additions for each access, measured and estimated by
-    /// these models.
-    Estimates(usize, &'static [Model]),
+    /// Throughput over occupancy at each of these numbers of additions for each access (0:
+    /// accesses alone, [`ALONE`]: additions alone), measured and estimated by these models.
+    Estimates(&'static [usize], &'static [Model]),
     /// The largest and smallest quotient of estimate and measurement over additions for each
     /// access, of these models.
     Ratios(&'static [Model]),
@@ -193,6 +193,11 @@ pub enum Ours {
         /// was measured; of all without.
         alpha: Option<u32>,
     },
+    /// The largest share of the device's arithmetic peak, percent.
+    OfPeak,
+    /// At the most work-items that were measured, at so many additions for each access, as in
+    /// [`Draw::Estimates`].
+    AtFull(AtFull, usize),
     /// A parameter that the models take.
     Input(Input),
     /// The largest quotient of what waves of groups give and what was measured, over numbers of
@@ -211,6 +216,21 @@ pub enum Ours {
     Computed(Computed),
     /// Nothing, because of this.
     Nothing(&'static str),
+}
+
+/// Additions for each access where there are no accesses.
+pub(crate) const ALONE: usize = usize::MAX;
+
+/// What stands at the most work-items: GB/s of accesses alone, else additions of work-items, a
+/// cycle and unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AtFull {
+    /// As measured.
+    Measured,
+    /// What a model estimates.
+    Estimate(Model),
+    /// Estimate / measurement.
+    Quotient(Model),
 }
 
 /// What of a curve of [`Draw::Needed`].
@@ -389,7 +409,7 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 /// Figures and tables that another experiment shows, too.
-pub const SHOWN_BY: [(&str, &str); 17] = [
+pub const SHOWN_BY: [(&str, &str); 16] = [
     ("000/fig4.5", "000/fig4.4"),
     ("001/tab3.2", "001/tab3.4"),
     ("001/tab3.3", "001/tab3.4"),
@@ -398,12 +418,11 @@ pub const SHOWN_BY: [(&str, &str); 17] = [
     ("003/fig7", "003/fig5"),
     ("001/fig3.8", "001/fig3.7"),
     ("001/fig4.5", "001/fig4.6"),
-    ("001/fig7.9", "001/fig7.13"),
     ("001/tab7.1", "001/fig7.7"),
     ("001/fig3.10", "001/fig3.9"),
     ("001/fig4.10", "001/tab4.3"),
     ("001/fig4.13", "001/fig4.11"),
-    ("001/fig5.2", "001/fig5.1"),
+    ("001/fig3.3", "001/fig5.1"),
     ("001/fig5.4", "001/fig5.1"),
     ("001/tab6.6", "001/fig6.5"),
     ("002/fig10.5", "002/fig10.2"),

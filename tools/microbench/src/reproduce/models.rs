@@ -3,8 +3,8 @@
 //! quotients; refuses to know a model: those are `clscope_models::prior` and `stations`.
 #![forbid(unsafe_code)]
 
-use super::Input;
 use super::report::{Curve, Point as Place, schedulers};
+use super::{ALONE, AtFull, Input};
 use crate::results::{CaseResult, Results, Status};
 use crate::stats::{self, Interval};
 use crate::suite::lanes;
@@ -32,13 +32,20 @@ pub struct Worst {
 
 /// Most warps of a unit that are asked of a model.
 const MOST_WARPS: u32 = 256;
+/// Additions for each access where there are no accesses: as many as make those count for nothing.
+const ENDLESS: f64 = 1e9;
 const NO_CLOCK: &str = "no clock was read, and the device states none";
 const NO_CONTENTION: &str = "the latency of memory was not seen to grow with its throughput";
 
 /// A measured grid, and the models' parameters.
 pub(super) struct Fitted {
     inputs: Inputs,
+    /// Mixes: one addition for each access, and more.
     grid: Vec<Point>,
+    /// Accesses alone.
+    accesses: Vec<Point>,
+    /// Additions alone.
+    additions: Vec<Point>,
     /// GB/s of an access of a warp a cycle and unit.
     gigabytes: f64,
     /// Work-items of a warp.
@@ -129,6 +136,12 @@ impl Fitted {
         if grid.is_empty() {
             return Err("no point of the grid was measured".to_owned());
         }
+        let accesses = chains(&single).map(|s| s.point).collect();
+        let additions = chains("latency/add/ilp1/").map(|s| {
+            let turns = s.point.measured / ENDLESS;
+            Point { alpha: ENDLESS, measured: turns, ..s.point }
+        });
+        let additions = additions.collect();
         let loaded: Vec<(f64, f64)> =
             chains(&single).map(|s| (s.point.measured, s.latency)).collect();
         let (many, from) = match schedulers(device) {
@@ -148,7 +161,8 @@ impl Fitted {
                 .map(|(memory, additions)| Stations { memory, additions }),
         };
         let gigabytes = lanes * 4.0 * units * cycles;
-        Ok(Fitted { inputs, grid, gigabytes, lanes, has_clock: mhz.is_some(), method })
+        let has_clock = mhz.is_some();
+        Ok(Fitted { inputs, grid, accesses, additions, gigabytes, lanes, has_clock, method })
     }
 
     /// Work-items of a unit that a model needs for 90 % of the bound of throughput, whole warps.
@@ -235,28 +249,81 @@ impl Fitted {
         self.grid.iter().filter(is).copied().collect()
     }
 
-    /// Additions a cycle and unit over occupancy at the measured alpha that is nearest, measured and
-    /// estimated.
-    pub fn estimates(&self, alpha: usize, models: &[Model]) -> Vec<Curve> {
-        let ours = self.nearest(alpha as f64);
-        let Some(alpha) = ours.first().map(|p| p.alpha) else { return Vec::new() };
-        // The unit of the document's figures: of work-items, not of warps, and without accesses.
-        let additions = |turns: f64| turns * self.lanes * alpha;
-        let measured = curve(
-            format!("measured, {alpha} additions"),
-            ours.iter().map(|p| (p.n, additions(p.measured))),
-        );
-        let of = |model: &Model| {
-            let at =
-                |p: &Point| Some((p.n, additions(model.throughput(&self.inputs, p.n, p.alpha)?)));
-            curve(model.name().to_owned(), ours.iter().filter_map(at))
-        };
-        let models = models
+    /// Points of so many additions for each access, or of the number nearest to it that was
+    /// measured: 0 are accesses alone, [`ALONE`] additions.
+    fn at(&self, alpha: usize) -> Vec<Point> {
+        match alpha {
+            0 => self.accesses.clone(),
+            ALONE => self.additions.clone(),
+            alpha => self.nearest(alpha as f64),
+        }
+    }
+
+    /// Work-items' instructions a cycle and unit, of turns of a warp: additions, but accesses where
+    /// there is nothing else.
+    fn instructions(&self, alpha: f64, turns: f64) -> f64 {
+        turns * self.lanes * if alpha > 0.0 { alpha } else { 1.0 }
+    }
+
+    /// At the most warps that were measured, at so many additions for each access: what was
+    /// measured, estimated, or both in proportion. Accesses alone are in GB/s, else it is additions
+    /// of work-items, a cycle and unit.
+    ///
+    /// # Errors
+    /// What is not known.
+    pub fn at_full(&self, of: AtFull, alpha: usize) -> Result<f64, String> {
+        let points = self.at(alpha);
+        let full = points
             .iter()
-            .filter(|m| self.can(**m).is_ok())
-            .map(of)
-            .filter(|c| !c.points.is_empty());
-        std::iter::once(measured).chain(models).collect()
+            .max_by(|a, b| a.n.total_cmp(&b.n).then(a.measured.total_cmp(&b.measured)));
+        let full = full.ok_or("no such point was measured")?;
+        let estimate = |model: Model| {
+            self.can(model)?;
+            let turns = model.throughput(&self.inputs, full.n, full.alpha);
+            turns.ok_or_else(|| "it has no finite estimate".to_owned())
+        };
+        let turns = match of {
+            AtFull::Quotient(model) => return Ok(estimate(model)? / full.measured),
+            AtFull::Measured => full.measured,
+            AtFull::Estimate(model) => estimate(model)?,
+        };
+        match alpha {
+            0 => Ok(turns * self.gigabytes),
+            _ if self.has_clock => Ok(self.instructions(full.alpha, turns)),
+            _ => Err(NO_CLOCK.to_owned()),
+        }
+    }
+
+    /// Instructions a cycle and unit over occupancy at these numbers of additions for each access,
+    /// or those nearest to them that were measured: measured and estimated.
+    pub fn estimates(&self, alphas: &[usize], models: &[Model]) -> Vec<Curve> {
+        let one = |alpha: &usize| {
+            let ours = self.at(*alpha);
+            let Some(measured_at) = ours.first().map(|p| p.alpha) else { return Vec::new() };
+            let mix = match *alpha {
+                0 => "accesses alone".to_owned(),
+                ALONE => "additions alone".to_owned(),
+                _ => format!("{measured_at} additions"),
+            };
+            let y = |turns: f64| self.instructions(measured_at, turns);
+            let measured =
+                curve(format!("measured, {mix}"), ours.iter().map(|p| (p.n, y(p.measured))));
+            let of = |model: &Model| {
+                let at = |p: &Point| Some((p.n, y(model.throughput(&self.inputs, p.n, p.alpha)?)));
+                let name = match alphas {
+                    [_] => model.name().to_owned(),
+                    _ => format!("{}, {mix}", model.name()),
+                };
+                curve(name, ours.iter().filter_map(at))
+            };
+            let models = models
+                .iter()
+                .filter(|m| self.can(**m).is_ok())
+                .map(of)
+                .filter(|c| !c.points.is_empty());
+            std::iter::once(measured).chain(models).collect()
+        };
+        alphas.iter().flat_map(one).collect()
     }
 
     /// The worst quotients at each alpha (figures 7.11 to 7.13).

@@ -111,6 +111,11 @@ const WHOLE: &[Row] = &[
     model("mixtures left out of the fit: largest error", "%", &[None], Energy::Mixtures, 100.0),
     total("application: above idle, by the model", &[Some(46.1)], Energy::Above),
     total("of that kernels", &[None], Energy::Part(EnergyPart::Gpu)),
+    total("of kernels, integer arithmetic", &[None], Energy::Part(EnergyPart::Kind(0))),
+    total("of kernels, float arithmetic", &[None], Energy::Part(EnergyPart::Kind(4))),
+    total("of kernels, float special", &[None], Energy::Part(EnergyPart::Kind(6))),
+    total("of kernels, local memory", &[None], Energy::Part(EnergyPart::Kind(13))),
+    total("of kernels, global memory", &[None], Energy::Part(EnergyPart::Kind(12))),
     total("of that transfers", &[None], Energy::Part(EnergyPart::Transfer)),
     total("application: idle power", &[Some(147.0 - 46.1)], Energy::Part(EnergyPart::Cpu)),
     total("application: all of equation 6.1", &[Some(147.0)], Energy::Whole),
@@ -135,14 +140,14 @@ pub(super) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "004/fig6.2",
         "6.2.1",
-        "the same as bars",
+        "joules of an instruction above idle, as bars",
         measured(&[CLASSES], Draw::Numbers),
         TABLE,
     ),
     FERMI.experiment(
         "004/fig6.3",
         "6.2.1",
-        "watts of continuous host-device transfers above idle (there of the computer, here of the device)",
+        "watts of continuous host-device transfers above idle (there of the computer, one number for all; here of what the sensor or meter has)",
         measured(&[COPIES], Draw::Numbers),
         &[
             copies("to the device, from pinned memory", "pinned/to_device"),

@@ -184,13 +184,13 @@ pub struct Printed {
 }
 
 impl Report {
-    /// The reasons that several numbers have: tables say them once, below.
+    /// The reasons for which numbers have none of ours, each once: tables say them below.
     #[must_use]
-    pub fn shared_reasons(&self) -> Vec<&str> {
-        let reasons = || self.numbers.iter().filter_map(|n| n.reason.as_deref());
+    pub fn reasons(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
-        for reason in reasons().filter(|r| !r.is_empty()) {
-            if !out.contains(&reason) && reasons().filter(|r| *r == reason).count() > 1 {
+        let all = self.numbers.iter().filter_map(|n| n.reason.as_deref());
+        for reason in all.filter(|r| !r.is_empty()) {
+            if !out.contains(&reason) {
                 out.push(reason);
             }
         }
@@ -226,7 +226,7 @@ impl Report {
     #[must_use]
     pub fn computed(of: &'static Experiment, how: &'static str) -> Report {
         let value = |row: &Row| match row.ours {
-            Ours::Computed(by) => by.value(),
+            Ours::Computed(by) => by.value().map(|x| x * row.times),
             _ => Err("it is not computed".to_owned()),
         };
         let ours = |row: &Row| match value(row) {
@@ -305,10 +305,11 @@ impl Report {
                 let name = "work-items on a unit for 90 % of a peak".to_owned();
                 (Some("additions for each access"), Some(name), seen.needed(models))
             }
-            Draw::Estimates(alpha, models) => {
+            Draw::Estimates(alphas, models) => {
                 let curves =
-                    fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.estimates(alpha, models));
-                (Some("warps on a compute unit"), Some(ADDITIONS.to_owned()), curves)
+                    fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.estimates(alphas, models));
+                let y = if alphas.contains(&0) { INSTRUCTIONS } else { ADDITIONS };
+                (Some("warps on a compute unit"), Some(y.to_owned()), curves)
             }
             Draw::Ratios(models) => {
                 let curves = fitted.as_ref().map_or_else(|_| Vec::new(), |f| f.ratios(models));
@@ -462,7 +463,8 @@ pub(super) fn schedulers(device: &DeviceFacts) -> Option<f64> {
     }
 }
 
-/// What the curves of the models stand at.
+/// What the curves of the models stand at; with those of accesses alone.
+const INSTRUCTIONS: &str = "accesses (alone) or additions of work-items, a cycle and unit (a nanosecond where no clock is known)";
 const ADDITIONS: &str =
     "additions of work-items, a cycle and unit (a nanosecond where no clock is known)";
 

@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Seconds for several where the user names none.
 const BUDGET: f64 = 1200.0;
-/// An experiment may take so many times its even share of the time that is left.
-const SHARE: f64 = 4.0;
+/// An experiment may take so many times its even share of the time that is left, and as much for
+/// each later one that has a part in common with it.
+const SHARE: f64 = 2.0;
 
 /// What is wanted of all of them.
 #[derive(Clone, Copy)]
@@ -232,15 +233,17 @@ impl Session<'_> {
         Ok(out)
     }
 
-    /// An experiment with its files, within its share of the time until `end`: of so many that are
-    /// left, this one included.
+    /// The first of the experiments that are left with its files, within its share of the time
+    /// until `end`.
     fn experiment(
         &mut self,
-        of: &'static Experiment,
+        left: &[&'static Experiment],
         end: Option<Instant>,
-        left: usize,
         watch: &mut dyn Watch,
     ) -> Result<Report, SessionError> {
+        let [of, ..] = *left else {
+            return Err(SessionError::Told(io::ErrorKind::InvalidInput.into()));
+        };
         let now = Instant::now();
         if let How::Cannot(why) = of.how {
             return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
@@ -256,7 +259,7 @@ impl Session<'_> {
                 "the budget was spent before it began: name it alone, or give a larger --budget";
             return Ok(Report::without(of, State::CutShort, why.to_owned()));
         }
-        let share = end.map(|end| now + (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0)));
+        let share = end.map(|end| now + (end - now).mul_f64(self.share(left)));
         (self.tell)(News::Begins(of.name))?;
         let mut watch = Until { inner: watch, end: share };
         let parts = match self.measure(of, &mut watch) {
@@ -272,6 +275,17 @@ impl Session<'_> {
             files::experiment(&report, &parts, directory, self.alone, self.wanted.png)?;
         }
         Ok(report)
+    }
+
+    /// The share of the time for the first of those that are left.
+    fn share(&self, left: &[&'static Experiment]) -> f64 {
+        let new = |part: &&Part| !self.known.iter().any(|k| k.part == **part);
+        let first = left.first().map_or(&[][..], |of| of.parts());
+        let first: Vec<&Part> = first.iter().filter(new).collect();
+        let shares = |of: &&&Experiment| of.parts().iter().any(|p| first.contains(&p));
+        let sharing = left.iter().filter(shares).count().max(1);
+        let measured = left.iter().filter(|of| !of.parts().is_empty()).count().max(1);
+        (SHARE * sharing as f64 / measured as f64).min(1.0)
     }
 
     /// Forgets what was ended early: another experiment may have time for it.
@@ -311,18 +325,16 @@ pub fn measure(
         experiments: Vec::new(),
         interrupted: false,
     };
-    for (number, of) in experiments.iter().copied().enumerate() {
+    for number in 0..experiments.len() {
         if watch.stop() {
             out.interrupted = true;
             break;
         }
-        let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
-        let report = session.experiment(of, end, left, watch)?;
+        let report = session.experiment(&experiments[number..], end, watch)?;
         if number == 0 {
             let first = session.known.iter().map(|known| &known.results).collect();
             (session.tell)(News::First(first))?;
         }
-        session.forget();
         (session.tell)(News::Report(&report, out.device.as_ref()))?;
         out.experiments.push(report);
         out.interrupted |= watch.stop();
@@ -332,14 +344,14 @@ pub fn measure(
     let short: Vec<usize> = (0..out.experiments.len())
         .filter(|n| out.experiments[*n].state == State::CutShort)
         .collect();
+    session.forget();
+    let again: Vec<&'static Experiment> = short.iter().map(|n| experiments[*n]).collect();
     for (done, number) in short.iter().copied().enumerate() {
         let over = end.is_none_or(|end| Instant::now() >= end);
         if alone || over || out.interrupted {
             break;
         }
-        let left = short.len() - done;
-        let report = session.experiment(experiments[number], end, left, watch)?;
-        session.forget();
+        let report = session.experiment(&again[done..], end, watch)?;
         out.interrupted |= watch.stop();
         if report.state != State::CutShort {
             (session.tell)(News::Report(&report, out.device.as_ref()))?;

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Devices, Draw, Experiment, Input, Needed, Ours, Part, Per, Row, Span, X, any, measured, row,
-    sweep,
+    Devices, Draw, Experiment, Input, Needed, Ours, Part, Per, Pick, Row, Span, X, any, measured,
+    of, row, sweep,
 };
 use crate::sweep::Axis;
 use clscope_models::prior::Model;
@@ -70,13 +70,14 @@ const GRID_WIDE: Part = sweep(
 const OVER: &[(Axis, Span)] = &[(Axis::Occupancy, OCCUPANCIES)];
 /// Chains that are nothing but one kind of instruction, with several independent ones too: their
 /// latency, and the peak.
-const ACCESSES: Part =
-    sweep(&[STREAM, "latency/stream/ilp2/filled32", "latency/stream/ilp4/filled32"], OVER);
+const ACCESSES: Part = sweep(&[STREAM, TWO_CHAINS, "latency/stream/ilp4/filled32"], OVER);
 const ACCESSES_WIDE: Part = sweep(&[WIDE, "latency/stream4/ilp4/filled32"], OVER);
 const ADDITIONS: Part = sweep(&["latency/add/ilp1/filled32", "latency/add/ilp4/filled32"], OVER);
 const SPECIALS: Part =
     sweep(&["latency/special/ilp1/filled32", "latency/special/ilp4/filled32"], OVER);
-const LOCALS: Part = sweep(&["latency/local/ilp1/filled32", "latency/local/ilp4/filled32"], OVER);
+const LOCAL: &str = "latency/local/ilp1/filled32";
+const TWO_CHAINS: &str = "latency/stream/ilp2/filled32";
+const LOCALS: Part = sweep(&[LOCAL, "latency/local/ilp4/filled32"], OVER);
 /// The grid, and what its two kinds of instruction do alone.
 pub(super) const PARTS: &[Part] = &[GRID, ACCESSES, ADDITIONS];
 
@@ -131,6 +132,21 @@ const fn found(
     figure: &'static str,
 ) -> Row {
     row(what, unit, printed, Ours::Found(finding, figure))
+}
+
+const fn at_items(case: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
+    Pick { figure: "throughput", case, at, units: None }
+}
+
+/// The fewest warps of a unit with which a chain reaches so many percent of its most.
+const fn reaches(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    case: &'static str,
+    percent: u8,
+) -> Row {
+    let most = of(case, "throughput");
+    Row { per: Per::Warp, ..row(what, "warps/unit", printed, Ours::Reaches(most, most, percent)) }
 }
 
 const fn latency(
@@ -261,14 +277,17 @@ pub(super) const ALL: &[Experiment] = &[
         shows: "throughput over occupancy, additions alone and accesses alone",
         how: measured(&[sweep(&["latency/add/ilp1/filled32", STREAM], OCCUPANCY)], OVER_OCCUPANCY),
         devices: MAXWELL,
-        rows: &[],
+        rows: &[
+            reaches("accesses, needed for 90 %", &[Some(40.0)], STREAM, 90),
+            reaches("accesses, needed for 95 %", &[Some(46.0)], STREAM, 95),
+        ],
     },
     Experiment {
         name: "001/fig7.4",
         section: "7.3",
         shows: "throughput over occupancy, additions alone and accesses alone: what Zhang and Owens take",
         how: measured(&[sweep(&["latency/add/ilp1/filled32", STREAM], OCCUPANCY)], OVER_OCCUPANCY),
-        devices: MAXWELL,
+        devices: &["GTX280 (GT200)"],
         rows: &[],
     },
     FIVE.experiment(
@@ -354,8 +373,8 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig4.9",
         "4.7",
         "the cusp of local memory: occupancy needed over additions for each access",
-        measured(&[sweep(&["latency/local/ilp1/filled32"], FEW), LOCALS, ADDITIONS], NEEDED),
-        &needed_by("latency/local/ilp1/filled32"),
+        measured(&[sweep(&[LOCAL], FEW), LOCALS, ADDITIONS], NEEDED),
+        &needed_by(LOCAL),
     ),
     Experiment {
         name: "001/fig5.3",
@@ -371,8 +390,8 @@ pub(super) const ALL: &[Experiment] = &[
     FIVE.experiment(
         "001/fig5.5",
         "5.10",
-        "throughput of streaming accesses over occupancy",
-        measured(&[STREAMS], OVER_OCCUPANCY),
+        "throughput of streaming accesses over occupancy, and the peak of one, two and four chains an item",
+        measured(&[ACCESSES], OVER_OCCUPANCY),
         &[SWEPT_PEAK],
     ),
     FIVE.experiment(
@@ -438,20 +457,34 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    FIVE.experiment(
-        "001/fig6.1",
-        "6.1",
-        "throughput of local memory over occupancy",
-        measured(&[sweep(&["latency/local/ilp1/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
-        &[],
-    ),
-    FIVE.experiment(
-        "001/fig6.2",
-        "6.3",
-        "streaming accesses over occupancy, one and two chains an item",
-        measured(&[sweep(&[STREAM, "latency/stream/ilp2/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
-        &[SWEPT_PEAK],
-    ),
+    Experiment {
+        name: "001/fig6.1",
+        section: "6.1",
+        shows: "throughput of local memory over occupancy",
+        how: measured(&[sweep(&[LOCAL], OVER)], OVER_OCCUPANCY),
+        devices: MAXWELL,
+        rows: &[
+            reaches("needed for 99 %", &[Some(32.0)], LOCAL, 99),
+            row(
+                "24 warps / most",
+                "",
+                &[Some(0.92)],
+                Ours::Ratio(at_items(LOCAL, &[(Axis::Occupancy, "768")]), of(LOCAL, "throughput")),
+            ),
+        ],
+    },
+    Experiment {
+        name: "001/fig6.2",
+        section: "6.3",
+        shows: "streaming accesses over occupancy, one and two chains an item",
+        how: measured(&[sweep(&[STREAM, TWO_CHAINS], OCCUPANCY)], OVER_OCCUPANCY),
+        devices: &["GTX480 (Fermi)"],
+        rows: &[
+            Row { printed: &[Some(161.0)], ..SWEPT_PEAK },
+            // 12.5 warps of each of its two schedulers.
+            reaches("two chains, needed for 95 %", &[Some(25.0)], TWO_CHAINS, 95),
+        ],
+    },
     FIVE.experiment(
         "001/tab6.4",
         "6.3",
@@ -471,6 +504,13 @@ pub(super) const ALL: &[Experiment] = &[
                 &all([24.0, 18.0, 25.0, 16.0, 11.5]),
                 "latency/stream",
                 "concurrency_needed_95",
+            ),
+            found(
+                "of the peak at latency x peak",
+                "%",
+                &all([75.0, 84.0, 80.0, 78.0, 80.0]),
+                "latency/stream",
+                "share_at_linear",
             ),
         ],
     ),

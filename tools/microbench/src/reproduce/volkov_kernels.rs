@@ -2,13 +2,14 @@
 //! occupancy (chapter 3), and what a clock inside kernels shows (chapter 5, section 6.6).
 #![forbid(unsafe_code)]
 
-use super::volkov::{MAXWELL, NOWHERE};
+use super::volkov::MAXWELL;
 use super::{
     Devices, Draw, Experiment, Ours, Part, Per, Pick, Row, Span, X, any, measured, of, row, sweep,
 };
 use crate::sweep::Axis;
 
 const KEPLER: Devices = Devices(&["GTX680 (Kepler)"]);
+const OLDEST: Devices = Devices(&["8800GTX (G80)"]);
 const NEWEST: Devices = Devices(MAXWELL);
 
 /// Work-items of a group; local memory lets a few groups of each onto a unit.
@@ -22,11 +23,23 @@ const SIGNS: Part = sweep(&["occupancy/abs/positive", "occupancy/abs/negative"],
 const PRICES: Part =
     sweep(&["occupancy/black_scholes/exact", "occupancy/black_scholes/fast"], GROUPS);
 
-const OVER_OCCUPANCY: Draw = Draw::Curves {
-    x: X::Figure("items_per_unit"),
-    label: "work-items on a compute unit",
-    y: "bandwidth",
-};
+const fn over_occupancy(y: &'static str) -> Draw {
+    Draw::Curves { x: X::Figure("items_per_unit"), label: "work-items on a compute unit", y }
+}
+const OVER_OCCUPANCY: Draw = over_occupancy("bandwidth");
+
+/// Warps on each of four schedulers, and one more.
+const SPECIALS: Part = sweep(
+    &["latency/special/ilp1/filled32"],
+    &[(
+        Axis::Occupancy,
+        Span::Numbers(&[128, 160, 256, 288, 384, 416, 512, 544, 640, 672, 768, 800, 1024]),
+    )],
+);
+
+const fn special(at: &'static [(Axis, &'static str)]) -> Pick {
+    Pick { figure: "throughput", case: "", at, units: None }
+}
 
 const fn bandwidth(case: &'static str) -> Pick {
     of(case, "bandwidth")
@@ -73,12 +86,6 @@ const fn at_load(
 
 /// All.
 pub(super) const ALL: &[Experiment] = &[
-    NOWHERE.cannot(
-        "001/fig4.12",
-        "4.11",
-        "times of additions and accesses that add up: throughput over occupancy",
-        "a variant that the document rejects; `001/fig4.11` has its measurements",
-    ),
     KEPLER.experiment(
         "001/fig3.6",
         "3.8",
@@ -145,16 +152,17 @@ pub(super) const ALL: &[Experiment] = &[
             ),
         ],
     ),
-    KEPLER.experiment(
+    OLDEST.experiment(
         "001/fig5.1",
-        "5.6, 5.8",
-        "warps over the time of a launch: several rounds, and one (and figures 5.2, 5.4)",
+        "5.6, 5.9",
+        "warps over the time of a launch: several rounds, and one (and figures 3.3, 5.4)",
         measured(&[RUNNING], Draw::Series),
         &[
+            // Fewer than 9 of 20 warps (figure 5.4).
             row(
                 "one round, time at its end with fewer than 9/20",
                 "%",
-                &[None],
+                &[Some(7.0)],
                 Ours::Most(of("groups/once", "tail_45")),
             ),
             row(
@@ -170,6 +178,21 @@ pub(super) const ALL: &[Experiment] = &[
                 Ours::Most(of("groups/rounds", "tail")),
             ),
         ],
+    ),
+    KEPLER.experiment(
+        "001/fig5.2",
+        "5.8",
+        "throughput of special functions over occupancy: the jigsaw of warps that no whole number of schedulers shares",
+        measured(&[SPECIALS], over_occupancy("throughput")),
+        &[row(
+            "17 warps / 16 warps",
+            "",
+            &[Some(0.85)],
+            Ours::Ratio(
+                special(&[(Axis::Occupancy, "544")]),
+                special(&[(Axis::Occupancy, "512")]),
+            ),
+        )],
     ),
     KEPLER.experiment(
         "001/fig6.5",
@@ -196,10 +219,16 @@ pub(super) const ALL: &[Experiment] = &[
             ),
             at_load("least load, smallest", &[Some(280.0)], "latency_min", false),
             at_load("least load, 5th percentile", &[Some(292.0)], "latency_5", false),
+            at_load("least load, 25th percentile", &[Some(296.0)], "latency_25", false),
             at_load("least load, median", &[Some(300.0)], "latency_50", false),
+            at_load("least load, 75th percentile", &[Some(304.0)], "latency_75", false),
             at_load("least load, 95th percentile", &[Some(324.0)], "latency_95", false),
+            at_load("least load, largest", &[Some(536.0)], "latency_max", false),
+            at_load("most load, smallest", &[Some(278.0)], "latency_min", true),
             at_load("most load, 5th percentile", &[Some(340.0)], "latency_5", true),
+            at_load("most load, 25th percentile", &[Some(416.0)], "latency_25", true),
             at_load("most load, median", &[Some(488.0)], "latency_50", true),
+            at_load("most load, 75th percentile", &[Some(572.0)], "latency_75", true),
             at_load("most load, 95th percentile", &[Some(708.0)], "latency_95", true),
             at_load("most load, largest", &[Some(1453.0)], "latency_max", true),
         ],

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::volkov::{FIVE, PARTS, all, limit};
-use super::{Draw, Experiment, Input, Ours, Row, measured, row};
+use super::{ALONE, AtFull, Draw, Experiment, Input, Ours, Row, measured, row};
 use clscope_models::prior::Model;
 
 const fn over(what: &'static str, printed: &'static [Option<f64>], model: Model) -> Row {
@@ -32,16 +32,27 @@ const fn one(of: usize, value: f64) -> [Option<f64>; 5] {
 
 const NONE: &[Option<f64>] = &[None; 5];
 
-/// Estimates over occupancy at one number of additions; the measured grid has the nearest.
+/// Estimates over occupancy at some numbers of additions; the measured grid has the nearest.
 const fn at(
     name: &'static str,
     section: &'static str,
     shows: &'static str,
-    alpha: usize,
+    alphas: &'static [usize],
     models: &'static [Model],
     rows: &'static [Row],
 ) -> Experiment {
-    FIVE.experiment(name, section, shows, measured(PARTS, Draw::Estimates(alpha, models)), rows)
+    FIVE.experiment(name, section, shows, measured(PARTS, Draw::Estimates(alphas, models)), rows)
+}
+
+/// What stands at the most work-items: the document's 100 % occupancy.
+const fn full(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    of: AtFull,
+    alpha: usize,
+) -> Row {
+    row(what, unit, printed, Ours::AtFull(of, alpha))
 }
 
 const PARAMETERS: [Row; 5] = [
@@ -81,11 +92,22 @@ const BASIC: Row = over(
     &all([1.34, 1.28, 1.28, 1.28, 1.28]),
     Model::Basic,
 );
+/// "Within 2 %, but at the knee up to 9 %" (section 7.1).
+const BASIC_32: Row = at_alpha(
+    over("Volkov, basic: largest at alpha 32 (there at the knee)", &one(1, 1.09), Model::Basic),
+    32,
+);
 const REFINED: Row = over(
     "Volkov, with contention: largest",
     &[None, None, Some(1.09), Some(1.2), None],
     Model::Refined,
 );
+/// Figure 7.11 has the first three of the GPUs, figure 7.12 the last two.
+const BASIC_FIRST: Row =
+    Row { printed: &[Some(1.34), Some(1.28), Some(1.28), None, None], ..BASIC };
+const BASIC_LAST: Row = Row { printed: &[None, None, None, Some(1.28), Some(1.28)], ..BASIC };
+const REFINED_FIRST: Row = Row { printed: &[None, None, Some(1.09), None, None], ..REFINED };
+const REFINED_LAST: Row = Row { printed: &[None, None, None, Some(1.2), None], ..REFINED };
 const HONG_KIM: Row =
     at_alpha(over("Hong and Kim: largest at alpha 32", &one(1, 2.1), Model::HongKim), 32);
 const BAGHSORKHI: Row =
@@ -114,15 +136,63 @@ const BAGHSORKHI_8: Row = at_alpha(
 const SIM_1: Row = at_alpha(over("Sim et al.: largest at alpha 1", &one(2, 1.25), Model::Sim), 1);
 const ZHANG: Row =
     at_alpha(over("Zhang and Owens: largest at alpha 16", &one(1, 1.9), Model::ZhangOwens), 16);
-const SIM: Row = at_alpha(
+/// "Within 6 % of the experimental data" (section 7.9).
+const ZHANG_1: Row = at_alpha(
     over(
-        "Sim et al.: largest at alpha 32 (there the last at 64)",
-        &[None, None, Some(1.8), Some(2.0), Some(1.9)],
-        Model::Sim,
+        "Zhang and Owens: largest at alpha 1 (there within 6 %)",
+        &one(1, 1.06),
+        Model::ZhangOwens,
     ),
+    1,
+);
+const ZHANG_UNDER_1: Row = at_alpha(
+    under(
+        "Zhang and Owens: smallest at alpha 1 (there within 6 %)",
+        &one(1, 0.94),
+        Model::ZhangOwens,
+    ),
+    1,
+);
+/// Of Kepler and Fermi at 32, of Maxwell at 64 (figures 7.6 and 7.7).
+const SIM: Row = at_alpha(
+    over("Sim et al.: largest at alpha 32", &[None, None, Some(1.8), Some(2.0), None], Model::Sim),
     32,
 );
+const SIM_FERMI: Row = Row { printed: &[None, None, Some(1.8), None, None], ..SIM };
+const SIM_64: Row = at_alpha(over("Sim et al.: largest at alpha 64", &one(4, 1.9), Model::Sim), 64);
 const SIM_UNDER: Row = under("Sim et al.: smallest (1 / 2)", &one(2, 0.5), Model::Sim);
+/// "Up to 1.9 or 2.0" of these GPUs, not said of which.
+const ZHANG_32: Row = at_alpha(
+    over("Zhang and Owens: largest at alpha 32 (there 1.9 or 2)", NONE, Model::ZhangOwens),
+    32,
+);
+const ZHANG_64: Row = at_alpha(
+    over("Zhang and Owens: largest at alpha 64 (there 1.9 or 2)", NONE, Model::ZhangOwens),
+    64,
+);
+/// "Factors of about 2 on all five GPUs", each at its own mix (sections 4.8 and 4.11).
+const OVERLAP: [Row; 3] = [
+    at_alpha(
+        over(
+            "times that overlap: largest at alpha 16 (there about)",
+            &[Some(2.0), Some(2.0), None, None, None],
+            Model::Overlap,
+        ),
+        16,
+    ),
+    at_alpha(
+        over(
+            "times that overlap: largest at alpha 32 (there about)",
+            &[None, None, Some(2.0), Some(2.0), None],
+            Model::Overlap,
+        ),
+        32,
+    ),
+    at_alpha(
+        over("times that overlap: largest at alpha 64 (there about)", &one(4, 2.0), Model::Overlap),
+        64,
+    ),
+];
 const ROUND_ROBIN: Row = over("Huang et al., round-robin: largest", NONE, Model::HuangRoundRobin);
 const GREEDY: Row = over("Huang et al., greedy: largest", NONE, Model::HuangGreedy);
 
@@ -141,11 +211,33 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig4.11",
         "4.11",
         "times of additions and accesses that overlap: throughput over occupancy (and figure 4.13: the basic model)",
-        32,
-        &[Model::ZhangOwens, Model::Basic],
-        &[],
+        &[16, 32, 64],
+        &[Model::Overlap, Model::Basic],
+        &[
+            OVERLAP[0],
+            OVERLAP[1],
+            OVERLAP[2],
+            full(
+                "basic model / measured at the most work-items, alpha 64",
+                "",
+                &one(4, 1.12),
+                AtFull::Quotient(Model::Basic),
+                64,
+            ),
+        ],
     ),
-    at("001/fig6.4", "6.5", "the refined model over occupancy", 64, &VOLKOV, &[]),
+    at(
+        "001/fig4.12",
+        "4.12",
+        "times of additions and accesses that add up: throughput over occupancy",
+        &[16, 32, 64],
+        &[Model::AddUp],
+        &[
+            at_alpha(under("times that add up: smallest at alpha 32", NONE, Model::AddUp), 32),
+            at_alpha(over("times that add up: largest at alpha 32", NONE, Model::AddUp), 32),
+        ],
+    ),
+    at("001/fig6.4", "6.5", "the refined model over occupancy", &[16, 64, 512], &VOLKOV, &[]),
     FIVE.experiment(
         "001/tab6.5",
         "6.4",
@@ -157,64 +249,122 @@ pub(super) const ALL: &[Experiment] = &[
         "001/fig7.1",
         "7.1",
         "Hong and Kim at 32 additions for each access",
-        32,
+        &[32],
         &[Model::HongKim, Model::Basic],
-        &[HONG_KIM],
+        &[HONG_KIM, BASIC_32],
     ),
     at(
         "001/fig7.2",
         "7.2",
-        "Baghsorkhi et al. at few additions for each access",
-        1,
+        "Baghsorkhi et al. without additions and at 11 for each access",
+        &[0, 11],
         &[Model::Baghsorkhi, Model::Basic],
-        &[BAGHSORKHI_UNDER],
+        &[full(
+            "estimate / measured at the most work-items, accesses alone (there less than 1 / 8)",
+            "",
+            &one(0, 1.0 / 8.0),
+            AtFull::Quotient(Model::Baghsorkhi),
+            0,
+        )],
     ),
     at(
         "001/fig7.3",
         "7.2",
         "Baghsorkhi et al. at 32 additions for each access",
-        32,
+        &[32],
         &[Model::Baghsorkhi, Model::Basic],
-        &[BAGHSORKHI],
+        &[BAGHSORKHI, BAGHSORKHI_32],
     ),
     at(
         "001/fig7.5",
         "7.3",
-        "Zhang and Owens at 16 additions for each access",
-        16,
-        &[Model::ZhangOwens, Model::Basic],
+        "Zhang and Owens at 16 additions for each access, and times that add up",
+        &[16],
+        &[Model::ZhangOwens, Model::InStep, Model::Basic],
         &[ZHANG],
     ),
     at(
         "001/fig7.6",
         "7.3",
-        "Zhang and Owens on newer devices, 64 additions",
-        64,
+        "Zhang and Owens on newer devices, 32 and 64 additions",
+        &[32, 64],
         &[Model::ZhangOwens, Model::Basic],
-        &[at_alpha(
-            over(
-                "Zhang and Owens: largest at alpha 64 (there up to 1.9 or 2, not said of which device)",
-                NONE,
-                Model::ZhangOwens,
-            ),
-            64,
-        )],
+        &[ZHANG_32, ZHANG_64],
     ),
     at(
         "001/fig7.7",
         "7.4",
-        "Sim et al. at 32 additions for each access",
-        32,
+        "Sim et al. at 32 and 64 additions for each access",
+        &[32, 64],
         &[Model::Sim, Model::Basic],
-        &[SIM],
+        &[SIM, SIM_64],
     ),
     at(
         "001/fig7.8",
-        "7.5",
-        "Huang et al., both policies, at 32 additions for each access",
-        32,
+        "7.5, 7.6",
+        "Huang et al., both policies, of accesses alone and at 32 additions for each",
+        &[0, 32],
         &[Model::HuangRoundRobin, Model::HuangGreedy, Model::Basic],
-        &[ROUND_ROBIN, GREEDY],
+        &[
+            full(
+                "accesses alone, most work-items: estimate in turns",
+                "GB/s",
+                &one(2, 252.0),
+                AtFull::Estimate(Model::HuangRoundRobin),
+                0,
+            ),
+            full(
+                "accesses alone, most work-items: measured",
+                "GB/s",
+                &one(2, 151.0),
+                AtFull::Measured,
+                0,
+            ),
+            full(
+                "alpha 32, most work-items: estimate in turns",
+                "adds/cycle/unit",
+                &one(3, 115.0),
+                AtFull::Estimate(Model::HuangRoundRobin),
+                32,
+            ),
+            full(
+                "alpha 32, most work-items: measured",
+                "adds/cycle/unit",
+                &one(3, 89.0),
+                AtFull::Measured,
+                32,
+            ),
+        ],
+    ),
+    at(
+        "001/fig7.9",
+        "7.5, 7.6",
+        "Huang et al., both policies, of additions alone",
+        &[ALONE],
+        &[Model::HuangRoundRobin, Model::HuangGreedy, Model::Basic],
+        &[
+            full(
+                "additions alone, most work-items: estimate in turns",
+                "adds/cycle/unit",
+                &one(4, 341.0),
+                AtFull::Estimate(Model::HuangRoundRobin),
+                ALONE,
+            ),
+            full(
+                "additions alone, most work-items: greedy estimate / measured",
+                "",
+                NONE,
+                AtFull::Quotient(Model::HuangGreedy),
+                ALONE,
+            ),
+            full(
+                "additions alone, most work-items: measured (there at most)",
+                "adds/cycle/unit",
+                &one(4, 128.0),
+                AtFull::Measured,
+                ALONE,
+            ),
+        ],
     ),
     FIVE.experiment(
         "001/fig7.11",
@@ -236,11 +386,13 @@ pub(super) const ALL: &[Experiment] = &[
             BAGHSORKHI_8,
             BAGHSORKHI_UNDER,
             ZHANG,
-            SIM,
+            ZHANG_1,
+            ZHANG_UNDER_1,
+            SIM_FERMI,
             SIM_1,
             SIM_UNDER,
-            BASIC,
-            REFINED,
+            BASIC_FIRST,
+            REFINED_FIRST,
         ],
     ),
     FIVE.experiment(
@@ -248,7 +400,7 @@ pub(super) const ALL: &[Experiment] = &[
         "7.9",
         "quotients of estimate and measurement over additions for each access: Volkov's models",
         measured(PARTS, Draw::Ratios(&VOLKOV)),
-        &[BASIC, REFINED],
+        &[BASIC_LAST, REFINED_LAST],
     ),
     FIVE.experiment(
         "001/fig7.13",
@@ -279,6 +431,7 @@ pub(super) const ALL: &[Experiment] = &[
             BAGHSORKHI_UNDER,
             ZHANG,
             SIM,
+            SIM_64,
             SIM_UNDER,
             ROUND_ROBIN,
             GREEDY,

@@ -14,6 +14,7 @@ use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
+use clscope_models::stations::Curve;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -504,6 +505,18 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             let items = |name, n| Figure::new(name, "items/unit", Interval::symmetric(n, 0.0));
             figures.extend(needed.map(|n| items("concurrency_needed", n)));
             figures.extend(needed_for(0.95).map(|n| items("concurrency_needed_95", n)));
+            // What chains reach at the concurrency that latency x peak asks for (table 6.4).
+            let reached = chains.clone().filter_map(|r| {
+                Some((value(r, "items_per_unit")?.value, value(r, "throughput")?.value))
+            });
+            let reached: Vec<(f64, f64)> = reached.collect();
+            if reached.iter().any(|(items, _)| *items >= linear)
+                && let Some(curve) = Curve::of(reached)
+            {
+                let share = 100.0 * curve.at(linear) / peak.value;
+                let share = Interval::symmetric(share, 0.0);
+                figures.push(Figure::new("share_at_linear", "%", share));
+            }
             let in_cycles =
                 cycles.map_or_else(String::new, |c| format!(" ({:.1} cycles)", c.value));
             let needs = needed.map_or_else(

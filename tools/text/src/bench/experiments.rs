@@ -65,7 +65,7 @@ fn place(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { number(x) }
 }
 
-/// Ours: a value, or a reason, by its number where several have it.
+/// Ours: a value, or the number of a reason below the table.
 fn here(of: &Number, shared: &[&str]) -> String {
     let noted = |reason: &str| shared.iter().position(|s| *s == reason);
     if let (None, Some(note)) = (&of.here, of.reason.as_deref().and_then(noted)) {
@@ -84,7 +84,7 @@ fn value(of: &Number, reason: Option<&str>) -> String {
         (Some(e), _) if e.half().is_finite() && e.half() > 0.0 => {
             format!("{} +-{}", number(e.value), number(e.half()))
         }
-        (Some(e), _) => number(e.value),
+        (Some(e), _) => place(e.value),
         (None, reason) => format!("none: {}", reason.unwrap_or("not measured")),
     }
 }
@@ -132,20 +132,30 @@ pub fn report(out: &mut impl Write, of: &Report, on: Option<&On>) -> io::Result<
             writeln!(out, "  the document has a picture alone, without numbers")?;
         }
     } else {
-        let shared = of.shared_reasons();
-        let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device.to_owned()));
-        let head = ["the document".to_owned(), "unit".to_owned()].into_iter();
-        let here_is = match on.filter(|_| of.state != State::Computed) {
-            Some(on) => format!("here: {}", on.name),
-            None => "here".to_owned(),
+        let shared = of.reasons();
+        if let Some(on) = on.filter(|_| of.state != State::Computed) {
+            writeln!(out, "  here: {}", on.name)?;
+        }
+        // Several of the document's devices are in one column: names are wider than numbers.
+        let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device).collect());
+        let devices: Vec<&str> = devices.unwrap_or_default();
+        let theirs = match devices.as_slice() {
+            [] => None,
+            [one] => Some((*one).to_owned()),
+            several => {
+                writeln!(out, "  the document: {}", several.join(", "))?;
+                Some("the document".to_owned())
+            }
         };
-        let mut rows: Vec<Vec<String>> =
-            vec![head.chain(devices.into_iter().flatten()).chain([here_is]).collect()];
+        let head = ["number", "unit", "here"].map(str::to_owned).into_iter();
+        let mut rows: Vec<Vec<String>> = vec![head.chain(theirs).collect()];
         for of in &of.numbers {
             let printed =
                 of.printed.iter().map(|p| p.value.map_or_else(|| "-".to_owned(), as_printed));
-            let begin = [of.what.to_owned(), of.unit.to_owned()].into_iter();
-            rows.push(begin.chain(printed).chain([here(of, &shared)]).collect());
+            let printed: Vec<String> = printed.collect();
+            let printed = (!printed.is_empty()).then(|| printed.join(", "));
+            let begin = [of.what.to_owned(), of.unit.to_owned(), here(of, &shared)];
+            rows.push(begin.into_iter().chain(printed).collect());
         }
         aligned(out, &rows)?;
         for (number, reason) in shared.iter().enumerate() {

@@ -78,7 +78,7 @@ fn a_device_of_the_basic_model_gives_its_parameters_and_the_errors_of_the_others
         assert!((own - 1.0).abs() < 1e-9, "{own}");
     }
     // Section 7.9: the models before are over by more than 1.7 between the extremes.
-    for model in [Model::HongKim, Model::ZhangOwens, Model::Sim] {
+    for model in [Model::HongKim, Model::Overlap, Model::ZhangOwens, Model::Sim] {
         let over = of.worst_of(model, true, None).unwrap();
         assert!(over > 1.7, "{model:?}: {over}");
     }
@@ -90,7 +90,7 @@ fn a_device_of_the_basic_model_gives_its_parameters_and_the_errors_of_the_others
 #[test]
 fn curves_are_those_of_the_grid() {
     let of = fitted(perfect()).unwrap();
-    let curves = of.estimates(30, &[Model::Basic, Model::HongKim]);
+    let curves = of.estimates(&[30], &[Model::Basic, Model::HongKim]);
     let names: Vec<&str> = curves.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["measured, 32 additions", "Volkov 2016, basic", "Hong and Kim 2009"]);
     for (a, b) in curves[0].points.iter().zip(&curves[1].points) {
@@ -111,6 +111,42 @@ fn curves_are_those_of_the_grid() {
     assert_eq!(xs, [1.0, 8.0, 32.0, 64.0, 512.0], "without additions there is no mix");
 }
 
+/// Accesses alone and additions alone are ends of the grid: a curve each, and what stands at the
+/// most warps is in the document's units.
+#[test]
+fn ends_of_the_grid_are_instructions_of_one_kind() {
+    let of = fitted(perfect()).unwrap();
+    let models = [Model::Basic, Model::HuangRoundRobin];
+    let curves = of.estimates(&[0, ALONE], &models);
+    let names: Vec<&str> = curves.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names[0], "measured, accesses alone");
+    assert_eq!(names[4], "Volkov 2016, basic, additions alone");
+    let w = of.inputs.workload;
+    let last = |n: usize| curves[n].points.last().unwrap().y.value;
+    for (n, want) in [
+        (0, 32.0 * w.memory_throughput),
+        (1, 32.0 * w.memory_throughput),
+        // Round-robin knows no limit of throughput (section 7.5: 341 additions on Maxwell).
+        (2, 32.0 * 64.0 / w.memory_latency),
+        (3, 32.0 * w.add_throughput),
+        (4, 32.0 * w.add_throughput),
+        (5, 32.0 * 64.0 / w.add_latency),
+    ] {
+        assert!((last(n) / want - 1.0).abs() < 1e-6, "{}: {} for {want}", names[n], last(n));
+    }
+    // 4 units at 1 GHz, 4 bytes an item.
+    let bytes = of.at_full(AtFull::Measured, 0).unwrap();
+    assert!((bytes / (w.memory_throughput * 32.0 * 4.0 * 4.0) - 1.0).abs() < 1e-9, "{bytes}");
+    let [measured, estimate] =
+        [AtFull::Measured, AtFull::Estimate(Model::Basic)].map(|a| of.at_full(a, 32).unwrap());
+    assert!((measured / estimate - 1.0).abs() < 1e-9 && measured > 1.0, "{measured} {estimate}");
+    let over = of.at_full(AtFull::Quotient(Model::HuangRoundRobin), ALONE).unwrap();
+    assert!((over / (64.0 / w.add_latency / w.add_throughput) - 1.0).abs() < 1e-6, "{over}");
+    let unclocked = Fitted::of(&[&results(perfect())]).unwrap();
+    assert!(unclocked.at_full(AtFull::Measured, 32).unwrap_err().contains("no clock"));
+    assert!(unclocked.at_full(AtFull::Measured, 0).unwrap() > 0.0, "bytes need none");
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let why = |cases: Vec<CaseResult>| fitted(cases).err().unwrap();
@@ -127,7 +163,8 @@ fn what_is_missing_is_named() {
     no_clock(of.input(Input::MemoryLatency).unwrap_err());
     no_clock(of.worst_of(Model::HuangGreedy, true, None).unwrap_err());
     let known = fitted(perfect()).unwrap();
-    for model in [Model::Basic, Model::HongKim, Model::Baghsorkhi, Model::ZhangOwens, Model::Sim] {
+    let models = [Model::Basic, Model::HongKim, Model::Baghsorkhi, Model::ZhangOwens, Model::Sim];
+    for model in models {
         for over in [true, false] {
             let (a, b) = (
                 of.worst_of(model, over, None).unwrap(),
@@ -151,7 +188,7 @@ fn quotients_do_not_depend_on_the_clock() {
     }
     // The greedy policy counts single cycles: it must be the one that needs a clock.
     let greedy = |f: &Fitted| {
-        let curves = f.estimates(512, &[Model::HuangGreedy]);
+        let curves = f.estimates(&[512], &[Model::HuangGreedy]);
         let last = |n: usize| curves[n].points.last().unwrap().y.value;
         last(1) / last(0)
     };

@@ -7,7 +7,7 @@ use super::super::models::Fitted;
 use super::super::{Needed, Ours, Per, Pick, Row, X, of_units};
 use super::{Curve, Point, schedulers};
 use crate::cl::DeviceFacts;
-use crate::results::{CaseResult, Results};
+use crate::results::{CaseResult, Figure, Results};
 use crate::stats::Interval;
 use crate::suite;
 use crate::sweep::{self, Axis, Need, Peaks, Walk, shown, value_at};
@@ -29,7 +29,9 @@ impl<'r> Seen<'r> {
     pub fn lacks(&self, figure: &str) -> String {
         let by_power =
             ["power", "efficiency", "energy", "state_"].iter().any(|p| figure.contains(p));
+        // Behind its name follows how it was read.
         let source = self.results.first().map_or("", |r| r.power_source.as_str());
+        let source = source.split("; ").next().unwrap_or_default();
         if figure.starts_with("state_") && !source.starts_with("none") {
             return "no further state was seen while the device was watched".to_owned();
         }
@@ -289,6 +291,18 @@ impl<'r> Seen<'r> {
                 let ratio = fitted()?.worst_of(model, over, alpha)?;
                 Ok(Interval::symmetric(ratio, 0.0))
             }
+            Ours::OfPeak => {
+                let share = |c: &CaseResult| {
+                    let begins = |f: &&Figure| f.name.starts_with("share_of_peak");
+                    c.figures.iter().find(begins).map(|f| f.estimate)
+                };
+                let most =
+                    self.cases().filter_map(share).max_by(|a, b| a.value.total_cmp(&b.value));
+                let none =
+                    "what this device can do at most is not known: bench gives shares of --peak";
+                most.ok_or_else(|| none.to_owned())
+            }
+            Ours::AtFull(of, alpha) => Ok(Interval::symmetric(fitted()?.at_full(of, alpha)?, 0.0)),
             Ours::Energy(of) => of.of(self),
             Ours::Computed(by) => by.value().map(|x| Interval::symmetric(x, 0.0)),
             Ours::Needed(case, of) => self.need(case, of),
