@@ -111,3 +111,29 @@ fn a_command_and_a_file_are_read_while_an_application_runs() {
     let run = run.run().success();
     assert!(run.stdout.contains("done") && run.stderr.contains("clscope meter "), "{}", run.stderr);
 }
+
+/// The log of Piispanen 2014, section 6.1.3: a date, then numbers with decimal commas between
+/// commas, without names; by the clock.
+#[test]
+fn the_log_of_a_power_supply_is_read_as_it_is() {
+    let stage = Stage::new(Runtime::Pocl);
+    record(&stage, &["--sensors", "off"], &["1500"]);
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64 - 60;
+    let mut text = String::new();
+    for second in first..first + 70 {
+        // The calendar of another program.
+        let date = std::process::Command::new("date")
+            .args(["-u", "-d", &format!("@{second}"), "+%-d.%-m.%Y %H:%M:%S"])
+            .output()
+            .unwrap();
+        let date = String::from_utf8(date.stdout).unwrap();
+        let watts = 70 + 2 * (second & 1);
+        text.push_str(&format!("{},20,7W,{},5,151,9921875,136,605458408151\n", date.trim(), watts));
+    }
+    std::fs::write(stage.join("log.csv"), text).unwrap();
+    let format = "time=1,power=3,decimal=comma,zone=UTC";
+    let said = meter(&stage, &["--meter-format", format]).success().stdout;
+    assert!(said.contains("70 readings of `column 3`, one each 1.000 s"), "{said}");
+    let watts = number(&energy_of(&stage, &["--gpu-power", "meter"])["mean_watts"]);
+    assert!((watts / 71.5 - 1.0).abs() < 0.03, "{watts} W");
+}

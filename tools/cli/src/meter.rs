@@ -26,9 +26,10 @@ pub struct Args {
     /// The trace [default: the newest of the working directory]
     trace: Option<PathBuf>,
     /// What the table is: time=COLUMN, power=COLUMN (names or numbers; time=Date+Time joins two),
-    /// unit=mW, zone=+01:00 of times without one, offset=SECONDS to add, place=clock or load (where
-    /// power follows the devices' work), start=TIME, or start=WORD of the line at which the
-    /// application started; separated by commas. By default names, units and places are found
+    /// unit=mW, decimal=comma where commas separate fields, too, zone=+01:00 of times without one,
+    /// offset=SECONDS to add, place=clock or load (where power follows the devices' work),
+    /// start=TIME, or start=WORD of the line at which the application started; separated by commas.
+    /// By default names, units and places are found
     #[arg(long, value_name = "KEY=VALUE,...")]
     meter_format: Option<Format>,
 }

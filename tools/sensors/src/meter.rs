@@ -5,11 +5,12 @@
 //! # The table
 //! Text in UTF-8; fields are separated by commas, semicolons or tabs. Lines before the one that
 //! names the columns are skipped, and so are empty lines and those that begin with `#`. Where
-//! fields are separated otherwise, a comma is a decimal point.
+//! fields are separated otherwise, a comma is a decimal point; it may be both, where every number
+//! behind the times has one (the log of Piispanen 2014, section 6.1.3).
 //!
 //! | time | form |
 //! |---|---|
-//! | moment | `2026-01-31T12:00:00.5+01:00`, `2026-01-31 12:00:00`, or seconds, milli-, micro- or nanoseconds since 1970 |
+//! | moment | `2026-01-31T12:00:00.5+01:00`, `2026-01-31 12:00:00`, `31.1.2026 12:00:00`, or seconds, milli-, micro- or nanoseconds since 1970 |
 //! | time of day | `12:00:00.5` |
 //! | since a start | seconds; milli- or microseconds where the column's name says so |
 #![forbid(unsafe_code)]
@@ -39,6 +40,8 @@ pub struct Format {
     pub power: Option<String>,
     /// Watts of one unit, where the column's name does not say it.
     pub watts: Option<f64>,
+    /// Whether commas are decimal points although they separate fields, too.
+    pub decimal_comma: bool,
     /// Nanoseconds by which the zone of times without one is ahead of UTC.
     pub zone_ns: Option<i64>,
     /// Nanoseconds that are added to the meter's times.
@@ -68,7 +71,7 @@ pub enum Placing {
 pub enum MeterError {
     /// A part of the format means nothing.
     #[error(
-        "`{0}` is no part of a meter's format: time=COLUMN, power=COLUMN, unit=W, zone=+01:00, offset=SECONDS, place=clock or load, start=TIME, separated by commas"
+        "`{0}` is no part of a meter's format: time=COLUMN, power=COLUMN, unit=W, decimal=comma, zone=+01:00, offset=SECONDS, place=clock or load, start=TIME, separated by commas"
     )]
     Format(String),
     /// No line names columns of both kinds.
@@ -149,6 +152,7 @@ impl FromStr for Format {
             match key.trim() {
                 "time" => out.time = Some(value.to_owned()),
                 "power" => out.power = Some(value.to_owned()),
+                "decimal" if value == "comma" => out.decimal_comma = true,
                 "unit" => out.watts = Some(unit(value).ok_or_else(wrong)?),
                 "zone" => out.zone_ns = Some(zone(value).ok_or_else(wrong)?),
                 "offset" => {
@@ -237,9 +241,12 @@ fn time(text: &str, scale: f64) -> Option<(Times, i64, bool)> {
     let Some((date, clock)) = text.split_once(['T', ' ']) else {
         return of_day(text).map(|ns| (Times::OfDay, ns, false));
     };
-    let mut parts = date.split(['-', '/']);
+    let mut parts = date.split(['-', '/', '.']);
     let mut next = || parts.next()?.parse::<i64>().ok();
-    let days = days(next()?, next()?, next()?)?;
+    let (first, month, last) = (next()?, next()?, next()?);
+    // With points the day comes first.
+    let (year, day) = if date.contains('.') { (last, first) } else { (first, last) };
+    let days = days(year, month, day)?;
     let clock = clock.trim();
     let behind = clock.find(['+', '-', 'Z']).unwrap_or(clock.len());
     let (clock, own) = clock.split_at_checked(behind)?;
@@ -268,6 +275,22 @@ fn fields(line: &str, separator: char) -> Vec<String> {
     }
     out.push(field.trim().to_owned());
     out
+}
+
+/// Fields of a line in which every number behind the first `times` fields has a decimal comma that
+/// was taken for a separator, as numbers; `None` where they are no such pairs.
+fn with_decimals(fields: &[String], times: usize) -> Option<Vec<String>> {
+    let (times, rest) = fields.split_at_checked(times)?;
+    if rest.is_empty() || rest.len() % 2 != 0 {
+        return None;
+    }
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let joined = rest.chunks_exact(2).map(|pair| {
+        let whole = pair[0].strip_prefix('-').unwrap_or(&pair[0]);
+        let part = pair[1].trim_end_matches(|c: char| c.is_alphabetic() || c == '%').trim_end();
+        (digits(whole) && digits(part)).then(|| format!("{}.{}", pair[0], pair[1]))
+    });
+    Some(times.iter().cloned().chain(joined.collect::<Option<Vec<_>>>()?).collect())
 }
 
 /// Words of a column's name.
@@ -381,7 +404,12 @@ impl Table {
             .all(|c| c.as_ref().is_some_and(|c| c.split('+').all(|p| p.parse::<usize>().is_ok())));
         for (number, line) in lines().take(HEAD) {
             let separator = [';', '\t', ','].into_iter().find(|s| line.contains(*s)).unwrap_or(',');
-            match Columns::of(fields(line, separator), format, arrivals.is_some()) {
+            let mut names = fields(line, separator);
+            if format.decimal_comma && separator == ',' {
+                let times = format.time.as_ref().map_or(0, |time| time.split('+').count());
+                names = with_decimals(&names, times).unwrap_or(names);
+            }
+            match Columns::of(names, format, arrivals.is_some()) {
                 Ok(columns) => {
                     found = Some((number, separator, columns));
                     break;
@@ -446,8 +474,19 @@ impl Table {
             Ok((times, at - ahead + format.offset_ns))
         };
         let (mut kind, mut days) = (None, 0);
+        // Commas are decimal points, too: as the user says, or the first line has a field more for
+        // each number.
+        let (times, all) = (columns.time.len(), columns.names.len());
+        let can_be = separator == ',' && columns.time.iter().copied().eq(0..times);
+        let joined = |line: &str| {
+            with_decimals(&fields(line, separator), times).filter(|joined| joined.len() == all)
+        };
+        let in_first = || lines().find(|(n, _)| *n >= first).and_then(|(_, line)| joined(line));
+        let decimals = can_be && (format.decimal_comma || in_first().is_some());
         for (number, line) in lines().filter(|(n, _)| *n >= first) {
-            let fields = fields(line, separator);
+            let of_decimals = decimals.then(|| joined(line));
+            let other = of_decimals == Some(None);
+            let fields = of_decimals.flatten().unwrap_or_else(|| fields(line, separator));
             let field = |i: usize| fields.get(i).map(String::as_str);
             let at = match columns.time[..] {
                 [] => arrivals
@@ -466,6 +505,7 @@ impl Table {
                 field(columns.power).and_then(|p| power(p, separator != ',')).map(|w| w * watts);
             let why = match (at, watt) {
                 (None, _) => "no time",
+                _ if other => "not a decimal comma in each number",
                 (_, None) => "no power",
                 (_, Some(w)) if w < 0.0 => "power below 0",
                 (Some((times, _)), _) if kind.is_some_and(|k| k != times) => "another form of time",
@@ -561,126 +601,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn read(text: &str, format: &str) -> Result<Table, MeterError> {
-        Table::parse(text, &format.parse().unwrap(), None)
-    }
-
-    #[test]
-    fn times_have_many_forms_and_one_meaning() {
-        // 2026-01-31 12:00:00 UTC by the calendar of any other program.
-        const NOON: i64 = 1_769_860_800_000_000_000;
-        for (text, zone) in [
-            ("2026-01-31T12:00:00Z", ""),
-            ("2026-01-31 13:00:00.000+01:00", ""),
-            ("2026/01/31 13:00:00", "zone=+1"),
-            ("2026-01-31 06:30", "zone=-05:30"),
-            ("1769860800", ""),
-            ("1769860800000", ""),
-            ("1769860800000000", ""),
-            ("1769860800000000000", ""),
-            ("2026-01-31T11:59:58Z", "offset=2"),
-        ] {
-            let table = read(&format!("time,W\n{text},5\n"), zone).unwrap();
-            assert_eq!(
-                (table.times, &table.points[..]),
-                (Times::Moments, &[(NOON, 5.0)][..]),
-                "{text}"
-            );
-        }
-        assert_eq!(days(1970, 1, 1), Some(0));
-        assert_eq!(days(2000, 3, 1).unwrap() - days(2000, 2, 28).unwrap(), 2);
-        assert_eq!(days(2100, 3, 1).unwrap() - days(2100, 2, 28).unwrap(), 1);
-        assert_eq!(read("time,W\n2026-01-31 12:00:00,5\n", ""), Err(MeterError::NoZone));
-        // Past midnight.
-        let night = read("time,W\n23:59:59,1\n00:00:00,2\n", "zone=UTC").unwrap();
-        assert_eq!(
-            (night.times, night.step_ns(), night.backwards),
-            (Times::OfDay, Some(1_000_000_000), 0)
-        );
-    }
-
-    #[test]
-    fn columns_units_and_separators_are_found() {
-        let long = "Model;X\nDate;Time;U (V);Power (mW);Power factor\n2026-01-31;12:00:00;230,1;1500,5;0,9\n";
-        let table = read(long, "zone=UTC").unwrap();
-        assert_eq!(table.points[0].1, 1.5005);
-        assert_eq!((table.column.as_str(), table.bad_lines), ("Power (mW)", 0));
-        let table = read("t_ms\tA\tB\n0\t1\t2\n500\t3\t4\n", "time=t_ms,power=B,unit=kW").unwrap();
-        assert_eq!(
-            (table.times, table.points),
-            (Times::SinceStart, vec![(0, 2e3), (500_000_000, 4e3)])
-        );
-        let table = read("0.5,7\n1.0,8 W\n", "time=1,power=2").unwrap();
-        assert_eq!((table.points.len(), table.column.as_str()), (2, "column 2"));
-        let table = read("elapsed (s);S (VA);P (mW)\n0.5;2;1500\n", "").unwrap();
-        assert_eq!((table.points, table.bad_lines), (vec![(500_000_000, 1.5)], 0));
-        let both = read("time,CPU W,GPU W\n1,2,3\n", "").unwrap_err();
-        assert_eq!(both, MeterError::Several(vec!["CPU W".into(), "GPU W".into()]));
-        assert!(
-            read("a,b\n1,2\n", "")
-                .unwrap_err()
-                .to_string()
-                .contains("--meter-format time=1,power=2")
-        );
-        assert!(read("a,b\n1,2\n", "power=c").unwrap_err().to_string().contains("there are a, b"));
-        assert!("place=here".parse::<Format>().is_err() && "unit=J".parse::<Format>().is_err());
-    }
-
-    #[test]
-    fn lines_without_times_have_those_of_their_arrival() {
-        let arrivals = [5, 10, 20, 30];
-        for text in ["7\n8\nx\n9 W\n", "watts\n8\nx\n9\n"] {
-            let table = Table::parse(text, &Format::default(), Some(&arrivals)).unwrap();
-            assert_eq!(table.times, Times::Arrivals);
-            assert!(table.points.ends_with(&[(10, 8.0), (30, 9.0)]), "{table:?}");
-            assert_eq!((table.bad_lines, table.lines.last()), (1, Some(&3)));
-        }
-        assert_eq!(read("7\n8\n", ""), Err(MeterError::NoColumns));
-    }
-
-    #[test]
-    fn nothing_that_is_no_reading_goes_unsaid() {
-        let text = "seconds,watts\n0,1\n1,1\nx,1\n2,\n3,nan\n2,1\n3,-5\n1,9\n9,1\n10,1\n11,1\n";
-        let table = read(text, "").unwrap();
-        assert_eq!(table.points.len(), 6);
-        assert_eq!(
-            (table.bad_lines, table.backwards, table.gaps()),
-            (4, 1, vec![(3, 7_000_000_000)])
-        );
-        let said = table.troubles();
-        assert!(
-            said[0].starts_with("4 lines of the table are no readings: 4 (no time), 5 (no power)"),
-            "{said:?}"
-        );
-        assert!(
-            said[1].contains("1 readings are left out") && said[2].contains("longest 7.0 s"),
-            "{said:?}"
-        );
-        assert!(read("time,W\nx,y\n", "").unwrap_err().to_string().contains("line 2, no time"));
-    }
-
-    #[test]
-    fn a_marker_is_a_time_or_a_word_of_a_line() {
-        let text = "seconds,watts,note\n0,1,\n1,1,go\n2,1,\n";
-        assert_eq!(read(text, "start=go").unwrap().start, Some(1_000_000_000));
-        assert_eq!(read(text, "start=1.5").unwrap().start, Some(1_500_000_000));
-        assert_eq!(read(text, "start=stop"), Err(MeterError::NoMark("stop".into())));
-    }
-
-    proptest! {
-        /// Any text is read or refused; every line behind the names is a reading or counted.
-        #[test]
-        fn each_line_is_accounted_for(lines in proptest::collection::vec("[0-9:,.;TZ \\-\"a-c]{0,24}", 0..40)) {
-            let text = format!("time,power\n{}", lines.join("\n"));
-            if let Ok(table) = read(&text, "zone=UTC") {
-                let of = text.lines().skip(1).filter(|l| !l.trim().is_empty()).count();
-                prop_assert_eq!(table.points.len() + table.bad_lines + table.backwards, of);
-                prop_assert!(table.points.windows(2).all(|p| p[0].0 < p[1].0));
-            }
-        }
-    }
-}
+mod tests;
