@@ -205,9 +205,10 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
         let power = case["figures"].as_array().unwrap().iter().find(|f| f["name"] == "power");
         power.unwrap_or_else(|| panic!("{case:#}"))["value"].as_f64().unwrap()
     };
-    // A command prints milliwatts with the host's time. The first line is no reading.
+    // A command prints milliwatts with the host's time. It needs a while until it reads, and the
+    // first line is no reading.
     let script =
-        "read e < $0; p=${e#${e%%[!0]*}}; t=$(date +%s%N); echo time,mW; echo overload,- \n
+        "sleep 2; read e < $0; p=${e#${e%%[!0]*}}; t=$(date +%s%N); echo time,mW; echo overload,- \n
         while sleep 0.03; do read e < $0; e=${e#${e%%[!0]*}}; n=$(date +%s%N)
         echo $n,$(((e-p)*1000000/(n-t))); p=$e; t=$n; done";
     std::fs::write(stage.join("meter.sh"), script).unwrap();

@@ -11,6 +11,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -126,6 +127,8 @@ pub enum Running {
         child: Child,
         /// Who takes its lines.
         reader: JoinHandle<Printed>,
+        /// Says when it has printed what may be names and a reading.
+        begun: Receiver<()>,
     },
 }
 
@@ -146,11 +149,20 @@ impl Running {
         let line = wanted.what.clone();
         let mut child = at(Path::new("/bin/sh"), command.spawn())?;
         let out = child.stdout.take();
+        let (tell, begun) = mpsc::sync_channel(1);
         let reader = without_signals(|| {
-            std::thread::Builder::new().name("meter".to_owned()).spawn(move || take(out))
+            std::thread::Builder::new().name("meter".to_owned()).spawn(move || take(out, &tell))
         });
         let reader = at(Path::new("/bin/sh"), reader)?;
-        Ok(Self::Command { line, child, reader })
+        Ok(Self::Command { line, child, reader, begun })
+    }
+
+    /// Waits until a command has printed two lines or ended, so long at most: what is measured
+    /// before has no power.
+    pub fn wait_until_it_reads(&self, most: Duration) {
+        if let Self::Command { begun, .. } = self {
+            let _ = begun.recv_timeout(most);
+        }
     }
 
     /// Ends the command, and takes what there is.
@@ -160,7 +172,7 @@ impl Running {
     pub fn finish(self) -> Result<(String, Printed), Failure> {
         match self {
             Self::File(path) => Ok((path.display().to_string(), Printed::of_file(&path)?)),
-            Self::Command { line, mut child, reader } => {
+            Self::Command { line, mut child, reader, .. } => {
                 // One that has ended by itself left its group's number to nobody while it was not
                 // waited for.
                 let deadline = Instant::now() + PATIENCE;
@@ -180,7 +192,7 @@ impl Running {
 }
 
 /// Takes lines until there are no more.
-fn take(out: Option<impl std::io::Read>) -> Printed {
+fn take(out: Option<impl std::io::Read>, begun: &SyncSender<()>) -> Printed {
     let mut printed = Printed::default();
     let Some(out) = out else { return printed };
     let mut out = BufReader::new(out);
@@ -189,6 +201,9 @@ fn take(out: Option<impl std::io::Read>) -> Printed {
         && out.read_until(b'\n', &mut line).is_ok_and(|n| n > 0)
     {
         printed.arrivals.push(clscope_clock::monotonic_raw().0);
+        if printed.arrivals.len() == 2 {
+            let _ = begun.try_send(());
+        }
         printed.text.push_str(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']));
         printed.text.push('\n');
         line.clear();

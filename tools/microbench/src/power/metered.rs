@@ -9,7 +9,7 @@ use clscope_sensors::gpu_power::Formula;
 use clscope_sensors::meter::{PLANE, SOURCE};
 use clscope_sensors::source::{Domain, Plane, Quantity, Value};
 use clscope_sensors::units::Microwatts;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A meter that is read, with the clocks when that began.
 pub(super) struct Metered {
@@ -17,6 +17,9 @@ pub(super) struct Metered {
     wanted: Wanted,
     began: Moment,
 }
+
+/// How long a command may take until it reads.
+const BEGINS: Duration = Duration::from_secs(5);
 
 /// One moment by the clocks that are joined.
 #[derive(Clone, Copy)]
@@ -47,7 +50,9 @@ impl Metered {
     /// Begins to read it.
     pub(super) fn start(wanted: &Wanted) -> Result<Metered, Failure> {
         let began = Moment::now();
-        Ok(Metered { running: Running::start(wanted)?, wanted: wanted.clone(), began })
+        let running = Running::start(wanted)?;
+        running.wait_until_it_reads(BEGINS);
+        Ok(Metered { running, wanted: wanted.clone(), began })
     }
 
     /// Ends it, and places its readings by its clock or by the work of a session.

@@ -233,17 +233,15 @@ impl Session<'_> {
         Ok(out)
     }
 
-    /// The first of the experiments that are left with its files, within its share of the time
-    /// until `end`.
+    /// An experiment with its files, within its share of the time until `end`; `left` are those
+    /// that have not run, this one first.
     fn experiment(
         &mut self,
+        of: &'static Experiment,
         left: &[&'static Experiment],
         end: Option<Instant>,
         watch: &mut dyn Watch,
     ) -> Result<Report, SessionError> {
-        let [of, ..] = *left else {
-            return Err(SessionError::Told(io::ErrorKind::InvalidInput.into()));
-        };
         let now = Instant::now();
         if let How::Cannot(why) = of.how {
             return Ok(Report::without(of, State::NotReproducible, why.to_owned()));
@@ -259,7 +257,7 @@ impl Session<'_> {
                 "the budget was spent before it began: name it alone, or give a larger --budget";
             return Ok(Report::without(of, State::CutShort, why.to_owned()));
         }
-        let share = end.map(|end| now + (end - now).mul_f64(self.share(left)));
+        let share = end.map(|end| now + (end - now).mul_f64(share(left, &self.known)));
         (self.tell)(News::Begins(of.name))?;
         let mut watch = Until { inner: watch, end: share };
         let parts = match self.measure(of, &mut watch) {
@@ -277,17 +275,6 @@ impl Session<'_> {
         Ok(report)
     }
 
-    /// The share of the time for the first of those that are left.
-    fn share(&self, left: &[&'static Experiment]) -> f64 {
-        let new = |part: &&Part| !self.known.iter().any(|k| k.part == **part);
-        let first = left.first().map_or(&[][..], |of| of.parts());
-        let first: Vec<&Part> = first.iter().filter(new).collect();
-        let shares = |of: &&&Experiment| of.parts().iter().any(|p| first.contains(&p));
-        let sharing = left.iter().filter(shares).count().max(1);
-        let measured = left.iter().filter(|of| !of.parts().is_empty()).count().max(1);
-        (SHARE * sharing as f64 / measured as f64).min(1.0)
-    }
-
     /// Forgets what was ended early: another experiment may have time for it.
     fn forget(&mut self) {
         self.known.retain(|known| !known.results.interrupted);
@@ -300,6 +287,17 @@ impl Session<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The share of the time that is left for the first of the experiments that are left, where these
+/// parts are known.
+fn share(left: &[&'static Experiment], known: &[Known]) -> f64 {
+    let new = |part: &&Part| !known.iter().any(|k| k.part == **part);
+    let parts: Vec<&Part> = left.iter().take(1).flat_map(|of| of.parts()).filter(new).collect();
+    let in_common = |of: &&&Experiment| of.parts().iter().any(|p| parts.contains(&p));
+    let sharing = left.iter().filter(in_common).count().max(1);
+    let measured = left.iter().filter(|of| !of.parts().is_empty()).count().max(1);
+    (SHARE * sharing as f64 / measured as f64).min(1.0)
 }
 
 /// Measures experiments. Those that were cut short are begun once more with what the others left of
@@ -330,7 +328,7 @@ pub fn measure(
             out.interrupted = true;
             break;
         }
-        let report = session.experiment(&experiments[number..], end, watch)?;
+        let report = session.experiment(experiments[number], &experiments[number..], end, watch)?;
         if number == 0 {
             let first = session.known.iter().map(|known| &known.results).collect();
             (session.tell)(News::First(first))?;
@@ -351,7 +349,7 @@ pub fn measure(
         if alone || over || out.interrupted {
             break;
         }
-        let report = session.experiment(&again[done..], end, watch)?;
+        let report = session.experiment(again[done], &again[done..], end, watch)?;
         out.interrupted |= watch.stop();
         if report.state != State::CutShort {
             (session.tell)(News::Report(&report, out.device.as_ref()))?;
@@ -360,4 +358,23 @@ pub fn measure(
         session.written(&out)?;
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that share a grid pay for it together, and the last experiments have time, too.
+    #[test]
+    fn shares_leave_time_for_all() {
+        let every: Vec<&'static Experiment> = all().filter(|e| !e.parts().is_empty()).collect();
+        let n = every.len() as f64;
+        let at = |name: &str| every.iter().position(|e| e.name == name).unwrap();
+        let of = |name: &str| share(&every[at(name)..], &[]);
+        let left = |name: &str| n - at(name) as f64;
+        assert!((of("000/fig4.10") - SHARE * 2.0 / left("000/fig4.10")).abs() < 1e-12, "003/fig9");
+        assert!((of("001/fig6.6") - SHARE / left("001/fig6.6")).abs() < 1e-12, "of itself alone");
+        assert!(of("001/fig4.6") > 10.0 * SHARE / left("001/fig4.6"), "the grid of chapter 7");
+        assert_eq!(share(&every[every.len() - 1..], &[]), 1.0, "the last has the rest");
+    }
 }

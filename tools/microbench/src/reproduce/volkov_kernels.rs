@@ -10,6 +10,7 @@ use crate::sweep::Axis;
 
 const KEPLER: Devices = Devices(&["GTX680 (Kepler)"]);
 const OLDEST: Devices = Devices(&["8800GTX (G80)"]);
+const FERMI: Devices = Devices(&["GTX480 (Fermi)"]);
 const NEWEST: Devices = Devices(MAXWELL);
 
 /// Work-items of a group; local memory lets a few groups of each onto a unit.
@@ -84,8 +85,43 @@ const fn at_load(
     row(what, "cycles", printed, Ours::Under { figure, load: "bandwidth", most })
 }
 
+/// Chains of additions, and of additions behind something else.
+const BEHIND: Part =
+    sweep(&["latency/add/", "latency/branch/", "latency/loop/", "latency/barrier/"], &[]);
+
+/// Cycles that a chain takes more for each addition than additions alone.
+const fn behind(what: &'static str, printed: &'static [Option<f64>], chain: &'static str) -> Row {
+    let cycles = "latency_cycles";
+    row(what, "cycles", printed, Ours::FoundDifference([chain, cycles], ["latency/add", cycles]))
+}
+
 /// All.
 pub(super) const ALL: &[Experiment] = &[
+    FERMI.experiment(
+        "001/sec3.7",
+        "3.7",
+        "latencies of control flow (listing 3.3)",
+        measured(&[BEHIND], Draw::Numbers),
+        &[
+            row(
+                "addition",
+                "cycles",
+                &[Some(18.0)],
+                Ours::Found("latency/add", "latency_cycles"),
+            ),
+            behind(
+                "branch, not taken (here with its comparison)",
+                &[Some(28.0)],
+                "latency/branch",
+            ),
+            behind(
+                "branch, taken (here with a loop's counter and comparison)",
+                &[Some(32.0)],
+                "latency/loop",
+            ),
+            behind("barrier", &[Some(34.0)], "latency/barrier"),
+        ],
+    ),
     KEPLER.experiment(
         "001/fig3.6",
         "3.8",

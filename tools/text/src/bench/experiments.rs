@@ -4,7 +4,7 @@
 use super::walks::{aligned, sparkline};
 use crate::figure::number;
 use clscope_microbench::reproduce::{
-    self, DOCUMENTS, Number, On, Report, Reported, Standing, State,
+    self, DOCUMENTS, Number, On, Printed, Report, Reported, Standing, State,
 };
 use std::io::{self, Write};
 use std::time::Duration;
@@ -58,6 +58,18 @@ pub fn list(out: &mut impl Write) -> io::Result<()> {
 fn as_printed(x: f64) -> String {
     let text = x.to_string();
     if text.len() <= 8 { text } else { number(x) }
+}
+
+/// The document's numbers: of each of its devices in order, or of some with their names.
+fn their_numbers(printed: &[Printed]) -> String {
+    let known: Vec<(f64, &str)> =
+        printed.iter().filter_map(|p| Some((p.value?, p.device))).collect();
+    let one = |(value, device): &(f64, &str)| match known.len() == printed.len() {
+        true => as_printed(*value),
+        false => format!("{} {device}", as_printed(*value)),
+    };
+    let all: Vec<String> = known.iter().map(one).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(", ") }
 }
 
 /// A place on the horizontal axis.
@@ -137,23 +149,19 @@ pub fn report(out: &mut impl Write, of: &Report, on: Option<&On>) -> io::Result<
             writeln!(out, "  here: {}", on.name)?;
         }
         // Several of the document's devices are in one column: names are wider than numbers.
-        let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device).collect());
-        let devices: Vec<&str> = devices.unwrap_or_default();
-        let theirs = match devices.as_slice() {
+        let theirs = match of.numbers.first().map_or(&[][..], |n| n.printed.as_slice()) {
             [] => None,
-            [one] => Some((*one).to_owned()),
+            [one] => Some(one.device.to_owned()),
             several => {
-                writeln!(out, "  the document: {}", several.join(", "))?;
+                let devices: Vec<&str> = several.iter().map(|p| p.device).collect();
+                writeln!(out, "  the document: {}", devices.join(", "))?;
                 Some("the document".to_owned())
             }
         };
         let head = ["number", "unit", "here"].map(str::to_owned).into_iter();
         let mut rows: Vec<Vec<String>> = vec![head.chain(theirs).collect()];
         for of in &of.numbers {
-            let printed =
-                of.printed.iter().map(|p| p.value.map_or_else(|| "-".to_owned(), as_printed));
-            let printed: Vec<String> = printed.collect();
-            let printed = (!printed.is_empty()).then(|| printed.join(", "));
+            let printed = (!of.printed.is_empty()).then(|| their_numbers(&of.printed));
             let begin = [of.what.to_owned(), of.unit.to_owned(), here(of, &shared)];
             rows.push(begin.into_iter().chain(printed).collect());
         }

@@ -35,7 +35,10 @@ impl<'r> Seen<'r> {
         if figure.starts_with("state_") && !source.starts_with("none") {
             return "no further state was seen while the device was watched".to_owned();
         }
-        if by_power {
+        let ended = self.results.iter().any(|r| r.interrupted);
+        if by_power && ended && self.cases().any(|c| c.figure("power").is_some()) {
+            "the run was ended before idle power was measured".to_owned()
+        } else if by_power {
             format!("no power was read; sensor: {source}")
         } else if figure.contains("cycle") {
             format!("no clock was read; sensor: {source}")
