@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_testing::programs::{
-    Batch, Outcome, Setting, USUAL, WAYS, Way, difference, differs, generate_batch, shrink,
+    Batch, Outcome, Setting, WAYS, Way, difference, differs, generate_batch, shrink,
 };
 use clscope_tests::{Runtime, Stage, artifacts};
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ fn all_seeds(runtime: Runtime) {
     let stage = Stage::new(runtime);
     let setting = setting(&stage);
     let (mut unsettled, mut next) = (0, 1);
-    let others = &WAYS[1..USUAL];
+    let others = &WAYS[1..];
     for first in (1..=SEEDS).step_by(BATCH as usize) {
         let mut ways = vec![WAYS[0]];
         for _ in 0..WAYS_EACH {

@@ -6,7 +6,7 @@
 use crate::process::Places;
 use anyhow::{Result, bail};
 use clscope_testing::programs::{
-    Batch, Outcome, Setting, USUAL, WAYS, Way, difference, differs, generate_batch, shrink,
+    Batch, Outcome, Setting, WAYS, Way, difference, differs, generate_batch, shrink,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 16)]
     batch: u64,
     /// Ways of recording, comma-separated: plain, event, callback, sync, off, sample, snapshot,
-    /// check, capture, call-sites, counters, layer, preload, bounded, changed, all, replay
-    /// [default: all but the last two]
+    /// check, capture, call-sites, counters, layer, preload, bounded, changed, all, replay, mix
+    /// [default: all]
     #[arg(long, value_name = "WAYS", value_delimiter = ',')]
     ways: Vec<String>,
     /// The .icd file of the runtime [default: the machine's]
@@ -50,7 +50,7 @@ pub struct Args {
 /// If a program came out otherwise when it was recorded.
 pub fn run(args: &Args) -> Result<()> {
     let ways: Vec<Way> = if args.ways.is_empty() {
-        WAYS[..USUAL].to_vec()
+        WAYS.to_vec()
     } else {
         let named = |name: &String| WAYS.into_iter().find(|way| way.name == name);
         if let Some(unknown) = args.ways.iter().find(|name| named(name).is_none()) {

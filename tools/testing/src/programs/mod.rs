@@ -9,7 +9,7 @@ pub mod run;
 pub mod shrink;
 
 pub use generate::{generate, generate_batch};
-pub use run::{Outcome, Setting, USUAL, WAYS, Way, difference};
+pub use run::{Outcome, Setting, WAYS, Way, difference};
 pub use shrink::{Finding, differs, shrink};
 
 use std::fmt::Write as _;

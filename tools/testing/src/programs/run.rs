@@ -25,8 +25,8 @@ const fn way(name: &'static str, options: &'static [&'static str]) -> Way {
     Way { name, options }
 }
 
-/// Every way of recording. The last two change launches by their nature, and are asked for by name.
-pub const WAYS: [Way; 17] = [
+/// Every way of recording.
+pub const WAYS: [Way; 18] = [
     way("plain", &[]),
     way("event", &["--device-timing", "event"]),
     way("callback", &["--device-timing", "callback"]),
@@ -44,10 +44,8 @@ pub const WAYS: [Way; 17] = [
     way("changed", &["--local", "add=8", "--kernels", "a*"]),
     way("all", &["--check", "--capture", "*:1", "--snapshot", "--device-timing", "callback"]),
     way("replay", &["--replay=later"]),
+    way("mix", &["--mix"]),
 ];
-
-/// How many of [`WAYS`] are tried unless others are named.
-pub const USUAL: usize = 17;
 
 /// What `record` rightly says of a machine whose processor has no counters.
 const ABOUT_MACHINE: &str = "clscope: warning: no perf events";
