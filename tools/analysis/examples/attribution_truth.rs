@@ -251,6 +251,7 @@ fn main() {
                 temperature: &[],
                 workers: &[],
                 spread: 1.0,
+                rest_as_sum: true,
                 iterations: &[],
             };
             let result = match attribute(&problem) {

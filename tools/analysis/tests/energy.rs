@@ -57,6 +57,7 @@ fn problem<'a>(
         temperature: &[],
         workers: &[],
         spread: 1.0,
+        rest_as_sum: true,
         iterations: &[],
     }
 }

@@ -173,6 +173,7 @@ fn fit(
         workers: &[],
         // A kernel may as well count nothing.
         spread: 100.0,
+        rest_as_sum: false,
         iterations: &[],
     })
 }

@@ -8,12 +8,13 @@
 use crate::interval::Interval;
 
 use super::activity::Activity;
-use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent, structure};
+use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
 use super::mixed::{Contrast, Effect, Errors, Fit, Model, Reading};
 use super::report::{
     Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
 };
 use super::response::Response;
+use super::ripple::Variation;
 use super::search::{ResponseModel, choose};
 use super::sensor::{RowKind, Rows, Series};
 use super::sums::known_sums;
@@ -76,6 +77,8 @@ pub struct Problem<'a> {
     /// Standard deviation of a class's rate above the floor before anything was read, over the mean of
     /// all: 1 of power, and much of what may as well be 0.
     pub spread: f64,
+    /// Whether classes that are in no known sum and have no figures of their own make one more sum.
+    pub rest_as_sum: bool,
     /// Starts of the user's iterations (frames, time steps), ascending; empty when none are marked.
     pub iterations: &'a [HostNs],
 }
@@ -265,10 +268,9 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let lengths: Vec<f64> =
         rows.rows.iter().map(|row| if row.covers > 0.0 { row.covers } else { step }).collect();
     let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
-    let each: Vec<Vec<usize>> = present.iter().map(|class| vec![*class]).collect();
-    let apart = structure(activity, &columns, &rows, &fitted, &present, &each);
+    let variation = Variation::new(activity, &columns, &rows, &fitted, &present);
     let mut all = readings_of_run(&rows, &columns, &present, &lengths);
-    without_ripple(&mut all, &lengths, &present, &apart);
+    variation.without_ripple(&mut all, &lengths);
     let bent = |powers: &[f64]| {
         let mut of_classes = vec![0.0; activity.classes()];
         present.iter().zip(powers).for_each(|(&class, power)| of_classes[class] = *power);
@@ -325,7 +327,7 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
     let floor_seen = if workers.iter().any(|w| w.idle > 0.0) {
         vec![true; floors.len()]
     } else {
-        apart.floor_seen
+        variation.floor_seen
     };
     Ok(Fitted {
         rows,
@@ -373,37 +375,6 @@ fn readings_of_run(
         }
     };
     rows.rows.iter().enumerate().map(reading).collect()
-}
-
-/// Gives kernels that always run in proportion exactly that, and those that are there for the same
-/// part of all time the same part of each reading: what is left of their variation is ripple of the
-/// schedule against the sensor, and says more of the response than of them.
-fn without_ripple(
-    all: &mut [Reading],
-    lengths: &[f64],
-    present: &[usize],
-    apart: &super::design::Structure,
-) {
-    let of_time: f64 = lengths.iter().sum();
-    for (set, with_floor) in apart.groups.iter().zip(&apart.with_floor) {
-        if set.len() < 2 && !with_floor {
-            continue;
-        }
-        let set: Vec<usize> =
-            set.iter().filter_map(|class| present.iter().position(|of| of == class)).collect();
-        let mut sums = vec![0.0; present.len()];
-        all.iter().flat_map(|r| &r.launches).for_each(|(k, n)| sums[*k] += n);
-        let whole: f64 = set.iter().map(|k| sums[*k]).sum();
-        for (reading, length) in all.iter_mut().zip(lengths) {
-            let here: f64 =
-                reading.launches.iter().filter(|(k, _)| set.contains(k)).map(|(_, n)| n).sum();
-            let here = if *with_floor { whole * length / of_time } else { here };
-            reading.launches.retain(|(k, _)| !set.contains(k));
-            if here > 0.0 {
-                reading.launches.extend(set.iter().map(|k| (*k, here * sums[*k] / whole)));
-            }
-        }
-    }
 }
 
 /// A worker's window as a reading; `noise` and `period`: of the sensor, in watts and seconds.
@@ -744,7 +715,8 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
     let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
     let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
-    let mut groups = known_sums(&values, &model.covariances(&all), &wide);
+    let rest = if problem.rest_as_sum { WIDEST } else { 0.0 };
+    let mut groups = known_sums(&values, &model.covariances(&all), &wide, rest);
     let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
     let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
     groups.extend(alone);

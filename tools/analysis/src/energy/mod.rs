@@ -37,6 +37,7 @@ mod idle;
 pub mod mixed;
 mod report;
 mod response;
+mod ripple;
 mod sampled;
 mod search;
 mod sensor;

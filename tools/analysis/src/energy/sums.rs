@@ -5,8 +5,8 @@
 use crate::quantile::student;
 use nalgebra::DMatrix;
 
-/// Half-width of a 95 % interval, as a share of the value, up to which a sum is named: a rule of
-/// display.
+/// Half-width of a 95 % interval, as a share of the value, up to which a sum is looked for: a rule
+/// of display.
 const KNOWN: f64 = 0.1;
 
 /// A set of classes, with its sum, the sum's variance, and its covariance with each class.
@@ -27,6 +27,15 @@ fn width(value: f64, variance: f64) -> f64 {
 }
 
 impl Sum {
+    fn of(first: usize, values: &[f64], covariance: &DMatrix<f64>) -> Self {
+        Self {
+            set: vec![first],
+            value: values[first],
+            variance: covariance[(first, first)],
+            with: (0..values.len()).map(|k| covariance[(first, k)]).collect(),
+        }
+    }
+
     fn width(&self) -> f64 {
         width(self.value, self.variance)
     }
@@ -51,13 +60,14 @@ impl Sum {
 
 /// Sets of classes, no class in two of them, whose sums are known to a tenth. Each begins with the
 /// largest of `open` that is in none yet and takes in whichever class narrows its sum most, until it
-/// is known; what is left joins the sum that it narrows. Classes that are not `open` have figures of
-/// their own, and are taken in only where errors cancel: the sum's is below half of theirs. `values`
-/// and `covariance`: of all classes.
+/// is known; what is left joins the sum that it narrows, and the others are one sum more, if that is
+/// known to `widest`. Classes that are not `open` have figures of their own, and are taken in only
+/// where errors cancel: the sum's is below half of theirs. `values` and `covariance`: of all classes.
 pub(super) fn known_sums(
     values: &[f64],
     covariance: &DMatrix<f64>,
     open: &[usize],
+    widest: f64,
 ) -> Vec<Vec<usize>> {
     let mut open = open.to_vec();
     open.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
@@ -67,12 +77,7 @@ pub(super) fn known_sums(
         if taken[first] {
             continue;
         }
-        let mut sum = Sum {
-            set: vec![first],
-            value: values[first],
-            variance: covariance[(first, first)],
-            with: (0..values.len()).map(|k| covariance[(first, k)]).collect(),
-        };
+        let mut sum = Sum::of(first, values, covariance);
         while sum.width() > KNOWN {
             let is_free = |k: &usize| {
                 let cancels = || 4.0 * sum.variance_with(*k, covariance) < covariance[(*k, *k)];
@@ -106,6 +111,13 @@ pub(super) fn known_sums(
     }) {
         sums[sum].take(left.remove(at), values, covariance);
     }
+    if let [first, others @ ..] = &left[..]
+        && !others.is_empty()
+    {
+        let mut rest = Sum::of(*first, values, covariance);
+        others.iter().for_each(|k| rest.take(*k, values, covariance));
+        sums.extend((rest.width() <= widest).then_some(rest));
+    }
     let mut sets: Vec<Vec<usize>> = sums.into_iter().map(|sum| sum.set).collect();
     sets.iter_mut().for_each(|set| set.sort_unstable());
     sets
@@ -121,15 +133,23 @@ mod tests {
     fn what_ran_together_is_known_as_a_sum() {
         let covariance =
             DMatrix::from_row_slice(3, 3, &[9.0, -8.9, 0.0, -8.9, 9.0, 0.0, 0.0, 0.0, 25.0]);
-        assert_eq!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[0, 1, 2]), vec![vec![0, 1]]);
+        assert_eq!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[0, 1, 2], 0.5), vec![vec![0, 1]]);
         // One that has a figure of its own gives it up for a sum that is far better known alone.
-        assert_eq!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[0]), vec![vec![0, 1]]);
-        assert!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[2]).is_empty());
+        assert_eq!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[0], 0.5), vec![vec![0, 1]]);
+        assert!(known_sums(&[10.0, 8.0, 9.0], &covariance, &[2], 0.5).is_empty());
+    }
+
+    /// Two that are known to a third each, and together to a quarter: better than nothing.
+    #[test]
+    fn what_no_known_sum_takes_in_is_a_sum_of_its_own() {
+        let covariance = DMatrix::from_row_slice(2, 2, &[3.0, 0.0, 0.0, 3.0]);
+        assert_eq!(known_sums(&[10.0, 9.0], &covariance, &[0, 1], 0.5), vec![vec![0, 1]]);
+        assert!(known_sums(&[10.0, 9.0], &covariance, &[0, 1], 0.2).is_empty());
     }
 
     proptest! {
-        /// Sums that are named are known to a tenth, no class counts twice, and none is left alone
-        /// that makes a sum better known.
+        /// Sums that are looked for are known to a tenth, no class counts twice, and none is left
+        /// alone that makes a sum better known.
         #[test]
         fn each_sum_is_known_and_no_class_is_left_out_of_it(
             values in prop::collection::vec(0.1f64..10.0, 1..7),
@@ -139,7 +159,7 @@ mod tests {
             let root = DMatrix::from_fn(n, n, |i, j| roots[6 * i + j]);
             let covariance = &root * root.transpose();
             let all: Vec<usize> = (0..n).collect();
-            let sets = known_sums(&values, &covariance, &all);
+            let sets = known_sums(&values, &covariance, &all, KNOWN);
             let width = |set: &[usize]| {
                 let variance: f64 =
                     set.iter().flat_map(|i| set.iter().map(|j| covariance[(*i, *j)])).sum();
