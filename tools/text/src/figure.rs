@@ -92,6 +92,15 @@ pub fn dash(of: Option<String>) -> String {
     of.unwrap_or_else(|| "-".to_owned())
 }
 
+/// The first of some names, and how many more there are.
+pub(crate) fn some_names(all: &[impl AsRef<str>], most: usize) -> Vec<String> {
+    let mut names: Vec<String> = all.iter().take(most).map(|n| n.as_ref().to_owned()).collect();
+    if all.len() > most {
+        names.push(format!("{} more", all.len() - most));
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

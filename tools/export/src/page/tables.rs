@@ -9,7 +9,7 @@ use super::{OPEN, ROWS, answer_rows, charts, rate, size};
 use crate::repeated;
 use crate::rows::Section;
 use clscope_profile::counters::result::Column;
-use clscope_profile::energy::result::{DeviceEnergy, PartOf};
+use clscope_profile::energy::result::{Class, DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
@@ -95,6 +95,20 @@ pub(super) fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f6
     };
     page.raw("<td class=\"n\" data-v=\"").put(i.value).raw("\">").put(shown(i.value));
     page.raw(" <small>").put(ends).raw("</small></td>");
+}
+
+/// Joules, or what they are at most.
+fn or_below(page: &mut Html, of: Option<&Interval>, below: Option<f64>) {
+    match below.filter(|_| of.is_none()) {
+        Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
+        None => interval(page, of, joules),
+    }
+}
+
+/// Joules of a launch.
+fn each(page: &mut Html, of: Option<&Class>) {
+    let below = of.and_then(|class| class.joules_per_launch_below);
+    or_below(page, of.and_then(|class| class.joules_per_launch.as_ref()), below);
 }
 
 /// A figure in a sentence, with its 95 % interval.
@@ -200,7 +214,7 @@ pub fn kernels(
         page.raw("</td>");
         commands(page, k, timed);
         let class = joules_of(k);
-        interval(page, class.and_then(|c| c.joules_per_launch.as_ref()), joules);
+        each(page, class);
         interval(page, class.and_then(|c| c.watts.as_ref()), |w| format!("{w:.1} W"));
     });
     more(page, report.kernels.len());
@@ -325,12 +339,9 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     table(page, &columns, device.classes.iter().take(ROWS), |page, class| {
         page.raw("<td class=\"name\">").name(&class.name).raw("</td>");
         interval(page, class.joules.as_ref(), joules);
-        interval(page, class.joules_per_launch.as_ref(), joules);
+        each(page, Some(class));
         interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
-        match class.dynamic_joules_below {
-            Some(most) => figure(page, Some(most), |most| format!("< {}", joules(most))),
-            None => interval(page, class.dynamic_joules.as_ref(), joules),
-        };
+        or_below(page, class.dynamic_joules.as_ref(), class.dynamic_joules_below);
         interval(page, class.idle_joules.as_ref(), joules);
     });
     more(page, device.classes.len());

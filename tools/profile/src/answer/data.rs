@@ -108,6 +108,8 @@ pub struct KernelRow {
     /// Null of fewer than 20 launches.
     pub p95_ns: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
+    /// At most, where `joules_per_launch` is not known.
+    pub joules_per_launch_below: Option<f64>,
     pub watts: Option<Interval>,
     /// Launches that take far longer than the others, by number.
     pub outliers: Option<String>,
@@ -126,6 +128,8 @@ pub struct CopyRow {
     pub bytes: u64,
     pub gigabytes_per_second: Option<f64>,
     pub joules_per_copy: Option<Interval>,
+    /// At most, where `joules_per_copy` is not known.
+    pub joules_per_copy_below: Option<f64>,
 }
 
 /// Calls of one function.
@@ -158,6 +162,16 @@ pub struct EnergyRow {
     /// Part that copies added; where `copies_are_below`, at most.
     pub copies_share: Option<f64>,
     pub copies_are_below: bool,
+    /// Kernels and copies of which only joules together are known, idle power in them.
+    pub sums: Vec<JoulesTogether>,
+}
+
+/// Joules of several kernels and copies together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JoulesTogether {
+    pub names: Vec<String>,
+    pub joules: Interval,
 }
 
 /// A gap between commands.

@@ -2,9 +2,9 @@
 //! wall time. Refuses to estimate: figures are the report's.
 
 use super::causes::{self, CAPTURED, direction, outliers};
-use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, KernelRow, Run};
+use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, JoulesTogether, KernelRow, Run};
 use super::percent;
-use crate::energy::result::{Class, DeviceEnergy};
+use crate::energy::result::{Class, DeviceEnergy, PartOf};
 use crate::interval::Interval;
 use crate::report::Report;
 use crate::report::data::{Commands, Function};
@@ -154,6 +154,7 @@ fn kernel(
         median_ns: median,
         p95_ns: p95.filter(|_| of.count >= FOR_P95),
         joules_per_launch: class.and_then(|c| c.joules_per_launch),
+        joules_per_launch_below: class.and_then(|c| c.joules_per_launch_below),
         watts: class.and_then(|c| c.watts),
         outliers: outliers(of),
     }
@@ -188,6 +189,7 @@ fn by_size(
         median_ns: time.quantile(0.5).map(exact),
         p95_ns: time.quantile(0.95).filter(|_| time.count() >= FOR_P95).map(exact),
         joules_per_launch: None,
+        joules_per_launch_below: None,
         watts: None,
         ..row.clone()
     };
@@ -233,6 +235,7 @@ fn copies(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) ->
             bytes,
             gigabytes_per_second: rate,
             joules_per_copy: class.and_then(|c| c.joules_per_launch),
+            joules_per_copy_below: class.and_then(|c| c.joules_per_launch_below),
         })
     };
     let mut rows: Vec<CopyRow> = all.into_iter().filter_map(row).collect();
@@ -247,6 +250,7 @@ fn captured(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) 
     let (count, bytes) =
         all().fold((0, 0u64), |(n, sum), of| (n + 1, sum.saturating_add(of.bytes)));
     let ns = all().map(|of| of.span.duration() as f64).sum::<f64>();
+    let class = class(report, "transfer", crate::energy::activity::CAPTURED);
     (count > 0).then(|| CopyRow {
         direction: CAPTURED,
         share: share(ns),
@@ -254,8 +258,8 @@ fn captured(report: &Report, stats: &Stats, share: &dyn Fn(f64) -> Option<f64>) 
         count,
         bytes,
         gigabytes_per_second: (ns > 0.0).then(|| bytes as f64 / ns),
-        joules_per_copy: class(report, "transfer", crate::energy::activity::CAPTURED)
-            .and_then(|c| c.joules_per_launch),
+        joules_per_copy: class.and_then(|c| c.joules_per_launch),
+        joules_per_copy_below: class.and_then(|c| c.joules_per_launch_below),
     })
 }
 
@@ -311,6 +315,11 @@ fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
     let share = |j: f64| (j / joules).clamp(0.0, 1.0);
     // Each is known by itself, with an error: together they are no more than all.
     let above = share(kernels.unwrap_or(0.0) + copies.unwrap_or(0.0));
+    let parts = of.parts();
+    let sums = parts.iter().filter_map(|part| match part.of {
+        PartOf::Sum(names) => Some(JoulesTogether { names: names.to_vec(), joules: part.joules }),
+        _ => None,
+    });
     Some(EnergyRow {
         device: of.device.clone(),
         joules,
@@ -320,6 +329,7 @@ fn energy(of: &DeviceEnergy) -> Option<EnergyRow> {
         kernels_share: kernels.map(share),
         copies_share: copies.or(below).map(share),
         copies_are_below: copies.is_none() && below.is_some(),
+        sums: sums.collect(),
     })
 }
 

@@ -402,6 +402,7 @@ pub(super) fn measure(
         temperature: super::workers::temperature(device, readings),
         workers: &[],
         spread: 1.0,
+        rest_as_sum: true,
         iterations: &[],
     };
     let floors = floors_of(&of_run, power.settle, known);

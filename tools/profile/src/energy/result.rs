@@ -291,7 +291,10 @@ pub struct Class {
     pub covered_seconds: f64,
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
-    /// The same as if every launch had run at 50 degrees Celsius, for comparison with other runs.
+    /// What a launch takes at most, where `joules_per_launch` is not known: all of the sum that it
+    /// is in, or the most that the device draws for as long.
+    pub joules_per_launch_below: Option<f64>,
+    /// `joules_per_launch` as if every launch had run at 50 degrees Celsius, for comparison with other runs.
     /// Null where temperatures were not read, or readings do not tell what a degree adds.
     #[serde(rename = "joules_per_launch_at_50_c")]
     pub per_launch_at_reference: Option<Interval>,

@@ -290,7 +290,10 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             seen * ABOVE_SEEN,
             format!("more than {ABOVE_SEEN:.0} times the most that the sensor saw ({seen:.0} W)"),
         ),
-        _ => return,
+        _ => {
+            at_most(out, f64::INFINITY);
+            return;
+        }
     };
     for class in &mut out.classes {
         let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
@@ -333,6 +336,21 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
                 watts.value
             ));
         }
+    }
+    at_most(out, most);
+}
+
+/// Upper ends of what has no figure of its own: all of the sum that it is in, and no more than
+/// `watts` all of the time.
+fn at_most(out: &mut DeviceEnergy, watts: f64) {
+    for class in &mut out.classes {
+        let is_open = matches!(class.absence, Some(Absence::InSum | Absence::Wide));
+        let group = class.group.and_then(|at| out.groups.get(at));
+        let Some(group) = group.filter(|_| is_open && class.covered_seconds > 0.0) else { continue };
+        let joules = group.joules.high.min(watts * class.covered_seconds);
+        let launches = class.launches * class.covered_seconds / class.busy_seconds;
+        class.joules_per_launch_below =
+            Some(joules / launches).filter(|each| each.is_finite() && *each > 0.0);
     }
 }
 

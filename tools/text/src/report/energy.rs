@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::Shown;
-use crate::figure::{dash, plus_minus, si};
+use crate::figure::{dash, plus_minus, si, some_names};
 use crate::table::{Table, percent, time};
 use clscope_io::text::Page;
 use clscope_profile::energy::explained::Explained;
@@ -120,7 +120,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             percent(share),
             dash(c.joules.map(|j| si(j.value, "J"))),
             format!("{:.0}", c.launches),
-            dash(c.joules_per_launch.map(|j| si(j.value, "J"))),
+            dash(each(c)),
             dash(c.watts.map(|w| si(w.value, "W"))),
             dash(c.watts.as_ref().map(plus_minus)),
             dash(dynamic(c)),
@@ -391,6 +391,12 @@ fn dynamic(of: &Class) -> Option<String> {
     of.dynamic_joules.as_ref().map(part).or_else(below)
 }
 
+/// Joules of a launch, or their upper end.
+fn each(of: &Class) -> Option<String> {
+    let below = || of.joules_per_launch_below.map(|most| format!("<{}", si(most, "J")));
+    of.joules_per_launch.map(|j| si(j.value, "J")).or_else(below)
+}
+
 /// A part of a row's energy with its own interval.
 fn part(of: &Interval) -> String {
     format!("{} {}", si(of.value, "J"), plus_minus(of))
@@ -406,19 +412,18 @@ const NAMED: usize = 4;
 fn not_measured(rows: &[&Class], is_repeated: bool, out: &mut Page) {
     let unknown: Vec<&&Class> =
         rows.iter().filter(|c| c.joules.is_none() && !c.is_in_sum()).collect();
-    let Some(most) = unknown.len().checked_sub(1) else { return };
-    let mut names: Vec<&str> = unknown.iter().take(NAMED).map(|c| c.name.as_str()).collect();
-    let more = format!("{} more", unknown.len().saturating_sub(NAMED));
-    if most >= NAMED {
-        names.push(&more);
+    if unknown.is_empty() {
+        return;
     }
+    let names: Vec<&str> = unknown.iter().map(|c| c.name.as_str()).collect();
+    let names = some_names(&names, NAMED).join(", ");
     let needed = unknown.iter().filter_map(|c| c.needed_seconds).reduce(f64::max);
     let how = match needed.filter(|s| *s <= LONGEST) {
         Some(s) => format!("record a run of {}", time(s * 1e9)),
         None if is_repeated => "record longer, or with a larger --replay".to_owned(),
         None => "record it with --replay, or longer".to_owned(),
     };
-    let _ = writeln!(out, "  not measured: {}: {how}", names.join(", "));
+    let _ = writeln!(out, "  not measured: {names}: {how}");
 }
 
 fn notes(d: &DeviceEnergy, out: &mut Page) {

@@ -5,7 +5,7 @@
 //! `report --all` has room for.
 #![forbid(unsafe_code)]
 
-use crate::figure::thousands;
+use crate::figure::{some_names, thousands};
 use crate::table::wrapped;
 use clscope_io::shorten;
 use clscope_io::text::{Page, line};
@@ -178,6 +178,14 @@ fn figure(of: Option<&Interval>, shown: impl Fn(f64) -> String) -> String {
         Some(wide) if wide > WIDE => format!("{value} +-{:.0}%", 100.0 * wide),
         None if of.half() > 0.0 => format!("{value} +-?"),
         _ => value,
+    }
+}
+
+/// Joules, or what they are at most.
+fn figure_or_below(of: Option<&Interval>, below: Option<f64>) -> String {
+    match (of, below) {
+        (None, Some(most)) => format!("<{}", joules(most)),
+        (of, _) => figure(of, joules),
     }
 }
 
@@ -485,7 +493,7 @@ fn kernels(answer: &Answer, room: usize) -> Option<Columns> {
             thousands(row.launches),
             figure(row.median_ns.as_ref(), time),
             figure(row.p95_ns.as_ref(), time),
-            figure(row.joules_per_launch.as_ref(), joules),
+            figure_or_below(row.joules_per_launch.as_ref(), row.joules_per_launch_below),
             figure(row.watts.as_ref(), |watts| format!("{watts:.0}")),
             size,
         ]
@@ -519,7 +527,7 @@ fn copies(answer: &Answer) -> Option<Columns> {
             thousands(row.count),
             bytes(row.bytes as f64),
             row.gigabytes_per_second.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
-            figure(row.joules_per_copy.as_ref(), joules),
+            figure_or_below(row.joules_per_copy.as_ref(), row.joules_per_copy_below),
         ]
     });
     let titles = vec!["COPIES", "share", "time", "count", "bytes", "GB/s", "J/copy"];
@@ -545,6 +553,9 @@ fn calls(answer: &Answer) -> Option<Columns> {
     (!rows.is_empty()).then_some(Columns { titles, rows, has_text: true, more: 0 })
 }
 
+/// Names of a sum, before "N more".
+const NAMED_IN_SUM: usize = 3;
+
 fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
     let device = if several { format!("{}: ", row.device) } else { String::new() };
     let mut parts: Vec<String> = Vec::new();
@@ -567,6 +578,10 @@ fn energy(row: &EnergyRow, several: bool, width: usize) -> Vec<String> {
         if left >= 0.01 {
             parts.push(format!("other {}", part(left)));
         }
+    }
+    for sum in &row.sums {
+        let names = some_names(&sum.names, NAMED_IN_SUM).join(" + ");
+        parts.push(format!("{names} together {} with idle", figure(Some(&sum.joules), joules)));
     }
     let all = joules(row.joules);
     let watts = row.watts.map_or_else(String::new, |watts| format!(", {watts:.0} W"));

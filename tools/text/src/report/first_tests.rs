@@ -159,6 +159,7 @@ fn parts_of_joules_are_never_none_and_bounds_hold() {
         kernels_share: Some(share),
         copies_share: Some(share),
         copies_are_below,
+        sums: Vec::new(),
     };
     for share in [1e-9, 1e-4, 0.004, 0.0049, 0.006, 0.00999, 0.01, 0.0101, 0.3, 0.994, 1.0] {
         for is_bound in [false, true] {
