@@ -346,7 +346,9 @@ fn at_most(out: &mut DeviceEnergy, watts: f64) {
     for class in &mut out.classes {
         let is_open = matches!(class.absence, Some(Absence::InSum | Absence::Wide));
         let group = class.group.and_then(|at| out.groups.get(at));
-        let Some(group) = group.filter(|_| is_open && class.covered_seconds > 0.0) else { continue };
+        let Some(group) = group.filter(|_| is_open && class.covered_seconds > 0.0) else {
+            continue;
+        };
         let joules = group.joules.high.min(watts * class.covered_seconds);
         let launches = class.launches * class.covered_seconds / class.busy_seconds;
         class.joules_per_launch_below =
