@@ -280,7 +280,8 @@ fn untyped(launch: &Launch, results: &Results, out: &mut Vec<String>) {
 
 /// Memories to restore before each launch of a version that is timed: none where a run from its own
 /// results gives them once more, and no difference shows between its time and that of a run from
-/// restored contents.
+/// restored contents. Before the former as much is copied elsewhere: what a copy does to the device
+/// and its caches is no difference of the launch.
 pub(crate) fn restored(
     stage: &mut Stage<'_>,
     built: &Built,
@@ -296,8 +297,14 @@ pub(crate) fn restored(
     if changed.is_empty() || !of.is_fixed {
         return Ok(changed);
     }
-    let subjects =
-        [&changed[..], &[]].map(|restored| Subject { built, range: &built.range, restored });
+    stage.keep_spare(&changed);
+    let subjects = [[&changed[..], &[]], [&[], &changed[..]]];
+    let subjects = subjects.map(|[restored, elsewhere]| Subject {
+        built,
+        range: &built.range,
+        restored,
+        elsewhere,
+    });
     let few = Effort { launches: Effort::LEAST, ..Effort::default() };
     let begun = monotonic_raw().0;
     let mut compared = Compared::default();
@@ -311,6 +318,7 @@ pub(crate) fn restored(
             break;
         }
     }
+    stage.keep_spare(&[]);
     // Where no difference shows, restoring would cost more than it mends.
     let differ = compared.settled().or(compared.last()) == Some(true);
     Ok(if differ { changed } else { Vec::new() })
@@ -552,7 +560,7 @@ pub fn run(
     }
     let subjects: Vec<Subject<'_>> = std::iter::once(&base)
         .chain(&changed)
-        .map(|built| Subject { built, range: &built.range, restored: &to_restore })
+        .map(|built| Subject { built, range: &built.range, restored: &to_restore, elsewhere: &[] })
         .collect();
     stage.enter(Step::Timing);
     let samples = measure::in_turns(&stage, &subjects, wanted.effort, stop)?;
@@ -575,7 +583,8 @@ pub fn run(
         document.there = There::of(ns, of, time, device.facts.kind);
     }
     if document.is_same_device {
-        let subject = Subject { built: &base, range: &base.range, restored: &to_restore };
+        let subject =
+            Subject { built: &base, range: &base.range, restored: &to_restore, elsewhere: &[] };
         let effort = (wanted.effort, times_ns.first().copied().unwrap_or(0.0));
         match application::known(capture) {
             Ok(Known::Launches(of)) => {

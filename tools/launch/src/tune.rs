@@ -208,7 +208,7 @@ pub(crate) fn local(
     let timed = |which: &[(usize, Range)], effort: Effort| {
         let subjects: Vec<Subject<'_>> = std::iter::once(&built.range)
             .chain(which.iter().map(|(_, range)| range))
-            .map(|range| Subject { built, range, restored: with.restored })
+            .map(|range| Subject { built, range, restored: with.restored, elsewhere: &[] })
             .collect();
         measure::in_turns(stage, &subjects, effort, stop)
     };

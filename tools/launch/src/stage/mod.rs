@@ -187,6 +187,8 @@ pub struct Stage<'c> {
     /// The bytes that launches change, of each memory that is put back between them: first and
     /// behind the last.
     changed: Vec<(usize, std::ops::Range<usize>)>,
+    /// Room of the size of memories, for copies of what would be put back.
+    spare: Vec<(usize, Buffer)>,
     /// What memories are copied to so that they are used, and what is copied there so that caches
     /// hold something else.
     scratch: Option<[Buffer; 2]>,
@@ -245,6 +247,7 @@ impl<'c> Stage<'c> {
             before: Vec::new(),
             moves,
             changed: Vec::new(),
+            spare: Vec::new(),
             scratch: None,
             aside: Vec::new(),
             session,
@@ -368,6 +371,48 @@ impl<'c> Stage<'c> {
         }
     }
 
+    /// Makes room for [`Self::copy_elsewhere`] of these memories, and of no others: of buffers that
+    /// have a copy on the device, as far as there is memory.
+    pub fn keep_spare(&mut self, which: &[usize]) {
+        self.spare.clear();
+        for index in which {
+            let copied = self.places.get(*index);
+            let is_copied = matches!(copied, Some(Place::Buffer { pristine: Some(_), .. }));
+            let bytes = self.before.get(*index).filter(|bytes| is_copied && !bytes.is_empty());
+            let room = bytes.and_then(|bytes| {
+                let room = self.session.buffer(bytes.len(), false).ok()?;
+                self.session.write(&room, 0, bytes).is_ok().then_some(room)
+            });
+            self.spare.extend(room.map(|room| (*index, room)));
+        }
+    }
+
+    /// Copies what [`Self::put_back`] would put back to where nothing reads it; nothing without room
+    /// for that.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn copy_elsewhere(&self, index: usize) -> Result<Option<Event>, ClError> {
+        let room = self.spare.iter().find(|(of, _)| *of == index).map(|(_, room)| room);
+        let (Some(room), Some(Place::Buffer { pristine: Some(copy), .. })) =
+            (room, self.places.get(index))
+        else {
+            return Ok(None);
+        };
+        let span = self.put_back_of(index);
+        match span.is_empty() {
+            true => Ok(None),
+            false => self.session.copy(copy, room, span.start, span.len()).map(Some),
+        }
+    }
+
+    /// The bytes of a memory that are put back.
+    fn put_back_of(&self, index: usize) -> std::ops::Range<usize> {
+        let known = self.changed.iter().find(|(known, _)| *known == index);
+        let bytes = self.before.get(index).map_or(0, Vec::len);
+        known.map_or(0..bytes, |(_, span)| span.start.min(bytes)..span.end.min(bytes))
+    }
+
     /// Puts the contents from before the launch back into a memory. What is enqueued later sees
     /// them. Gives the event of the command that does so, where it is one command.
     ///
@@ -384,8 +429,7 @@ impl<'c> Stage<'c> {
     /// # Errors
     /// What the runtime returned.
     pub fn put_back(&self, index: usize) -> Result<Option<Event>, ClError> {
-        let known = self.changed.iter().find(|(known, _)| *known == index);
-        self.restored(index, known.map_or(0..usize::MAX, |(_, span)| span.clone()))
+        self.restored(index, self.put_back_of(index))
     }
 
     fn restored(
