@@ -126,7 +126,7 @@ pub enum Draw {
     /// measured and by these models.
     Needed(&'static [Model]),
     /// Throughput over occupancy at each of these numbers of additions for each access (0:
-    /// accesses alone, [`ALONE`]: additions alone), measured and estimated by these models.
+    /// accesses alone, `ALONE`: additions alone), measured and estimated by these models.
     Estimates(&'static [usize], &'static [Model]),
     /// The largest and smallest quotient of estimate and measurement over additions for each
     /// access, of these models.
