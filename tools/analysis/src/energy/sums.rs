@@ -27,7 +27,7 @@ fn width(value: f64, variance: f64) -> f64 {
 }
 
 impl Sum {
-    fn of(first: usize, values: &[f64], covariance: &DMatrix<f64>) -> Self {
+    fn new(first: usize, values: &[f64], covariance: &DMatrix<f64>) -> Self {
         Self {
             set: vec![first],
             value: values[first],
@@ -77,7 +77,7 @@ pub(super) fn known_sums(
         if taken[first] {
             continue;
         }
-        let mut sum = Sum::of(first, values, covariance);
+        let mut sum = Sum::new(first, values, covariance);
         while sum.width() > KNOWN {
             let is_free = |k: &usize| {
                 let cancels = || 4.0 * sum.variance_with(*k, covariance) < covariance[(*k, *k)];
@@ -114,7 +114,7 @@ pub(super) fn known_sums(
     if let [first, others @ ..] = &left[..]
         && !others.is_empty()
     {
-        let mut rest = Sum::of(*first, values, covariance);
+        let mut rest = Sum::new(*first, values, covariance);
         others.iter().for_each(|k| rest.take(*k, values, covariance));
         sums.extend((rest.width() <= widest).then_some(rest));
     }

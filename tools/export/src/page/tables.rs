@@ -106,7 +106,7 @@ fn or_below(page: &mut Html, of: Option<&Interval>, below: Option<f64>) {
 }
 
 /// Joules of a launch.
-fn each(page: &mut Html, of: Option<&Class>) {
+fn joules_per_launch(page: &mut Html, of: Option<&Class>) {
     let below = of.and_then(|class| class.joules_per_launch_below);
     or_below(page, of.and_then(|class| class.joules_per_launch.as_ref()), below);
 }
@@ -214,7 +214,7 @@ pub fn kernels(
         page.raw("</td>");
         commands(page, k, timed);
         let class = joules_of(k);
-        each(page, class);
+        joules_per_launch(page, class);
         interval(page, class.and_then(|c| c.watts.as_ref()), |w| format!("{w:.1} W"));
     });
     more(page, report.kernels.len());
@@ -339,7 +339,7 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
     table(page, &columns, device.classes.iter().take(ROWS), |page, class| {
         page.raw("<td class=\"name\">").name(&class.name).raw("</td>");
         interval(page, class.joules.as_ref(), joules);
-        each(page, Some(class));
+        joules_per_launch(page, Some(class));
         interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
         or_below(page, class.dynamic_joules.as_ref(), class.dynamic_joules_below);
         interval(page, class.idle_joules.as_ref(), joules);

@@ -120,7 +120,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             percent(share),
             dash(c.joules.map(|j| si(j.value, "J"))),
             format!("{:.0}", c.launches),
-            dash(each(c)),
+            dash(joules_per_launch(c)),
             dash(c.watts.map(|w| si(w.value, "W"))),
             dash(c.watts.as_ref().map(plus_minus)),
             dash(dynamic(c)),
@@ -387,14 +387,17 @@ fn sum(of: &Group) -> String {
 
 /// What running added, or its upper end.
 fn dynamic(of: &Class) -> Option<String> {
-    let below = || of.dynamic_joules_below.map(|most| format!("<{}", si(most, "J")));
-    of.dynamic_joules.as_ref().map(part).or_else(below)
+    or_below(of.dynamic_joules.as_ref().map(part), of.dynamic_joules_below)
 }
 
 /// Joules of a launch, or their upper end.
-fn each(of: &Class) -> Option<String> {
-    let below = || of.joules_per_launch_below.map(|most| format!("<{}", si(most, "J")));
-    of.joules_per_launch.map(|j| si(j.value, "J")).or_else(below)
+fn joules_per_launch(of: &Class) -> Option<String> {
+    or_below(of.joules_per_launch.map(|j| si(j.value, "J")), of.joules_per_launch_below)
+}
+
+/// A figure in joules, or what it is below.
+fn or_below(figure: Option<String>, below: Option<f64>) -> Option<String> {
+    figure.or_else(|| below.map(|most| format!("<{}", si(most, "J"))))
 }
 
 /// A part of a row's energy with its own interval.
