@@ -630,6 +630,8 @@ fn absent(results: &[Results], out: &mut Device) {
         (name::LOCAL, "memory/local/"),
         (name::L1, "levels/working_set"),
         (name::LAUNCH, "levels/launch"),
+        (name::LAUNCH_PERIOD, "levels/launch"),
+        (name::LAUNCH_WAIT, "levels/launch"),
         (name::GROUP, "levels/groups"),
         (name::LATENCY_LOCAL, "latency/local/"),
         (name::SPECIAL, "classes/float/special"),

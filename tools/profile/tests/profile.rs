@@ -12,6 +12,11 @@ use clscope_trace::sensors::{self, Quantity, Reading, Readings, Record, Series};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
+// The example itself: its program is built by no runner that builds tests alone.
+#[allow(dead_code)]
+#[path = "../examples/joules.rs"]
+mod joules_example;
+
 const MS: u64 = 1_000_000;
 
 /// What a run of launches was like.
@@ -156,11 +161,9 @@ fn the_example_prints_joules_per_kernel() {
     let sum: f64 = joules(&found).iter().map(|j| j.1).sum();
     assert!((sum / 36.0 - 1.0).abs() < 0.05, "{sum} J: {device:#?}");
 
-    let tests = std::env::current_exe().unwrap();
-    let example = tests.ancestors().nth(2).unwrap().join("examples/joules");
-    let output = std::process::Command::new(&example).arg(&path).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut text = Vec::new();
+    joules_example::print(std::slice::from_ref(&path), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
     for class in &device.classes {
         assert!(text.contains(&class.name) && text.contains(" J ("), "{text}");
     }

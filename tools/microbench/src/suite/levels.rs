@@ -9,7 +9,7 @@ use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
-use crate::stats::{self, Interval};
+use crate::stats::{self, Interval, Summary};
 use crate::suite::memory::word;
 use crate::sweep::{Axis, Value};
 use serde_json::json;
@@ -211,15 +211,25 @@ fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, 
         }
     }
     let of = |name: &str, values: &[f64]| {
-        let warm = stats::warm_up(values).min(values.len() / 2);
-        let summary = stats::summarise(&values[warm..])?;
+        let summary = settled(values)?;
         // A launch that the system held up is no cost of launching.
         let median = summary.median;
-        Some(Figure::new(name, "ns", Interval { value: median, ..around(median, summary.mean) }))
+        let around = around(median, summary.mean);
+        Ok::<_, CaseError>(Figure::new(name, "ns", Interval { value: median, ..around }))
     };
-    let figures =
-        [of("empty", &spans), of("period", &periods), of("wait", &waits)].into_iter().flatten();
-    Ok(Gave { figures: figures.collect(), ..Gave::default() })
+    let figures = vec![of("empty", &spans)?, of("period", &periods)?, of("wait", &waits)?];
+    Ok(Gave { figures, ..Gave::default() })
+}
+
+/// The values without the slow first ones, of which there are at most half, and two are left.
+fn settled(values: &[f64]) -> Result<Summary, CaseError> {
+    let most = (values.len() / 2).min(values.len().saturating_sub(2));
+    let warm = stats::warm_up(values).min(most);
+    let summary = stats::summarise(&values[warm..]).filter(|s| s.mean.low.is_finite());
+    summary.ok_or_else(|| CaseError::NotAvailable {
+        reason: format!("{} times are too few to tell an interval from", values.len()),
+        log: None,
+    })
 }
 
 /// The interval of a mean, moved to hold the median.
@@ -243,13 +253,7 @@ fn groups(bench: &mut Bench<'_>, each: usize, group: usize) -> Result<Gave, Case
             n.push(bench.probe(Source::Memory, "nothing", &defines, &args, &buffers, geometry)?);
         }
     }
-    let mean = |values: &[f64]| {
-        let warm = stats::warm_up(values).min(values.len() / 2);
-        stats::summarise(&values[warm..]).map(|s| s.mean)
-    };
-    let [Some(one), Some(two)] = [mean(&points[0]), mean(&points[1])] else {
-        return Err(CaseError::Interrupted);
-    };
+    let [one, two] = [settled(&points[0])?.mean, settled(&points[1])?.mean];
     let each = two.minus(one).times(1.0 / each as f64);
     if each.value <= 0.0 {
         let reason = "twice as many groups take no longer than their launch varies".to_owned();
@@ -413,6 +417,18 @@ mod tests {
         }
         assert!(seen.iter().all(|s| *s));
         assert_eq!(v.sum(3, 1, 1), word(13));
+    }
+
+    #[test]
+    fn two_times_or_more_have_an_interval_however_slow_the_first_were() {
+        for count in 2..20 {
+            for slow in 0..=count {
+                let times: Vec<f64> =
+                    (0..count).map(|i| if i < slow { 1e9 } else { 100.0 + i as f64 }).collect();
+                assert!(settled(&times).is_ok(), "{times:?}");
+            }
+        }
+        assert!(settled(&[1.0]).is_err() && settled(&[]).is_err());
     }
 
     #[test]
