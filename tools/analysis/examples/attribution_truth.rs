@@ -265,7 +265,7 @@ fn main() {
             tally.runs += 1;
             tally.drift += usize::from(result.drift.is_some_and(|d| d.noticed));
             tally.worst_rest =
-                tally.worst_rest.max((result.unattributed.0 / result.measured.0).abs());
+                tally.worst_rest.max((result.unattributed.value / result.measured.0).abs());
             let plain = plain_integration(&activity, &run.series);
             let second = second_average(&activity, &run.series);
             if verbose {

@@ -82,7 +82,7 @@ fn solve(scenario: &Scenario, floors: &[Floor]) -> (Run, Attribution) {
 fn assert_conserved(result: &Attribution) {
     let parts: f64 = result.groups.iter().map(|group| group.joules.value).sum::<f64>()
         + result.floors.iter().map(|floor| floor.joules.0).sum::<f64>()
-        + result.unattributed.0;
+        + result.unattributed.value;
     assert!(
         (parts - result.measured.0).abs() <= 1e-9 * result.measured.0.abs().max(1.0),
         "{parts} of {}",
@@ -109,7 +109,7 @@ fn watts_are_right_where_plain_integration_is_not() {
         }
         assert!(plain_worst > 0.1, "the comparison has nothing to show: {plain_worst}");
         assert_conserved(&result);
-        assert!(result.unattributed.0.abs() < 0.01 * result.measured.0);
+        assert!(result.unattributed.value.abs() < 0.01 * result.measured.0);
         assert!((result.measured.0 - run.joules).abs() < 0.02 * run.joules);
     }
 }
@@ -200,6 +200,26 @@ fn intervals_cover_the_truth() {
         (f64::from(inside) - mean).abs() < 3.9 * sd,
         "{inside} of {all} intervals hold the truth"
     );
+}
+
+/// A fit of a dozen columns bends towards the few hundred readings of a short run.
+#[test]
+fn intervals_of_short_runs_know_that_a_fit_bends_towards_its_readings() {
+    let (mut inside, mut all) = (0u32, 0u32);
+    for seed in 0..32 {
+        let noise = 0.3 + f64::from(seed as u32 % 12) * 0.1;
+        let sensor = Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise };
+        let scenario = Scenario { sensor, seconds: 5.0, warming: 0.016, ..scenario(1000 + seed) };
+        let (run, result) = solve(&scenario, &known(119.0 + 0.2 * Random::new(seed).normal()));
+        for (row, truth) in result.classes.iter().zip(&run.watts) {
+            let watts = row.watts.expect("told");
+            all += 1;
+            inside += u32::from(watts.low <= *truth && *truth <= watts.high);
+        }
+        assert!(result.unattributed.covers(0.0), "{:?}", result.unattributed);
+    }
+    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
+    assert!(f64::from(inside) > mean - 3.0 * sd, "{inside} of {all} intervals hold the truth");
 }
 
 /// Samples that scatter most where kernels take turns: rates keep unbiased, and intervals know.
@@ -406,7 +426,11 @@ fn two_devices_on_one_sensor_do_not_share_time() {
     let result = attribute(&problem).expect("usable");
     assert!((result.groups[0].dynamic.value / result.groups[0].busy.0 - 30.0).abs() < 0.1);
     assert!((result.groups[1].dynamic.value / result.groups[1].busy.0 - 50.0).abs() < 0.1);
-    assert!(result.unattributed.0.abs() < 1e-3 * result.measured.0, "{}", result.unattributed);
+    assert!(
+        result.unattributed.value.abs() < 1e-3 * result.measured.0,
+        "{:?}",
+        result.unattributed
+    );
     assert_conserved(&result);
 }
 
@@ -596,7 +620,7 @@ fn small_solve(spans: &[Span], series: &Series) -> Option<Attribution> {
 fn assert_close(a: &Attribution, b: &Attribution, factor: f64) {
     let scale = a.measured.0.abs().max(1.0) * factor;
     assert_eq!(a.groups.len(), b.groups.len());
-    assert!((a.unattributed.0 * factor - b.unattributed.0).abs() < 1e-6 * scale);
+    assert!((a.unattributed.value * factor - b.unattributed.value).abs() < 1e-6 * scale);
     for (x, y) in a.groups.iter().zip(&b.groups) {
         assert!((x.joules.value * factor - y.joules.value).abs() < 1e-6 * scale, "{x:?} {y:?}");
         assert!(

@@ -759,6 +759,11 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
             }
         })
         .collect();
+    // At both ends of the run a sensor has yet to show what ran, and still shows what ran before.
+    let late = of.response.lag + of.response.delay.abs();
+    let unseen = measured / covered * (late + (of.response.window + of.rows.period) / 2.0);
+    let whole = all.iter().fold(Contrast::new(), |sum, part| plus(&sum, part));
+    let whole = at_rest.iter().fold(whole, |sum, part| plus(&sum, &part.all()));
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
     let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
         + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
@@ -815,7 +820,10 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         floors,
         measured: Joules(measured),
         covered: Seconds(covered),
-        unattributed: Joules(measured - assigned),
+        unattributed: Interval::symmetric(
+            measured - assigned,
+            model.contrast(&whole, false).half().hypot(unseen),
+        ),
         response: of.response,
         drift: drift(of),
         temperature: of.named.warmth.as_ref().map(|of| of.0),

@@ -312,6 +312,8 @@ const SURE: f64 = 1e-12;
 const LEAST: f64 = -10.0;
 /// Readings whose products are summed at a time: bounds memory.
 const PART: usize = 512;
+/// Least share that a fit leaves of a reading on which alone it rests.
+const LEAST_LEFT: f64 = 0.05;
 /// Least part of the error that is no kernel's.
 const LEAST_ERROR: f64 = 1e-3;
 
@@ -347,6 +349,14 @@ struct Reduced {
     explained: f64,
 }
 
+/// A column a reading and its energy, in units of its error.
+fn scaled(rows: &[Row]) -> (DMatrix<f64>, DVector<f64>) {
+    let size = rows.first().map_or(0, |row| row.fixed.len());
+    let at = |i: usize, j: usize| rows[j].weight.sqrt() * rows[j].fixed[i];
+    let energy = rows.iter().map(|row| row.weight.sqrt() * row.y);
+    (DMatrix::from_fn(size, rows.len(), at), DVector::from_iterator(rows.len(), energy))
+}
+
 impl Equations {
     fn new(rows: &[Row], captures: &[Vec<usize>]) -> Self {
         let size = rows.first().map_or(0, |row| row.fixed.len());
@@ -361,17 +371,9 @@ impl Equations {
         };
         // Some at a time: a column a reading, in units of its error.
         for part in rows.chunks(PART) {
-            let mut columns = DMatrix::zeros(size, part.len());
-            let mut energy = DVector::zeros(part.len());
-            for (j, row) in part.iter().enumerate() {
-                let root = row.weight.sqrt();
-                energy[j] = root * row.y;
-                let scaled = row.fixed.iter().map(|a| root * a);
-                columns.column_mut(j).iter_mut().zip(scaled).for_each(|(to, a)| *to = a);
-                if let Some((kernel, ..)) = row.random {
-                    blocks.entry(kernel).or_default().push(row);
-                }
-            }
+            let (columns, energy) = scaled(part);
+            let random = part.iter().filter_map(|row| Some((row.random?.0, row)));
+            random.for_each(|(kernel, row)| blocks.entry(kernel).or_default().push(row));
             of.fixed += &columns * columns.transpose();
             of.right += &columns * &energy;
             of.squares += energy.norm_squared();
@@ -609,7 +611,11 @@ impl Fit {
         let mode =
             (0..points.len()).max_by(|a, b| points[*a].weight.total_cmp(&points[*b].weight))?;
         let states = model.levels.len();
-        let slow = slow(&white, &points[mode], logs[0]);
+        let averaged = match model.errors {
+            Errors::Counter => 1,
+            Errors::Polled { averaged } => averaged,
+        };
+        let slow = slow(&white, &points[mode], logs[0], averaged);
         Some(Self {
             slow,
             common,
@@ -728,16 +734,23 @@ fn mixture(parts: &[(f64, f64, f64)], is_positive: bool) -> Interval {
 
 /// What the covariance of the columns lacks where errors of the run's readings last longer than the
 /// filter knows: the sandwich with the long-run variance of scores (`variance`), whose quotients
-/// follow Student's t, less the model's own.
-fn slow(white: &[Row], at: &Point, noise: f64) -> DMatrix<f64> {
+/// follow Student's t, less the model's own. A fit bends towards its readings, the more the larger
+/// their leverage h is: scores are divided by the root of 1 - n h, where n readings were averaged
+/// (CR2 of Bell and McCaffrey, Survey Methodology 28, 2002, of n readings that are alike).
+fn slow(white: &[Row], at: &Point, noise: f64, averaged: usize) -> DMatrix<f64> {
     let width = at.effects.len();
     let unit = noise.exp();
     let of_run: Vec<Row> = white.iter().filter(|row| row.random.is_none()).cloned().collect();
     let mut scores = Vec::with_capacity(of_run.len() * width);
-    for row in &of_run {
-        let fitted: f64 = row.fixed.iter().zip(at.effects.iter()).map(|(a, e)| a * e).sum();
-        let scaled = row.weight / unit * (row.y - fitted);
-        scores.extend(row.fixed.iter().map(|a| a * scaled));
+    for part in of_run.chunks(PART) {
+        let (columns, energy) = scaled(part);
+        let left = energy - columns.tr_mul(&at.effects);
+        let turned = &at.covariance * &columns;
+        for (j, column) in columns.column_iter().enumerate() {
+            let leverage = averaged as f64 * column.dot(&turned.column(j)) / unit;
+            let score = left[j] / unit / (1.0 - leverage).max(LEAST_LEFT).sqrt();
+            scores.extend(column.iter().map(|a| a * score));
+        }
     }
     let number = cosines(of_run.len());
     let factor = student(0.975, number as f64) / student(0.975, f64::INFINITY);

@@ -130,8 +130,8 @@ pub struct Attribution {
     pub measured: Joules,
     /// Time over which it did.
     pub covered: Seconds,
-    /// `measured` less groups and floors.
-    pub unattributed: Joules,
+    /// `measured` less groups and floors, with the interval of these.
+    pub unattributed: Interval,
     /// The gaps between launches.
     pub gaps: GapCost,
     /// The user's iterations, if marked.

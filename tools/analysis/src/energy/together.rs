@@ -122,7 +122,10 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         floors: (0..states).map(|state| floor(parts, state)).collect(),
         measured: Joules(parts.iter().map(|part| part.measured.0).sum()),
         covered: Seconds(covered),
-        unattributed: Joules(parts.iter().map(|part| part.unattributed.0).sum()),
+        unattributed: parts.iter().fold(Interval::measured(0.0, 0.0, 0.0), |sum, part| {
+            let (of, half) = (part.unattributed, sum.half().hypot(part.unattributed.half()));
+            Interval::symmetric(sum.value + of.value, half)
+        }),
         gaps: GapCost {
             seconds: Seconds(parts.iter().map(|part| part.gaps.seconds.0).sum()),
             joules: gaps.map(Joules),

@@ -7,8 +7,7 @@
 //! projections of the scores on the first `B` cosines over the run. It cannot be negative, and
 //! quotients by it follow Student's t with `B` degrees of freedom, so that short runs get the wider
 //! intervals they deserve. A moving-block bootstrap of the same scores needs some 400 refits to say
-//! the same. Scores are divided by `1 - leverage` (HC3), since a fit with a dozen coefficients on
-//! 50 rows bends towards its data.
+//! the same.
 
 #![forbid(unsafe_code)]
 

@@ -384,7 +384,9 @@ pub(super) fn fill(
     out.mean_watts = Some(measured.joules / measured.seconds);
     let parts = out.groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().filter_map(|f| f.joules).sum::<f64>();
-    out.unattributed_joules = Some(measured.joules - parts);
+    // Windows of different launches, whose errors have nothing to do with each other.
+    let half = out.groups.iter().map(|g| g.joules.half()).fold(0.0, f64::hypot);
+    out.leave(Some(Interval::symmetric(measured.joules - parts, half)));
     out.readings = windows.len();
     if unfilled > 0 {
         out.notes.push(format!(

@@ -989,11 +989,14 @@ mod tests {
             let mut out = DeviceEnergy {
                 classes: vec![class],
                 groups: vec![group],
-                unattributed_joules: Some(1.0),
                 ..DeviceEnergy::default()
             };
+            out.leave(Some(Interval::symmetric(1.0, 0.5)));
             rows::within_limit(&mut out, None, Some(230.0));
-            (out.groups[0].joules, out.unattributed_joules.unwrap(), out.notes)
+            let rest = out.unattributed.unwrap();
+            assert!((rest.half() - 0.5).abs() < 1e-12, "{rest:?}");
+            assert_eq!(out.unattributed_joules, Some(rest.value));
+            (out.groups[0].joules, rest.value, out.notes)
         };
         // 4.9 kW: no device's.
         let (joules, rest, notes) = of(sum(57.1, 51.9, 11.6e-3));

@@ -127,6 +127,8 @@ pub struct DeviceEnergy {
     pub mean_watts: Option<f64>,
     /// What was measured and belongs to nothing else here; null likewise.
     pub unattributed_joules: Option<f64>,
+    /// The same with its 95 % interval: that of all other parts together.
+    pub unattributed: Option<Interval>,
     pub classes: Vec<Class>,
     /// Energy of single commands, where sensors were read around each; in order of time.
     #[serde(skip)]
@@ -181,7 +183,7 @@ impl DeviceEnergy {
     /// by itself is in the last, so that the parts add up to what was measured.
     #[must_use]
     pub fn parts(&self) -> Vec<Part<'_>> {
-        let mut rest = self.unattributed_joules;
+        let mut rest = self.unattributed;
         let mut out: Vec<Part<'_>> = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             let members = self.classes.iter().filter(|c| c.group == Some(index));
@@ -202,16 +204,26 @@ impl DeviceEnergy {
             };
             match of {
                 Some((of, joules)) => out.push(Part { of, joules }),
-                None => rest = rest.map(|rest| rest + group.joules.value),
+                None => rest = rest.map(|rest| moved(rest, group.joules.value)),
             }
         }
         for floor in &self.floors {
             let joules = floor.joules.map(|j| Interval::measured(j, j, j));
             out.extend(joules.map(|joules| Part { of: PartOf::Floor(floor), joules }));
         }
-        let rest = rest.map(|j| Interval::measured(j, j, j));
         out.extend(rest.map(|joules| Part { of: PartOf::Rest, joules }));
         out
+    }
+
+    /// What belongs to nothing else here is this.
+    pub(super) fn leave(&mut self, rest: Option<Interval>) {
+        self.unattributed_joules = rest.map(|rest| rest.value);
+        self.unattributed = rest;
+    }
+
+    /// These joules belong to nothing else here, either.
+    pub(super) fn leave_more(&mut self, joules: f64) {
+        self.leave(self.unattributed.map(|rest| moved(rest, joules)));
     }
 
     /// Joules measured, without those of the recorder's repetitions.
@@ -220,6 +232,11 @@ impl DeviceEnergy {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
         Some(self.measured_joules? - repeated)
     }
+}
+
+/// As wide an interval, so much higher.
+fn moved(of: Interval, by: f64) -> Interval {
+    Interval { value: of.value + by, low: of.low + by, high: of.high + by, ..of }
 }
 
 /// Temperature of a device, degrees Celsius.

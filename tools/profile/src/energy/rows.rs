@@ -32,6 +32,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         seconds: 0.0,
         mean_watts: None,
         unattributed_joules: None,
+        unattributed: None,
         classes: Vec::new(),
         launches: Vec::new(),
         replays: Vec::new(),
@@ -75,7 +76,8 @@ pub(super) fn fill(
     out.measured_joules = is_covered.then_some(result.measured.0);
     out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
     let unknown = result.floors.iter().filter(|f| f.watts.is_none()).map(|f| f.joules.0);
-    out.unattributed_joules = is_covered.then(|| result.unattributed.0 + unknown.sum::<f64>());
+    out.leave(is_covered.then_some(result.unattributed));
+    out.leave_more(unknown.sum());
     out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
@@ -295,6 +297,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             return;
         }
     };
+    let mut left = 0.0;
     for class in &mut out.classes {
         let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
         out.notes.push(format!(
@@ -303,7 +306,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         ));
         if class.group.is_none() {
             let joules = class.joules.map_or(0.0, |joules| joules.value);
-            out.unattributed_joules = out.unattributed_joules.map(|rest| rest + joules);
+            left += joules;
         }
         class.absence = Some(Absence::AboveLimit);
     }
@@ -326,7 +329,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         group.joules = below(joules, joules.value * most / watts.value);
         group.watts = below(watts, most);
         let over = joules.value - group.joules.value;
-        out.unattributed_joules = out.unattributed_joules.map(|rest| rest + over);
+        left += over;
         // Of single ones with a row of their own that was told above.
         let is_told = |c: &result::Class| is_unknown(c) && group.names == [c.name.as_str()];
         if !out.classes.iter().any(is_told) {
@@ -337,6 +340,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             ));
         }
     }
+    out.leave_more(left);
     at_most(out, most);
 }
 

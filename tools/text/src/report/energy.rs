@@ -175,7 +175,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
     let part = d.unattributed_joules.zip(d.own_joules().filter(|all| *all > 0.0));
     let part = percent(part.map(|(rest, all)| rest / all));
-    let rest = dash(d.unattributed_joules.map(|j| si(j, "J")));
+    let rest = dash(d.unattributed.map(|j| match j.half() {
+        half if half > 0.0 => format!("{} +- {}", si(j.value, "J"), si(half, "J")),
+        _ => si(j.value, "J"),
+    }));
     let _ = writeln!(out, "  not assigned: {rest} ({part})");
     if let Some(i) = &d.iteration {
         let _ = writeln!(
