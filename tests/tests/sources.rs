@@ -207,3 +207,67 @@ fn careless_modules_are_found() {
         );
     }
 }
+
+/// Constants of the estimates, as (file, name, value): those of modules, tests and strings apart.
+fn constants(folder: &Path) -> Vec<(String, String, String)> {
+    let mut files = Vec::new();
+    sources(folder, &mut files);
+    files.retain(|path| !path.iter().any(|part| part == "tests") && !path.ends_with("tests.rs"));
+    let of_file = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let own = text.split("#[cfg(test)]").next().unwrap().to_owned();
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        let found = own.split("\n").filter_map(|line| {
+            let visible = line.strip_prefix("pub(super) ").or(line.strip_prefix("pub(crate) "));
+            let visible = visible.or(line.strip_prefix("pub ")).unwrap_or(line);
+            let (name, rest) = visible.strip_prefix("const ")?.split_once(": ")?;
+            let (kind, value) = rest.split_once(" =")?;
+            let is_number = ["f64", "u32", "u64", "i64", "usize"].iter().any(|n| kind.contains(n));
+            let value = value.trim().trim_end_matches(';').to_owned();
+            is_number.then(|| (file.clone(), name.to_owned(), value))
+        });
+        found.collect::<Vec<_>>()
+    };
+    files.iter().flat_map(of_file).collect()
+}
+
+/// Numbers that only name a stream of chance.
+const STREAMS: [&str; 5] = ["UPLOAD", "SHORT", "LONG", "VARIED", "READ"];
+
+#[test]
+fn every_constant_of_the_estimates_has_its_source() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let (model, others) = (read("tools/guide/model.md"), read("tools/analysis/CONSTANTS.md"));
+    let folders =
+        ["tools/analysis/src/energy", "tools/analysis/src/stats", "tools/profile/src/energy"];
+    let all: Vec<_> = folders.iter().flat_map(|folder| constants(&root().join(folder))).collect();
+    assert!(all.len() > 100, "{}", all.len());
+    let (rows, bounds) = others.split_once("## Bounds").unwrap();
+    let mut faults = Vec::new();
+    for (file, name, value) in &all {
+        if file == "frames.rs" && STREAMS.contains(&name.as_str()) {
+            continue;
+        }
+        let (code, here) = (format!("`{name}`"), format!("`{name}` in `{file}`"));
+        // A name that several files have is told by its file.
+        let is_row = |line: &&str| {
+            line.contains(&here) || line.contains(&code) && !line.contains(&format!("{code} in "))
+        };
+        let row = rows.lines().filter(|line| line.starts_with('|')).find(is_row);
+        match row {
+            Some(row) if value.is_empty() || row.contains(value.as_str()) => {}
+            Some(row) => faults.push(format!("{file}: {name} is {value}, and here: {row}")),
+            None if bounds.contains(&code) || model.contains(&code) => {}
+            None => faults.push(format!("{file}: {name} = {value} has no row")),
+        }
+    }
+    // Nothing is told of what is no more.
+    for name in rows.lines().filter(|l| l.starts_with("| `")).flat_map(|l| l.split('|').nth(1)) {
+        for name in name.split('`').skip(1).step_by(2).filter(|n| !n.ends_with(".rs")) {
+            if !all.iter().any(|(_, of, _)| of == name) {
+                faults.push(format!("{name} is no constant"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

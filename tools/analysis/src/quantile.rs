@@ -1,6 +1,8 @@
 //! The median with its interval, and quantiles of the normal distribution and of Student's t.
 //! Refuses to assume a distribution: the caller does.
 
+/// Half-width of a 95 % interval of a normal distribution, in standard deviations.
+pub const NORMAL_95: f64 = 1.96;
 /// Standard deviation of a normal distribution whose median of deviations is 1.
 pub const DEVIATION: f64 = 1.4826;
 
@@ -37,7 +39,7 @@ fn median_rank(n: usize) -> Option<usize> {
     // a rank long before.
     const MOST_EXACT: usize = 1_000;
     if n > MOST_EXACT {
-        return Some(((n as f64 - 1.96 * (n as f64).sqrt() - 1.0) / 2.0) as usize + 1);
+        return Some(((n as f64 - NORMAL_95 * (n as f64).sqrt() - 1.0) / 2.0) as usize + 1);
     }
     let mut term = 0.5f64.powi(n as i32);
     let (mut below, mut k) = (0.0, 0);

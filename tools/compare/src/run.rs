@@ -4,6 +4,7 @@
 use crate::integrity::Integrity;
 use crate::verdict::Sample;
 use clscope_analysis::event::{Event, Outcome};
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_profile::energy::result::Class;
 use clscope_profile::error::ReadingsError;
 use clscope_profile::interval::Interval;
@@ -129,8 +130,9 @@ fn places(report: &Report) -> BTreeMap<Key, Place> {
             let place = out.entry((class.name.clone(), device.device.clone())).or_default();
             place.in_a_sum |= in_a_sum(class);
             if is_first && classes.insert((&device.device, &class.name)) {
-                let sample =
-                    |of: Interval| Some(Sample { value: of.value, error: of.relative()? / 1.96 });
+                let sample = |of: Interval| {
+                    Some(Sample { value: of.value, error: of.relative()? / NORMAL_95 })
+                };
                 place.joules = class.joules_per_launch.and_then(sample);
                 place.at_reference = class.per_launch_at_reference.and_then(sample);
             }
@@ -223,7 +225,7 @@ impl Run {
         let estimated = row.estimate.as_ref().and_then(|e| e.mean_ns).and_then(|m| m.relative());
         let error = match (estimated, self.batches.get(key).and_then(error)) {
             // An interval of 95 %.
-            (Some(relative), own) => (relative / 1.96).max(own.unwrap_or(0.0)),
+            (Some(relative), own) => (relative / NORMAL_95).max(own.unwrap_or(0.0)),
             (None, Some(own)) => own,
             // Too few launches for a spread: half of their range.
             (None, None) => {

@@ -3,6 +3,7 @@
 //! that range can tell. Refuses to compare devices.
 
 use crate::document::Time;
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_compare::verdict::{RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
 use clscope_opencl::DeviceKind;
 use clscope_profile::interval::Interval;
@@ -10,8 +11,6 @@ use serde::Serialize;
 
 /// Chance that a single launch lies in the range, where there are enough to know one so wide.
 const COVERAGE: f64 = 0.95;
-/// Two-sided 95 % of a normal distribution.
-const Z: f64 = 1.96;
 
 /// The application's own launch, compared with single launches of the captured version.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -56,7 +55,7 @@ impl There {
             DeviceKind::Cpu => RUN_TO_RUN_OF_PROCESSORS,
             _ => RUN_TO_RUN,
         };
-        let (low, high) = (first * (1.0 - Z * between), last * (1.0 + Z * between));
+        let (low, high) = (first * (1.0 - NORMAL_95 * between), last * (1.0 + NORMAL_95 * between));
         Some(Self {
             duration_ns,
             change: median / there - 1.0,

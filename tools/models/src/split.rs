@@ -14,13 +14,11 @@ use crate::energy::{self, EnergyModel, TERMS};
 use crate::facts::{self, OnDevice};
 use crate::figure::{Figure, Missing};
 use crate::kernel::Kernel;
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_profile::energy::result::{Basis, DeviceEnergy};
 use clscope_profile::interval::Interval;
 use clscope_trace::record::Direction;
 use nalgebra::{DMatrix, DVector};
-
-/// Standard deviations from the middle of a 95 % interval to its ends.
-const NORMAL: f64 = 1.96;
 
 /// What some kernels and transfers took together.
 #[derive(Debug, Clone, PartialEq)]
@@ -224,16 +222,16 @@ fn posterior(
 ) -> Vec<(Interval, Interval)> {
     let n = priors.len();
     let mean = DVector::from_fn(n + 1, |i, _| priors.get(i).map_or(floor_watts.value, |p| p.0));
-    let spread = |i: usize| priors.get(i).map_or(floor_watts.half() / NORMAL, |p| p.1);
+    let spread = |i: usize| priors.get(i).map_or(floor_watts.half() / NORMAL_95, |p| p.1);
     let mut prior =
         DMatrix::from_fn(n + 1, n + 1, |r, c| if r == c { spread(r) * spread(r) } else { 0.0 });
     let seconds: f64 = priors.iter().map(|p| p.2).sum();
     let seen = DVector::from_fn(n + 1, |i, _| if i < n { 1.0 } else { seconds });
-    let noise = (sum.half() / NORMAL).powi(2);
+    let noise = (sum.half() / NORMAL_95).powi(2);
     let off = sum.value - seen.dot(&mean);
     let known = (seen.transpose() * &prior * &seen)[0];
     // Members that are off by more than twice what is known of them are known that much less.
-    let beyond = off * off / (known + noise).max(f64::MIN_POSITIVE) / (NORMAL * NORMAL);
+    let beyond = off * off / (known + noise).max(f64::MIN_POSITIVE) / (NORMAL_95 * NORMAL_95);
     if beyond > 1.0 {
         for i in 0..n {
             prior[(i, i)] *= beyond;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::interval::Interval;
+use crate::quantile::NORMAL_95;
 
 use super::activity::Activity;
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
@@ -143,11 +144,12 @@ pub enum AttributionError {
     NoOverlap,
 }
 
-/// Half-width, as a share of the value, beyond which a class has no figure: a rule of display.
-const WIDEST: f64 = 0.5;
-/// Half-width that "needs about N seconds" aims at, and from which on it is told.
+/// Half-width, as a share of the value, beyond which there is no figure: a rule of display.
+pub const WIDEST: f64 = 0.5;
+/// Half-width up to which a figure is precise: a rule of display. Sums are looked for until they are.
+pub const PRECISE: f64 = 0.1;
+/// Half-width that "needs about N seconds" aims at, which is told of figures that are not precise.
 const AIM: f64 = 0.05;
-const TOLD: f64 = 0.1;
 /// Standard error of a worker's window, as a share of its energy: the sensor's gain settles, and its
 /// edges are seen late. (H100: drift of 3 s of one kernel alone.)
 const WINDOW: f64 = 0.003;
@@ -709,7 +711,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         part.above[model.share(*above)] = 0.0;
         let joules = plus(&part.all(), &at(REFERENCE_C - degrees.mean));
         let joules = model.contrast(&joules, true);
-        let joules = joules.open_by(1.96 * model.contrast(&at(WHOLE_DEGREES), false).value);
+        let joules = joules.open_by(NORMAL_95 * model.contrast(&at(WHOLE_DEGREES), false).value);
         joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
     };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
@@ -789,7 +791,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
             };
             let watts = known.map(|joules| joules.times(1.0 / covered_busy));
             let each = watts.map(|watts| watts.times(duration));
-            let needed = wide.filter(|wide| *wide > TOLD && wide.is_finite());
+            let needed = wide.filter(|wide| *wide > PRECISE && wide.is_finite());
             ClassEnergy {
                 class: ClassId(class as u32),
                 launches: total.launches,

@@ -9,8 +9,8 @@
 //! correlation of neighbouring residuals tells (AR(1): n (1 - r) / (1 + r)).
 #![forbid(unsafe_code)]
 
-/// 95 % quantile of chi-squared with one degree of freedom.
-const CHI: f64 = 3.841_459;
+use crate::quantile::NORMAL_95;
+
 /// Least improvement by the load, in units of the residual variance. One shift reaches 25 by chance
 /// once in two million; some thousand are tried.
 const LEAST: f64 = 25.0;
@@ -188,7 +188,7 @@ impl Search<'_> {
 
     /// How far a shift may be off to either side before the squares say so; at most `most`.
     fn interval(&self, best: f64, most: f64) -> f64 {
-        let limit = self.left(best) * (1.0 + CHI / self.independent(best));
+        let limit = self.left(best) * (1.0 + NORMAL_95.powi(2) / self.independent(best));
         let every = self.step / 64.0;
         let side = |sign: f64| {
             let mut off = every;
@@ -245,7 +245,8 @@ pub fn place_by_load(points: &[(f64, f64)], busy: &[(f64, f64)]) -> Result<ByLoa
     }
     let off = whole.interval(shift, last.0 - first.0);
     // Another place that fits as well, behind a worse one between.
-    let limit = coarse.left(shift) * (1.0 + CHI / coarse.independent(shift).min(independent));
+    let limit =
+        coarse.left(shift) * (1.0 + NORMAL_95.powi(2) / coarse.independent(shift).min(independent));
     let apart = |s: &f64| (s - shift).abs();
     let far = (4.0 * coarse.step).max(2.0 * off);
     let other = lefts.iter().filter(|l| l.1 <= limit && apart(&l.0) > far).map(|l| apart(&l.0));

@@ -51,7 +51,8 @@ mod variance;
 
 pub use activity::{Activity, ClassTime, Span, Timing};
 pub use attribution::{
-    AttributionError, Drift, DriftModel, Floor, Problem, REFERENCE_C, Worker, attribute, measured,
+    AttributionError, Drift, DriftModel, Floor, PRECISE, Problem, REFERENCE_C, WIDEST, Worker,
+    attribute, measured,
 };
 pub use by_load::{ByLoad, NotPlaced, place_by_load};
 pub use compare::{plain_integration, second_average};

@@ -2,12 +2,9 @@
 //! readings: it takes estimates and their covariance.
 #![forbid(unsafe_code)]
 
+use super::attribution::PRECISE;
 use crate::quantile::student;
 use nalgebra::DMatrix;
-
-/// Half-width of a 95 % interval, as a share of the value, up to which a sum is looked for: a rule
-/// of display.
-const KNOWN: f64 = 0.1;
 
 /// A set of classes, with its sum, the sum's variance, and its covariance with each class.
 struct Sum {
@@ -78,7 +75,7 @@ pub(super) fn known_sums(
             continue;
         }
         let mut sum = Sum::new(first, values, covariance);
-        while sum.width() > KNOWN {
+        while sum.width() > PRECISE {
             let is_free = |k: &usize| {
                 let cancels = || 4.0 * sum.variance_with(*k, covariance) < covariance[(*k, *k)];
                 !taken[*k] && !sum.set.contains(k) && (open.contains(k) || cancels())
@@ -92,7 +89,7 @@ pub(super) fn known_sums(
                 _ => break,
             }
         }
-        if sum.set.len() > 1 && sum.width() <= KNOWN {
+        if sum.set.len() > 1 && sum.width() <= PRECISE {
             sum.set.iter().for_each(|k| taken[*k] = true);
             sums.push(sum);
         } else {
@@ -159,7 +156,7 @@ mod tests {
             let root = DMatrix::from_fn(n, n, |i, j| roots[6 * i + j]);
             let covariance = &root * root.transpose();
             let all: Vec<usize> = (0..n).collect();
-            let sets = known_sums(&values, &covariance, &all, KNOWN);
+            let sets = known_sums(&values, &covariance, &all, PRECISE);
             let width = |set: &[usize]| {
                 let variance: f64 =
                     set.iter().flat_map(|i| set.iter().map(|j| covariance[(*i, *j)])).sum();
@@ -167,7 +164,7 @@ mod tests {
             };
             let mut seen: Vec<usize> = sets.concat();
             for set in &sets {
-                prop_assert!(set.len() > 1 && width(set) <= KNOWN * 1.000_01);
+                prop_assert!(set.len() > 1 && width(set) <= PRECISE * 1.000_01);
                 for k in all.iter().filter(|k| !seen.contains(k)) {
                     prop_assert!(width(&[&set[..], &[*k]].concat()) >= width(set) * 0.999_99);
                 }

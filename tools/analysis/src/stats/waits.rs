@@ -11,6 +11,7 @@
 use super::sketch::Distribution;
 use super::sums::{WaitSums, WaitedFor};
 use crate::interval::Interval;
+use crate::quantile::NORMAL_95;
 use crate::time::{HostNs, Span};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -20,8 +21,6 @@ const MOST_STRETCHES: usize = 1 << 15;
 const MOST_PENDING: usize = 1 << 12;
 /// Stretches that are joined with each other, by queue and class.
 const JOINED: usize = 256;
-/// Quantile of the normal distribution for a 95 % interval.
-const Z95: f64 = 1.96;
 
 /// What one command, or several of one class on one queue, ran.
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +97,7 @@ impl Ran {
         let scale = (of.left_out + of.drawn) as f64 / of.weight;
         let mean = self.drawn.weighted / of.weight;
         let squares = self.drawn.squares - 2.0 * mean * self.drawn.linear + mean * mean * of.spread;
-        let half = Z95 * scale * squares.max(0.0).sqrt();
+        let half = NORMAL_95 * scale * squares.max(0.0).sqrt();
         let value = self.certain + scale * self.drawn.weighted;
         Some(Interval::estimated(value, (value - half).max(self.certain), value + half))
     }

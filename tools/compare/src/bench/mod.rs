@@ -12,6 +12,7 @@ pub use read::{Key, MOST_BYTES, Origin, READS, Ran, Read, ReadError, Run};
 
 use crate::diff::Difference;
 use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_profile::interval::Interval;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +144,7 @@ fn sample(of: Interval) -> Result<Sample, &'static str> {
         () if of.value <= 0.0 => Err("a figure is not above 0, and has no ratio"),
         () if !(of.low <= of.value && of.value <= of.high) => Err("an interval is not in order"),
         () if !longer.is_finite() => Err("an interval has no end: too few samples"),
-        () => Ok(Sample { value: of.value, error: longer / of.value / 1.96 }),
+        () => Ok(Sample { value: of.value, error: longer / of.value / NORMAL_95 }),
     }
 }
 

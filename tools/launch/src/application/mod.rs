@@ -7,6 +7,7 @@ mod trace;
 
 use crate::document::Time;
 use crate::read::{Capture, CaptureError};
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_compare::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS};
 use clscope_io::output::{Access, Whole};
 use clscope_opencl::DeviceKind;
@@ -26,8 +27,6 @@ pub const SCHEMA: u32 = 1;
 pub const MOST_ROWS: usize = 1000;
 /// Difference of medians that the project aims at.
 pub const AIM: f64 = 0.03;
-/// Two-sided 95 % of a normal distribution.
-const Z: f64 = 1.96;
 /// Most bytes of the file.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -213,7 +212,7 @@ pub fn change(there: &Interval, here: &Interval, kind: DeviceKind) -> Option<Cha
         DeviceKind::Cpu => RUN_TO_RUN_OF_PROCESSORS,
         _ => RUN_TO_RUN,
     };
-    let apart = Z * between * std::f64::consts::SQRT_2;
+    let apart = NORMAL_95 * between * std::f64::consts::SQRT_2;
     Some(Change {
         value: here.value / there.value - 1.0,
         low: here.low / there.high * (1.0 - apart) - 1.0,
@@ -236,7 +235,7 @@ mod tests {
         let of = |value: f64, half: f64| Interval::measured(value, value - half, value + half);
         let found = change(&of(100.0, 1.0), &of(102.0, 2.0), DeviceKind::Gpu).unwrap();
         assert!((found.value - 0.02).abs() < 1e-12, "{found:?}");
-        let apart = Z * RUN_TO_RUN * 2f64.sqrt();
+        let apart = NORMAL_95 * RUN_TO_RUN * 2f64.sqrt();
         assert!((found.low - (100.0 / 101.0 * (1.0 - apart) - 1.0)).abs() < 1e-12, "{found:?}");
         assert!((found.high - (104.0 / 99.0 * (1.0 + apart) - 1.0)).abs() < 1e-12, "{found:?}");
         assert!(overlap(&of(100.0, 1.0), &of(102.0, 1.0)));

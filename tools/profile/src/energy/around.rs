@@ -7,10 +7,10 @@
 
 use super::activity::PhysicalDevice;
 use super::power::Power;
-use super::replayed::NORMAL;
 use super::result::{self, Absence, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::energy::{HostNs, Series};
+use clscope_analysis::quantile::NORMAL_95;
 
 /// A stretch of time between two readings, and its mean power.
 type Window = (HostNs, HostNs, f64);
@@ -54,7 +54,7 @@ impl Sum {
     /// Half of the 95 % interval of `joules`: the counter stepped up to one step before each of two
     /// readings.
     fn half(&self) -> f64 {
-        NORMAL * (self.steps / 6.0).sqrt()
+        NORMAL_95 * (self.steps / 6.0).sqrt()
     }
 
     fn watts(&self) -> Option<Interval> {
@@ -223,7 +223,7 @@ fn assigned(device: &PhysicalDevice, windows: &[Window]) -> Vec<Assigned> {
 
 /// A figure whose interval is narrower than half of it.
 fn is_known(of: &Interval) -> bool {
-    of.relative().is_some_and(|relative| relative <= super::workers::WIDEST)
+    of.relative().is_some_and(|relative| relative <= clscope_analysis::energy::WIDEST)
 }
 
 /// Fills in what windows between readings say. `part`: the part of the run that is asked for.

@@ -7,7 +7,6 @@ use super::borrowed::{self, Elsewhere, Lender};
 use super::explained::Explained;
 use super::power::{self, Power};
 use super::readings::Readings;
-use super::replayed::NORMAL;
 use super::result::{self, DeviceEnergy, Energy};
 use super::unrecorded::{self, Unrecorded};
 use super::{RecordedFormula, recorded, rows};
@@ -17,6 +16,7 @@ use clscope_analysis::energy::{
     self as fit, Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, IdleLevels,
     Problem, Seconds, Series, StateSpan,
 };
+use clscope_analysis::quantile::NORMAL_95;
 use clscope_sensors::gpu_power::{Choice, Containment};
 use std::collections::BTreeSet;
 
@@ -269,8 +269,8 @@ pub(super) fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&Known
         .ok()
         .and_then(|result| result.floors.first()?.watts);
     if let Some(known) = known.filter(|known| !idle.reaches(fit::Watts(known.watts))) {
-        let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
-        if fitted.is_none_or(|watts| watts.half() > NORMAL * sd) {
+        let sd = (known.half / NORMAL_95).hypot(ANOTHER_TIME);
+        if fitted.is_none_or(|watts| watts.half() > NORMAL_95 * sd) {
             let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
             return Floors { floors, states, borrowed: true, told: None };
         }

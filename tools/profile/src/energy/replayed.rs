@@ -9,13 +9,11 @@ use super::result::Replayed;
 use super::shapes::{Repeated, Shape};
 use crate::interval::Interval;
 use clscope_analysis::energy::{Attribution, HostNs, Series};
-use clscope_analysis::quantile::student;
+use clscope_analysis::quantile::{NORMAL_95, student};
 use std::collections::BTreeMap;
 
 /// Fewest updates of the sensor in a batch.
 const LEAST_UPDATES: usize = 3;
-/// Half-width of a 95 % interval over its standard error.
-pub(super) const NORMAL: f64 = 1.96;
 
 /// One batch of repetitions, its power read once the sensor had settled.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,7 +207,7 @@ pub fn rows(found: &[Found], floor: (f64, f64)) -> Vec<Replayed> {
 /// Idle power between launches with its standard error; 0 where it is not known.
 pub(super) fn idle(result: &Attribution) -> (f64, f64) {
     let watts = result.floors.first().and_then(|f| f.watts);
-    watts.map_or((0.0, 0.0), |watts| (watts.value, watts.half() / NORMAL))
+    watts.map_or((0.0, 0.0), |watts| (watts.value, watts.half() / NORMAL_95))
 }
 
 /// Joules above idle of a launch by these windows alone, and its length in them: means over
@@ -239,7 +237,7 @@ pub(super) fn alone(repetitions: &[Repetition], floor: (f64, f64)) -> Option<(In
         _ => student(0.975, (n - 1) as f64) * (squares / ((n - 1) as f64 * n as f64)).sqrt(),
     };
     let idle = if repetitions.iter().any(|r| r.idle.is_none()) { floor.1 * length } else { 0.0 };
-    Some((Interval::symmetric(value, half.hypot(NORMAL * idle)), length))
+    Some((Interval::symmetric(value, half.hypot(NORMAL_95 * idle)), length))
 }
 
 fn row(found: &Found, floor: (f64, f64)) -> Replayed {

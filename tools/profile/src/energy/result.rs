@@ -355,7 +355,7 @@ impl Class {
     #[must_use]
     pub fn is_precise(&self) -> bool {
         let relative = self.joules.and_then(|joules| joules.relative());
-        relative.is_some_and(|relative| relative <= super::workers::PRECISE)
+        relative.is_some_and(|relative| relative <= clscope_analysis::energy::PRECISE)
     }
 
     /// Whether only its sum with others is measurable.
@@ -425,7 +425,7 @@ impl Group {
     /// nothing.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.joules.relative().is_none_or(|wide| wide > super::workers::WIDEST)
+        self.joules.relative().is_none_or(|wide| wide > clscope_analysis::energy::WIDEST)
     }
 
     /// Whether it is that.

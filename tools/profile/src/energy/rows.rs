@@ -380,7 +380,7 @@ pub(super) fn absent(out: &mut DeviceEnergy) {
 pub(super) fn bound(out: &mut DeviceEnergy) {
     for class in &mut out.classes {
         let Some(dynamic) = class.dynamic_joules else { continue };
-        if dynamic.relative().is_none_or(|wide| wide > super::workers::WIDEST) {
+        if dynamic.relative().is_none_or(|wide| wide > clscope_analysis::energy::WIDEST) {
             class.dynamic_joules = None;
             class.dynamic_joules_below = Some(dynamic.high.max(0.0));
         }

@@ -179,10 +179,6 @@ fn batches_in(device: &PhysicalDevice, (from, to): (HostNs, HostNs)) -> usize {
     batches.filter(|b| !b.3 && b.2 > 0 && from <= b.0 && b.0 <= to).count()
 }
 
-/// Half-width up to which a figure is precise.
-pub(super) const PRECISE: f64 = 0.10;
-/// Half-width from which on a figure is left out.
-pub(super) const WIDEST: f64 = 0.50;
 /// Share of the busy time, or of the dynamic energy, from which on it is told that a class was not
 /// repeated.
 pub(super) const MATTERS: f64 = 0.02;
