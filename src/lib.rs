@@ -22,7 +22,7 @@
 //!
 //! | layer | owns |
 //! |---|---|
-//! | `abi` | types, ids, signatures and constants of OpenCL; what may differ from the application's calls |
+//! | `abi` | the table of entry points, with their ids and types; constants of OpenCL; what may differ from the application's calls |
 //! | `settings` | the environment, read once |
 //! | `os` | threads, descriptors, sleeping and waking |
 //! | `recording` | the trace's files, the rings of threads, the guard that every call passes, messages |
@@ -30,7 +30,7 @@
 //! | `facts` | ids and properties of the application's objects |
 //! | `features` | device time, launches, call sites, sensors, counters, captures, what is replaced on request; none names another, but launches name device time, and captures and replace what runs beside the application |
 //! | `hooks` | what is done around the application's calls, and which features take part |
-//! | `shell` | exported symbols, the table that they are made from, the ABI of layers, beginning and end |
+//! | `shell` | exported symbols, the ABI of layers, beginning and end |
 //!
 //! `shell::lifecycle` registers with the lower layers what they need from higher ones (how
 //! recording begins, stand-ins for functions, addresses to hand out), on every way into the
@@ -40,7 +40,7 @@
 //! hundred instructions, which are to be inlined whatever the profile.
 //!
 //! # Way of a call
-//! An exported symbol (one row of `shell::table`, with a body of `shell::exports`) takes the guard
+//! An exported symbol (one row of `abi::table`, with a body of `shell::exports`) takes the guard
 //! (`recording::guard`), calls the function that `runtime::real` found, and hands what happened to
 //! the thread's ring (`recording::ring`). Calls that create objects, that the recorder must answer
 //! itself, or after which commands are known to be complete have hooks; enqueues go through

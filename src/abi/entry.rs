@@ -42,17 +42,27 @@ impl H {
 /// Any other pointer, a function pointer among them: passed on as it is.
 pub type P = *mut c_void;
 
-/// What is known of an entry point besides its row.
+/// What is known of an entry point.
 pub struct FunctionInfo {
     pub name: &'static CStr,
     pub origin: &'static str,
     pub group: &'static str,
     /// It has a hook of its own: it is watched also while nothing is recorded.
     pub hooked: bool,
-    pub arguments: &'static [(&'static str, ArgumentKind)],
-    pub small: &'static [(u8, u8)],
-    pub object: Option<u8>,
+    pub arguments: &'static [ArgumentInfo],
 }
+
+/// An argument that the trace keeps.
+pub struct ArgumentInfo {
+    pub name: &'static str,
+    pub kind: ArgumentKind,
+    /// How much of it a plain record holds: a number up to 21 bits, an object all of its id, others
+    /// nothing.
+    pub bits: u8,
+}
+
+/// Width of an object's id.
+pub const ID_BITS: u8 = 32;
 
 /// Where a call came in: which table of real functions, which function.
 #[derive(Clone, Copy)]

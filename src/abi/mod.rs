@@ -5,6 +5,7 @@ pub mod changes;
 pub mod entry;
 pub mod error;
 pub mod functions;
-pub mod signatures;
+pub mod table;
 
 pub use clscope_trace::codes as constants;
+pub use functions::signatures;

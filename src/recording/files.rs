@@ -5,7 +5,7 @@ use super::kept::{Folder, Kept};
 use super::pool::{self, Pool};
 use super::regions::LARGEST;
 use super::{Recording, meta};
-use crate::abi::functions;
+use crate::abi::{entry::ID_BITS, functions};
 use crate::os::memory;
 use crate::os::plain_write;
 use crate::os::robust::Robust;
@@ -189,22 +189,21 @@ impl Files {
         defs::encode(&meta::process(&files, settings, layer).into(), &mut bytes);
         defs::encode(&first_anchor.into(), &mut bytes);
         for (id, info) in functions::FUNCTIONS.iter().enumerate() {
+            let arguments = info.arguments.iter();
+            let plain = || (0..).zip(info.arguments).filter(|(_, a)| a.bits > 0);
             let definition = Function {
                 id: id as u16,
                 name: info.name.to_string_lossy().into_owned(),
                 origin: info.origin.to_owned(),
                 group: info.group.to_owned(),
-                arguments: info
-                    .arguments
-                    .iter()
-                    .map(|(name, kind)| Argument { name: (*name).to_owned(), kind: *kind })
+                arguments: arguments
+                    .map(|a| Argument { name: a.name.to_owned(), kind: a.kind })
                     .collect(),
-                small: info
-                    .small
-                    .iter()
-                    .map(|(argument, bits)| Small { argument: *argument, bits: *bits })
+                small: plain()
+                    .filter(|(_, a)| a.bits != ID_BITS)
+                    .map(|(argument, a)| Small { argument, bits: a.bits })
                     .collect(),
-                object: info.object,
+                object: plain().find(|(_, a)| a.bits == ID_BITS).map(|(argument, _)| argument),
             };
             defs::encode(&definition.into(), &mut bytes);
         }

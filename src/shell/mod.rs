@@ -1,7 +1,6 @@
-//! The face of the library: exported symbols, the table that they are made from, the ABI of layers,
+//! The face of the library: exported symbols, the ABI of layers,
 //! and when things begin and end.
 
 pub mod exports;
 pub mod layer;
 pub mod lifecycle;
-pub mod table;

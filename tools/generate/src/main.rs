@@ -1,9 +1,7 @@
-//! Writes what the recorder and the command know of the OpenCL API: facts and signatures
-//! (`src/abi`), one row per entry point (`src/shell/table.rs`), the exported symbols
-//! (`src/exports.txt`), types of functions for who calls them (`tools/opencl/src/signatures.rs`),
-//! constants (`tools/trace/src/codes.rs`), and names of errors and enums
-//! (`tools/trace/src/names.rs`), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`.
-//! Neither input is committed; the output is.
+//! Writes what the recorder and the command know of the OpenCL API: one row per entry point
+//! (`src/abi/table.rs`), the exported symbols (`src/exports.txt`), types of functions for who calls
+//! them (`tools/opencl/src/signatures.rs`), constants (`tools/trace/src/codes.rs`), from the
+//! Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
@@ -32,9 +30,7 @@ fn main() -> Result<()> {
         .with_context(|| format!("{registry_path} is not well-formed XML"))?;
     let registry = registry::read(&document)?;
     let dispatch = registry::dispatch_order(&header)?;
-    write("src/abi/functions.rs", &table::facts(&registry, &dispatch)?)?;
-    write("src/abi/signatures.rs", &table::signatures(&registry)?)?;
-    write("src/shell/table.rs", &table::rows(&registry)?)?;
+    write("src/abi/table.rs", &table::module(&registry, &dispatch)?)?;
     write("src/exports.txt", &table::exported_symbols(&registry))?;
     let typedefs = declared::Typedefs::read(&document);
     write("tools/opencl/src/signatures.rs", &declared::module(&registry, &typedefs)?)?;

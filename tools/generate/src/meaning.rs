@@ -150,40 +150,45 @@ pub fn group(function: &str) -> &'static str {
 pub fn region_bytes(function: &str) -> Option<&'static str> {
     Some(match function {
         "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" | "clEnqueueCopyBufferRect" => {
-            "unsafe { hooks::region_bytes(region, 1) }"
+            "region_bytes(region, 1)"
         }
         "clEnqueueReadImage"
         | "clEnqueueWriteImage"
         | "clEnqueueFillImage"
-        | "clEnqueueMapImage" => {
-            "unsafe { hooks::region_bytes(region, objects::element_size(image)) }"
-        }
+        | "clEnqueueMapImage" => "region_bytes(region, objects::element_size(image))",
         "clEnqueueCopyImage" | "clEnqueueCopyImageToBuffer" => {
-            "unsafe { hooks::region_bytes(region, objects::element_size(src_image)) }"
+            "region_bytes(region, objects::element_size(src_image))"
         }
-        "clEnqueueCopyBufferToImage" => {
-            "unsafe { hooks::region_bytes(region, objects::element_size(dst_image)) }"
-        }
+        "clEnqueueCopyBufferToImage" => "region_bytes(region, objects::element_size(dst_image))",
         _ => return None,
     })
 }
 
 /// What an enqueue has to do with memory of the host that OpenCL gives out: it uses it for a
 /// transfer, maps an object there, or ends that.
-pub fn host_memory(function: &str) -> &'static str {
-    match function {
+pub fn host_memory(function: &str) -> Option<&'static str> {
+    Some(match function {
         "clEnqueueReadBuffer"
         | "clEnqueueWriteBuffer"
         | "clEnqueueReadImage"
         | "clEnqueueWriteImage" => "Use::Transfer(ptr)",
         "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" => {
-            "unsafe { Use::rows(ptr, host_origin, region, (host_row_pitch, host_slice_pitch)) }"
+            "Use::rows(ptr, host_origin, region, (host_row_pitch, host_slice_pitch))"
         }
         "clEnqueueMapBuffer" => "Use::Map(size)",
-        "clEnqueueMapImage" => {
-            "unsafe { Use::map_image(image, region, image_row_pitch, image_slice_pitch) }"
-        }
+        "clEnqueueMapImage" => "Use::map_image(image, region, image_row_pitch, image_slice_pitch)",
         "clEnqueueUnmapMemObject" => "Use::Unmap(mapped_ptr)",
-        _ => "Use::None",
-    }
+        _ => return None,
+    })
+}
+
+/// Where the geometry of a launch is.
+pub fn geometry(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "NdRange" => {
+            "Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size)"
+        }
+        "Task" => "Geometry::TASK",
+        _ => return None,
+    })
 }
