@@ -1,6 +1,6 @@
 //! Writes what the recorder and the command know of the OpenCL API: one row per entry point
 //! (`src/abi/table.rs`), the exported symbols (`src/exports.txt`), types of functions for who calls
-//! them (`tools/opencl/src/signatures.rs`), constants (`tools/trace/src/codes.rs`), from the
+//! them (`tools/opencl/src/signatures.rs`), and constants (`tools/trace/src/codes.rs`), from the
 //! Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
@@ -9,7 +9,6 @@
 mod constants;
 mod declared;
 mod meaning;
-mod names;
 mod registry;
 mod table;
 
@@ -35,7 +34,6 @@ fn main() -> Result<()> {
     let typedefs = declared::Typedefs::read(&document);
     write("tools/opencl/src/signatures.rs", &declared::module(&registry, &typedefs)?)?;
     write("tools/trace/src/codes.rs", &constants::module(&document)?)?;
-    write("tools/trace/src/names.rs", &names::module(&document))?;
     Ok(())
 }
 

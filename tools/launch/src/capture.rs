@@ -397,8 +397,7 @@ impl Launch {
 /// The number of an enumeration's value by its name of the specification.
 #[must_use]
 pub fn number(name: &str) -> Option<u32> {
-    let found = clscope_trace::names::ENUMS.iter().find(|(_, known)| *known == name);
-    found.and_then(|(value, _)| u32::try_from(*value).ok())
+    cl::ENUMS.iter().find(|(_, known)| *known == name).map(|(value, _)| *value)
 }
 
 /// The bits of `cl_mem_flags` by their names that matter to a kernel: its access, and where the
