@@ -17,6 +17,13 @@ const HEAD: &str =
 use crate::api::{Handle, ImageDescription, ImageFormat};
 use std::ffi::{c_char, c_void};
 
+macro_rules! types {
+    ($($name:ident($($parameter:ty),*) -> $returned:ty;)*) => {
+        $(pub type $name = unsafe extern \"C-unwind\" fn($($parameter),*) -> $returned;)*
+    };
+}
+
+types! {
 ";
 
 /// Types that end a chain of typedefs: of C, and those whose layout the caller writes down.
@@ -113,13 +120,12 @@ pub fn module(commands: &[RegistryCommand], typedefs: &Typedefs<'_>) -> Result<S
         let types = command.parameters.iter().map(|p| typedefs.rust(&p.declaration));
         let types = types.collect::<Result<Vec<_>>>().with_context(|| format!("in {name}"))?;
         let returns = match command.returns.as_str() {
-            "void" => String::new(),
-            other => format!(" -> {}", typedefs.rust(other).with_context(|| format!("in {name}"))?),
+            "void" => "()".into(),
+            other => typedefs.rust(other).with_context(|| format!("in {name}"))?,
         };
-        let types = types.join(", ");
-        writeln!(out, "pub type {name} = unsafe extern \"C-unwind\" fn({types}){returns};")?;
+        writeln!(out, "    {name}({}) -> {returns};", types.join(", "))?;
     }
-    Ok(out)
+    Ok(out + "}\n")
 }
 
 #[cfg(test)]
@@ -180,10 +186,7 @@ mod tests {
             command("clThreeKHR", true, "cl_int"),
         ];
         let made = module(&commands, &Typedefs::read(&document)).unwrap();
-        assert!(made.ends_with(
-            "pub type clOne = unsafe extern \"C-unwind\" fn() -> Handle;\n\
-             pub type clTwo = unsafe extern \"C-unwind\" fn();\n"
-        ));
+        assert!(made.ends_with("types! {\n    clOne() -> Handle;\n    clTwo() -> ();\n}\n"));
         let unknown = module(&[command("clOdd", false, "cl_odd")], &Typedefs::read(&document));
         assert!(format!("{:#}", unknown.unwrap_err()).contains("in clOdd"));
     }
