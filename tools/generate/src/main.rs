@@ -13,6 +13,7 @@ mod registry;
 mod table;
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -33,7 +34,28 @@ fn main() -> Result<()> {
     write("src/exports.txt", &table::exported_symbols(&registry))?;
     let typedefs = declared::Typedefs::read(&document);
     write("tools/opencl/src/signatures.rs", &declared::module(&registry, &typedefs)?)?;
-    write("tools/trace/src/codes.rs", &constants::module(&document)?)?;
+    let mut used = BTreeSet::new();
+    for folder in ["src", "tests", "tools"] {
+        constants_in(Path::new(folder), &mut used)?;
+    }
+    write("tools/trace/src/codes.rs", &constants::module(&document, &|name| used.contains(name))?)?;
+    Ok(())
+}
+
+/// Names of constants in the sources below a folder, but for their own module.
+fn constants_in(folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
+    let entries = fs::read_dir(folder);
+    for entry in entries.with_context(|| format!("cannot list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            constants_in(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("codes.rs") {
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            found.extend(words.filter(|word| word.starts_with("CL_")).map(str::to_owned));
+        }
+    }
     Ok(())
 }
 
