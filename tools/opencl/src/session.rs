@@ -104,20 +104,7 @@ impl Session {
     /// What the runtime returned.
     pub fn buffer(&self, bytes: usize, pinned: bool) -> Result<Buffer, ClError> {
         let pinned = if pinned { cl::CL_MEM_ALLOC_HOST_PTR } else { 0 };
-        let flags = cl::CL_MEM_READ_WRITE | pinned;
-        let mut code = 0;
-        // SAFETY: the context is alive; no host pointer is given.
-        let handle = unsafe {
-            (self.api.create_buffer)(
-                self.context,
-                flags,
-                bytes.max(1),
-                std::ptr::null_mut(),
-                &mut code,
-            )
-        };
-        checked("clCreateBuffer", format_args!("{bytes} bytes"), code)?;
-        Ok(Buffer { api: Arc::clone(&self.api), handle, bytes })
+        self.buffer_with(bytes, cl::CL_MEM_READ_WRITE | pinned)
     }
 
     /// Builds a program from source.
@@ -245,21 +232,13 @@ impl Session {
                 }
             })
         };
+        let number = |what: u32| query(what).ok()?.try_into().ok().map(u64::from_ne_bytes);
         let bytes = query(cl::CL_KERNEL_WORK_GROUP_SIZE)?;
         kernel.largest_group = bytes.try_into().map_or(1, usize::from_ne_bytes);
-        kernel.private_bytes = query(cl::CL_KERNEL_PRIVATE_MEM_SIZE)
-            .ok()
-            .and_then(|b| b.try_into().ok())
-            .map(u64::from_ne_bytes);
-        kernel.local_bytes = query(cl::CL_KERNEL_LOCAL_MEM_SIZE)
-            .ok()
-            .and_then(|b| b.try_into().ok())
-            .map(u64::from_ne_bytes);
-        kernel.group_multiple = query(cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE)
-            .ok()
-            .and_then(|b| b.try_into().ok())
-            .map(usize::from_ne_bytes)
-            .filter(|n| *n > 0);
+        kernel.private_bytes = number(cl::CL_KERNEL_PRIVATE_MEM_SIZE);
+        kernel.local_bytes = number(cl::CL_KERNEL_LOCAL_MEM_SIZE);
+        let multiple = number(cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE);
+        kernel.group_multiple = multiple.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         // Zeros say that the kernel requires none.
         kernel.required_group = query(cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE)
             .ok()
@@ -301,22 +280,32 @@ impl Session {
     /// # Errors
     /// What the runtime returned.
     pub fn launch(&self, kernel: &Kernel, global: usize, local: usize) -> Result<Event, ClError> {
-        self.timed("clEnqueueNDRangeKernel", &kernel.name, |event| {
-            // SAFETY: one dimension; sizes outlive the call; the kernel's arguments are set.
-            unsafe {
-                (self.api.enqueue_kernel)(
-                    self.queue,
-                    kernel.handle,
-                    1,
-                    std::ptr::null(),
-                    &global,
-                    &local,
-                    0,
-                    std::ptr::null(),
-                    event,
-                )
-            }
-        })
+        let enqueue = |event| self.enqueue_line(kernel, global, local, event);
+        self.timed("clEnqueueNDRangeKernel", &kernel.name, enqueue)
+    }
+
+    fn enqueue_line(
+        &self,
+        kernel: &Kernel,
+        global: usize,
+        local: usize,
+        event: *mut Handle,
+    ) -> Status {
+        // SAFETY: one dimension; sizes outlive the call; the kernel's arguments are set; the event
+        // is NULL or a place for one.
+        unsafe {
+            (self.api.enqueue_kernel)(
+                self.queue,
+                kernel.handle,
+                1,
+                std::ptr::null(),
+                &global,
+                &local,
+                0,
+                std::ptr::null(),
+                event,
+            )
+        }
     }
 
     /// As [`launch`](Session::launch), without an event: the runtime takes no times.
@@ -329,22 +318,8 @@ impl Session {
         global: usize,
         local: usize,
     ) -> Result<(), ClError> {
-        let none = std::ptr::null_mut();
         self.work.borrow_mut().begins();
-        // SAFETY: as in `launch`; no event is asked for.
-        let code = unsafe {
-            (self.api.enqueue_kernel)(
-                self.queue,
-                kernel.handle,
-                1,
-                std::ptr::null(),
-                &global,
-                &local,
-                0,
-                std::ptr::null(),
-                none,
-            )
-        };
+        let code = self.enqueue_line(kernel, global, local, std::ptr::null_mut());
         checked("clEnqueueNDRangeKernel", &kernel.name, code)
     }
 
