@@ -28,16 +28,17 @@ pub const RESERVED: [u16; 3] = [15, 16, 23];
 /// A struct of fields, in order; what a payload lacks at its end reads as the default.
 macro_rules! definitions {
     ($($(#[$doc:meta])* $kind:literal $name:ident { $($(#[$fdoc:meta])* $field:ident: $t:ty,)* })*) => {
-        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq)] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
+        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq)] #[cfg_attr(feature = "serialize", derive(serde::Serialize))] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
         impl From<$name> for Def { fn from(value: $name) -> Def { Def::$name(value) } })*
 
         /// One definition.
         #[derive(Debug, Clone, PartialEq)]
+        #[cfg_attr(feature = "serialize", derive(serde::Serialize), serde(tag = "kind"))]
         #[allow(missing_docs)] // each variant is the struct of its name
         #[allow(clippy::large_enum_variant)] // short-lived values, read one by one
         pub enum Def { $($name($name),)* /// A kind this version does not know.
             Unknown { /// Its number.
-                kind: u16 } }
+                #[cfg_attr(feature = "serialize", serde(rename = "number"))] kind: u16 } }
 
         impl Def {
             /// The kind's number.

@@ -1,5 +1,4 @@
 //! Events as JSON objects.
-#![forbid(unsafe_code)]
 
 use super::text::{flags, sizes};
 use clscope_analysis::Trace;

@@ -1,5 +1,4 @@
 //! Events as lines for people.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};

@@ -6,7 +6,7 @@ use crate::record::CommandKind;
 /// Defines a plain part of a definition, written field by field.
 macro_rules! parts {
     ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $t:ty,)* })*) => {
-        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq, Eq)] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
+        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq, Eq)] #[cfg_attr(feature = "serialize", derive(serde::Serialize))] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
         impl Field for $name {
             fn put(&self, out: &mut Vec<u8>) { $(self.$field.put(out);)* }
             fn get(from: &mut &[u8]) -> Option<Self> { Some(Self { $($field: Field::get(from)?,)* }) }
@@ -68,47 +68,53 @@ parts! {
         /// By warps, where they were counted.
         warps: Option<u64>,
     }
-}
-
-/// A marker of the recorder's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ClockMarker {
-    /// Host time before its enqueue call, in ticks.
-    pub before: u64,
-    /// Host time after it, in ticks.
-    pub after: u64,
-    /// CL_PROFILING_COMMAND_QUEUED, device time in ns.
-    pub queued: u64,
-    /// CL_PROFILING_COMMAND_SUBMIT, device time in ns.
-    pub submit: u64,
-}
-
-impl Field for ClockMarker {
-    fn put(&self, out: &mut Vec<u8>) {
-        [self.before, self.after, self.queued, self.submit].put(out);
+    /// A marker of the recorder's own.
+    #[derive(Copy)]
+    ClockMarker {
+        /// Host time before its enqueue call, in ticks.
+        before: u64,
+        /// Host time after it, in ticks.
+        after: u64,
+        /// CL_PROFILING_COMMAND_QUEUED, device time in ns.
+        queued: u64,
+        /// CL_PROFILING_COMMAND_SUBMIT, device time in ns.
+        submit: u64,
     }
-    fn get(from: &mut &[u8]) -> Option<Self> {
-        let [before, after, queued, submit] = Field::get(from)?;
-        Some(Self { before, after, queued, submit })
+    /// A frame of a call site.
+    #[derive(Copy, Hash)]
+    Frame {
+        /// Module id; 0 for code in no module, as compilers make at run time.
+        module: u32,
+        /// Return address, as the module's file counts addresses; in no module the address itself.
+        address: u64,
     }
-}
-
-/// A frame of a call site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Frame {
-    /// Module id; 0 for code in no module, as compilers make at run time.
-    pub module: u32,
-    /// Return address, as the module's file counts addresses; in no module the address itself.
-    pub address: u64,
-}
-
-impl Field for Frame {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.module.put(out);
-        self.address.put(out);
+    /// Launches, or restorations of the buffers alone, one after the other.
+    #[derive(Copy)]
+    ReplayBatch {
+        /// Host time before the first, in ticks.
+        begin: u64,
+        /// Host time at which the last was complete, in ticks.
+        end: u64,
+        /// How many.
+        count: u64,
+        /// Whether buffers were only restored. Where there are such batches, each launch of the others
+        /// follows a restoration.
+        restores_only: bool,
     }
-    fn get(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { module: u32::get(from)?, address: u64::get(from)? })
+    /// A kept argument of a function.
+    Argument {
+        /// Its name in the specification; `return` for the object that the call returned.
+        name: String,
+        /// What it is.
+        kind: ArgumentKind,
+    }
+    /// A small argument of the plain form.
+    #[derive(Copy)]
+    Small {
+        /// Index in the function's arguments.
+        argument: u8,
+        /// Bits it has.
+        bits: u8,
     }
 }
 
@@ -123,42 +129,13 @@ impl super::Replay {
     }
 }
 
-/// Launches, or restorations of the buffers alone, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReplayBatch {
-    /// Host time before the first, in ticks.
-    pub begin: u64,
-    /// Host time at which the last was complete, in ticks.
-    pub end: u64,
-    /// How many.
-    pub count: u64,
-    /// Whether buffers were only restored. Where there are such batches, each launch of the others
-    /// follows a restoration.
-    pub restores_only: bool,
-}
-
-impl Field for ReplayBatch {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.begin.put(out);
-        self.end.put(out);
-        self.count.put(out);
-        self.restores_only.put(out);
-    }
-    fn get(from: &mut &[u8]) -> Option<Self> {
-        Some(Self {
-            begin: u64::get(from)?,
-            end: u64::get(from)?,
-            count: u64::get(from)?,
-            restores_only: bool::get(from)?,
-        })
-    }
-}
-
 /// What a kept argument's word is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serialize", derive(serde::Serialize))]
 #[repr(u8)]
 pub enum ArgumentKind {
     /// An unsigned number.
+    #[default]
     Unsigned = 0,
     /// A signed number.
     Signed = 1,
@@ -197,43 +174,5 @@ impl Field for ArgumentKind {
         ];
         // A kind of a newer writer still prints as a number.
         u8::get(from).map(|n| ALL.get(usize::from(n)).copied().unwrap_or(K::Unsigned))
-    }
-}
-
-/// A kept argument of a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Argument {
-    /// Its name in the specification; `return` for the object that the call returned.
-    pub name: String,
-    /// What it is.
-    pub kind: ArgumentKind,
-}
-
-impl Field for Argument {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.name.put(out);
-        self.kind.put(out);
-    }
-    fn get(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { name: String::get(from)?, kind: ArgumentKind::get(from)? })
-    }
-}
-
-/// A small argument of the plain form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Small {
-    /// Index in the function's arguments.
-    pub argument: u8,
-    /// Bits it has.
-    pub bits: u8,
-}
-
-impl Field for Small {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.argument.put(out);
-        self.bits.put(out);
-    }
-    fn get(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { argument: u8::get(from)?, bits: u8::get(from)? })
     }
 }
