@@ -1,6 +1,5 @@
 //! The one shape of a figure with an interval, in values and in JSON: every crate's and every
 //! document's. Refuses to know units: the name of the field that holds it ends in one.
-#![forbid(unsafe_code)]
 
 use serde::{Deserialize, Deserializer, Serialize};
 

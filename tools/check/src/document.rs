@@ -1,5 +1,4 @@
 //! The findings as a document. Refuses to find any.
-#![forbid(unsafe_code)]
 
 use crate::rules::{Rule, Severity};
 use serde::Serialize;

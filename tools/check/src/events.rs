@@ -1,6 +1,5 @@
 //! Events that the application asks for: released, and used for anything. Refuses to judge use
 //! where the trace does not tell which events a wait was for (`record --check` does).
-#![forbid(unsafe_code)]
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;

@@ -1,5 +1,4 @@
 //! Calls that failed, and commands that failed after they were enqueued.
-#![forbid(unsafe_code)]
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;

@@ -1,5 +1,4 @@
 //! The pass over a trace: hands every call, command and detail to the rules, with its place.
-#![forbid(unsafe_code)]
 
 use crate::document::{Document, EndedInside, Finding, Findings, Key, SCHEMA};
 use crate::events::Events;

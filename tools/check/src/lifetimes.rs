@@ -1,6 +1,5 @@
 //! References of objects as the application counts them: made, retained, released. Refuses to judge
 //! devices, which belong to the platform, and objects whose making was not recorded.
-#![forbid(unsafe_code)]
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;

@@ -1,5 +1,4 @@
 //! The rules, in one table. Sections are those of the OpenCL API specification, version 3.0.
-#![forbid(unsafe_code)]
 
 use serde::Serialize;
 

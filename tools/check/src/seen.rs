@@ -1,5 +1,4 @@
 //! What a call was, with its arguments by name and its place: the form in which all rules see it.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::event::{Call, Enqueued, Kept};
 use clscope_analysis::input::Definitions;

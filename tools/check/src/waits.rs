@@ -1,6 +1,5 @@
 //! What waiting costs: waits with nothing to wait for, waits that the next call does itself, and
 //! transfers to the device for whose end the host waits.
-#![forbid(unsafe_code)]
 
 use crate::document::{Findings, Key};
 use crate::rules::Rule;

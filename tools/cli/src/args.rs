@@ -1,6 +1,5 @@
 //! Options that several subcommands share, and what the libraries make of them. Refuses to act on
 //! any.
-#![forbid(unsafe_code)]
 
 use crate::parameters;
 use clap::ValueEnum as _;

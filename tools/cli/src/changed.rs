@@ -1,7 +1,6 @@
 //! Says of a run whose application was changed on request (`record --replace`, `--append-options`,
 //! `--local`) that it was, before anything else that a command says of it. Reports, dumps,
 //! timelines and pages hold it themselves; this is for outputs that have no place for it.
-#![forbid(unsafe_code)]
 
 use crate::output::say;
 use clscope_profile::changes::{self, Changes};

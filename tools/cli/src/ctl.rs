@@ -1,6 +1,5 @@
 //! `clscope ctl`: pauses and resumes recording in running processes. Owns options and output;
 //! refuses to touch a ring file: [`clscope_capture::control`] does.
-#![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
 use clscope_capture::control::{self, State, apply, flush, rings_in, rings_of, tell_later_ones};

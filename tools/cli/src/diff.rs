@@ -1,7 +1,6 @@
 //! `clscope diff`: what changed between runs, and whether it is more than noise. Owns the options,
 //! the choice of format and the exit code: 3 where a limit is broken. Refuses to compare: the
 //! library does.
-#![forbid(unsafe_code)]
 
 use crate::output::{self, say};
 use crate::select::RowArgs;

@@ -1,6 +1,5 @@
 //! `clscope doctor`: what works on this machine, what does not, why, and the one command that fixes
 //! it, as lines or JSON. Refuses to examine anything: [`clscope_doctor`] does.
-#![forbid(unsafe_code)]
 
 use crate::args::choices;
 use anyhow::{Context, Result};

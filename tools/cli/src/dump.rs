@@ -1,6 +1,5 @@
 //! `clscope dump`: everything a trace holds, one line each. Refuses to make the lines: the library
 //! does.
-#![forbid(unsafe_code)]
 
 use crate::args::NameArgs;
 use crate::report::{Finding, refuse_unreadable, warn};

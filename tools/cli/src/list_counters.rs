@@ -1,6 +1,5 @@
 //! `clscope list-counters`: which counters this machine has, what each family needs, and the
 //! figures of metric sets. Refuses to look: [`clscope_capture::counters::list`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::{say, show_text};
 use anyhow::{Context, Result};

@@ -1,6 +1,5 @@
 //! `clscope merge`: several traces into one directory. Refuses to copy anything:
 //! [`clscope_profile::merge`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::{count, say};
 use anyhow::Result;

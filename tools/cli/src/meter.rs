@@ -1,6 +1,5 @@
 //! `clscope meter`: adds a table of an external meter to a trace. Refuses to read the table:
 //! [`clscope_record::meter`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::{say, show};
 use anyhow::Result;

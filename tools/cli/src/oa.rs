@@ -1,6 +1,5 @@
 //! `clscope oa`: streams of Intel's observation architecture and the metric sets there are,
 //! printed. Refuses to decode: [`clscope_metrics::decode`] does.
-#![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Subcommand, ValueEnum};

@@ -1,7 +1,6 @@
 //! Owns what this command says: the one way to stdout, messages to stderr, prefixed because an
 //! application may share the terminal, and files that appear whole or not at all. Refuses to fail
 //! because its output is closed, and to let a control character of a trace reach a terminal.
-#![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
 use clscope_io::output::{Access, Whole};

@@ -1,6 +1,5 @@
 //! `clscope overhead`: what recording costs on this machine, and what it took of a trace. Refuses
 //! to measure: [`clscope_doctor::overhead`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::{show_json, show_text};
 use anyhow::Result;

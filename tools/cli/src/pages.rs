@@ -1,6 +1,5 @@
 //! Owns what is made of the command line's own description: completions of shells and manual pages.
 //! Refuses to describe an option itself: all words are those of `--help`.
-#![forbid(unsafe_code)]
 
 use crate::output::{self, say};
 use anyhow::{Context, Result};

@@ -1,6 +1,5 @@
 //! Options about files of device parameters, and where they are kept for the user. Refuses to read
 //! them: [`clscope_models::kept`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::say;
 use anyhow::Result;

@@ -1,7 +1,6 @@
 //! Owns the line on a terminal's standard error that says what a command is at, and for how long,
 //! once it has taken more than two seconds. It is taken away before anything else is written.
 //! Refuses to write where standard error is no terminal.
-#![forbid(unsafe_code)]
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -1,6 +1,5 @@
 //! `clscope roofline`: the roofline of a trace's kernels as a picture, a page or JSON. Owns the
 //! options and the choice by the file's ending; refuses to draw and to compute.
-#![forbid(unsafe_code)]
 
 use crate::explain::FactArgs;
 use crate::output::{count, say, write_whole};

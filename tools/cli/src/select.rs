@@ -1,7 +1,6 @@
 //! Options that select rows, the same in every command that shows them: `report` and `view` have
 //! all ([`SelectArgs`]), commands without sections those of rows ([`RowArgs`]). Owns what a device's
 //! name means; refuses to compute.
-#![forbid(unsafe_code)]
 
 use crate::args::{By, choices};
 use crate::output::terminal_width;

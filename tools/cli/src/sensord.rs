@@ -1,6 +1,5 @@
 //! `clscope sensord`: options of the privileged helper. Refuses to be it: see
 //! [`clscope_capture::sensord`].
-#![forbid(unsafe_code)]
 
 use crate::output::say;
 use anyhow::Result;

@@ -1,6 +1,5 @@
 //! `clscope sql`: a question in SQL about traces. Owns its options, the tables that are written for
 //! one question, and the layout of answers. Refuses to know SQL: DuckDB does.
-#![forbid(unsafe_code)]
 
 use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};

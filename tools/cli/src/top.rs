@@ -1,7 +1,6 @@
 //! `clscope top`: what a running application does, as of now: kernels by time and joules, devices,
 //! watts, transfers, host time. Owns options and the choice between screen and print-out; refuses
 //! to read a trace: `clscope_live` does, without the application noticing.
-#![forbid(unsafe_code)]
 
 use crate::args::{EnergyArgs, choices};
 use crate::output::{say, show_json, show_text};

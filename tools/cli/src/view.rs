@@ -1,6 +1,5 @@
 //! `clscope view`: the report's page, or the timeline for Perfetto's viewer, served to a browser on
 //! this machine. Refuses to serve: [`clscope_export::serve`] does.
-#![forbid(unsafe_code)]
 
 use crate::output::say;
 use anyhow::{Result, bail};

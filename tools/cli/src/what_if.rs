@@ -1,6 +1,5 @@
 //! `clscope what-if`: time and joules of a launch that is not the one that was measured. Owns the
 //! options; refuses to predict: the models do.
-#![forbid(unsafe_code)]
 
 use crate::explain::{FactArgs, Format};
 use anyhow::{Context, Result, anyhow, bail};

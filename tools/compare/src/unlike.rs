@@ -1,6 +1,5 @@
 //! Owns what a reader should know of sides that ran or were recorded differently, and that does not
 //! forbid comparing them: command lines, repetitions. Refuses to judge.
-#![forbid(unsafe_code)]
 
 use crate::run::Run;
 use clscope_profile::report::data::Process;

@@ -1,6 +1,5 @@
 //! Owns what a timeline tells of a call or a command besides its times: named values, the same in
 //! every format. Refuses to know a format: each has a [`Sink`].
-#![forbid(unsafe_code)]
 
 use crate::drawn::{DeviceSpan, NoTime};
 use clscope_analysis::event::{Call, Enqueued, KeptArgument};

@@ -1,6 +1,5 @@
 //! Owns how a device command is drawn, the same in every format of timelines: as a span, as an
 //! instant with the reason for having no device time, or not at all. Refuses to know a format.
-#![forbid(unsafe_code)]
 
 use crate::arguments::{self, Sink};
 use crate::power::Power;

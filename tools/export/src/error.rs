@@ -1,6 +1,5 @@
 //! Why a file could not be written. Refuses to name the file: writers take any `Write`, and who
 //! opened it knows its name.
-#![forbid(unsafe_code)]
 
 use clscope_profile::error::ReadingsError;
 use std::io;

@@ -1,7 +1,6 @@
 //! Owns the choice of a lane for a span, so that spans drawn on one lane never overlap: viewers
 //! take overlap for nesting. Bounded in memory: a lane remembers only its newest spans, and takes
 //! nothing older than those.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::time::{HostNs, Span};
 use std::collections::VecDeque;

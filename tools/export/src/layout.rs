@@ -5,7 +5,6 @@
 //! it uses, below those the sensors of its host. Real process and thread ids are shown where they
 //! are unique over all traces opened together; the rest, and queues, get numbers above any real id,
 //! and names that say what they are.
-#![forbid(unsafe_code)]
 
 use super::lanes::Lanes;
 use clscope_analysis::Trace;

@@ -1,7 +1,6 @@
 //! Owns the wire format of protocol buffers, as far as writing needs it: varints, 64-bit words,
 //! nested messages (protobuf.dev, "Encoding"). Refuses to know any message: field numbers are the
 //! caller's; and to write a character without a glyph, since readers print names on terminals.
-#![forbid(unsafe_code)]
 
 use clscope_io::text::line;
 

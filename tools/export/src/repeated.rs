@@ -1,7 +1,6 @@
 //! Owns what of a timeline the recorder ran itself: copies of captured launches' memory, and in
 //! traces of version 0.1.0 batches of repetitions, with their mean power where it is known. Refuses
 //! to count them among the application's commands.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;

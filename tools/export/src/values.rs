@@ -1,6 +1,5 @@
 //! Owns named values on their way into a JSON object: kept in buffers that are used again for each
 //! span, so that a span allocates nothing. Refuses to format JSON by hand.
-#![forbid(unsafe_code)]
 
 use crate::arguments::{Argument, Sink, rounded};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};

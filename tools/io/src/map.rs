@@ -1,7 +1,7 @@
-//! Owns the one unsafe call of this crate: mapping a file. Reads files whose mapping could end this
-//! process. Refuses to interpret them.
+//! Owns the mapping of files that grow. Reads files whose mapping could end this process. Refuses to
+//! interpret them.
 
-use clscope_io::input;
+use crate::input;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;

@@ -1,5 +1,4 @@
 //! Which device a capture is run on. Refuses to judge whether it can be.
-#![forbid(unsafe_code)]
 
 use crate::capture::Launch;
 use crate::run::is_of;

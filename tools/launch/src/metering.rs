@@ -1,6 +1,5 @@
 //! What is said while joules are measured, which may take minutes: before it begins how long it
 //! takes at most, and where somebody looks on a line every few seconds.
-#![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 //! Intervals of a stream as lines for programs: CSV, and JSON an object a line. An undefined figure
 //! is an empty cell, or says why. Refuses to decode.
-#![forbid(unsafe_code)]
 
 use crate::decode::{Chosen, DecodeError, Decoded, Interval, Options, decode};
 use clscope_io::text;

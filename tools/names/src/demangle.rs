@@ -1,6 +1,5 @@
 //! Demangling of names that an application chose: bounded in length on both sides and in depth.
 //! Refuses everything but functions and the names of types (`_ZTS`), which SYCL names kernels by.
-#![forbid(unsafe_code)]
 
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
 use std::fmt;

@@ -1,7 +1,6 @@
 //! Short forms of demangled names: `sycl::detail::Wrapper<app::Sum, 4>` is `Wrapper<Sum, 4>`. Works
 //! on text, whatever it is, and refuses to nest deeper than a bound. Two names may have the same
 //! short form: who shows names sees to it.
-#![forbid(unsafe_code)]
 
 /// Deepest template arguments that are shortened.
 const DEPTH: usize = 16;

@@ -18,7 +18,6 @@
 //! A figure's name ends in its unit; it has the shape of all figures with an interval
 //! ([`Interval`]). Version 1 had the half-width of the interval, `uncertainty`, in the place of its
 //! ends, and is read as well. Measuring a subject again on the same host replaces its entry.
-#![forbid(unsafe_code)]
 
 use crate::error::CalibrationError;
 use crate::interval::Interval;

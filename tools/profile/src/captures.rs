@@ -1,7 +1,6 @@
 //! Launches that the recorder kept whole (`record --capture`): which they are, why others were not
 //! kept, and what was asked for and never came. Refuses to open a capture, and to believe a
 //! folder's name from a trace.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_names::short;

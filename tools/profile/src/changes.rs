@@ -1,7 +1,6 @@
 //! What a run changed of its application on request (`record --replace`, `--append-options`,
 //! `--local`), and what became of each request: such a run is not a plain run, and every output
 //! says so first. Owns counts and sentences; refuses to judge what the change did.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::Event;

@@ -1,10 +1,8 @@
 //! What a trace directory holds, counted without interpreting it: how much was recorded, what the
 //! recorder warned of. Refuses to analyse: see [`crate::report`].
-#![forbid(unsafe_code)]
 
 use crate::captures::{self, Captures, Collector, Launches};
-use crate::map;
-use clscope_io::input::open_inside;
+use clscope_io::{input::open_inside, map};
 use clscope_trace::defs::{Def, Defs};
 use clscope_trace::directory::{self, Role};
 use clscope_trace::stream::{Blocks, Rings};

@@ -1,7 +1,6 @@
 //! What can go wrong before there is anything to report. Each error says what was attempted, on
 //! what, and the next step. Refuses to stand for damage inside a trace: that is among the issues of
 //! a report.
-#![forbid(unsafe_code)]
 
 use clscope_trace::directory::EXTENSION;
 use std::io;

@@ -1,5 +1,4 @@
 //! What documents of this crate share: figures with intervals, and one unit of time.
-#![forbid(unsafe_code)]
 
 pub use clscope_analysis::interval::Interval;
 use serde::{Serialize, Serializer};

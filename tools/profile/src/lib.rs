@@ -21,6 +21,8 @@
 //! | [`names`] | what outputs call kernels: names of C++ and SYCL, demangled |
 //! | [`interval`] | a figure with its 95 % interval |
 
+#![forbid(unsafe_code)]
+
 pub mod answer;
 pub mod calibration;
 pub mod captures;
@@ -31,7 +33,6 @@ pub mod energy;
 pub mod error;
 pub mod interval;
 pub mod live_ring;
-mod map;
 pub mod measured;
 pub mod merge;
 pub mod mixes;

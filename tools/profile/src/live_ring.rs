@@ -4,7 +4,6 @@
 //! that grows: its count is read before and after it, and it is left out where it does not stand
 //! still. The loom tests of the recorder's `protocol` check this in every order of memory. Refuses
 //! to decode records.
-#![forbid(unsafe_code)]
 
 use clscope_io::input;
 use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};

@@ -5,7 +5,6 @@
 //!
 //! A line is written whole or not at all; what a full disk or an end by force left of the last one
 //! is no line. All numbers are of one launch where nothing else is said; what is not known is null.
-#![forbid(unsafe_code)]
 
 use crate::interval::Interval;
 use clscope_analysis::input::Definitions;

@@ -3,7 +3,6 @@
 //! copied where that is not possible; the directory is its owner's alone, and appears whole or not
 //! at all. Refuses to change what is in a file, but for names that must change (`renamed.rs`), and
 //! to bring what is no regular file.
-#![forbid(unsafe_code)]
 
 use crate::error::MergeError;
 use crate::measured::{self, MEASURED, Measured};

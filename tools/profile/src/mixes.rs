@@ -1,7 +1,6 @@
 //! What kernels executed, by class of instruction, as the recorder counted it beside the
 //! application's launches (`record --mix`), and what kernels take of their devices. Owns the sums;
 //! refuses to estimate: what was not counted has a reason.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 pub mod document;

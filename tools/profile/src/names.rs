@@ -3,7 +3,6 @@
 //! choice of one readable name for each kernel, different ones for different kernels, of all
 //! kernels that are shown together. Refuses to change what a trace says: a JSON document keeps the
 //! recorded names as its keys, and lists the readable ones beside them.
-#![forbid(unsafe_code)]
 
 use crate::trace_files::TraceFiles;
 use clscope_analysis::distinct;

@@ -1,7 +1,6 @@
 //! What OpenCL C shows without a compiler: its tokens, the definitions of its kernels, and the
 //! types of their parameters. Refuses to preprocess and to guess: what a macro may have made, or
 //! what is defined twice and differently, is not told.
-#![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
 

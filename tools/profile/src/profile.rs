@@ -1,7 +1,6 @@
 //! The door of this crate: traces opened by their paths ([`Profile`]), and what they hold, worked
 //! out when it is asked for and kept ([`View`]). Records are read twice at most for a report with
 //! energy: once to align clocks, once for all sums. Refuses to print.
-#![forbid(unsafe_code)]
 
 use crate::counters::result::Counters;
 use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};

@@ -1,7 +1,6 @@
 //! Texts and binaries of programs that a trace keeps in its folder `programs`: which they are,
 //! whose they are, and where they lie. Refuses to read what is no regular file, and to believe a
 //! name from a trace.
-#![forbid(unsafe_code)]
 
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;

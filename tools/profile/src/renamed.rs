@@ -1,7 +1,6 @@
 //! The definitions file of a process whose captured launches get other folders, as where two traces
 //! are put into one: its definitions name the folders. Owns that all else of the file stays as it
 //! is, byte for byte. Refuses to judge what it holds: what cannot be read is copied.
-#![forbid(unsafe_code)]
 
 use clscope_trace::defs::{self, Def, Defs};
 use clscope_trace::file::HEADER_LEN;

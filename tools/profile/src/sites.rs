@@ -2,7 +2,6 @@
 //! and line, from the symbol tables and the DWARF of the files that the trace names, if they are
 //! here and of the same build. Refuses to guess: a file that has changed, or is gone, and an
 //! address that no symbol covers, give `module+0xADDRESS`.
-#![forbid(unsafe_code)]
 
 use crate::error::SymbolsError;
 use clscope_analysis::Trace;

@@ -1,15 +1,14 @@
 //! Owns finding the files of traces, and hands their bytes to the analysis. Refuses to decode
 //! records.
-#![forbid(unsafe_code)]
 
 use crate::calibration;
 use crate::error::OpenError;
 use crate::live_ring;
-use crate::map::{self, Bytes};
 use crate::measured::{self, MEASURED, Measured};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::{Issue, IssueKind};
+use clscope_io::map::{self, Bytes};
 use clscope_io::{input, mapped};
 use clscope_readings::host;
 use clscope_trace::defs::{Anchor, Def, Defs};

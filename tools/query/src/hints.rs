@@ -1,6 +1,5 @@
 //! What must be known of tables to read an answer rightly, and what to do where there is none.
 //! Refuses to understand a query: it looks for names of tables in it.
-#![forbid(unsafe_code)]
 
 use crate::engine::{QueryError, missing_table};
 use clscope_export::ExportError;

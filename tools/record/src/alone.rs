@@ -1,6 +1,5 @@
 //! An application that cannot be recorded is run all the same, as if the recorder were not there.
 //! Owns the one line that says why; refuses to try again.
-#![forbid(unsafe_code)]
 
 use crate::{Plan, RecordError};
 use clscope_capture::error::CaptureError;

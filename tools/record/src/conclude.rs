@@ -1,6 +1,5 @@
 //! The end of a recording: waits for its last process, and says what was recorded, or why nothing
 //! was.
-#![forbid(unsafe_code)]
 
 use crate::{Plan, summary};
 use clscope_capture::directory::shown_path;

@@ -1,5 +1,4 @@
 //! Why an application is not recorded.
-#![forbid(unsafe_code)]
 
 use clscope_capture::error::CaptureError;
 use clscope_capture::library::LibraryError;

@@ -1,7 +1,6 @@
 //! Captured launches, measured when the application has ended (`record --replay`, `--mix`). Owns
 //! whether now is the time for it, for how long, and that what was captured for it goes when it has
 //! been measured. Refuses to measure: `clscope-launch` does, in processes of its own.
-#![forbid(unsafe_code)]
 
 use crate::Plan;
 use clscope_capture::directory::shown_path;

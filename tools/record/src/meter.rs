@@ -1,7 +1,6 @@
 //! Readings of an external meter, added to a trace: from a table that a logger wrote, or from a
 //! command that printed it while the application ran. Owns the file of readings; refuses to keep
 //! less than there was: the table is kept whole beside what was read of it.
-#![forbid(unsafe_code)]
 
 use clscope_capture::meter::{self as reading, Placed, Run};
 pub use clscope_capture::meter::{Printed, Running, Wanted};

@@ -1,5 +1,4 @@
 //! What is wanted of a recording. Owns how it is said; refuses to know options.
-#![forbid(unsafe_code)]
 
 use crate::meter;
 use clscope_capture::Tell;

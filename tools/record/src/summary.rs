@@ -1,6 +1,5 @@
 //! Owns the one line about what was recorded, and those about captured launches. Refuses to count:
 //! [`clscope_profile::contents`] does.
-#![forbid(unsafe_code)]
 
 use clscope_capture::directory::shown_path;
 use clscope_io::text::count;

@@ -1,5 +1,4 @@
 //! Findings as text for people. Refuses to choose which are shown.
-#![forbid(unsafe_code)]
 
 use crate::table::time;
 use clscope_check::{Document, Finding, Rule, Severity};

@@ -1,6 +1,5 @@
 //! What works on a machine, as lines for people. Each value is escaped by itself, for the sake of
 //! the colours.
-#![forbid(unsafe_code)]
 
 use clscope_doctor::{Finding, Status};
 use clscope_io::text::line;

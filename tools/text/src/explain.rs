@@ -1,5 +1,4 @@
 //! An explanation as lines for people. Owns the layout; refuses to say what is not in the value.
-#![forbid(unsafe_code)]
 
 use crate::table::wrapped;
 use clscope_io::text::{count, line};

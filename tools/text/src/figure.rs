@@ -1,5 +1,4 @@
 //! Owns how figures are written: digits, prefixes, thousands, and a dash for what is not known.
-#![forbid(unsafe_code)]
 
 use clscope_profile::interval::Interval;
 

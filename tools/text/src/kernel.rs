@@ -1,5 +1,4 @@
 //! What running a capture gave, as text for people. Refuses to choose what is measured.
-#![forbid(unsafe_code)]
 
 use crate::figure::{joules, number};
 use crate::table::{bytes, time};

@@ -1,5 +1,4 @@
 //! Counted instructions as text. Refuses to choose which kernels are shown.
-#![forbid(unsafe_code)]
 
 use crate::figure::thousands;
 use crate::table::{Table, bytes};

@@ -1,5 +1,4 @@
 //! Streams of Intel's observation architecture, summed up, and metric sets, as text for people.
-#![forbid(unsafe_code)]
 
 use clscope_metrics::Number;
 use clscope_metrics::decode::Decoded;

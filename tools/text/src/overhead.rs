@@ -1,5 +1,4 @@
 //! What recording costs, as text for people.
-#![forbid(unsafe_code)]
 
 use clscope_doctor::overhead::Measured;
 use clscope_profile::report::recording::Share;

@@ -1,5 +1,4 @@
 //! A prediction as text for people: what was measured, what is predicted, and why.
-#![forbid(unsafe_code)]
 
 use clscope_io::text::line;
 use clscope_models::Figure;

@@ -1,5 +1,4 @@
 //! Sources and binaries that a trace keeps, as text for people.
-#![forbid(unsafe_code)]
 
 use clscope_io::text::count;
 use clscope_profile::programs::Code;

@@ -1,5 +1,4 @@
 //! Counts beside those of Oclgrind as text. Refuses to judge which of both is right.
-#![forbid(unsafe_code)]
 
 use crate::figure::thousands;
 use clscope_io::text::{count, line};

@@ -1,5 +1,4 @@
 //! Owns the figures of several runs as text for people.
-#![forbid(unsafe_code)]
 
 use crate::figure::{dash, si};
 use crate::table::{Table, time, wrapped};

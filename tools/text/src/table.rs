@@ -1,5 +1,4 @@
 //! Owns tables for people: plain text, aligned, no wider than the terminal. Refuses colours.
-#![forbid(unsafe_code)]
 
 use clscope_io::shorten::distinct;
 use clscope_io::text::line;

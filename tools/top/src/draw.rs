@@ -1,6 +1,5 @@
 //! Draws the screen of `clscope top`. Owns places and styles; refuses to decide what is shown.
 //! Without colour bold and reverse are left.
-#![forbid(unsafe_code)]
 
 use crate::state::{Choices, History, Rows, View, rows};
 use clscope_io::shorten::middle;

@@ -1,5 +1,4 @@
 //! What can fail.
-#![forbid(unsafe_code)]
 
 use clscope_capture::error::CaptureError;
 use clscope_live::error::LiveError;

@@ -1,5 +1,4 @@
 //! What is known, once: as a value and as tables. Refuses to draw a screen.
-#![forbid(unsafe_code)]
 
 use crate::Options;
 use crate::draw;

@@ -1,6 +1,5 @@
 //! The screen of `clscope top`: reads the trace, keys, and draws, until somebody leaves. Owns the
 //! terminal's state, which it gives back however it ends; refuses to compute figures.
-#![forbid(unsafe_code)]
 
 use crate::Options;
 use crate::draw::{Picture, draw};

@@ -1,6 +1,5 @@
 //! What the screen of `clscope top` shows and what its keys do. Owns choices and rows of text;
 //! refuses to draw and to read.
-#![forbid(unsafe_code)]
 
 use clscope_io::text::line;
 use clscope_live::document::Document;

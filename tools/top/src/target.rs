@@ -1,6 +1,5 @@
 //! What is looked at: a trace directory, of all its processes or of one, and the
 //! application where it was started here. Refuses to read records.
-#![forbid(unsafe_code)]
 
 use crate::Program;
 use crate::error::{Attempt, TopError};

@@ -1,6 +1,5 @@
 //! Figures that take the whole trace, beside the screen: a thread asks for them again and again,
 //! and rests a hundred times as long as it took. Refuses to draw.
-#![forbid(unsafe_code)]
 
 use clscope_live::document::Document;
 use clscope_live::whole::{Whole, pause_after};

@@ -1,6 +1,5 @@
 //! The names in a trace directory `NAME.clscope/`: which file has what role, and how a directory's
 //! name is written. Owns the one reading of a directory; refuses to open the files.
-#![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};

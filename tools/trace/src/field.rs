@@ -1,6 +1,5 @@
 //! How a field of a definition or a reading becomes bytes: little-endian integers; strings and
 //! lists as a count and their elements; an option as a byte and its value. Refuses to frame them.
-#![forbid(unsafe_code)]
 
 /// How a field is written and read.
 pub(crate) trait Field: Sized {

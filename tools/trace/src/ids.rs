@@ -1,6 +1,5 @@
 //! Spellings of what names a device or a file in a trace: PCI addresses, UUIDs, build ids. Refuses
 //! to judge whether two of them name the same thing.
-#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
 //! Patterns that users choose names by: `*` for any characters, `?` for one. Refuses anything more.
-#![forbid(unsafe_code)]
 
 /// Whether a pattern with `*` and `?` matches a whole name.
 #[must_use]

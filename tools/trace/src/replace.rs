@@ -3,7 +3,6 @@
 //! (`CLSCOPE_LOCAL`). Owns how requests are written; the recorder reads them from the environment,
 //! readers from the settings in a trace. Refuses to know what became of them: definitions tell
 //! that.
-#![forbid(unsafe_code)]
 
 use crate::settings;
 use crate::values::{self, BadValue};

@@ -1,7 +1,6 @@
 //! Values of settings: one parser each for the recorder, which reads them from the environment, and
 //! for the command, which takes them as options. Bytes, patterns, and the settings that have a type
 //! of their own.
-#![forbid(unsafe_code)]
 
 use crate::pattern;
 use std::fmt;

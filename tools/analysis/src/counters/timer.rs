@@ -6,7 +6,6 @@
 //! On an H200 the snapshots lie on a grid of 100.000 ms and are seen 6 to 106 ms later, 0.05 ms
 //! more each time, until one is skipped. Windows taken at the time they are seen leave residuals of
 //! 5 to 15 points; on the grid 0.03 to 0.1.
-#![forbid(unsafe_code)]
 
 use nalgebra::{DMatrix, DVector};
 

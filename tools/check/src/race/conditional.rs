@@ -1,7 +1,6 @@
 //! What the preprocessor may do to OpenCL C: which tokens stand inside conditional text, and what
 //! macros put in a name's place, or may put there. Refuses to evaluate a condition other than `0`
 //! and `1`.
-#![forbid(unsafe_code)]
 
 use clscope_profile::opencl_c::{Piece, bracketed, is_name, pieces, tokens};
 use std::collections::{HashMap, HashSet};

@@ -1,7 +1,6 @@
 //! Where a pointer goes that stands in an expression of OpenCL C: what it points to is read or
 //! written, it is passed to a function, copied into another pointer, or only compared and moved.
 //! Refuses to follow it where precedence or types would have to be known.
-#![forbid(unsafe_code)]
 
 use super::conditional::opening;
 use super::source::{Access, Why};

@@ -1,6 +1,5 @@
 //! Memory of the host that transfers use, and what of it was found unmapped while they may still
 //! run. Refuses to take memory for freed that an allocator keeps mapped.
-#![forbid(unsafe_code)]
 
 use super::User;
 use super::order::Order;

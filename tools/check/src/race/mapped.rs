@@ -1,6 +1,5 @@
 //! Where memory objects are mapped: what no command may use meanwhile, and what the host may not
 //! use any more afterwards. Refuses to judge order.
-#![forbid(unsafe_code)]
 
 use super::order::Place;
 use super::part::Range;

@@ -3,7 +3,6 @@
 //! one after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual
 //! memory and the host's side of transfers are looked at by their addresses. Where it is not known
 //! whether a kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
-#![forbid(unsafe_code)]
 
 mod conditional;
 mod flow;

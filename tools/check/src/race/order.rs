@@ -5,7 +5,6 @@
 //!
 //! What one thread of the host learns, all others know from then on: how threads synchronise is not
 //! in a trace. So an order may be assumed that is none, and never the other way.
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

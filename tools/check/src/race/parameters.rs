@@ -1,7 +1,6 @@
 //! What a runtime says of the parameters of kernels whose source is not in the trace, as of
 //! programs that came as binaries. Refuses to guess: a pointer to what is not constant may be read
 //! or written.
-#![forbid(unsafe_code)]
 
 use super::source::{Access, Why};
 use clscope_trace::codes as cl;

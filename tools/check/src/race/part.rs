@@ -1,7 +1,6 @@
 //! Which part of its memory a command uses, and whether two parts certainly have something in
 //! common: bytes, rows of bytes, or boxes of an image's elements. Refuses to say so of parts that
 //! are not known.
-#![forbid(unsafe_code)]
 
 /// Most rows that are looked at one by one; of more it is not known what they meet.
 const MOST_ROWS: u64 = 1 << 16;

@@ -1,7 +1,6 @@
 //! Memory that is used by its address: shared virtual memory, and that of the host on the other
 //! side of transfers. Owns which allocation an address lies in, and what kernels were given.
 //! Refuses to judge order.
-#![forbid(unsafe_code)]
 
 use super::part::Range;
 use crate::document::{Findings, Key};

@@ -2,7 +2,6 @@
 //! into the source's functions, and into pointers that are declared with them. Refuses to guess:
 //! what may be left out by the preprocessor, is hidden in macros or by another declaration, or goes
 //! where it cannot be followed is not told.
-#![forbid(unsafe_code)]
 
 use super::conditional::{Macros, Source, declares};
 use super::flow::{Flow, built_in, flow};

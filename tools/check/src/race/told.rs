@@ -1,6 +1,5 @@
 //! What a thread said of the command that it enqueues next: parts of objects, and memory by
 //! addresses. Refuses to say anything of commands of which nothing was told.
-#![forbid(unsafe_code)]
 
 use super::part::Range;
 use clscope_trace::record::{Detail, detail};

@@ -1,7 +1,6 @@
 //! What each command uses: parts of memory objects, shared virtual memory and memory of the host,
 //! and whether it writes them. Refuses to say what a kernel does with an argument where nothing
 //! tells.
-#![forbid(unsafe_code)]
 
 use super::mapped::Mapping;
 use super::order::Place;

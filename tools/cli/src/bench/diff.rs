@@ -1,7 +1,6 @@
 //! `clscope bench diff`: what changed between results of `clscope bench`. Owns the options, the
 //! reading of the files and the exit code: 3 where the limit is broken. Refuses to compare: the
 //! library does.
-#![forbid(unsafe_code)]
 
 use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};

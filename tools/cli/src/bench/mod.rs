@@ -1,6 +1,5 @@
 //! `clscope bench`: the microbenchmarks. Owns the command line and the progress bar; refuses to
 //! measure and to write files: that is `clscope-microbench`.
-#![forbid(unsafe_code)]
 
 mod diff;
 mod model;

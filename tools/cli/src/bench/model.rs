@@ -1,7 +1,6 @@
 //! `clscope bench model` and `clscope bench idle`: the parameters of a device, measured, kept,
 //! shown, taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that
 //! is `clscope-microbench`.
-#![forbid(unsafe_code)]
 
 use super::{Args, Progress};
 use crate::output::{json, say, show};

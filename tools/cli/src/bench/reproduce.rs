@@ -1,6 +1,5 @@
 //! `clscope bench --reproduce`: experiments of the reference documents. Owns what is said and the
 //! exit code; refuses to order and to measure them: [`clscope_microbench::reproduce`] does.
-#![forbid(unsafe_code)]
 
 use super::{Args, Progress, counted, metering, settings};
 use crate::output::{prose, say, show, show_json};

@@ -1,7 +1,6 @@
 //! `clscope check`: what an application does wrong with OpenCL, or slowly. Owns the options, the
 //! recording of a run that is to be checked, and the exit code: 3 where something was found.
 //! Refuses to judge: the library does.
-#![forbid(unsafe_code)]
 
 use crate::args::NameArgs;
 use crate::output::{self, say};

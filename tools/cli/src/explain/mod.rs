@@ -1,6 +1,5 @@
 //! `clscope explain`: why kernels take their time and joules, and what would change it. Owns the
 //! options and the choice of format; refuses to compute: statements come from the models.
-#![forbid(unsafe_code)]
 
 use crate::args::{By, EnergyArgs, NameArgs, trace_or_kernel};
 use crate::output;

@@ -1,6 +1,5 @@
 //! Owns `clscope export`: where an exported timeline goes. Files appear whole or not at all.
 //! Refuses to know any format: each has its own module of the library.
-#![forbid(unsafe_code)]
 
 pub mod parquet;
 mod stacks;

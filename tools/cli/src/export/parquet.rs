@@ -1,6 +1,5 @@
 //! `clscope export parquet`: a folder of tables. Owns its options. Refuses to know a table: the
 //! library has the schema.
-#![forbid(unsafe_code)]
 
 use crate::output::{count, say};
 use anyhow::{Context, Result, bail};

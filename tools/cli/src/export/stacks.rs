@@ -1,6 +1,5 @@
 //! `clscope export folded|speedscope|pprof`: flame graphs of what devices did. Owns their options.
 //! Refuses to compute: the library shares time and joules among stacks.
-#![forbid(unsafe_code)]
 
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};

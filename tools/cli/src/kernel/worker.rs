@@ -1,6 +1,5 @@
 //! The process in which a captured launch runs. Owns what it writes and its exit code; refuses to
 //! run without the command that started it.
-#![forbid(unsafe_code)]
 
 use super::{Args, DIFFERS, ENDED};
 use crate::output::say;

@@ -1,6 +1,5 @@
 //! `clscope mix`: what kernels executed, by class of instruction, from a trace of `record --mix`;
 //! and of kernels that were not counted, why. Refuses to estimate.
-#![forbid(unsafe_code)]
 
 use crate::args::{NameArgs, trace_or_kernel};
 use crate::output;

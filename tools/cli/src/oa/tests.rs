@@ -1,6 +1,5 @@
 //! Recordings and bare reports, synthesised, through the command; what it refuses, and in which
 //! words.
-#![forbid(unsafe_code)]
 
 use super::*;
 use clap::Parser;

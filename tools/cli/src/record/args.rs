@@ -1,6 +1,5 @@
 //! The options of `clscope record`, and the recorder's settings that follow from them. Refuses what
 //! cannot be meant before anything runs.
-#![forbid(unsafe_code)]
 
 use super::change;
 use crate::args::{CounterArgs, SensorArgs, choices};

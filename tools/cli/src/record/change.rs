@@ -1,7 +1,6 @@
 //! Options of `clscope record` that change what the application runs: kernels, build options,
 //! work-group sizes. Owns their checks, which the recorder could make only while the application
 //! runs; refuses to know how it is done.
-#![forbid(unsafe_code)]
 
 use clscope_trace::replace::{LocalSize, MOST_FILE, Replacement};
 use clscope_trace::settings;

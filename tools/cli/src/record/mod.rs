@@ -1,6 +1,5 @@
 //! `clscope record`: its options and its exit code, which is the application's. Refuses to record:
 //! [`clscope_record`] does.
-#![forbid(unsafe_code)]
 
 mod args;
 mod change;

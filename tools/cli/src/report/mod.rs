@@ -1,7 +1,6 @@
 //! `clscope report`: what a trace sums up to, on stdout; what is wrong with it, on stderr with the
 //! next step. Owns the options, the order of rows and the choice of format. Refuses to compute:
 //! figures come from the analysis.
-#![forbid(unsafe_code)]
 
 use crate::args::{EnergyArgs, NameArgs};
 use crate::output::terminal_columns;

@@ -1,7 +1,6 @@
 //! Owns `clscope stat`: an application recorded several times, and its figures over all runs, in
 //! the habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a
 //! file.
-#![forbid(unsafe_code)]
 
 use crate::args::{EnergyArgs, FloorArg};
 use crate::output::{self, say};

@@ -1,6 +1,5 @@
 //! Owns how differences are shown: tables, Markdown, JUnit's XML, and the words that these share
 //! with the page. Names come from applications, and are escaped for each. Refuses to judge.
-#![forbid(unsafe_code)]
 
 mod page;
 

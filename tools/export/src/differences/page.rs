@@ -1,7 +1,6 @@
 //! Owns differences as one page: the verdict first, then what it rests on, in the style of the
 //! report's page, which the page's policy allows by its hash. It needs no scripts. Refuses to
 //! judge, and to let a name be markup.
-#![forbid(unsafe_code)]
 
 use crate::differences as render;
 use crate::differences::{SECTIONS, name, rows};

@@ -1,6 +1,5 @@
 //! Owns the head of the page: why the run takes its time, with a bar for each cause, and what to do.
 //! Every word and figure is the answer's. Refuses to add causes of its own.
-#![forbid(unsafe_code)]
 
 use super::html::{Html, time};
 use clscope_profile::answer::data::{Answer, Cause};

@@ -1,6 +1,5 @@
 //! Owns the page's tables of the answer's rows: the longest gaps, and buffers by size and flags.
 //! Every word and figure is the answer's.
-#![forbid(unsafe_code)]
 
 use super::html::{Html, time};
 use super::size;

@@ -1,6 +1,5 @@
 //! Owns the pictures that need no script: overview, distribution, length over time, flame graph; as
 //! SVG. Refuses to compute what they show.
-#![forbid(unsafe_code)]
 
 use super::Curve;
 use super::details::Details;

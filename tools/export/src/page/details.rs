@@ -1,7 +1,6 @@
 //! Owns what a kernel's row opens to: the distribution of its lengths, its length over time, its
 //! launches by size and by place, its build options. Refuses to estimate: launches are all of them,
 //! times are those of the timed ones, and both numbers are there.
-#![forbid(unsafe_code)]
 
 use super::html::cut;
 use clscope_analysis::event::{Event, Outcome};

@@ -2,7 +2,6 @@
 //! where they were counted (`record --mix`), and what bounds its time, by the models. Each exact
 //! figure is that of `clscope mix --format json` and `clscope explain --format json`. Refuses to
 //! compute.
-#![forbid(unsafe_code)]
 
 use super::details::Details;
 use super::html::{Html, bytes, joules, time};

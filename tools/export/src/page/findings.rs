@@ -1,7 +1,6 @@
 //! Owns the notes: what stands out of a report beside the answer (joules, times that are missing,
 //! failures), what helps, and a link to the section that shows it. Every figure is the report's, or
 //! a sum or a share of its figures; an estimate has its interval. Refuses to read the trace.
-#![forbid(unsafe_code)]
 
 use super::html::{Html, joules, time};
 use super::tables::{count, percent, told};

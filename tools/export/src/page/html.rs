@@ -1,6 +1,5 @@
 //! Owns the making of HTML: markup comes from this program's own literals alone, everything else is
 //! escaped. Refuses to write a character without a glyph: those are shown as in all other outputs.
-#![forbid(unsafe_code)]
 
 use clscope_io::shorten::{NAME, PROSE};
 use clscope_io::text::{line, markup};

@@ -1,5 +1,4 @@
 //! The page's table of ranks or hosts.
-#![forbid(unsafe_code)]
 
 use super::ROWS;
 use super::html::{Html, joules, time};

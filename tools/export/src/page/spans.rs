@@ -1,7 +1,6 @@
 //! Owns what the page's timeline is drawn from: spans by lane, in columns that a compressor finds
 //! much in. Bounded: where there are too many, neighbours are joined at the finest resolution that
 //! fits. Refuses to draw.
-#![forbid(unsafe_code)]
 
 use super::html::cut;
 use crate::arguments::command_name;

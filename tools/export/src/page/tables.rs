@@ -1,6 +1,5 @@
 //! Owns the page's tables. A cell shows a figure for people and holds the exact one,
 //! which is the JSON's. Refuses to compute figures.
-#![forbid(unsafe_code)]
 
 use super::details::{Details, Key, Sum};
 use super::executed::Known;

@@ -1,7 +1,6 @@
 //! Owns how device commands are drawn: as GPU render stages, as ordinary slices, or as instants
 //! where they have no device time. Refuses to say what a command is: that is the same in every
 //! format.
-#![forbid(unsafe_code)]
 
 use super::numbers::*;
 use super::packets::LaunchArguments;

@@ -7,7 +7,6 @@
 //! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Each
 //! further host is a machine, whose snapshots put its CLOCK_MONOTONIC and wall clock beside these
 //! times. Commands without an end are instants: any length drawn for them would be invented.
-#![forbid(unsafe_code)]
 
 mod commands;
 mod counters;

@@ -2,7 +2,6 @@
 //! `MESSAGE_FIELD` after its definition in the project's `protos/perfetto/trace` (those of GPUs:
 //! `gpu/gpu_render_stage_event.proto`, `gpu/gpu_track_event.proto`, `gpu/gpu_counter_event.proto`,
 //! `common/gpu_counter_descriptor.proto`). Checked against trace processor 55.3.
-#![forbid(unsafe_code)]
 
 pub const TRACE_PACKET: u32 = 1;
 

@@ -3,7 +3,6 @@
 //!
 //! Most packets come in order of their times. A sequence has a clock of its own for them, of which
 //! a time is the distance from the one before; a packet that goes back is in CLOCK_MONOTONIC_RAW.
-#![forbid(unsafe_code)]
 
 use super::numbers::*;
 use crate::arguments::{Argument, Sink};

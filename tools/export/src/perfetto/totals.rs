@@ -2,7 +2,6 @@
 //! transfers of which sampling left launches out, and joules that are known only as a sum of
 //! several. Each is an instant on one track, with its interval, so that SQL finds it. Refuses to
 //! estimate: the figures are the report's, of the whole run.
-#![forbid(unsafe_code)]
 
 use super::Pen;
 use super::numbers::*;

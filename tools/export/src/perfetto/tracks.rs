@@ -1,6 +1,5 @@
 //! Owns which track an event is drawn on, and the ids of tracks, processes and GPUs. Refuses to
 //! write.
-#![forbid(unsafe_code)]
 
 use super::Tracks;
 use crate::lanes::Lanes;

@@ -1,6 +1,5 @@
 //! Owns what a clWaitForEvents waited for: the trace holds how many events it named, and not which.
 //! Refuses to guess where the recorder's reading of their times does not tell.
-#![forbid(unsafe_code)]
 
 use super::Pen;
 use clscope_analysis::event::{Call, Event, Outcome};

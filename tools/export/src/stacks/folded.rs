@@ -1,5 +1,4 @@
 //! Owns folded stacks: one line for each, `outer;inner WEIGHT`, as flame-graph scripts read them.
-#![forbid(unsafe_code)]
 
 use super::{Stack, Weight};
 use std::io::{Result, Write};

@@ -4,7 +4,6 @@
 //! Joules of a class are shared by its time; floors, and what could be attributed to no kernel, are
 //! stacks of their own, so that the sum is what was measured. Refuses to write a format: its parts
 //! do.
-#![forbid(unsafe_code)]
 
 mod folded;
 mod pprof;

@@ -1,6 +1,5 @@
 //! Owns pprof's format (`profile.proto` of github.com/google/pprof), compressed as its readers
 //! expect it: one sample for each stack, with all four weights.
-#![forbid(unsafe_code)]
 
 use super::{Frame, Stack, Weight};
 use crate::proto::Message;

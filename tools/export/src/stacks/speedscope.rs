@@ -1,6 +1,5 @@
 //! Owns speedscope's own format (its `file-format-schema.json`): frames once, stacks as lists of
 //! their numbers, one weight each.
-#![forbid(unsafe_code)]
 
 use super::{Frame, Stack, Weight};
 use clscope_io::text::line;

@@ -1,6 +1,5 @@
 //! Owns the rows of buffers: by size and flags, with the copies that used them. Refuses to name
 //! single buffers.
-#![forbid(unsafe_code)]
 
 use super::data::{BufferCopies, BufferRow};
 use clscope_analysis::stats::Stats;

@@ -1,6 +1,5 @@
 //! Owns the answer as data: what `answer` in JSON holds, and what the first screen, the page and the
 //! Python module show. Shares are of the run's wall time, in every list; what is not known is null.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::Interval;

@@ -1,5 +1,4 @@
 //! Owns what an application does already, as far as advice depends on it. Refuses to advise.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;

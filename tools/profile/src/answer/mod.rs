@@ -1,7 +1,6 @@
 //! The answer of a run: why it takes its time, what to do, and the rows that matter (`data`).
 //! How the wall time is divided is in `causes`, advice in `advice`, what an application does
 //! already in `habits`, what it does again and again in `patterns`, rows in `rows` and `buffers`.
-#![forbid(unsafe_code)]
 
 mod advice;
 mod buffers;

@@ -1,7 +1,6 @@
 //! Owns what an application does again and again although once, or less often, would do: builds of
 //! one text, buffers of one kind, a wait after each launch, questions whether a command is complete.
 //! Refuses to judge what it costs beyond the time in these calls.
-#![forbid(unsafe_code)]
 
 use super::data::{BufferRow, Pattern};
 use super::{bytes, count, time};

@@ -1,6 +1,5 @@
 //! Owns the figures of a recorded source: its metric set, read back from the trace, evaluated over
 //! counts. Refuses figures whose inputs are not known.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use clscope_metrics::rpn::Equation;

@@ -1,7 +1,6 @@
 //! Owns the fit of sources whose windows hold many kernels, NVIDIA's GPM first of all: from
 //! windows to means per kernel, with all that has to be said of them. Refuses to fit by itself: the
 //! analysis does.
-#![forbid(unsafe_code)]
 
 use super::result::{Class, Column, Source, Together, Value};
 use crate::energy::activity::{self, PhysicalDevice, repeated_class};

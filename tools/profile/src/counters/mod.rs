@@ -1,6 +1,5 @@
 //! Owns what a trace's counters say of its kernels ([`means`], [`windows`], [`snapshots`]). Refuses
 //! to fit anything: the analysis does that.
-#![forbid(unsafe_code)]
 
 pub mod figures;
 pub mod means;

@@ -3,7 +3,6 @@
 //! than one window in all, its mean is that of the batches in which it ran alone. Where buffers
 //! were restored between launches, what batches of restorations alone counted is taken off. Refuses
 //! batches of which restorations and gaps are the most.
-#![forbid(unsafe_code)]
 
 use super::result::{Class, Source, Value};
 use crate::energy::activity::{PhysicalDevice, repeated_class};

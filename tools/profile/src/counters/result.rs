@@ -1,7 +1,6 @@
 //! Owns counters as data: what `--format json` gives under `counters`, and what tables and
 //! timelines show. A value is a mean while the kernel runs, with the ends of its 95 % interval;
 //! what is not known is null, with the reason.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::{Interval, as_ns, as_some_ns};

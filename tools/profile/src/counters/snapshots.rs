@@ -2,7 +2,6 @@
 //! queues: what each counted, and means per kernel of that. A command was waited for between two
 //! readings, so that all counts between them are its own, and those of clocks are taken for the
 //! length of its span. Refuses commands that were not alone, and losses.
-#![forbid(unsafe_code)]
 
 use super::figures::Figures;
 use super::means::set;

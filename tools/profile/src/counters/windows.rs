@@ -2,7 +2,6 @@
 //! them back, which device they belong to, figures of the metric set per kernel. Kernels that last
 //! many windows have their counts interpolated, others go into the fit. Refuses figures
 //! whose inputs are not known.
-#![forbid(unsafe_code)]
 
 use super::figures::Figures;
 use super::means::{Input, regress, set};

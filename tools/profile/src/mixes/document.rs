@@ -1,5 +1,4 @@
 //! The JSON document of `clscope mix`: counted instructions as figures. Refuses to estimate.
-#![forbid(unsafe_code)]
 
 use super::simulated::Comparison;
 use super::{Argument, KernelMix, Loop, Program, Resources};

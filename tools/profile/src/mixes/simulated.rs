@@ -2,7 +2,6 @@
 //! beside what `record --mix` counted of the same application. Owns which figures both define
 //! alike; refuses to compare what is a compiler's choice: integer arithmetic, moves, private
 //! memory, branches.
-#![forbid(unsafe_code)]
 
 use super::KernelMix;
 use clscope_mix::{Class, Mix, Tally};

@@ -1,7 +1,6 @@
 //! Owns `--correct-bias`: takes the measured span bias off the times of every kernel launch, in all
 //! of a report's figures of kernels. Refuses to do it unasked, or to kernels whose device was not
 //! calibrated; transfers and other commands were not calibrated and stay as they are.
-#![forbid(unsafe_code)]
 
 use super::data::{Commands, Report, Summary};
 use crate::error::UnknownBias;

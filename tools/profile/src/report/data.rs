@@ -5,7 +5,6 @@
 //! `tools/profile/report.schema.json` describes the document (JSON Schema, draft 2020-12); a test
 //! makes it of these types. Its version is raised when a field changes its meaning or goes; new
 //! fields may come at any time.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::Interval;

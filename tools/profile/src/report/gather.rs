@@ -1,6 +1,5 @@
 //! Owns the way from a trace's sums to the report as data. Refuses to estimate: figures come from
 //! the analysis.
-#![forbid(unsafe_code)]
 
 use super::data::{
     CommandBuffers, Commands, Device, Estimates, Finding, Function, Host, Idle, InCommandBuffers,

@@ -1,6 +1,5 @@
 //! The report as a value: its figures ([`data`]), how they are gathered, and taking a measured
 //! bias off them ([`correct`]).
-#![forbid(unsafe_code)]
 
 pub mod correct;
 pub mod data;

@@ -1,6 +1,5 @@
 //! Owns the report's rows by MPI rank or host: how much each did, waited and cost, and which is the
 //! slowest. Refuses to compare ranks that were recorded apart: all are of traces opened together.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use super::ranks::{self, Rank, Ranks};

@@ -1,6 +1,5 @@
 //! Owns what makes ranks others than those of one whole job: numbers that are missing or doubled.
 //! Refuses to know figures.
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,5 @@
 //! What recording took of a run, from the numbers of records and the cost of one. Refuses to guess
 //! what a runtime charges for events: that depends on it.
-#![forbid(unsafe_code)]
 
 use serde::Serialize;
 

@@ -1,7 +1,6 @@
 //! Owns how joules of a kernel or transfer on a device are shared between the rows that ran it
 //! there: by time. Refuses to share a sum of several kernels between rows, which may have run other
 //! shares of them.
-#![forbid(unsafe_code)]
 
 use super::places::{Ran, Sum};
 use crate::energy::result::{Class, DeviceEnergy, Energy};

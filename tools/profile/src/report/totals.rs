@@ -1,6 +1,5 @@
 //! Owns the totals of the rows that are left where a user asked for some by name. Refuses to
 //! estimate: they are sums of what the rows say.
-#![forbid(unsafe_code)]
 
 use super::data::{Commands, Report, Totals};
 use crate::interval::Interval;

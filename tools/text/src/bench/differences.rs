@@ -1,6 +1,5 @@
 //! Owns how differences between benchmarks are shown: tables and Markdown. Ids, units and reasons
 //! come from files, and are escaped for each. Refuses to judge.
-#![forbid(unsafe_code)]
 
 use crate::figure::number;
 use clscope_compare::bench::{Diff, Direction, Origin, Row};

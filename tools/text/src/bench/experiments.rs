@@ -1,5 +1,4 @@
 //! Experiments of the documents for people: the list, curves as sparklines, numbers side by side.
-#![forbid(unsafe_code)]
 
 use super::walks::{aligned, sparkline};
 use crate::figure::number;

@@ -1,5 +1,4 @@
 //! Parameters of a device, as measured for the models, for people. Refuses to compute them.
-#![forbid(unsafe_code)]
 
 use clscope_models::Device;
 use clscope_models::idle::States;

@@ -1,6 +1,5 @@
 //! What `clscope bench` measured, as lines for people: devices, cases, results. Owns which figures
 //! a line shows; refuses to compute them.
-#![forbid(unsafe_code)]
 
 use super::walks;
 use crate::figure::number;

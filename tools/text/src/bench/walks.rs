@@ -1,6 +1,5 @@
 //! Sweeps for a terminal: tables of those that the user asked for, and a line with a sparkline for
 //! each that a suite makes by itself. Owns their layout; refuses to compute figures.
-#![forbid(unsafe_code)]
 
 use super::results::shown;
 use crate::figure::number;

@@ -1,6 +1,5 @@
 //! Owns the section of counters for people: what each kernel's counters read on average while it
 //! ran, with 95 % intervals, and what is not known.
-#![forbid(unsafe_code)]
 
 use super::Shown;
 use crate::table::{Table, percent, time};

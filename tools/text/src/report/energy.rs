@@ -1,6 +1,5 @@
 //! Owns the energy section of the report for people: joules per kernel with what they rest on,
 //! floors, sums, and why there is none where there is none.
-#![forbid(unsafe_code)]
 
 use super::Shown;
 use crate::figure::{dash, plus_minus, si, some_names};

@@ -3,7 +3,6 @@
 //! the middle; columns that have no room are left out in the order of [`DROPPED`]; tables end at
 //! 99 % of their time. Every figure is the answer's. Refuses to compute, and to show what only
 //! `report --all` has room for.
-#![forbid(unsafe_code)]
 
 use crate::figure::{some_names, thousands};
 use crate::table::wrapped;

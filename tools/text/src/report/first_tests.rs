@@ -1,5 +1,4 @@
 //! The first screen: against committed goldens, and its limits whatever a trace holds.
-#![forbid(unsafe_code)]
 
 use super::super::tests::{answer_anew, golden, report, sample, sampled};
 use super::*;

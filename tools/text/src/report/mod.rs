@@ -1,6 +1,5 @@
 //! The report for people, and what of it is shown. Owns the order of rows, filters and limits;
 //! refuses to compute: figures come with the report.
-#![forbid(unsafe_code)]
 
 mod counters;
 mod energy;

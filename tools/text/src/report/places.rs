@@ -1,5 +1,4 @@
 //! The table of ranks or hosts.
-#![forbid(unsafe_code)]
 
 use super::Shown;
 use crate::figure::si;

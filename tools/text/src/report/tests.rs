@@ -1,5 +1,4 @@
 //! The report's text against a committed golden, and its JSON against the text's figures.
-#![forbid(unsafe_code)]
 
 use super::*;
 use clscope_analysis::Trace;

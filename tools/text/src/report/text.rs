@@ -1,5 +1,4 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
-#![forbid(unsafe_code)]
 
 use super::{Section, Shown};
 use crate::table::{Table, bytes, percent, time, time_or_dash, wrapped};

@@ -1,5 +1,4 @@
 //! Records as words: what the recorder writes. Refuses to know where they go.
-#![forbid(unsafe_code)]
 
 use super::{Command, Detail, DropReason, Run, SMALL_BITS, Untimed, WAITS_INLINE, flag, kind};
 

@@ -1,6 +1,5 @@
 //! What commands do, and the reasons for what is missing: numbers in the format, and words. Refuses
 //! to decode records.
-#![forbid(unsafe_code)]
 
 macro_rules! command_kinds {
     ($($name:ident = $value:literal, $text:literal;)*) => {

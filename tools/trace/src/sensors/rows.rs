@@ -1,6 +1,5 @@
 //! Rows of readings and of windows of counters: what a record of either holds many of. Refuses to
 //! interpret a value; its series or source says what it means.
-#![forbid(unsafe_code)]
 
 use crate::field::Field;
 
