@@ -179,29 +179,6 @@ pub enum Published {
     IgtTests,
 }
 
-/// A report format the kernel can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the kernel's names; the tables below say what each holds")]
-pub enum Format {
-    HswA13,
-    HswA29,
-    HswA13B8C8,
-    HswB4C8,
-    HswA45B8C8,
-    HswB4C8A16,
-    HswC4B8,
-    C4B8,
-    A12,
-    A12B8C8,
-    A32u40A4u32B8C8,
-    OarA32u40A4u32B8C8,
-    A24u40A14u32B8C8,
-    OamMpec8u64B8C8,
-    OamMpec8u32B8C8,
-    OacA24u64B8C8,
-    Pec64u64,
-}
-
 const fn run(group: Group, first: u8, count: u8, at: u16) -> Block {
     Block { group, first, count, at, width: Width::Bits32 }
 }
@@ -347,77 +324,68 @@ static OAC: Layout = long(
 );
 static PEC64U64: Layout = long("PEC64u64", 576, &[run64(Pec, 0, 64, 32)], None);
 
-impl Format {
-    /// Every format there is a layout for.
-    pub const ALL: [Format; 17] = [
-        Format::HswA13,
-        Format::HswA29,
-        Format::HswA13B8C8,
-        Format::HswB4C8,
-        Format::HswA45B8C8,
-        Format::HswB4C8A16,
-        Format::HswC4B8,
-        Format::C4B8,
-        Format::A12,
-        Format::A12B8C8,
-        Format::A32u40A4u32B8C8,
-        Format::OarA32u40A4u32B8C8,
-        Format::A24u40A14u32B8C8,
-        Format::OamMpec8u64B8C8,
-        Format::OamMpec8u32B8C8,
-        Format::OacA24u64B8C8,
-        Format::Pec64u64,
-    ];
+/// What is known of a format.
+struct Row {
+    /// The layout by the thesis' tables and by igt's tests.
+    layouts: [&'static Layout; 2],
+    i915: Option<u64>,
+    select: u32,
+    /// Type and counter size of xe's word.
+    xe: Option<u64>,
+}
 
+macro_rules! formats {
+    ($($name:ident: $tables:ident $igt:ident, $i915:expr, $select:literal, $xe:expr;)*) => {
+        /// A report format the kernel can be asked for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "the kernel's names; the layouts say what each holds")]
+        pub enum Format { $($name),* }
+
+        impl Format {
+            /// Every format there is a layout for.
+            pub const ALL: [Format; [$(Format::$name),*].len()] = [$(Format::$name),*];
+
+            const fn row(self) -> Row {
+                match self {
+                    $(Format::$name => Row { layouts: [&$tables, &$igt], i915: $i915, select: $select, xe: $xe },)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    HswA13: HSW_A13 HSW_A13, Some(1), 0, None;
+    HswA29: HSW_A29 HSW_A29, Some(2), 1, None;
+    HswA13B8C8: HSW_A13_B8_C8 HSW_A13_B8_C8, Some(3), 2, None;
+    HswB4C8: HSW_B4_C8 HSW_B4_C8, Some(4), 4, None;
+    HswA45B8C8: HSW_A45_B8_C8 HSW_A45_B8_C8, Some(5), 5, None;
+    HswB4C8A16: HSW_B4_C8_A16 HSW_B4_C8_A16_IGT, Some(6), 6, None;
+    HswC4B8: HSW_C4_B8 HSW_C4_B8_IGT, Some(7), 7, None;
+    C4B8: C4_B8 C4_B8, Some(7), 7, Some(0);
+    A12: A12 A12_IGT, Some(8), 0, Some(0);
+    A12B8C8: A12_B8_C8 A12_B8_C8_IGT, Some(9), 2, Some(0);
+    A32u40A4u32B8C8: A32U40 A32U40, Some(10), 5, Some(0);
+    OarA32u40A4u32B8C8: OAR_A32U40 OAR_A32U40, Some(11), 5, Some(1);
+    A24u40A14u32B8C8: A24U40 A24U40, Some(12), 5, Some(0);
+    OamMpec8u64B8C8: OAM_64 OAM_64, Some(13), 1, Some(4);
+    OamMpec8u32B8C8: OAM_32 OAM_32, Some(14), 2, Some(4);
+    OacA24u64B8C8: OAC OAC, None, 1, Some(3);
+    Pec64u64: PEC64U64 PEC64U64, None, 1, Some(5 | 1 << 16);
+}
+
+impl Format {
     /// The layout, following `reading` where descriptions differ.
     #[must_use]
     pub fn layout(self, reading: Published) -> &'static Layout {
-        let igt = reading == Published::IgtTests;
-        match self {
-            Format::HswA13 => &HSW_A13,
-            Format::HswA29 => &HSW_A29,
-            Format::HswA13B8C8 => &HSW_A13_B8_C8,
-            Format::HswB4C8 => &HSW_B4_C8,
-            Format::HswA45B8C8 => &HSW_A45_B8_C8,
-            Format::HswB4C8A16 if igt => &HSW_B4_C8_A16_IGT,
-            Format::HswB4C8A16 => &HSW_B4_C8_A16,
-            Format::HswC4B8 if igt => &HSW_C4_B8_IGT,
-            Format::HswC4B8 => &HSW_C4_B8,
-            Format::C4B8 => &C4_B8,
-            Format::A12 if igt => &A12_IGT,
-            Format::A12 => &A12,
-            Format::A12B8C8 if igt => &A12_B8_C8_IGT,
-            Format::A12B8C8 => &A12_B8_C8,
-            Format::A32u40A4u32B8C8 => &A32U40,
-            Format::OarA32u40A4u32B8C8 => &OAR_A32U40,
-            Format::A24u40A14u32B8C8 => &A24U40,
-            Format::OamMpec8u64B8C8 => &OAM_64,
-            Format::OamMpec8u32B8C8 => &OAM_32,
-            Format::OacA24u64B8C8 => &OAC,
-            Format::Pec64u64 => &PEC64U64,
-        }
+        let [tables, igt] = self.row().layouts;
+        if reading == Published::IgtTests { igt } else { tables }
     }
 
     /// The value of i915's OA_FORMAT property (i915_drm.h, enum drm_i915_oa_format).
     #[must_use]
     pub fn i915_value(self) -> Option<u64> {
-        Some(match self {
-            Format::HswA13 => 1,
-            Format::HswA29 => 2,
-            Format::HswA13B8C8 => 3,
-            Format::HswB4C8 => 4,
-            Format::HswA45B8C8 => 5,
-            Format::HswB4C8A16 => 6,
-            Format::HswC4B8 | Format::C4B8 => 7,
-            Format::A12 => 8,
-            Format::A12B8C8 => 9,
-            Format::A32u40A4u32B8C8 => 10,
-            Format::OarA32u40A4u32B8C8 => 11,
-            Format::A24u40A14u32B8C8 => 12,
-            Format::OamMpec8u64B8C8 => 13,
-            Format::OamMpec8u32B8C8 => 14,
-            Format::OacA24u64B8C8 | Format::Pec64u64 => return None,
-        })
+        self.row().i915
     }
 
     /// The format of an i915 value; `haswell` decides what 7 means.
@@ -437,38 +405,13 @@ impl Format {
     /// The hardware's counter select (OACONTROL), by which the Gen9.5 thesis names formats.
     #[must_use]
     pub fn select(self) -> u32 {
-        match self {
-            Format::HswA13 | Format::A12 => 0,
-            Format::HswA29 | Format::OamMpec8u64B8C8 | Format::OacA24u64B8C8 | Format::Pec64u64 => {
-                1
-            }
-            Format::HswA13B8C8 | Format::A12B8C8 | Format::OamMpec8u32B8C8 => 2,
-            Format::HswB4C8 => 4,
-            Format::HswA45B8C8
-            | Format::A32u40A4u32B8C8
-            | Format::OarA32u40A4u32B8C8
-            | Format::A24u40A14u32B8C8 => 5,
-            Format::HswB4C8A16 => 6,
-            Format::HswC4B8 | Format::C4B8 => 7,
-        }
+        self.row().select
     }
 
     /// xe's format word: type 7:0, select 15:8, counter size 23:16, BC report 31:24.
     #[must_use]
     pub fn xe_word(self) -> Option<u64> {
-        let kind = match self {
-            Format::C4B8
-            | Format::A12
-            | Format::A12B8C8
-            | Format::A32u40A4u32B8C8
-            | Format::A24u40A14u32B8C8 => 0,
-            Format::OarA32u40A4u32B8C8 => 1,
-            Format::OacA24u64B8C8 => 3,
-            Format::OamMpec8u64B8C8 | Format::OamMpec8u32B8C8 => 4,
-            Format::Pec64u64 => 5 | 1 << 16,
-            _ => return None,
-        };
-        Some(kind | u64::from(self.select()) << 8)
+        Some(self.row().xe? | u64::from(self.select()) << 8)
     }
 
     /// By the kernel's name, in any case; an `HSW_` in front asks for Haswell's where both have the
