@@ -117,7 +117,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
             };
             let shown = args.select.shown(view.names(), &clscope_text::report::Section::ALL);
             clscope_text::report::narrow(&mut report, &shown);
-            let sections = shown.sections.iter().map(|of| (*of).into()).collect();
+            let sections = shown.sections.clone();
             let options = page::Options { title: None, most: Some(64 << 20), explained, sections };
             page::write(&view, &report, &options, &mut body)?;
         }

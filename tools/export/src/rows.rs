@@ -12,8 +12,6 @@ use std::io::Write;
 /// Part of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// Ranks or hosts, where they were asked for.
-    Places,
     /// Kernels by device time.
     Kernels,
     /// Joules per kernel.
@@ -32,9 +30,23 @@ pub enum Section {
     Functions,
 }
 
+impl Section {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 8] = [
+        Self::Kernels,
+        Self::Energy,
+        Self::Counters,
+        Self::Transfers,
+        Self::Queues,
+        Self::Idle,
+        Self::Waits,
+        Self::Functions,
+    ];
+}
+
 /// What of a report is written.
 pub struct Selection<'s> {
-    /// Sections, in this order.
+    /// Sections, in this order, behind ranks or hosts where they were asked for.
     pub sections: &'s [Section],
     /// Rows of each; `None` for all.
     pub limit: Option<usize>,
@@ -323,7 +335,9 @@ fn write_to(
     shown: &Selection<'_>,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    for (i, section) in shown.sections.iter().enumerate() {
+    let places_first = report.places.as_ref().map(|_| None);
+    let sections = places_first.into_iter().chain(shown.sections.iter().map(Some));
+    for (i, section) in sections.enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
@@ -344,7 +358,8 @@ fn write_to(
             header
         };
         let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
-            Section::Kernels => (
+            None => places(report),
+            Some(Section::Kernels) => (
                 command_header(),
                 report
                     .kernels
@@ -353,10 +368,9 @@ fn write_to(
                     .map(|k| commands("kernels", k))
                     .collect(),
             ),
-            Section::Places => places(report),
-            Section::Energy => energy(report, shown),
-            Section::Counters => counters(report, shown),
-            Section::Transfers => {
+            Some(Section::Energy) => energy(report, shown),
+            Some(Section::Counters) => counters(report, shown),
+            Some(Section::Transfers) => {
                 let rows = report.transfers.iter().map(|t| commands("transfers", t));
                 (
                     command_header(),
@@ -364,7 +378,7 @@ fn write_to(
                         .collect(),
                 )
             }
-            Section::Functions => {
+            Some(Section::Functions) => {
                 let mut header = vec!["section", "name", "calls", "errors", "share"];
                 header.extend(SUMMARY);
                 (
@@ -377,13 +391,13 @@ fn write_to(
                         .collect(),
                 )
             }
-            Section::Idle => {
+            Some(Section::Idle) => {
                 let rows = report.idle.iter().map(|i| {
                     vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]
                 });
                 (vec!["section", "cause", "ns", "share"], rows.collect())
             }
-            Section::Waits => {
+            Some(Section::Waits) => {
                 let rows = report.waits.iter().flat_map(|w| {
                     let row = |what: &str, ns: u64, share: Option<f64>| {
                         let f = &w.function;
@@ -414,7 +428,7 @@ fn write_to(
                     rows.collect(),
                 )
             }
-            Section::Queues => {
+            Some(Section::Queues) => {
                 let header = vec![
                     "section",
                     "process",

@@ -189,7 +189,7 @@ pub fn run(args: &Args) -> Result<()> {
                 false => Vec::new(),
             };
             let title = args.title.clone();
-            let sections = shown.sections.iter().map(|of| (*of).into()).collect();
+            let sections = shown.sections.clone();
             let options = page::Options { title, most, explained, sections };
             report::narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)

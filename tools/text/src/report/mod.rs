@@ -13,57 +13,9 @@ use clscope_profile::report::Report;
 use clscope_profile::report::data::{Commands, Function};
 use std::io::Write;
 use std::rc::Rc;
+
+pub use clscope_export::rows::Section;
 pub use text::render;
-
-/// Part of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
-    /// Kernels by device time.
-    Kernels,
-    /// Joules per kernel.
-    Energy,
-    /// Hardware counters per kernel.
-    Counters,
-    /// Transfers and other commands.
-    Transfers,
-    /// Command queues.
-    Queues,
-    /// Why devices were idle.
-    Idle,
-    /// What the host waited for.
-    Waits,
-    /// API functions by host time.
-    Functions,
-}
-
-impl Section {
-    /// All of them, in the order of the report.
-    pub const ALL: [Self; 8] = [
-        Self::Kernels,
-        Self::Energy,
-        Self::Counters,
-        Self::Transfers,
-        Self::Queues,
-        Self::Idle,
-        Self::Waits,
-        Self::Functions,
-    ];
-}
-
-impl From<Section> for rows::Section {
-    fn from(of: Section) -> Self {
-        match of {
-            Section::Kernels => Self::Kernels,
-            Section::Energy => Self::Energy,
-            Section::Counters => Self::Counters,
-            Section::Transfers => Self::Transfers,
-            Section::Queues => Self::Queues,
-            Section::Idle => Self::Idle,
-            Section::Waits => Self::Waits,
-            Section::Functions => Self::Functions,
-        }
-    }
-}
 
 /// Order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,11 +118,8 @@ pub fn narrow(report: &mut Report, shown: &Shown) {
 /// # Errors
 /// If it cannot be written.
 pub fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<(), ExportError> {
-    let places = report.places.as_ref().map(|_| rows::Section::Places);
-    let sections = shown.sections.iter().map(|s| (*s).into());
-    let sections: Vec<rows::Section> = places.into_iter().chain(sections).collect();
     let selection = rows::Selection {
-        sections: &sections,
+        sections: &shown.sections,
         limit: (shown.limited && shown.most > 0).then_some(shown.most),
         matches: &|name| shown.matches(name),
     };
