@@ -121,7 +121,8 @@ const PLACES: &[(&str, &str, usize, &str)] = &[
     ("os/robust.rs", "futex::wait(", 1, "the lock itself: see who takes it"),
     ("os/threads.rs", "pthread_create(", 1, "takes no lock that a constructor runs under"),
     ("os/threads.rs", "futex::wait(", 1, "its callers' patience: 1 s"),
-    ("recording/files.rs", ".lock()", 2, "the holder writes one definition, or makes one file"),
+    ("recording/files.rs", ".lock()", 1, "the holder writes one definition"),
+    ("recording/files/segments.rs", ".lock()", 1, "the holder makes one file"),
     (
         "recording/kept.rs",
         ".lock()",
