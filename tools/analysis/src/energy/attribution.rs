@@ -625,9 +625,10 @@ fn plus(a: &[(usize, f64)], b: &[(usize, f64)]) -> Contrast {
     all.into_iter().collect()
 }
 
-/// What the fitted model says of each class with a column, of each state while nothing runs, and
-/// the seconds of the latter.
-fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, Vec<f64>) {
+/// What the fitted model says of each class with a column, of each state while nothing runs, the
+/// seconds of the latter, and the joules of classes that are in no reading, or in two: a sensor has
+/// yet to show what ran last.
+fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, Vec<f64>, f64) {
     let model = &of.model;
     let width = model.kernel(of.present.len());
     let mut classes = vec![Part::new(width); of.present.len()];
@@ -676,10 +677,12 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
     let scale = |part: &mut Part, factor: f64| {
         part.above.iter_mut().chain(&mut part.idle).for_each(|n| *n *= factor);
     };
+    let mut unseen = 0.0;
     for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
         let ran = part.above[model.kernel(k)];
         if ran > 0.0 {
             scale(part, of.busy[class] / ran);
+            unseen += (of.busy[class] - ran).abs() * model.value(model.kernel(k));
         }
     }
     let (all, busy): (f64, f64) = (rested.iter().sum(), of.busy.iter().sum());
@@ -688,13 +691,13 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
         floors.iter_mut().for_each(|part| scale(part, factor));
         rested.iter_mut().for_each(|seconds| *seconds *= factor);
     }
-    (classes, floors, rested)
+    (classes, floors, rested, unseen)
 }
 
 pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
     let (activity, model) = (problem.activity, &of.model);
     let states = problem.floors.len();
-    let (parts, at_rest, rested) = parts(of, states, activity.devices);
+    let (parts, at_rest, rested, unseen) = parts(of, states, activity.devices);
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
@@ -761,9 +764,6 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
             }
         })
         .collect();
-    // At both ends of the run a sensor has yet to show what ran, and still shows what ran before.
-    let late = of.response.lag + of.response.delay.abs();
-    let unseen = measured / covered * (late + (of.response.window + of.rows.period) / 2.0);
     let whole = all.iter().fold(Contrast::new(), |sum, part| plus(&sum, part));
     let whole = at_rest.iter().fold(whole, |sum, part| plus(&sum, &part.all()));
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
@@ -813,6 +813,9 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         .collect();
     let residuals: Vec<f64> = (0..of.rows.rows.len()).map(|i| of.residual(i)).collect();
     let power: f64 = residuals.iter().map(|e| e * e).sum();
+    let squares = |(e, row): (&f64, &super::sensor::Row)| (e * row.covers).powi(2);
+    let noise: f64 = residuals.iter().zip(&of.rows.rows).map(squares).sum();
+    let noise = NORMAL_95 * noise.sqrt();
     let lagged: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let assembly = Assembly { problem, rows: &of.rows, response: of.response };
     Attribution {
@@ -824,7 +827,7 @@ pub(super) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
         covered: Seconds(covered),
         unattributed: Interval::symmetric(
             measured - assigned,
-            model.contrast(&whole, false).half().hypot(unseen),
+            model.contrast(&whole, false).half().hypot(unseen).hypot(noise),
         ),
         response: of.response,
         drift: drift(of),
