@@ -670,14 +670,4 @@ fn group_that_divides(items: usize, most: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fastest_time_that_another_confirms_is_taken() {
-        assert_eq!(agreement(&[10.0]), None);
-        assert_eq!(agreement(&[10.0, 12.0]), None);
-        assert_eq!(agreement(&[10.0, 12.0, 12.1]), Some(1));
-        assert_eq!(agreement(&[10.2, 12.0, 12.1, 10.0]), Some(3));
-    }
-}
+mod tests;

@@ -1,0 +1,346 @@
+//! Owns the figures of a fitted model: sums of its effects for classes, floors, groups, gaps and
+//! iterations, each with its interval. Refuses to fit.
+#![forbid(unsafe_code)]
+
+use super::{
+    AIM, Drift, Fitted, Floor, NOTICED, PRECISE, Problem, REFERENCE_C, WHOLE_DEGREES, WIDEST,
+    common,
+};
+use crate::energy::compare;
+use crate::energy::mixed::Contrast;
+use crate::energy::report::{
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
+};
+use crate::energy::response::Response;
+use crate::energy::sensor::{Row, RowKind, Rows};
+use crate::energy::sums::known_sums;
+use crate::energy::units::{ClassId, Joules, Seconds, Watts};
+use crate::interval::Interval;
+use crate::quantile::NORMAL_95;
+
+/// Energy of a part as sums of the model's columns: of launches above idle, and of idle power.
+#[derive(Clone, Default)]
+struct Part {
+    above: Vec<f64>,
+    idle: Vec<f64>,
+}
+
+impl Part {
+    fn new(columns: usize) -> Self {
+        Self { above: vec![0.0; columns], idle: vec![0.0; columns] }
+    }
+
+    fn all(&self) -> Contrast {
+        sparse(self.above.iter().zip(&self.idle).map(|(a, b)| a + b))
+    }
+}
+
+fn sparse(of: impl Iterator<Item = f64>) -> Contrast {
+    of.enumerate().filter(|(_, n)| *n != 0.0).collect()
+}
+
+fn plus(a: &[(usize, f64)], b: &[(usize, f64)]) -> Contrast {
+    let mut all: std::collections::BTreeMap<usize, f64> = a.iter().copied().collect();
+    b.iter().for_each(|(at, n)| *all.entry(*at).or_default() += n);
+    all.into_iter().collect()
+}
+
+/// What the fitted model says of each class with a column, of each state while nothing runs, the
+/// seconds of the latter, and the joules of classes that are in no reading, or in two: a sensor has
+/// yet to show what ran last.
+fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, Vec<f64>, f64) {
+    let model = &of.model;
+    let width = model.kernel(of.present.len());
+    let mut classes = vec![Part::new(width); of.present.len()];
+    let mut floors = vec![Part::new(width); states];
+    let mut rested = vec![0.0; states];
+    for (i, row) in of.rows.rows.iter().enumerate() {
+        let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
+        let busy: f64 = shares.iter().sum();
+        let crowd = if devices > 1 { busy.max(1.0) } else { 1.0 };
+        let stand = |part: &mut Part, seconds: f64| {
+            for (state, share) in in_state.iter().enumerate() {
+                let seconds = seconds * share;
+                part.idle[state] += seconds;
+                let joules = seconds * model.value(state);
+                for (e, effect) in of.effects.iter().enumerate() {
+                    part.idle[model.share(e)] += joules * effect.idle[i];
+                }
+            }
+        };
+        for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
+            let ran = row.covers * shares[class];
+            if ran <= 0.0 {
+                continue;
+            }
+            stand(part, ran / crowd);
+            part.above[model.kernel(k)] += ran;
+            let joules = ran * model.value(model.kernel(k));
+            for (e, effect) in of.effects.iter().enumerate() {
+                part.above[model.share(e)] += joules * effect.launches[i];
+            }
+        }
+        let idle = row.covers * (1.0 - busy).max(0.0);
+        for state in 0..states {
+            let seconds = idle * in_state[state];
+            rested[state] += seconds;
+            let part = &mut floors[state];
+            part.idle[state] += seconds;
+            let joules = seconds * model.value(state);
+            for (e, effect) in of.effects.iter().enumerate() {
+                part.idle[model.share(e)] += joules * effect.idle[i];
+            }
+        }
+    }
+    // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
+    // spans know more.
+    let scale = |part: &mut Part, factor: f64| {
+        part.above.iter_mut().chain(&mut part.idle).for_each(|n| *n *= factor);
+    };
+    let mut unseen = 0.0;
+    for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
+        let ran = part.above[model.kernel(k)];
+        if ran > 0.0 {
+            scale(part, of.busy[class] / ran);
+            unseen += (of.busy[class] - ran).abs() * model.value(model.kernel(k));
+        }
+    }
+    let (all, busy): (f64, f64) = (rested.iter().sum(), of.busy.iter().sum());
+    let factor = (of.rows.covered() - busy) / all;
+    if devices == 1 && factor.is_finite() && factor > 0.0 {
+        floors.iter_mut().for_each(|part| scale(part, factor));
+        rested.iter_mut().for_each(|seconds| *seconds *= factor);
+    }
+    (classes, floors, rested, unseen)
+}
+
+pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attribution {
+    let (activity, model) = (problem.activity, &of.model);
+    let states = problem.floors.len();
+    let (parts, at_rest, rested, unseen) = parts(of, states, activity.devices);
+    let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
+    let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
+    // A launch's energy as if all of them had run at one temperature: what readings have of their own
+    // temperatures is taken out.
+    let at_reference = |k: usize| {
+        let (degrees, [idle, above]) = of.named.warmth.as_ref()?;
+        let stood: f64 = (0..states).map(|s| parts[k].idle[s] * model.value(s)).sum();
+        let ran = parts[k].above[model.kernel(k)] * model.value(model.kernel(k));
+        let at = |degrees: f64| {
+            vec![(model.share(*idle), degrees * stood), (model.share(*above), degrees * ran)]
+        };
+        let mut part = parts[k].clone();
+        part.idle[model.share(*idle)] = 0.0;
+        part.above[model.share(*above)] = 0.0;
+        let joules = plus(&part.all(), &at(REFERENCE_C - degrees.mean));
+        let joules = model.contrast(&joules, true);
+        let joules = joules.open_by(NORMAL_95 * model.contrast(&at(WHOLE_DEGREES), false).value);
+        joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
+    };
+    let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
+    let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
+    let values: Vec<f64> = energies.iter().map(|joules| joules.value).collect();
+    let rest = if problem.rest_as_sum { WIDEST } else { 0.0 };
+    let mut groups = known_sums(&values, &model.covariances(&all), &wide, rest);
+    let alone = (0..of.present.len()).filter(|k| !groups.iter().any(|set| set.contains(k)));
+    let alone: Vec<Vec<usize>> = alone.map(|k| vec![k]).collect();
+    groups.extend(alone);
+    groups.sort_unstable();
+    let (measured, covered) = (of.rows.total(), of.rows.covered());
+    let above = |k: usize| sparse(parts[k].above.iter().copied());
+    let rows_of_groups: Vec<GroupEnergy> = groups
+        .iter()
+        .map(|group| {
+            let sum = |of: &dyn Fn(usize) -> Contrast| {
+                group.iter().fold(Contrast::new(), |sum, k| plus(&sum, &of(*k)))
+            };
+            let joules = model.contrast(&sum(&|k| all[k].clone()), true);
+            let busy: f64 = group.iter().map(|&k| of.busy[of.present[k]]).sum();
+            GroupEnergy {
+                classes: group.iter().map(|&k| ClassId(of.present[k] as u32)).collect(),
+                busy: Seconds(busy),
+                watts: joules.times(1.0 / busy),
+                joules,
+                dynamic: model.contrast(&sum(&above), true),
+            }
+        })
+        .collect();
+    let floors: Vec<FloorEnergy> = (0..states)
+        .map(|state| {
+            let energy = model.contrast(&sparse(at_rest[state].idle.iter().copied()), true);
+            let watts = match rested[state] > 0.0 {
+                true => energy.times(1.0 / rested[state]),
+                false => model.contrast(&[(state, 1.0)], true),
+            };
+            let is_fixed = problem.floors[state] != Floor::Fitted;
+            let is_narrow = watts.relative().is_some_and(|wide| wide <= WIDEST);
+            let is_known = is_fixed || of.floor_seen[state] && is_narrow;
+            FloorEnergy {
+                state,
+                watts: is_known.then_some(watts),
+                idle: Seconds(rested[state]),
+                joules: Joules(if rested[state] > 0.0 { energy.value } else { 0.0 }),
+                rate: watts.value,
+            }
+        })
+        .collect();
+    let whole = all.iter().fold(Contrast::new(), |sum, part| plus(&sum, part));
+    let whole = at_rest.iter().fold(whole, |sum, part| plus(&sum, &part.all()));
+    let floor_open = floors.iter().any(|floor| floor.watts.is_none());
+    let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
+        + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
+    let classes = (0..activity.classes())
+        .map(|class| {
+            let k = of.present.iter().position(|of| *of == class);
+            let total = activity.totals[class];
+            let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
+            let covered_busy = of.busy[class];
+            let group = k.and_then(|k| groups.iter().position(|group| group.contains(&k)));
+            let joules = k.map(|k| energies[k]);
+            let wide = joules.map(|joules| joules.relative().unwrap_or(f64::INFINITY));
+            let unknown = match (wide, group) {
+                (None, _) => Some(Unknown::NotRead),
+                (_, Some(group)) if groups[group].len() > 1 => Some(Unknown::InSum),
+                (Some(wide), _) if wide <= WIDEST => None,
+                _ => Some(Unknown::Wide),
+            };
+            let known = joules.filter(|_| unknown.is_none());
+            let part = |of: &dyn Fn(&Part) -> &Vec<f64>| {
+                let of = sparse(of(&parts[k?]).iter().copied());
+                known.filter(|_| !floor_open).map(|_| model.contrast(&of, true))
+            };
+            let watts = known.map(|joules| joules.times(1.0 / covered_busy));
+            let each = watts.map(|watts| watts.times(duration));
+            let needed = wide.filter(|wide| *wide > PRECISE && wide.is_finite());
+            ClassEnergy {
+                class: ClassId(class as u32),
+                launches: total.launches,
+                busy: Seconds(total.busy_s),
+                covered: Seconds(covered_busy),
+                group,
+                watts,
+                joules_per_launch: each,
+                per_launch_at_reference: (known.and(k).and_then(at_reference))
+                    .map(|joules| joules.times(duration / covered_busy)),
+                joules: known,
+                dynamic: part(&|of| &of.above),
+                idle: part(&|of| &of.idle),
+                energy_delay: each.map(|joules| joules.value * duration),
+                needed: needed.map(|wide| Seconds(covered * (wide / AIM).powi(2))),
+                unknown,
+            }
+        })
+        .collect();
+    let residuals: Vec<f64> = (0..of.rows.rows.len()).map(|i| of.residual(i)).collect();
+    let power: f64 = residuals.iter().map(|e| e * e).sum();
+    let squares = |(e, row): (&f64, &Row)| (e * row.covers).powi(2);
+    let noise: f64 = residuals.iter().zip(&of.rows.rows).map(squares).sum();
+    let noise = NORMAL_95 * noise.sqrt();
+    let lagged: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let assembly = Assembly { problem, rows: &of.rows, response: of.response };
+    Attribution {
+        classes,
+        gaps: assembly.gaps(&floors),
+        groups: rows_of_groups,
+        floors,
+        measured: Joules(measured),
+        covered: Seconds(covered),
+        unattributed: Interval::symmetric(
+            measured - assigned,
+            model.contrast(&whole, false).half().hypot(unseen).hypot(noise),
+        ),
+        response: of.response,
+        drift: drift(of),
+        temperature: of.named.warmth.as_ref().map(|of| of.0),
+        residual: Watts((power / residuals.len() as f64).sqrt()),
+        residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
+        counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },
+        readings: of.rows.rows.len(),
+        faults: of.rows.faults,
+        rejected_spans: activity.rejected(),
+        iteration: assembly.iteration(),
+    }
+}
+
+/// Rates at the end of the run over those at its start.
+fn drift(of: &Fitted) -> Option<Drift> {
+    // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
+    let odd: Contrast =
+        of.named.slow.clone().step_by(2).map(|effect| (of.model.share(effect), 2.0)).collect();
+    let change = (!odd.is_empty()).then(|| of.model.contrast(&odd, false))?;
+    let half_width = change.half();
+    let noticed = change.value.abs() > half_width.max(NOTICED);
+    Some(Drift { relative: change.value, half_width, noticed })
+}
+
+/// What gaps and iterations are put together from.
+struct Assembly<'a> {
+    problem: &'a Problem<'a>,
+    rows: &'a Rows,
+    response: Response,
+}
+
+impl Assembly<'_> {
+    /// Time between the first start and the last end in which nothing ran and the sensor was read,
+    /// each part at the rate of the floor that it was at.
+    fn gaps(&self, floors: &[FloorEnergy]) -> GapCost {
+        let activity = self.problem.activity;
+        let (mut gaps, mut end) = (Vec::new(), f64::NEG_INFINITY);
+        for segment in &activity.segments {
+            if segment.from > end && end.is_finite() {
+                gaps.push((end, segment.from));
+            }
+            end = end.max(segment.to);
+        }
+        let gaps = match activity.runs.is_empty() {
+            true => gaps,
+            false => common(&gaps, &activity.runs),
+        };
+        let gaps = common(&gaps, &self.rows.coverage());
+        let length = |of: &[(f64, f64)]| of.iter().map(|(from, to)| to - from).sum::<f64>();
+        let seconds = length(&gaps);
+        let mut elsewhere = 0.0;
+        let mut joules = Some(0.0);
+        // State 0 is where the device was at none of the others.
+        for floor in floors.iter().rev() {
+            let spans = self.problem.states.iter().filter(|span| span.state == floor.state);
+            let spans = spans.map(|s| (activity.seconds(s.start), activity.seconds(s.end)));
+            let here = match floor.state {
+                0 => (seconds - elsewhere).max(0.0),
+                _ => length(&common(&gaps, &spans.collect::<Vec<_>>())),
+            };
+            elsewhere += here;
+            let rate = floor.rate;
+            if here > 0.0 {
+                joules = joules.filter(|_| floor.watts.is_some()).map(|sum| sum + rate * here);
+            }
+        }
+        GapCost { seconds: Seconds(seconds), joules: joules.map(Joules) }
+    }
+
+    /// Measured energy from the first marker inside the coverage to the last, over the iterations
+    /// between.
+    fn iteration(&self) -> Option<IterationEnergy> {
+        let activity = self.problem.activity;
+        let cumulative = compare::Cumulative::new(self.rows);
+        let (from, to) = cumulative.range()?;
+        let inside: Vec<f64> = self
+            .problem
+            .iterations
+            .iter()
+            .map(|&at| activity.seconds(at) + self.response.delay)
+            .filter(|&at| from <= at && at <= to)
+            .collect();
+        let count = inside.len().checked_sub(1).filter(|&n| n > 0)?;
+        let (first, last) = (inside[0], inside[count]);
+        let joules = cumulative.at(last) - cumulative.at(first);
+        // Where inside a reading a marker falls is not seen: half a reading at either end.
+        let edge =
+            joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
+        Some(IterationEnergy {
+            iterations: count,
+            joules: Interval::above_none(joules / count as f64, edge / count as f64),
+            seconds: Seconds((last - first) / count as f64),
+        })
+    }
+}
