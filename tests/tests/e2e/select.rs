@@ -89,7 +89,7 @@ fn sections_are_those_of_the_page_too() {
 #[test]
 fn commands_describe_these_options_alike() {
     let stage = Stage::new(Runtime::Pocl);
-    let help = |command: &str| stage.clscope([command, "--help"]).run().success().stdout;
+    let help = |command: &str| stage.clscope([command, "--help-all"]).run().success().stdout;
     let of = |help: &str, option: &str| {
         let lines = help.lines().skip_while(|line| !line.trim_start().starts_with(option));
         lines.take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n")

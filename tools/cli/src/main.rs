@@ -12,6 +12,7 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
+mod help;
 mod kernel;
 mod list_counters;
 mod merge;
@@ -38,7 +39,7 @@ mod what_if;
 
 use crate::output::say;
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clscope_capture::system;
 use std::io::Write;
 use std::process::ExitCode;
@@ -47,7 +48,7 @@ use std::process::ExitCode;
 #[command(
     name = "clscope",
     version,
-    about = "Profiler for unmodified OpenCL applications: host calls, device commands, hardware counters, and the joules of each kernel",
+    about = "Profiler for unmodified OpenCL applications: calls, commands, counters, joules of each kernel",
     before_help = "Examples:
   clscope record -- ./app --its --arguments   run the application, leave a trace directory
   clscope report                              kernels, transfers and API calls of the newest trace
@@ -70,14 +71,13 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
-    /// Run an application several times: time and joules of it and its kernels, each with its
-    /// spread
+    /// Run an application several times: its time and joules, each with its spread
     Stat(Box<stat::Args>),
     /// Summarise a trace: kernels, energy, transfers, queues, idle causes, API calls
     Report(report::Args),
     /// Print every record of a trace, one line each
     Dump(dump::Args),
-    /// Find misuse of OpenCL: data races between commands, objects never released, failed calls
+    /// Find misuse of OpenCL: data races, objects never released, failed calls
     Check(check::Args),
     /// Show what kernels executed, by class of instruction (`record --mix`)
     Mix(mix::Args),
@@ -99,7 +99,7 @@ enum Command {
     Explain(Box<explain::Args>),
     /// Draw kernels under the ceilings of their device
     Roofline(Box<roofline::Args>),
-    /// Predict time and joules of a kernel in other groups, sizes, clocks or on another device
+    /// Predict time and joules of a kernel at other sizes, clocks, or elsewhere
     WhatIf(Box<what_if::Args>),
     /// Watch a running application: kernels, joules, devices, watts, transfers as of now
     Top(Box<top::Args>),
@@ -109,18 +109,17 @@ enum Command {
     Oa(oa::Args),
     /// List the available hardware counters and the figures of metric sets
     ListCounters(list_counters::Args),
-    /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
+    /// Measure a device: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
-    /// Run a captured launch alone (`record --capture`): results, time, joules, other versions
+    /// Run a captured launch alone (`record --capture`): results, time, joules
     Kernel(Box<kernel::Args>),
-    /// Measure the captured launches of a trace, each in a process of its own: joules, time, mix
+    /// Measure the captured launches of a trace: joules, time, mix
     Replay(Box<replay::Args>),
     /// Report what works on this machine, what does not, and how to fix it
     Doctor(doctor::Args),
     /// Measure what recording costs on this machine
     Overhead(overhead::Args),
-    /// Give the members of a group access to energy counters that only root may read (started as
-    /// root)
+    /// Give a group access to energy counters that only root may read
     Sensord(sensord::Args),
     /// List the environment variables that the recorder reads
     #[command(before_help = "Examples:
@@ -170,7 +169,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let given = help::with_help(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     // `record` outlives a closed stderr, since the application's exit code must come through; `sql`
     // removes its tables.
     let outlives = |command: &Command| {
@@ -222,11 +222,10 @@ fn run() -> ExitCode {
             answer(|out| Ok(clscope_doctor::child::answer(&question, out)?))
         }
         Command::Completions(args) => {
-            pages::completions(<Cli as clap::CommandFactory>::command(), &args)
-                .map(|()| ExitCode::SUCCESS)
+            pages::completions(help::with_help(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
         }
         Command::Man(args) => {
-            pages::man(<Cli as clap::CommandFactory>::command(), &args).map(|()| ExitCode::SUCCESS)
+            pages::man(help::with_help(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
         }
         Command::Settings => print_settings().map(|()| ExitCode::SUCCESS),
     };

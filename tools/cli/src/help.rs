@@ -1,0 +1,114 @@
+//! What `--help` shows: of commands with many options the usual ones, each with one sentence, so that
+//! it fits a screen. `--help-all` has all of them, whole. Refuses to know what options do.
+#![forbid(unsafe_code)]
+
+use clap::{Arg, ArgAction, Command};
+
+/// The usual options of commands that have many. Commands that are not here show all.
+const USUAL: [(&str, &str); 15] = [
+    (
+        "record",
+        "output force device-timing kernels max-size replay mix capture call-sites counters sensors gpu-power quiet",
+    ),
+    (
+        "stat",
+        "repeat warm-up format to with output device-timing kernels replay counters gpu-power quiet",
+    ),
+    ("report", "format all output section sort by limit name device with explain-energy"),
+    ("view", "show port no-browser section sort by limit name device with"),
+    ("diff", "base new fail-on format output limit name with"),
+    ("explain", "format least all limit name device parameters with"),
+    ("roofline", "output energy name device parameters with"),
+    ("what-if", "local global clock on local-memory format parameters"),
+    ("top", "interval sort once format output"),
+    ("bench", "device list choose reproduce budget counters quick full output json show"),
+    ("kernel", "device from repeat tolerance counters mix tune local options source export"),
+    ("sql", "recipe list format limit engine"),
+    ("perfetto", "output from to tracks host-calls"),
+    ("decode", "raw format metrics layouts generation every output"),
+    ("replay", "for kernel mix counters device trust"),
+];
+
+/// The command and all below it, with the two ways of help.
+pub fn with_help(mut command: Command) -> Command {
+    let usual = USUAL.iter().find(|of| of.0 == command.get_name()).map(|of| of.1);
+    let is_usual = |arg: &Arg| {
+        let name = arg.get_long();
+        usual.is_none_or(|all| name.is_none_or(|name| all.split(' ').any(|of| of == name)))
+    };
+    command = command.mut_args(|arg| {
+        let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
+        let is_usual = is_usual(&arg);
+        let arg = arg.hide_short_help(!is_usual);
+        match text {
+            Some(text) => arg.help(first_sentence(&text)).long_help(text),
+            None => arg,
+        }
+    });
+    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
+    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    command = command
+        .disable_help_flag(true)
+        .arg(short.help("Print the usual options").display_order(1000))
+        .arg(all.help("Print all options, and all that is said of them").display_order(1001));
+    let names: Vec<String> = command.get_subcommands().map(|of| of.get_name().to_owned()).collect();
+    names.iter().fold(command, |command, name| command.mut_subcommand(name, with_help))
+}
+
+/// A text up to its first full stop.
+fn first_sentence(text: &str) -> String {
+    let end = [". ", ".\n", "\n\n"].iter().filter_map(|end| text.find(end)).min();
+    text[..end.unwrap_or(text.len())].trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Lines and columns of a small screen.
+    const SCREEN: (usize, usize) = (50, 100);
+
+    fn each(of: &Command, to: &mut Vec<Command>) {
+        to.push(of.clone());
+        of.get_subcommands().filter(|of| !of.is_hide_set()).for_each(|of| each(of, to));
+    }
+
+    #[test]
+    fn the_help_of_each_command_fits_a_screen_and_help_all_has_every_option() {
+        let mut all = Vec::new();
+        each(&with_help(crate::Cli::command()), &mut all);
+        assert!(all.len() > 30, "{}", all.len());
+        for mut command in all.into_iter().map(|of| of.term_width(SCREEN.1)) {
+            let (name, short) = (command.get_name().to_owned(), command.render_help().to_string());
+            let lines = short.lines().count();
+            assert!(lines <= SCREEN.0, "{name}: {lines} lines\n{short}");
+            let whole = command.render_long_help().to_string();
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                let Some(long) = arg.get_long() else { continue };
+                assert!(whole.contains(&format!("--{long}")), "{name}: {long}");
+            }
+        }
+    }
+
+    #[test]
+    fn usual_options_are_options_of_their_commands() {
+        let mut all = Vec::new();
+        each(&crate::Cli::command(), &mut all);
+        for (name, usual) in USUAL {
+            let of: Vec<&Command> = all.iter().filter(|of| of.get_name() == name).collect();
+            assert!(!of.is_empty(), "{name}");
+            for option in usual.split(' ') {
+                let has = |of: &&Command| of.get_arguments().any(|a| a.get_long() == Some(option));
+                assert!(of.iter().any(has), "{name}: {option}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sentence_ends_at_its_full_stop() {
+        assert_eq!(first_sentence("Most bytes (K, M). Else all"), "Most bytes (K, M)");
+        assert_eq!(first_sentence("From 1.5 on"), "From 1.5 on");
+        assert_eq!(first_sentence("One\n\nTwo"), "One");
+    }
+}
