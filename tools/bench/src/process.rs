@@ -207,7 +207,8 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn read(pipe: Option<impl std::io::Read>) -> String {
+/// All that comes out of a pipe.
+pub fn read(pipe: Option<impl std::io::Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         let _ = pipe.read_to_end(&mut bytes);
