@@ -1,0 +1,145 @@
+//! Names of parameters. Bandwidths are in GB/s, rates in 10^9 operations per second, latencies and
+//! times in nanoseconds, capacities in bytes; each is of the whole device unless it says otherwise.
+#![forbid(unsafe_code)]
+
+/// Streaming from memory beyond the caches.
+pub const DRAM: &str = "bandwidth.dram";
+/// Repeated reads of what fits the last-level cache alone.
+pub const L2: &str = "bandwidth.l2";
+/// Repeated reads of what fits the first-level caches.
+pub const L1: &str = "bandwidth.l1";
+/// Local memory, one word to a bank.
+pub const LOCAL: &str = "bandwidth.local";
+/// Special functions (reciprocal square root).
+pub const SPECIAL: &str = "rate.special";
+/// 32-bit integer arithmetic.
+pub const INTEGER: &str = "rate.int";
+/// Bitwise operations and shifts, half of each.
+pub const LOGIC: &str = "rate.logic";
+/// Multiplication of 32-bit integers, with or without an addition.
+pub const INT_MUL: &str = "rate.int.mul";
+/// Division of 32-bit integers by numbers that the compiler does not know.
+pub const INT_DIV: &str = "rate.int.div";
+/// Addition of 64-bit integers.
+pub const LONG: &str = "rate.int64";
+/// Multiplication of 64-bit integers.
+pub const LONG_MUL: &str = "rate.int64.mul";
+/// Division of 64-bit integers.
+pub const LONG_DIV: &str = "rate.int64.div";
+/// Conversions between 32-bit integers and single precision.
+pub const CONVERT: &str = "rate.convert";
+/// Multiplications with an addition on 32 bits, as loops of work-items have them: fused or not,
+/// in vectors only where the compiler makes those of items. Instructions, and not FLOP.
+pub const ITEMS_SINGLE: &str = "rate.fp32.items";
+/// The same on 64 bits.
+pub const ITEMS_DOUBLE: &str = "rate.fp64.items";
+/// Square roots in double precision.
+pub const SPECIAL_DOUBLE: &str = "rate.special.fp64";
+/// Reads of constant memory, one word for all.
+pub const CONSTANT: &str = "rate.constant";
+/// Reads of constant memory, each item another word.
+pub const CONSTANT_APART: &str = "rate.constant.divergent";
+/// Private arrays that are indexed by what the compiler does not know.
+pub const PRIVATE: &str = "bandwidth.private";
+/// Reads of an image, neighbours side by side.
+pub const IMAGE: &str = "rate.image";
+/// Work-items that pass a barrier.
+pub const BARRIER: &str = "rate.barrier";
+/// Atomics on global memory, neighbours on neighbouring ones of 64 words.
+pub const ATOMIC_FEW: &str = "rate.atomic.global.few";
+/// Atomics on global memory, all on one word, whose result nobody wants.
+pub const ATOMIC_WORD: &str = "rate.atomic.global.word";
+/// Atomics on global memory, all on one word, whose result is used.
+pub const ATOMIC_RESULT: &str = "rate.atomic.global.result";
+/// Atomics on local memory, all of a group on one word.
+pub const LOCAL_ATOMIC_WORD: &str = "rate.atomic.local.word";
+/// Copying through memory: reads and writes side by side.
+pub const DRAM_COPY: &str = "bandwidth.dram.copy";
+/// Atomics on local memory, each of its own word.
+pub const LOCAL_ATOMIC: &str = "rate.atomic.local";
+/// Atomics on global memory that the last cache holds, each of its own word.
+pub const ATOMIC: &str = "rate.atomic.global";
+/// A dependent addition.
+pub const LATENCY_ADD: &str = "latency.add";
+/// A dependent special function.
+pub const LATENCY_SPECIAL: &str = "latency.special";
+/// A dependent access to local memory.
+pub const LATENCY_LOCAL: &str = "latency.local";
+/// A dependent access to memory, neighbours side by side.
+pub const LATENCY_MEMORY: &str = "latency.memory";
+/// A dependent access to memory, each far from the one before.
+pub const LATENCY_RANDOM: &str = "latency.random";
+/// A kernel without work, as the device's clock sees it.
+pub const LAUNCH: &str = "launch.empty";
+/// From one launch to the next of an in-order queue that is never empty.
+pub const LAUNCH_PERIOD: &str = "launch.period";
+/// A launch and the wait for it, as the host sees them.
+pub const LAUNCH_WAIT: &str = "launch.wait";
+/// One work-group after another on one compute unit, with nothing to do.
+pub const GROUP: &str = "group.replacement";
+/// Nanoseconds of one warp instruction on one compute unit that does nothing but issue.
+pub const ISSUE: &str = "issue.slot";
+/// Capacity of the first-level caches together.
+pub const L1_BYTES: &str = "capacity.l1";
+/// Capacity of the last-level cache.
+pub const L2_BYTES: &str = "capacity.l2";
+/// Work-groups of 32 items that were resident at once on one compute unit.
+pub const RESIDENT: &str = "resident.items";
+/// What NVIDIA's counter of memory bandwidth reads at the ceiling, %.
+pub const DRAM_COUNTER: &str = "counter.dram-bandwidth";
+/// Clock while the ceilings were measured, MHz.
+pub const CLOCK: &str = "clock";
+
+/// Every name but those of [`rate`].
+pub const ALL: &[&str] = &[
+    DRAM,
+    L2,
+    L1,
+    LOCAL,
+    SPECIAL,
+    INTEGER,
+    LOGIC,
+    INT_MUL,
+    INT_DIV,
+    LONG,
+    LONG_MUL,
+    LONG_DIV,
+    CONVERT,
+    ITEMS_SINGLE,
+    ITEMS_DOUBLE,
+    SPECIAL_DOUBLE,
+    CONSTANT,
+    CONSTANT_APART,
+    PRIVATE,
+    IMAGE,
+    BARRIER,
+    ATOMIC_FEW,
+    ATOMIC_WORD,
+    ATOMIC_RESULT,
+    LOCAL_ATOMIC_WORD,
+    DRAM_COPY,
+    LOCAL_ATOMIC,
+    ATOMIC,
+    LATENCY_ADD,
+    LATENCY_SPECIAL,
+    LATENCY_LOCAL,
+    LATENCY_MEMORY,
+    LATENCY_RANDOM,
+    LAUNCH,
+    LAUNCH_PERIOD,
+    LAUNCH_WAIT,
+    GROUP,
+    ISSUE,
+    L1_BYTES,
+    L2_BYTES,
+    RESIDENT,
+    DRAM_COUNTER,
+    CLOCK,
+];
+
+/// The rate of a type's operations: `fma`, `add` or `mul`; of a device that has no `fma`
+/// `mad`, a multiplication and an addition.
+#[must_use]
+pub fn rate(precision: clscope_mix::Precision, operation: &str) -> String {
+    format!("rate.{}.{operation}", precision.name())
+}
