@@ -5,13 +5,9 @@ use super::{Cases, held_back, measured};
 use crate::results::CaseResult;
 use crate::suite::blend;
 use clscope_mix::Space;
-use clscope_models::device::Device;
-use clscope_models::device::Parameter;
-use clscope_models::device::name;
-use clscope_models::energy;
-use clscope_models::energy::Observation;
-use clscope_models::hockney;
-use clscope_models::hockney::Link;
+use clscope_models::device::{Device, Parameter, name};
+use clscope_models::energy::{self, Observation};
+use clscope_models::hockney::{self, Link};
 use clscope_models::kernel::Traffic;
 
 pub(super) fn links(of: &[CaseResult]) -> Vec<Link> {

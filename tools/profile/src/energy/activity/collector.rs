@@ -1,27 +1,17 @@
 //! Owns how commands of a trace become spans of classes on devices. Refuses to know joules.
 #![forbid(unsafe_code)]
 
-use super::super::shapes;
-use super::super::shapes::Shape;
-use super::super::shapes::Tally;
+use super::super::shapes::{self, Shape, Tally};
 use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::ClassId;
-use clscope_analysis::energy::DeviceIndex;
-use clscope_analysis::energy::HostNs;
-use clscope_analysis::energy::Launch;
-use clscope_analysis::energy::Span;
-use clscope_analysis::energy::Timing;
-use clscope_analysis::energy::place_each;
-use clscope_analysis::energy::place_overlapping;
-use clscope_analysis::energy::turns;
-use clscope_analysis::event::Event;
-use clscope_analysis::event::Outcome;
+use clscope_analysis::energy::{
+    ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place_each, place_overlapping, turns,
+};
+use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::ids::IdMap;
 use clscope_analysis::stats::beside::Copied;
-use clscope_analysis::time::ProcessIndex;
-use clscope_analysis::time::Ticks;
+use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::record::size_class;
 use std::collections::HashMap;

@@ -3,12 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{ANOTHER_TIME, KnownFloor};
-use clscope_analysis::energy as fit;
-use clscope_analysis::energy::Floor;
-use clscope_analysis::energy::IdleLevels;
-use clscope_analysis::energy::Problem;
-use clscope_analysis::energy::Seconds;
-use clscope_analysis::energy::StateSpan;
+use clscope_analysis::energy::{self as fit, Floor, IdleLevels, Problem, Seconds, StateSpan};
 use clscope_analysis::quantile::NORMAL_95;
 
 /// The floors of a run, and where the device was in which.
