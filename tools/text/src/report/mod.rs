@@ -4,6 +4,7 @@
 mod counters;
 mod energy;
 pub mod first;
+mod heading;
 mod places;
 mod text;
 
