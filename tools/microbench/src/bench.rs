@@ -1,6 +1,5 @@
 //! Runs jobs on a device: builds, checks, calibrates, times, repeats. Owns the device session and
 //! the order of these steps; refuses to give a time for a kernel whose result is wrong.
-#![forbid(unsafe_code)]
 
 use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Image, Kernel, Program, Session, Shape};
 use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, TEXELS, Trips};

@@ -1,6 +1,5 @@
 //! Where a series changes its ways: steps, bends and periods, as numbers with a confidence. Owns
 //! the tests and their error control; refuses to say what a change means.
-#![forbid(unsafe_code)]
 
 use serde::Serialize;
 

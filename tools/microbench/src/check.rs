@@ -1,7 +1,6 @@
 //! What the parameters of a device predict of further kernels, against their measured times: the
 //! kernels of all suites, most of which the parameters do not come from. Owns the comparison;
 //! refuses to change the parameters.
-#![forbid(unsafe_code)]
 
 use crate::bench::Settings;
 use crate::cl::{ClError, Device as Cl};

@@ -1,6 +1,5 @@
 //! The files of a run: JSON, CSV, plots and the page that holds them, each whole or not at all.
 //! Owns their names; refuses to compute figures.
-#![forbid(unsafe_code)]
 
 use crate::check;
 use crate::model::Measured;

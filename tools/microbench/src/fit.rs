@@ -1,7 +1,6 @@
 //! Straight lines through measured points, with intervals: latency + size / bandwidth, energy
 //! against rate. Owns weighted least squares with robust weights; refuses to decide whether a line
 //! is the right shape beyond stating the misfit.
-#![forbid(unsafe_code)]
 
 use crate::stats::{Interval, t95};
 use serde::Serialize;

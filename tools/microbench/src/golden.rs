@@ -1,5 +1,4 @@
 //! What tests of several modules take from one table.
-#![forbid(unsafe_code)]
 
 use clscope_models::latency::Workload;
 

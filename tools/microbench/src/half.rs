@@ -1,7 +1,6 @@
 //! IEEE 754 binary16 for host references. Owns conversion with round-to-nearest-even; refuses
 //! arithmetic: that is done in double precision, whose 53 bits make one rounding at the end the
 //! correct one for sums, products and quotients.
-#![forbid(unsafe_code)]
 
 /// The nearest half, ties to even, as its bits.
 #[must_use]

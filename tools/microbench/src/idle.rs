@@ -1,7 +1,6 @@
 //! What a device draws while nothing runs: it is loaded, then watched until power and clocks no
 //! longer change. Owns the watching and the states that are read from it; refuses a state for a
 //! device whose sensor is not known.
-#![forbid(unsafe_code)]
 
 use crate::bench::{Bench, CaseError, Settings};
 use crate::change;

@@ -1,6 +1,5 @@
 //! What one measurement needs: a kernel, its memory and arguments, how long to run it and how to
 //! tell that it was right. Owns the description and the needs of a case; refuses to run anything.
-#![forbid(unsafe_code)]
 
 use crate::cl::{Buffer, ClError, DeviceFacts, Session};
 use crate::source::Source;

@@ -1,6 +1,5 @@
 //! The parameters of a device: runs the microbenchmarks that give them and makes the file of their
 //! results. Owns which case gives which parameter; refuses to measure anything itself.
-#![forbid(unsafe_code)]
 
 use crate::bench::{DISTURBED, Settings};
 use crate::cl::{ClError, Device as Cl, DeviceFacts, DeviceKind};

@@ -1,7 +1,6 @@
 //! The device's arithmetic peak: units x lanes x operations a cycle x clock (Duarte 2018, eq. 4.1).
 //! Owns the little that device queries leave open; refuses to guess: where the units are not known
 //! there is no peak.
-#![forbid(unsafe_code)]
 
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::job::Scalar;

@@ -1,6 +1,5 @@
 //! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what;
 //! refuses to compute figures beyond the roofline's lines, and to draw: its children do.
-#![forbid(unsafe_code)]
 
 mod draw;
 mod index;

@@ -1,6 +1,5 @@
 //! Plots as pixels. Owns the fonts they are drawn with; refuses to draw without any: a plot without
 //! words misleads.
-#![forbid(unsafe_code)]
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};

@@ -1,7 +1,6 @@
 //! Power of the device while it was measured. Owns the sampling thread, the choice of the device's
 //! sensor among those of the machine, and the mean of a window; refuses to give watts for a device
 //! whose sensor is not known.
-#![forbid(unsafe_code)]
 
 mod metered;
 

@@ -8,7 +8,6 @@
 //! (the device computed something else: there are no figures then), `failed` (an OpenCL call) or
 //! `interrupted`. Times are nanoseconds of the device's clock; every figure has its unit and its 95
 //! % interval (`low`, `high`); an end that is not known is null.
-#![forbid(unsafe_code)]
 
 use crate::cl::DeviceFacts;
 use crate::stats::{Interval, Summary};

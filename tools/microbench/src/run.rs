@@ -1,6 +1,5 @@
 //! A whole run: chooses suites and cases, runs them one by one, turns sensor readings into power
 //! figures and writes nothing. Owns the order and what an interruption leaves; refuses to print.
-#![forbid(unsafe_code)]
 
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::{ClError, Device, Session};

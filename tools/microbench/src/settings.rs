@@ -1,6 +1,5 @@
 //! What the user asked for: how thorough a run is, how long its launches and windows last. Owns the
 //! defaults; refuses to know of a device.
-#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 

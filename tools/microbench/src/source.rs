@@ -1,7 +1,6 @@
 //! The kernels and the cache of their binaries. Owns the sources (files in kernels/, part of this
 //! program) and the key of the cache; refuses to trust a cached file whose key is not the whole of
 //! what it was built from.
-#![forbid(unsafe_code)]
 
 use crate::cl::{ClError, DeviceFacts, Program, Session};
 use clscope_io::input;

@@ -1,6 +1,5 @@
 //! From repeated samples to one figure with its interval. Owns warm-up, outliers and the t
 //! interval; refuses to round or to print.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::quantile;
 pub use clscope_profile::interval::Interval;

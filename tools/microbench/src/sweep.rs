@@ -1,7 +1,6 @@
 //! Sweeps: any case along the axes that it has, one or two at once. Owns the axes, their usual
 //! values, and the cases of a grid; refuses to know what a case does: each says which axes it has,
 //! and becomes another case at a value of one ([`Swept`]).
-#![forbid(unsafe_code)]
 
 mod notation;
 mod walk;

@@ -1,7 +1,6 @@
 //! A power virus: the mixture of classes that draws most, found by search. Generation after
 //! generation is run and metered; each begins at the best of those before. Owns the search; refuses
 //! to meter: that is [`crate::run`], by whichever sensor is chosen.
-#![forbid(unsafe_code)]
 
 use crate::cl::{ClError, Device};
 use crate::results::{CaseResult, Finding, Results, Status};

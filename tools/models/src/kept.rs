@@ -1,7 +1,6 @@
 //! Files of device parameters: where `clscope bench model` keeps them, and which is of a device.
 //! Owns the names in their folder and the choice; refuses another device's or driver's file unless
 //! the user insists, and to follow a link out of the folder.
-#![forbid(unsafe_code)]
 
 use crate::device::{Device, MOST_BYTES, Refused};
 use clscope_io::input;

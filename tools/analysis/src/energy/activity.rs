@@ -1,8 +1,6 @@
 //! Owns device activity: spans of classes become segments in which every instant of a device is
 //! shared among the commands that run in it. Refuses to look at sensors; that is `response`.
 
-#![forbid(unsafe_code)]
-
 use super::units::{ClassId, DeviceIndex, HostNs};
 
 /// How a span's times are known.

@@ -3,8 +3,6 @@
 //! effects of classes, floors and groups. Refuses to guess: a class that the data cannot separate has
 //! no figure of its own.
 
-#![forbid(unsafe_code)]
-
 use super::activity::Activity;
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
 use super::mixed::{Effect, Errors, Fit, Model, Reading};

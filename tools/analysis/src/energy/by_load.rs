@@ -7,7 +7,6 @@
 //! least by no more than the 95 % quantile of chi-squared with one degree of freedom over the
 //! residual variance; that variance is of as many readings as are independent, which the
 //! correlation of neighbouring residuals tells (AR(1): n (1 - r) / (1 + r)).
-#![forbid(unsafe_code)]
 
 use crate::quantile::NORMAL_95;
 

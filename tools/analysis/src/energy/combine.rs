@@ -1,8 +1,6 @@
 //! Readings of one or several sensors as one quantity: running totals between their readings, sums
 //! of totals as rates over windows, integrals of samples. Refuses to know what is measured.
 
-#![forbid(unsafe_code)]
-
 use super::units::HostNs;
 
 /// Readings in order of time.

@@ -1,8 +1,6 @@
 //! Owns the estimators other tools use, for comparison: the sensor integrated over each span as if
 //! it responded at once, and the same on a one-second average. Refuses to be anybody's result.
 
-#![forbid(unsafe_code)]
-
 use super::activity::Activity;
 use super::sensor::{Rows, Series};
 use super::units::Watts;

@@ -1,6 +1,5 @@
 //! Owns which readings decide about a class: what the sensor read beside what the fit makes of what
 //! ran, and how far each reading pulls the class's power. Refuses to fit anything anew.
-#![forbid(unsafe_code)]
 
 use super::attribution::{AttributionError, Problem, fit, report};
 use super::units::{ClassId, HostNs};

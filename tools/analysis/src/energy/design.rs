@@ -1,8 +1,6 @@
 //! Owns the columns of the fit before anything is fitted: every class's and power state's share of
 //! every row, and how the rows change with the response. Refuses to look at what the sensor read.
 
-#![forbid(unsafe_code)]
-
 use super::activity::{Activity, Segment};
 use super::response::{Design, Response, exact};
 use super::search::ResponseModel;

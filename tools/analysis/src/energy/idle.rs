@@ -2,8 +2,6 @@
 //! (the tail), and deeper states after that. Refuses to fit kernels; its states and floors go into
 //! a [`super::Problem`].
 
-#![forbid(unsafe_code)]
-
 use crate::quantile::{DEVIATION, median, student};
 use std::cmp::Ordering;
 

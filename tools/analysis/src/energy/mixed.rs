@@ -15,7 +15,6 @@
 //! average), which is filtered out of all columns first; how they last otherwise is in the intervals.
 //! What is not known of sigma, tau and c is integrated out: an interval is one of a mixture of
 //! normal distributions.
-#![forbid(unsafe_code)]
 
 use super::solve::nonnegative;
 use super::variance::{cosines, long_run};

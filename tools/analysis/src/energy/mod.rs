@@ -24,8 +24,6 @@
 //! [`Series::WindowMean`] of a counter, a floor of `Floor::Known { rate: 0.0, sd: 0.0 }`, and read
 //! units per second in place of watts.
 
-#![forbid(unsafe_code)]
-
 mod activity;
 mod attribution;
 mod by_load;

@@ -1,8 +1,6 @@
 //! Owns the shape of an attribution's result. Refuses to compute anything but sums of its own
 //! fields.
 
-#![forbid(unsafe_code)]
-
 use super::attribution::Drift;
 use super::response::Response;
 use super::sensor::SeriesFaults;

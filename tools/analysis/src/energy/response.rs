@@ -3,8 +3,6 @@
 //! constant activity, in time linear in segments plus rows times classes. Refuses to choose the
 //! parameters; that is `search`.
 
-#![forbid(unsafe_code)]
-
 use super::activity::Segment;
 use super::sensor::Row;
 

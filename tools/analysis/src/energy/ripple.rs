@@ -2,8 +2,6 @@
 //! the same: a cycle beats with the sensor's period, and spans are off. That says more of the
 //! response than of the classes, and is taken out. Refuses to move time from one class to another.
 
-#![forbid(unsafe_code)]
-
 use super::activity::Activity;
 use super::design::Columns;
 use super::mixed::Reading;

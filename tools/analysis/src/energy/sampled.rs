@@ -4,8 +4,6 @@
 //! out-of-order queue may run at once: there the starts must fit between those of timed ones, and
 //! lengths are kept. Refuses launches whose class was never timed: they stay unplaced.
 
-#![forbid(unsafe_code)]
-
 use super::activity::{Span, Timing};
 use super::units::{ClassId, DeviceIndex, HostNs};
 use crate::ids::IdMap;

@@ -2,8 +2,6 @@
 //! residual, found by golden section on activity binned much finer than the response. Refuses to
 //! say what classes cost.
 
-#![forbid(unsafe_code)]
-
 use nalgebra::{DMatrix, DVector};
 
 use super::activity::{Activity, Segment};

@@ -3,8 +3,6 @@
 //! counted; nothing is filled in. Refuses to undo wrap-around or units: the sampler did that. The
 //! same rows serve power and GPU counters.
 
-#![forbid(unsafe_code)]
-
 use super::units::HostNs;
 use crate::quantile::median;
 

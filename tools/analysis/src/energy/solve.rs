@@ -2,8 +2,6 @@
 //! negative, and a guarded inverse. Refuses to know what a column
 //! means.
 
-#![forbid(unsafe_code)]
-
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
 /// Eigenvalues of the correlation-scaled normal matrix below this count as directions without

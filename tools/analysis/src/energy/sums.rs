@@ -1,6 +1,5 @@
 //! Owns which sums of classes are known where the classes themselves are not. Refuses to look at
 //! readings: it takes estimates and their covariance.
-#![forbid(unsafe_code)]
 
 use super::attribution::PRECISE;
 use crate::quantile::student;

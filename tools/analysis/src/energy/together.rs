@@ -2,8 +2,6 @@
 //! power that are weighted by the time they are of. Refuses what a run by itself leaves open: there
 //! all runs together may say more.
 
-#![forbid(unsafe_code)]
-
 use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy};
 use super::sensor::SeriesFaults;
 use super::units::{Joules, Seconds, Watts};

@@ -3,8 +3,6 @@
 //! the other process's slice. What ran in between, whole and no longer than usual, shows whose turn
 //! it was. Refuses to touch commands of one process: those may really run side by side.
 
-#![forbid(unsafe_code)]
-
 use super::activity::Span;
 use super::units::HostNs;
 use std::collections::{HashMap, HashSet};

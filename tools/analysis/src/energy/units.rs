@@ -2,8 +2,6 @@
 //! Refuses to know clocks: a [`HostNs`] is a stamp of the one timeline that the caller aligned
 //! everything to.
 
-#![forbid(unsafe_code)]
-
 pub use crate::time::HostNs;
 use std::fmt;
 

@@ -9,8 +9,6 @@
 //! intervals they deserve. A moving-block bootstrap of the same scores needs some 400 refits to say
 //! the same.
 
-#![forbid(unsafe_code)]
-
 use nalgebra::DMatrix;
 
 /// Number of cosines for `rows` residuals: the recommended `0.4 n^(2/3)`, but no more than 32,

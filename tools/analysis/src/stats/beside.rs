@@ -1,7 +1,6 @@
 //! Owns at which commands of a process the recorder ran commands of its own (repetitions, counted
 //! copies, what capturing reads), when it repeated, and when its copies of captured launches' memory
 //! ran. Refuses to say for how long counting ran: a trace does not hold that.
-#![forbid(unsafe_code)]
 
 use crate::align::Alignment;
 use crate::clock::ProcessClock;

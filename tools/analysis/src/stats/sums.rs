@@ -1,5 +1,4 @@
 //! What is summed: over calls of a function, queues, devices, waits. Refuses to add; the pass does.
-#![forbid(unsafe_code)]
 
 use super::busy::Busy;
 use super::sketch::Distribution;

@@ -1,7 +1,6 @@
 //! Owns counts of commands that sampled timing left out and of which nothing shows that they ran:
 //! they stand in an in-order queue behind a timed command that was not seen to end. A killed
 //! process leaves them. Refuses to guess how many of them ran: they are unfinished as that one is.
-#![forbid(unsafe_code)]
 
 use super::{Stats, class, transfer_class};
 use crate::Trace;

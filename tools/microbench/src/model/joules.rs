@@ -1,5 +1,4 @@
 //! Owns joules of operations, and of links, from what was measured. Refuses to measure.
-#![forbid(unsafe_code)]
 
 use super::{Cases, held_back, measured};
 use crate::results::CaseResult;

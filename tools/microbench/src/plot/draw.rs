@@ -1,6 +1,5 @@
 //! Drawing: axes, lines with their intervals, bars. Owns how a plot looks; refuses to know what it
 //! shows.
-#![forbid(unsafe_code)]
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;

@@ -1,6 +1,5 @@
 //! The documents' numbers beside ours as HTML: the table of an experiment, and the page that leads
 //! to all experiments of a run. Owns their layout; refuses to load anything from elsewhere.
-#![forbid(unsafe_code)]
 
 use super::page::STYLE;
 use crate::reproduce::{Number, Report, Reported, State};

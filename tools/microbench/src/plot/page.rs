@@ -1,6 +1,5 @@
 //! The page of a run: contents, findings by subject, plots, every figure as a table. Owns its order
 //! and its size; refuses to load anything from elsewhere.
-#![forbid(unsafe_code)]
 
 use super::Plot;
 use super::index::beside;

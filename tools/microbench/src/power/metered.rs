@@ -1,6 +1,5 @@
 //! An external meter beside the sensors of a run. Owns the place of its readings among the work of a
 //! session; refuses to read it: [`clscope_capture::meter`] does.
-#![forbid(unsafe_code)]
 
 use super::Series;
 use crate::cl::Session;

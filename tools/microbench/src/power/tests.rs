@@ -1,6 +1,5 @@
 //! The way from NVML to watts, over a driver by script: two boards, a load in the middle of a quiet
 //! time, a driver without the ring of samples. Owns the script; refuses to read any real sensor.
-#![forbid(unsafe_code)]
 
 use super::*;
 use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utilisation};

@@ -1,6 +1,5 @@
 //! Every figure and table of the documents, with what becomes of it here. Owns the list of those
 //! that no experiment shows, and why; refuses to quote a caption: what they show is in our words.
-#![forbid(unsafe_code)]
 
 use super::{Experiment, How, SHOWN_BY, all};
 

@@ -1,6 +1,5 @@
 //! Parts of experiments as commands: as they are listed, and as they ran. Owns the text alone;
 //! refuses to choose values: that is [`super::measure`].
-#![forbid(unsafe_code)]
 
 use super::{Part, Span, measure};
 use crate::cl::DeviceFacts;

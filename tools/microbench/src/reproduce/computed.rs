@@ -1,7 +1,6 @@
 //! Tables of the documents that are made without a device: layouts of reports, codes of counters,
 //! worked examples of models. Owns what each of our numbers is computed by: the code that decodes,
 //! programs and predicts elsewhere in this program; refuses to type any of them again.
-#![forbid(unsafe_code)]
 
 use super::formula::{Formula, HUANG, MALI};
 use super::{Devices, Experiment, How, Ours, Row, row};

@@ -1,6 +1,5 @@
 //! The Mali T-624 (Matsentidou 2020), chapters 9 to 11: products and sums that depend on each other
 //! and that do not, what is fused, and how many variables fit the registers.
-#![forbid(unsafe_code)]
 
 use super::matsentidou::{MALI, TIME, over, slower};
 use super::{Devices, Draw, Experiment, Ours, Part, Pick, Row, Span, X, measured, of, row, sweep};

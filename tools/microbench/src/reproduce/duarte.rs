@@ -1,6 +1,5 @@
 //! The Gen9.5 thesis (Duarte 2018) and its paper: arithmetic, bandwidth, power and efficiency over
 //! work-groups and SIMD widths.
-#![forbid(unsafe_code)]
 
 use super::{
     Devices, Draw, Experiment, How, Ours, Part, Per, Pick, Row, Span, X, any, measured, row, sweep,

@@ -1,7 +1,6 @@
 //! The energy model of Piispanen 2014, chapter 6, of the results of a device: joules of a statement
 //! by class from one fit, and the total of equation 6.1 for an application. Owns which measurement
 //! is which part of it; refuses to fit: that is `clscope_models::energy`.
-#![forbid(unsafe_code)]
 
 use super::report::Seen;
 use crate::results::{CaseResult, Status};

@@ -1,6 +1,5 @@
 //! Models of the documents that take a user's parameters: their names, the document's values, and
 //! what they give. Owns these; the models are `clscope_models`.
-#![forbid(unsafe_code)]
 
 use clscope_models::{prior, waves};
 

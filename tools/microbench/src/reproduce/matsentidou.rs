@@ -1,6 +1,5 @@
 //! The Mali T-624 (Matsentidou 2020): groups, batches, stores and loads, sharing. What it fuses and
 //! keeps in registers is in [`super::couples`].
-#![forbid(unsafe_code)]
 
 use super::{
     Devices, Draw, Experiment, Ours, Pick, Row, Span, X, any, measured, of, row, sweep, watched,

@@ -1,6 +1,5 @@
 //! From a part of an experiment to the cases of a device. Owns the values that the device takes,
 //! and what stands in where it lacks an instruction; refuses to run them: that is [`crate::run`].
-#![forbid(unsafe_code)]
 
 use super::{Part, Span, of_units};
 use crate::cl::{Device, DeviceFacts};

@@ -4,7 +4,6 @@
 //!
 //! Names are `DOCUMENT/figN`, `DOCUMENT/tabN` or `DOCUMENT/secN`. Numbers are typed from the
 //! documents; one that is a quotient of two printed numbers names both.
-#![forbid(unsafe_code)]
 
 mod captions;
 mod command;

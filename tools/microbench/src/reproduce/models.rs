@@ -1,7 +1,6 @@
 //! Models of latency hiding against a measured grid of additions for each access x occupancy
 //! (Volkov 2016, chapter 7). Owns the models' parameters as they follow from measurements, and the
 //! quotients; refuses to know a model: those are `clscope_models::prior` and `stations`.
-#![forbid(unsafe_code)]
 
 use super::report::{Curve, Point as Place, schedulers};
 use super::{ALONE, AtFull, Input};

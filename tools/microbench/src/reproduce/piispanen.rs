@@ -1,6 +1,5 @@
 //! Timing and energy of accelerated processing (Piispanen 2014): joules of an instruction by class,
 //! power over cores and lanes.
-#![forbid(unsafe_code)]
 
 use super::{
     Devices, Draw, Energy, EnergyPart, Experiment, Ours, Part, Row, Span, X, any, measured, of,

@@ -1,6 +1,5 @@
 //! What an experiment gave beside what the document prints: curves, numbers, and why one is
 //! missing. Owns the shape of the document `clscope bench --reproduce` writes; refuses to measure.
-#![forbid(unsafe_code)]
 
 use super::measure::changed;
 use super::models::{self, Worst};

@@ -1,7 +1,6 @@
 //! Experiments, measured one by one within a budget; one that fails keeps none of the others from
 //! running. Owns their order, what is shared between them, and each one's share of the time;
 //! refuses to know what they measure.
-#![forbid(unsafe_code)]
 
 use super::{
     Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all, cases, find, formula,

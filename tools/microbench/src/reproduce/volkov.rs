@@ -1,6 +1,5 @@
 //! Understanding Latency Hiding on GPUs (Volkov 2016): latencies, throughputs, occupancies that are
 //! needed, the cusp.
-#![forbid(unsafe_code)]
 
 use super::{
     Devices, Draw, Experiment, Input, Needed, Ours, Part, Per, Pick, Row, Span, X, any, measured,

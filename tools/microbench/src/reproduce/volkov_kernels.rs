@@ -1,6 +1,5 @@
 //! Understanding Latency Hiding on GPUs (Volkov 2016): kernels as applications have them over
 //! occupancy (chapter 3), and what a clock inside kernels shows (chapter 5, section 6.6).
-#![forbid(unsafe_code)]
 
 use super::volkov::MAXWELL;
 use super::{

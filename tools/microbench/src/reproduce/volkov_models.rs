@@ -1,6 +1,5 @@
 //! Models of latency hiding against the grid of additions for each access x occupancy (Volkov 2016,
 //! sections 4.8 to 4.13, 6.4, 6.5 and chapter 7).
-#![forbid(unsafe_code)]
 
 use super::volkov::{FIVE, PARTS, all, limit};
 use super::{ALONE, AtFull, Draw, Experiment, Input, Ours, Row, measured, row};

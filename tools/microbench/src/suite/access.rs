@@ -1,7 +1,6 @@
 //! Single accesses to memory, timed by a clock inside the kernel while others load it
 //! (kernels/clock.cl; Volkov 2016, section 6.6). Owns the percentiles and what is taken off them;
 //! refuses a clock that does not wait for what was loaded.
-#![forbid(unsafe_code)]
 
 use super::clock::{SUITE, with_clock};
 use super::latency::{scattered, table_words};

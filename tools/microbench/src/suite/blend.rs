@@ -1,7 +1,6 @@
 //! Joules of blends of instructions (kernels/blend.cl): arithmetic, memory of each level, atomics,
 //! one by one and together, on operands that keep changing and on such that stay. Owns the choice
 //! of blends and their host reference; refuses to fit: the model of energy does.
-#![forbid(unsafe_code)]
 
 use super::memory::word;
 use super::{Case, Gave, Suite, geometry};

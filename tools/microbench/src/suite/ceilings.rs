@@ -2,7 +2,6 @@
 //! products, divisions, floating-point steps of single items, 64-bit integers, conversions, roots, constant and private memory, barriers,
 //! atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
 //! say which parameter of a device each gives: `model` does.
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, geometry};
 use crate::bench::{Bench, CaseError, Settings};

@@ -2,7 +2,6 @@
 //! division, special functions, compare and branch, global and local memory; power against working
 //! groups and lanes (Piispanen 2014, table 6.1 and figure 6.4). Owns the variants, their host
 //! references and the lines through the power figures; mixtures of classes are in [`mixture`].
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept, geometry, mixture};
 use crate::bench::{Bench, CaseError, Measured, Settings};

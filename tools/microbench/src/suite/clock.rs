@@ -2,7 +2,6 @@
 //! that the runtime and the host give for the same launch (Volkov 2016, section 5.6; Duarte 2018,
 //! section 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has
 //! none.
-#![forbid(unsafe_code)]
 
 use super::residency::{Level, fits};
 use super::{Case, Gave, Suite, Swept};

@@ -1,7 +1,6 @@
 //! Dependent products and sums, and loops with one and with two conditions: what a compiler and a
 //! device fuse, and how many variables they keep in registers (Matsentidou 2020, chapters 9 to 11).
 //! Owns these cases of the suite `structure` and their host references.
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};

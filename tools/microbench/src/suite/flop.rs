@@ -1,6 +1,5 @@
 //! Arithmetic throughput (kernels/flop.cl): four shapes, five widths, six operations, four types.
 //! Owns the variants, their host references and the counting of operations.
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};

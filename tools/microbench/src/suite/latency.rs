@@ -2,7 +2,6 @@
 //! local memory and the size of groups can set. Owns the levels, the check that as many groups were
 //! resident as meant, and the tables of latency, peak throughput and concurrency needed (Volkov
 //! 2016, tables 6.1 to 6.4).
-#![forbid(unsafe_code)]
 
 use super::residency::Level;
 use super::{Case, Gave, Suite, Swept};

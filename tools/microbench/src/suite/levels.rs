@@ -1,7 +1,6 @@
 //! Levels of memory and the cost of launching: bandwidth over the size of a working set that is
 //! read again and again (kernels/memory.cl, `again`), launches and work-groups of nothing. Owns the
 //! sweep, its host reference, and the plateaus that are read from it.
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept, default_group, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};

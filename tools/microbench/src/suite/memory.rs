@@ -1,7 +1,6 @@
 //! Memory throughput (kernels/memory.cl): streams, strides and scattered reads over buffers larger
 //! than the caches, the copy loop of the Gen9.5 thesis (Duarte 2018), and local memory. Owns the
 //! variants, their host references and the counting of bytes.
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept, default_group};
 use crate::bench::{Bench, CaseError, Measured, Settings};

@@ -2,7 +2,6 @@
 //! transfers, launches and rests (Piispanen 2014, chapter 6): what an energy model is judged by, and
 //! what draws most. Owns the choice of mixtures and their host reference; the chains are those of
 //! [`super::classes`].
-#![forbid(unsafe_code)]
 
 use super::classes::{Class, STATEMENTS, SUITE, Variant};
 use super::{Case, Gave, Swept};

@@ -1,6 +1,5 @@
 //! The suites: which cases there are for a device, and what follows from their results. Owns the
 //! vocabulary of cases; refuses to run them: the runner does.
-#![forbid(unsafe_code)]
 
 mod access;
 pub mod blend;

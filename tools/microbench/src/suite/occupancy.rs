@@ -1,7 +1,6 @@
 //! Kernels without loops, as applications have them, over occupancy (kernels/occupancy.cl): a sum
 //! of vectors, a permutation, a change of sign, Black-Scholes (Volkov 2016, sections 3.8 and 3.10).
 //! Owns the kernels, their host references and the bytes that each moves.
-#![forbid(unsafe_code)]
 
 use super::residency::{Level, resident};
 use super::{Case, Gave, Suite, Swept};

@@ -1,7 +1,6 @@
 //! Power of arithmetic: the FLOP kernels with turns scaled so that run time is alike over SIMD
 //! widths and spans many updates of the sensor (Duarte 2018, algorithm 8). Owns the choice of
 //! variants; the kernel, its check and its count are those of the FLOP suite.
-#![forbid(unsafe_code)]
 
 use super::flop::{Launched, Op, Shape, Variant};
 use super::{Case, Gave, Suite, geometry};

@@ -1,7 +1,6 @@
 //! Occupancy: how many groups run beside each other on a compute unit, set by their local memory
 //! and seen by letting them count themselves. Owns the choice of local memory and the count;
 //! refuses to derive residency from what a device states of itself.
-#![forbid(unsafe_code)]
 
 use crate::bench::{Bench, CaseError};
 use crate::cl::DeviceFacts;

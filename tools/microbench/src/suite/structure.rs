@@ -1,7 +1,6 @@
 //! The structure of a device (kernels/structure.cl): how time changes with groups, group sizes,
 //! vectors, live variables and sharing. Owns the sweeps, their host references, and the change
 //! points that are read from them (Matsentidou 2020, chapters 7 to 12).
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};

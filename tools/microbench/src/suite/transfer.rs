@@ -2,7 +2,6 @@
 //! to 1 GiB. Owns the timing by the host's clock (what an application waits for) and the fit time =
 //! latency + size / bandwidth (Hockney 1994; Piispanen 2014, eq. 6.10), and the power while one
 //! follows the other (figure 6.3).
-#![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Settings};

@@ -1,6 +1,5 @@
 //! Sizes and axes as text: lists, ranges, and the axes of a sweep with their values. Owns their
 //! notation; refuses empty and endless lists, and to know which case has which axis.
-#![forbid(unsafe_code)]
 
 use super::{Along, Axis, Value};
 use crate::job::Scalar;

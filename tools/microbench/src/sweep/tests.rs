@@ -1,5 +1,4 @@
 //! Which cases a sweep makes of those of the suites, and which axes it refuses.
-#![forbid(unsafe_code)]
 
 use super::*;
 use crate::cl::DeviceKind;

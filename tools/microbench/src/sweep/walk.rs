@@ -1,6 +1,5 @@
 //! What sweeps gave: the points of each case together, for tables, plots and findings. Owns the
 //! order of points and the choice of figures; refuses to draw.
-#![forbid(unsafe_code)]
 
 use super::Axis;
 use crate::change;

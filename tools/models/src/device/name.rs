@@ -1,6 +1,5 @@
 //! Names of parameters. Bandwidths are in GB/s, rates in 10^9 operations per second, latencies and
 //! times in nanoseconds, capacities in bytes; each is of the whole device unless it says otherwise.
-#![forbid(unsafe_code)]
 
 /// Streaming from memory beyond the caches.
 pub const DRAM: &str = "bandwidth.dram";

@@ -1,6 +1,5 @@
 //! Owns where joules of a class come from, and why there are none: a sentence, in every document the
 //! same. Refuses to grade a figure: its interval does.
-#![forbid(unsafe_code)]
 
 use serde::Serialize;
 

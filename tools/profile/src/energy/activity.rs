@@ -1,7 +1,6 @@
 //! Owns what devices ran, as the attribution wants it: physical devices across processes, classes
 //! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
 //! look at sensors.
-#![forbid(unsafe_code)]
 
 use super::shapes::{Repeated, Shape, Tally};
 use crate::sites::Sites;

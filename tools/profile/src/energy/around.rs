@@ -3,7 +3,6 @@
 //! the idle power of the time beside it; the rest is the device's at rest. Nothing is fitted. Where
 //! a command fills a part of its window only, as where its kernel was compiled inside, nobody knows
 //! what drew power beside it: its energy is bounded, and the rest of the window is unattributed.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::power::Power;

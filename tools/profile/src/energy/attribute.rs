@@ -1,6 +1,5 @@
 //! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors,
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
-#![forbid(unsafe_code)]
 
 use super::activity::{By, PhysicalDevice};
 use super::borrowed::{self, Elsewhere, Lender};

@@ -1,7 +1,6 @@
 //! Owns repetitions that were no part of the run: of captured launches, measured when it had ended
 //! (`clscope replay`), and of other runs (`report --with`). Refuses to lend across devices, and to
 //! lend idle power: a launch is lent by what it adds to the power at rest beside it.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::attribute::Options;

@@ -1,7 +1,6 @@
 //! Owns what stands behind the joules of one kernel (`report --explain-energy`): what the run's own
 //! readings say of it and what windows say in which it ran alone, and each reading with what the fit
 //! makes of it. Refuses to estimate: the figures are those of the report.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::replayed::{Found, Repetition, alone, idle};

@@ -1,7 +1,6 @@
 //! Owns energy of a trace: how readings of sensors are read back ([`readings`]), which of them
 //! speak of which device ([`power`]), and joules per kernel ([`attribute`]). Refuses to fit
 //! anything: the analysis does that.
-#![forbid(unsafe_code)]
 
 mod absence;
 pub mod activity;

@@ -1,6 +1,5 @@
 //! Owns the energy counters of a host's processors: which planes there are, of all packages, and
 //! the terms that a formula adds and subtracts. Refuses to choose a formula.
-#![forbid(unsafe_code)]
 
 use super::power::usable;
 use super::readings::{Readings, Sensor};

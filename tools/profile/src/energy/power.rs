@@ -1,7 +1,6 @@
 //! Owns the way from a device to the readings of its power: which sensors are its own, which
 //! formula forms its power of them, and the series that results. Refuses to mix planes of different
 //! hosts or a card's with a processor's.
-#![forbid(unsafe_code)]
 
 use super::activity::{Kind, PhysicalDevice};
 use super::planes::Processor;

@@ -1,7 +1,6 @@
 //! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what
 //! happened to them, what was looked for in vain, what sampling cost. A host sampled twice is used
 //! once. Refuses to choose among series.
-#![forbid(unsafe_code)]
 
 use super::standstills::{self, Standstills};
 use crate::calibration::{Entry, Subject};

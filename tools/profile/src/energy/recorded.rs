@@ -1,7 +1,6 @@
 //! Owns what readings tell besides the joules of kernels: what was not there, what happened to
 //! sensors, what sampling cost, and what counters counted over the application's life. Refuses to
 //! attribute.
-#![forbid(unsafe_code)]
 
 use super::readings::{Readings, Sensor};
 use super::result;

@@ -1,7 +1,6 @@
 //! Owns the figures of launches and transfers that the recorder repeated (`record --replay`): the
 //! mean power of each batch once the sensor has settled, with what restoring buffers took beside
 //! it. Refuses batches that the sensor did not follow.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::power::Power;

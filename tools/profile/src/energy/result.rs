@@ -1,6 +1,5 @@
 //! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines
 //! show. Joules, watts and seconds, which JSON gives in nanoseconds; what is not known is null.
-#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 pub use super::absence::{Absence, Basis};

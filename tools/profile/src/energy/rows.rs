@@ -1,6 +1,5 @@
 //! Owns the figures of one device as the report has them, made from an attribution: classes,
 //! groups, floors, the rest, and what must be said of them. Refuses to fit.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::attribute::Options;

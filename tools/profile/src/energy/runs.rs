@@ -1,7 +1,6 @@
 //! Owns the joules of several runs that are reported together: each is attributed by itself, with
 //! the idle power that it shows, and figures of all are sums and means of those. Refuses runs whose
 //! kernels are not known one by one: a fit over all of them may know more.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::attribute::{KnownFloor, floors_of, narrowed};

@@ -1,7 +1,6 @@
 //! Owns what launches and transfers are told apart by where the recorder repeats some of them:
 //! their shapes, how many of each a run holds, and what was repeated of each. Refuses to say what a
 //! repetition means for joules: `workers` does.
-#![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;

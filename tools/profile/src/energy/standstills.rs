@@ -1,6 +1,5 @@
 //! Owns the times in which an energy counter stood still: where they are, for how long, and that no
 //! reading of them is used. Refuses to guess what was drawn meanwhile.
-#![forbid(unsafe_code)]
 
 use super::readings::Sensor;
 use clscope_analysis::energy::HostNs;

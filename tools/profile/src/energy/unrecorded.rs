@@ -1,7 +1,6 @@
 //! Owns the time at the end of a recording in which a process that was ended was inside an OpenCL
 //! call: what the device did for it is in no record. Readings of that time are left out, so that
 //! work is not taken for rest. Refuses to guess what it was.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::readings::Readings;

@@ -1,7 +1,6 @@
 //! Owns what runs of one launch over and over say to the model: windows of workers with the launches
 //! of the run that they stand for, and the recorder's own repetitions as a row of its own. Refuses to
 //! fit: the analysis does.
-#![forbid(unsafe_code)]
 
 use super::activity::PhysicalDevice;
 use super::power;

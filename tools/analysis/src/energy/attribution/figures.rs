@@ -1,6 +1,5 @@
 //! Owns the figures of a fitted model: sums of its effects for classes, floors, groups, gaps and
 //! iterations, each with its interval. Refuses to fit.
-#![forbid(unsafe_code)]
 
 use super::{
     AIM, Drift, Fitted, Floor, NOTICED, PRECISE, Problem, REFERENCE_C, WHOLE_DEGREES, WIDEST,

@@ -1,6 +1,5 @@
 //! Owns Henderson's equations of rows, from which random effects are eliminated kernel by kernel, and
 //! the restricted likelihood. Refuses to choose variances.
-#![forbid(unsafe_code)]
 
 use super::rows::Row;
 use super::{CAPTURES, Model, PART, WORKERS};

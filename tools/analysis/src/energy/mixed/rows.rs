@@ -1,6 +1,5 @@
 //! Owns readings as rows of columns, what neighbours have in common, and the variances of their
 //! errors. Refuses to solve anything.
-#![forbid(unsafe_code)]
 
 use super::{Errors, LEAST_ERROR, MOST_CORRELATED, Model, Reading, SCORING, SURE};
 

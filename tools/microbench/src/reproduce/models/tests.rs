@@ -1,5 +1,4 @@
 //! Models of latency hiding on grids of cases that one of them made.
-#![forbid(unsafe_code)]
 
 use super::*;
 use crate::cl::DeviceFacts;

@@ -1,6 +1,5 @@
 //! What the results of an experiment's parts say: curves, and the numbers that stand beside the
 //! document's. Owns the choice among points; refuses to invent one that was not measured.
-#![forbid(unsafe_code)]
 
 use super::super::measure::stands_in;
 use super::super::models::Fitted;

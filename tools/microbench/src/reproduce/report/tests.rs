@@ -1,5 +1,4 @@
 //! Numbers of documents beside ours, from results that are written here.
-#![forbid(unsafe_code)]
 
 use super::seen::Seen;
 use super::*;

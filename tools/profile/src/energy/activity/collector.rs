@@ -1,5 +1,4 @@
 //! Owns how commands of a trace become spans of classes on devices. Refuses to know joules.
-#![forbid(unsafe_code)]
 
 use super::super::shapes::{self, Shape, Tally};
 use super::{By, CAPTURED, Grouping, PhysicalDevice, class_name, devices, sized};

@@ -1,6 +1,5 @@
 //! Owns idle power of a device: as it was measured before, fitted, or seen between launches. Refuses
 //! to fit kernels.
-#![forbid(unsafe_code)]
 
 use super::{ANOTHER_TIME, KnownFloor};
 use clscope_analysis::energy::{self as fit, Floor, IdleLevels, Problem, Seconds, StateSpan};
