@@ -1,6 +1,7 @@
 //! `soak`: many recorded calls under a size limit, with the process's memory and the trace's size
 //! looked at all the while, and `clscope top` asked every few seconds. Fails if memory grows with the
-//! number of calls, the trace passes its limit, `top` sees no calls, or `report` takes too long.
+//! number of calls, the trace passes its limit, `top` sees no calls or lost records, or `report` takes
+//! too long.
 #![forbid(unsafe_code)]
 
 use crate::process::{Places, Runner, Way, read, size, wait};
@@ -111,7 +112,8 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
 /// seconds.
 ///
 /// # Errors
-/// If an answer of a process that still runs has none of its calls, or there is no answer.
+/// If there is no answer, it says that records were lost, or it has no call of a process that still
+/// runs.
 fn follow(clscope: &Path, trace: &Path, pid: u32) -> Result<Vec<f64>> {
     let process = format!("/proc/{pid}/maps");
     // What has ended has no memory left, also before it is waited for.
@@ -127,6 +129,8 @@ fn follow(clscope: &Path, trace: &Path, pid: u32) -> Result<Vec<f64>> {
         }
         let (told, seconds) = ask(clscope, &["top", "--once", "--format", "json"], trace)?;
         let told: serde_json::Value = serde_json::from_str(&told)?;
+        let dropped = told.pointer("/totals/dropped").and_then(serde_json::Value::as_u64);
+        ensure!(dropped == Some(0), "records were lost: {told}");
         let rate = told.pointer("/totals/calls_per_second").and_then(serde_json::Value::as_f64);
         if runs() {
             ensure!(rate.is_some_and(|rate| rate > 0.0), "top sees no call: {told}");
