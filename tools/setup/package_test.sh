@@ -32,7 +32,7 @@ trap clean EXIT
 say "lintian, sizes, sums"
 lintian --allow-root --fail-on error,warning "$folder"/clscope_*.deb || fail "lintian"
 # Bytes that a package may have.
-for limit in "6000000 $(echo "$folder"/clscope_*.deb)" "9000000 $(echo "$folder"/clscope-*.whl)"; do
+for limit in "8000000 $(echo "$folder"/clscope_*.deb)" "12000000 $(echo "$folder"/clscope-*.whl)"; do
     [ "$(stat -c %s "${limit#* }")" -le "${limit%% *}" ] || fail "${limit#* } has more than ${limit%% *} bytes"
 done
 (cd "$folder" && sha256sum --quiet --check SHA256SUMS) || fail "SHA256SUMS"
