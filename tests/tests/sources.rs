@@ -208,27 +208,52 @@ fn careless_modules_are_found() {
     }
 }
 
-/// Constants of the estimates, as (file, name, value): those of modules, tests and strings apart.
+/// Constants of the estimates, as (file, name, value): all that are numbers, those of tests apart.
 fn constants(folder: &Path) -> Vec<(String, String, String)> {
     let mut files = Vec::new();
     sources(folder, &mut files);
     files.retain(|path| !path.iter().any(|part| part == "tests") && !path.ends_with("tests.rs"));
     let of_file = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap();
-        let own = text.split("#[cfg(test)]").next().unwrap().to_owned();
+        let own = text.split("#[cfg(test)]\nmod ").next().unwrap().to_owned();
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
-        let found = own.split("\n").filter_map(|line| {
-            let visible = line.strip_prefix("pub(super) ").or(line.strip_prefix("pub(crate) "));
-            let visible = visible.or(line.strip_prefix("pub ")).unwrap_or(line);
-            let (name, rest) = visible.strip_prefix("const ")?.split_once(": ")?;
-            let (kind, value) = rest.split_once(" =")?;
+        let found = own.split("const ").skip(1).filter_map(|text| {
+            let (name, rest) = text.split_once(": ")?;
+            let is_name =
+                name.chars().all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit());
+            let (kind, rest) = rest.split_once(" =").filter(|_| is_name)?;
+            let value = rest.split_once(';')?.0.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_number = ["f64", "u32", "u64", "i64", "usize"].iter().any(|n| kind.contains(n));
-            let value = value.trim().trim_end_matches(';').to_owned();
             is_number.then(|| (file.clone(), name.to_owned(), value))
         });
         found.collect::<Vec<_>>()
     };
     files.iter().flat_map(of_file).collect()
+}
+
+/// Names of a table's cell, each with the file that is told with it: "`A`, `B` in `c.rs`".
+fn names(cell: &str) -> Vec<(String, Option<String>)> {
+    let mut found: Vec<(String, Option<String>)> = Vec::new();
+    for word in cell.split('`').skip(1).step_by(2) {
+        match found.last_mut().filter(|_| word.ends_with(".rs")) {
+            Some(last) => last.1 = Some(word.to_owned()),
+            None => found.push((word.to_owned(), None)),
+        }
+    }
+    found
+}
+
+/// Values of a table's cell, between which are commas outside of brackets.
+fn values(cell: &str) -> Vec<String> {
+    let (mut found, mut depth) = (vec![String::new()], 0);
+    for c in cell.trim().chars() {
+        depth += i32::from("([".contains(c)) - i32::from(")]".contains(c));
+        match c == ',' && depth == 0 {
+            true => found.push(String::new()),
+            false => found.last_mut().unwrap().push(c),
+        }
+    }
+    found.iter().map(|value| value.trim().to_owned()).collect()
 }
 
 /// Numbers that only name a stream of chance.
@@ -240,34 +265,51 @@ fn every_constant_of_the_estimates_has_its_source() {
     let (model, others) = (read("tools/guide/model.md"), read("tools/analysis/CONSTANTS.md"));
     let folders =
         ["tools/analysis/src/energy", "tools/analysis/src/stats", "tools/profile/src/energy"];
-    let all: Vec<_> = folders.iter().flat_map(|folder| constants(&root().join(folder))).collect();
+    let mut all: Vec<_> = folders.iter().flat_map(|of| constants(&root().join(of))).collect();
+    all.retain(|(file, name, _)| file != "frames.rs" || !STREAMS.contains(&name.as_str()));
     assert!(all.len() > 100, "{}", all.len());
     let (rows, bounds) = others.split_once("## Bounds").unwrap();
+    let mut told: Vec<(String, Option<String>, Option<String>)> = Vec::new();
     let mut faults = Vec::new();
-    for (file, name, value) in &all {
-        if file == "frames.rs" && STREAMS.contains(&name.as_str()) {
-            continue;
+    for row in rows.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let (names, values) = (names(cells[1]), values(cells[2]));
+        if names.len() != values.len() {
+            faults.push(format!("{} names and {} values: {row}", names.len(), values.len()));
         }
-        let (code, here) = (format!("`{name}`"), format!("`{name}` in `{file}`"));
+        told.extend(names.into_iter().zip(values).map(|((name, file), v)| (name, file, Some(v))));
+    }
+    told.extend(names(bounds).into_iter().map(|(name, file)| (name, file, None)));
+    // Values of the model's page are in the reader's units.
+    let of_model = model.lines().filter(|line| line.starts_with("| `"));
+    let of_model = of_model.flat_map(|line| names(line.split('|').nth(1).unwrap()));
+    told.extend(of_model.map(|(name, file)| (name, file, None)));
+    for (file, name, value) in &all {
         // A name that several files have is told by its file.
-        let is_row = |line: &&str| {
-            line.contains(&here) || line.contains(&code) && !line.contains(&format!("{code} in "))
-        };
-        let row = rows.lines().filter(|line| line.starts_with('|')).find(is_row);
-        match row {
-            Some(row) if value.is_empty() || row.contains(value.as_str()) => {}
-            Some(row) => faults.push(format!("{file}: {name} is {value}, and here: {row}")),
-            None if bounds.contains(&code) || model.contains(&code) => {}
-            None => faults.push(format!("{file}: {name} = {value} has no row")),
+        let here = told.iter().filter(|of| of.0 == *name);
+        let here: Vec<_> = here.filter(|of| of.1.as_ref().is_none_or(|of| of == file)).collect();
+        match &here[..] {
+            [] => faults.push(format!("{file}: {name} = {value} has no row")),
+            of if of.iter().any(|of| of.2.as_ref().is_none_or(|of| of == value)) => {}
+            _ => faults.push(format!("{file}: {name} is {value}, and told as {here:?}")),
         }
     }
-    // Nothing is told of what is no more.
-    for name in rows.lines().filter(|l| l.starts_with("| `")).flat_map(|l| l.split('|').nth(1)) {
-        for name in name.split('`').skip(1).step_by(2).filter(|n| !n.ends_with(".rs")) {
-            if !all.iter().any(|(_, of, _)| of == name) {
-                faults.push(format!("{name} is no constant"));
-            }
+    for (name, file, _) in &told {
+        let is = |of: &&(String, String, String)| {
+            of.1 == *name && file.as_ref().is_none_or(|file| *file == of.0)
+        };
+        if name.chars().all(|c| c.is_ascii_uppercase() || c == '_') && !all.iter().any(|of| is(&of))
+        {
+            faults.push(format!("{name} is no constant of {file:?}"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn names_and_values_of_constants_are_read_by_their_place() {
+    let cell = " `A`, `B` in `c.rs`, `D` ";
+    let expected = [("A", None), ("B", Some("c.rs")), ("D", None)];
+    assert_eq!(names(cell), expected.map(|(n, f)| (n.to_owned(), f.map(str::to_owned))));
+    assert_eq!(values(" (1.0, 2.0), [3, 4], 5 "), ["(1.0, 2.0)", "[3, 4]", "5"]);
 }

@@ -87,6 +87,7 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
         bail!("{program} ended with wait status {status:#x}");
     }
     let tops = follower.join().map_err(panicked)??;
+    ensure!(!tops.is_empty(), "{program} ended before `clscope top` was asked: give it more calls");
     let (_, report) = ask(&args.places.clscope()?, &["report"], &trace)?;
     let early = memory.get(memory.len() / 10).copied().unwrap_or(f64::NAN);
     let most = memory.iter().copied().fold(f64::NAN, f64::max);

@@ -39,7 +39,8 @@ pub fn with_help(mut command: Command) -> Command {
     command = command.mut_args(|arg| {
         let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
         let is_usual = is_usual(&arg);
-        let arg = arg.hide_short_help(!is_usual);
+        let is_hidden = arg.is_hide_short_help_set() || !is_usual;
+        let arg = arg.hide_short_help(is_hidden);
         match text {
             Some(text) => arg.help(first_sentence(&text)).long_help(text),
             None => arg,

@@ -53,7 +53,7 @@ pub struct ClassEnergy {
 }
 
 /// Classes with one figure. Each class that can be separated is a group by itself; groups, floors and
-/// the unattributed rest add up to what was measured.
+/// the unattributed rest add up to what was measured; floors that are not known are in the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupEnergy {
     /// Members, in order.
@@ -128,7 +128,7 @@ pub struct Attribution {
     pub measured: Joules,
     /// Time over which it did.
     pub covered: Seconds,
-    /// `measured` less groups and floors, with the interval of these.
+    /// `measured` less groups and known floors, with the interval of these.
     pub unattributed: Interval,
     /// The gaps between launches.
     pub gaps: GapCost,

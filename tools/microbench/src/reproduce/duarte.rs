@@ -119,7 +119,7 @@ pub(super) const THESIS: &[Experiment] = &[
         "000/tab3.1",
         "3.2",
         "options of the thesis's tool",
-        How::Cannot("a list of options and no measurement: `clscope bench --help` has ours"),
+        How::Cannot("a list of options and no measurement: `clscope bench --help-all` has ours"),
         &[],
     ),
     GEN.experiment(

@@ -383,9 +383,11 @@ pub(super) fn fill(
     out.mean_watts = Some(measured.joules / measured.seconds);
     let parts = out.groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().filter_map(|f| f.joules).sum::<f64>();
-    // Windows of different launches, whose errors have nothing to do with each other.
-    let half = out.groups.iter().map(|g| g.joules.half()).fold(0.0, f64::hypot);
-    out.leave(Some(Interval::symmetric(measured.joules - parts, half)));
+    // What bounds a part bounds the rest from the other side.
+    let rest = measured.joules - parts;
+    let sum = |of: fn(Interval) -> f64| out.groups.iter().map(|g| of(g.joules)).sum::<f64>();
+    let (below, above) = (sum(|j| j.high - j.value), sum(|j| j.value - j.low));
+    out.leave(Some(Interval::estimated(rest, rest - below, rest + above)));
     out.readings = windows.len();
     if unfilled > 0 {
         out.notes.push(format!(

@@ -203,7 +203,10 @@ impl DeviceEnergy {
             };
             match of {
                 Some((of, joules)) => out.push(Part { of, joules }),
-                None => rest = rest.map(|rest| moved(rest, group.joules.value)),
+                None => {
+                    let (by, open) = (group.joules.value, group.joules.longer());
+                    rest = rest.map(|rest| moved(rest, by).open_by(open));
+                }
             }
         }
         for floor in &self.floors {
@@ -220,9 +223,9 @@ impl DeviceEnergy {
         self.unattributed = rest;
     }
 
-    /// These joules belong to nothing else here, either.
-    pub(super) fn leave_more(&mut self, joules: f64) {
-        self.leave(self.unattributed.map(|rest| moved(rest, joules)));
+    /// These joules belong to nothing else here, either; `open`: by how much its interval is wider.
+    pub(super) fn leave_more(&mut self, joules: f64, open: f64) {
+        self.leave(self.unattributed.map(|rest| moved(rest, joules).open_by(open)));
     }
 
     /// Joules measured, without those of the recorder's repetitions.

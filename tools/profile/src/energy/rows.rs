@@ -74,9 +74,7 @@ pub(super) fn fill(
     let is_covered = result.covered.0 > 0.0;
     out.measured_joules = is_covered.then_some(result.measured.0);
     out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
-    let unknown = result.floors.iter().filter(|f| f.watts.is_none()).map(|f| f.joules.0);
     out.leave(is_covered.then_some(result.unattributed));
-    out.leave_more(unknown.sum());
     out.classes = classes(device, problem, result);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
@@ -260,9 +258,11 @@ pub(super) fn widen_shared(out: &mut DeviceEnergy) {
             *figure = figure.map(|f| f.widened(share));
         }
     }
+    let all: f64 = out.groups.iter().map(|group| group.joules.value).sum();
     for group in &mut out.groups {
         (group.joules, group.watts) = (group.joules.widened(share), group.watts.widened(share));
     }
+    out.leave_more(0.0, share * all);
     out.notes.push(format!(
         "commands of {} processes overlap for {:.2} s on this device: {how}; intervals include {:.0} % for that",
         s.processes,
@@ -296,7 +296,8 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             return;
         }
     };
-    let mut left = 0.0;
+    // What is not known of a part is not known of the rest that it becomes.
+    let (mut left, mut open) = (0.0, 0.0);
     for class in &mut out.classes {
         let Some(watts) = class.watts.filter(|watts| watts.value > most) else { continue };
         out.notes.push(format!(
@@ -306,6 +307,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         if class.group.is_none() {
             let joules = class.joules.map_or(0.0, |joules| joules.value);
             left += joules;
+            open += class.joules.map_or(0.0, |joules| joules.longer());
         }
         class.absence = Some(Absence::AboveLimit);
     }
@@ -329,6 +331,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
         group.watts = below(watts, most);
         let over = joules.value - group.joules.value;
         left += over;
+        open += joules.longer();
         // Of single ones with a row of their own that was told above.
         let is_told = |c: &result::Class| is_unknown(c) && group.names == [c.name.as_str()];
         if !out.classes.iter().any(is_told) {
@@ -339,7 +342,7 @@ pub(super) fn within_limit(out: &mut DeviceEnergy, limit: Option<f64>, seen: Opt
             ));
         }
     }
-    out.leave_more(left);
+    out.leave_more(left, open);
     at_most(out, most);
 }
 

@@ -184,10 +184,11 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         })
         .collect();
     let whole = all.iter().fold(Contrast::new(), |sum, part| plus(&sum, part));
-    let whole = at_rest.iter().fold(whole, |sum, part| plus(&sum, &part.all()));
+    let known = || floors.iter().filter(|floor| floor.watts.is_some());
+    let whole = known().fold(whole, |sum, floor| plus(&sum, &at_rest[floor.state].all()));
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
     let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
-        + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
+        + known().map(|floor| floor.joules.0).sum::<f64>();
     let classes = (0..activity.classes())
         .map(|class| {
             let k = of.present.iter().position(|of| *of == class);

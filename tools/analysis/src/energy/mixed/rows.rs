@@ -96,7 +96,7 @@ pub(super) fn rows(
 /// Readings without what neighbours of a counter have too much and too little: that passes slow
 /// variation and damps fast, so that an error in the response is never amplified. The opposite, for
 /// polled power of which what is off lasts, would amplify it: its readings are averaged with some
-/// before, and what lasts is in the intervals ([`slow`]).
+/// before, and what lasts is in the intervals ([`super::slow`]).
 pub(super) fn filtered(rows: &[Row], errors: Errors, correlation: f64) -> Vec<Row> {
     let mut out = rows.to_vec();
     match errors {
