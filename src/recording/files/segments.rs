@@ -171,7 +171,7 @@ pub struct Place {
 
 impl Place {
     /// The place of this block, if it has been in the middle of being written.
-    fn of(&self, sequence: u32, length: u64) -> Option<(&Segment, u64)> {
+    fn unfinished(&self, sequence: u32, length: u64) -> Option<(&Segment, u64)> {
         let same = self.known.load(Ordering::Acquire)
             && self.sequence.get() == sequence
             && self.length.get() == length;
@@ -214,7 +214,7 @@ pub fn write_block(
     };
     head.copy_from_slice(&header.encode());
     let length = framed.len() as u64;
-    if let Some((segment, at)) = place.of(sequence, length) {
+    if let Some((segment, at)) = place.unfinished(sequence, length) {
         let written = segment.write(framed, at);
         place.forget();
         return written;

@@ -323,7 +323,7 @@ pub(super) fn measure(
                 .to_owned(),
         );
     }
-    if let Some(known) = known.filter(|_| floors.borrowed) {
+    if let Some(known) = known.filter(|_| floors.measured_before) {
         out.notes.push(format!(
             "idle power of {:.1} W is from {}, because the device was never idle while the sensor was read",
             known.watts, known.source

@@ -16,6 +16,7 @@ use crate::energy::sums::known_sums;
 use crate::energy::units::{ClassId, Joules, Seconds, Watts};
 use crate::interval::Interval;
 use crate::quantile::NORMAL_95;
+use std::collections::BTreeMap;
 
 /// Energy of a part as sums of the model's columns: of launches above idle, and of idle power.
 #[derive(Clone, Default)]
@@ -38,9 +39,9 @@ fn sparse(of: impl Iterator<Item = f64>) -> Contrast {
     of.enumerate().filter(|(_, n)| *n != 0.0).collect()
 }
 
-fn plus(a: &[(usize, f64)], b: &[(usize, f64)]) -> Contrast {
-    let mut all: std::collections::BTreeMap<usize, f64> = a.iter().copied().collect();
-    b.iter().for_each(|(at, n)| *all.entry(*at).or_default() += n);
+fn sum(parts: impl IntoIterator<Item = Contrast>) -> Contrast {
+    let mut all = BTreeMap::<usize, f64>::new();
+    parts.into_iter().flatten().for_each(|(at, n)| *all.entry(at).or_default() += n);
     all.into_iter().collect()
 }
 
@@ -57,14 +58,11 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
         let (shares, in_state) = (of.columns.classes.row(i), of.columns.state_row(i));
         let busy: f64 = shares.iter().sum();
         let crowd = if devices > 1 { busy.max(1.0) } else { 1.0 };
-        let stand = |part: &mut Part, seconds: f64| {
-            for (state, share) in in_state.iter().enumerate() {
-                let seconds = seconds * share;
-                part.idle[state] += seconds;
-                let joules = seconds * model.value(state);
-                for (e, effect) in of.effects.iter().enumerate() {
-                    part.idle[model.share(e)] += joules * effect.idle[i];
-                }
+        let stand = |part: &mut Part, state: usize, seconds: f64| {
+            part.idle[state] += seconds;
+            let joules = seconds * model.value(state);
+            for (e, effect) in of.effects.iter().enumerate() {
+                part.idle[model.share(e)] += joules * effect.idle[i];
             }
         };
         for ((k, &class), part) in of.present.iter().enumerate().zip(&mut classes) {
@@ -72,7 +70,9 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
             if ran <= 0.0 {
                 continue;
             }
-            stand(part, ran / crowd);
+            for (state, share) in in_state.iter().enumerate() {
+                stand(part, state, ran / crowd * share);
+            }
             part.above[model.kernel(k)] += ran;
             let joules = ran * model.value(model.kernel(k));
             for (e, effect) in of.effects.iter().enumerate() {
@@ -83,12 +83,7 @@ fn parts(of: &Fitted, states: usize, devices: usize) -> (Vec<Part>, Vec<Part>, V
         for state in 0..states {
             let seconds = idle * in_state[state];
             rested[state] += seconds;
-            let part = &mut floors[state];
-            part.idle[state] += seconds;
-            let joules = seconds * model.value(state);
-            for (e, effect) in of.effects.iter().enumerate() {
-                part.idle[model.share(e)] += joules * effect.idle[i];
-            }
+            stand(&mut floors[state], state, seconds);
         }
     }
     // Samples of a moment see shares that a lag has blurred: of all of the time that they cover the
@@ -131,7 +126,7 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         let mut part = parts[k].clone();
         part.idle[model.share(*idle)] = 0.0;
         part.above[model.share(*above)] = 0.0;
-        let joules = plus(&part.all(), &at(REFERENCE_C - degrees.mean));
+        let joules = sum([part.all(), at(REFERENCE_C - degrees.mean)]);
         let joules = model.contrast(&joules, true);
         let joules = joules.open_by(NORMAL_95 * model.contrast(&at(WHOLE_DEGREES), false).value);
         joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
@@ -150,17 +145,15 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let rows_of_groups: Vec<GroupEnergy> = groups
         .iter()
         .map(|group| {
-            let sum = |of: &dyn Fn(usize) -> Contrast| {
-                group.iter().fold(Contrast::new(), |sum, k| plus(&sum, &of(*k)))
-            };
-            let joules = model.contrast(&sum(&|k| all[k].clone()), true);
+            let joules = sum(group.iter().map(|&k| all[k].clone()));
+            let joules = model.contrast(&joules, true);
             let busy: f64 = group.iter().map(|&k| of.busy[of.present[k]]).sum();
             GroupEnergy {
                 classes: group.iter().map(|&k| ClassId(of.present[k] as u32)).collect(),
                 busy: Seconds(busy),
                 watts: joules.times(1.0 / busy),
                 joules,
-                dynamic: model.contrast(&sum(&above), true),
+                dynamic: model.contrast(&sum(group.iter().map(|&k| above(k))), true),
             }
         })
         .collect();
@@ -183,9 +176,9 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             }
         })
         .collect();
-    let whole = all.iter().fold(Contrast::new(), |sum, part| plus(&sum, part));
     let known = || floors.iter().filter(|floor| floor.watts.is_some());
-    let whole = known().fold(whole, |sum, floor| plus(&sum, &at_rest[floor.state].all()));
+    let at_known = known().map(|floor| at_rest[floor.state].all());
+    let whole = sum(all.iter().cloned().chain(at_known));
     let floor_open = floors.iter().any(|floor| floor.watts.is_none());
     let assigned: f64 = rows_of_groups.iter().map(|group| group.joules.value).sum::<f64>()
         + known().map(|floor| floor.joules.0).sum::<f64>();

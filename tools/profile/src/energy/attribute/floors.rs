@@ -10,7 +10,7 @@ pub(in crate::energy) struct Floors {
     pub floors: Vec<Floor>,
     pub states: Vec<StateSpan>,
     /// Whether the first was measured another time.
-    pub borrowed: bool,
+    pub measured_before: bool,
     /// What the user is told: why the one that was named was not used, or what is not known.
     pub told: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(in crate::energy) fn floors_of(
     let of_run = || Floors {
         floors: idle.floors(),
         states: idle.states.clone(),
-        borrowed: false,
+        measured_before: false,
         told: unused(),
     };
     let seen = || {
@@ -71,7 +71,7 @@ pub(in crate::energy) fn floors_of(
         let sd = (known.half / NORMAL_95).hypot(ANOTHER_TIME);
         if fitted.is_none_or(|watts| watts.half() > NORMAL_95 * sd) {
             let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
-            return Floors { floors, states, borrowed: true, told: None };
+            return Floors { floors, states, measured_before: true, told: None };
         }
     }
     // What was seen before the first command is the floor, unless what kernels add says otherwise.
@@ -106,7 +106,7 @@ fn between_launches(idle: &IdleLevels, problem: &Problem<'_>, settle: f64) -> Op
         working.least.0,
         idle.levels.first()?.watts.0
     );
-    Some(Floors { floors, states, borrowed: false, told: Some(told) })
+    Some(Floors { floors, states, measured_before: false, told: Some(told) })
 }
 
 /// Half-width of a fitted floor, as a share, beyond which it decides nothing.
