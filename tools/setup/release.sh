@@ -30,6 +30,9 @@ cd "$work/first"
 say "version $old becomes $version"
 sed -i "/^\[workspace.package\]/,/^\[/s/^version = \".*\"/version = \"$version\"/; s/^\(clscope-[a-z]* = { path = \"[^\"]*\", version = \)\"[^\"]*\"/\1\"$version\"/" Cargo.toml
 sed -i "/^\[package\]/,/^\[/s/^version = \".*\"/version = \"$version\"/" tools/audit/Cargo.toml
+# What a machine that built nothing yet has not; the versions stay as they are.
+"$CARGO" fetch --quiet
+"$CARGO" fetch --quiet --manifest-path tools/audit/Cargo.toml
 "$CARGO" update --quiet --offline --workspace
 "$CARGO" update --quiet --offline --workspace --manifest-path tools/audit/Cargo.toml
 sed -i "s/^## Unreleased.*/## Unreleased\n\n## $version ($(date -u +%Y-%m-%d))/" CHANGELOG.md
