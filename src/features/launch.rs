@@ -45,7 +45,6 @@ pub struct Plan {
 
 /// Whether sampled timing may leave transfers of the kind out: those whose size is a plain
 /// argument. Regions are read after the call alone, when the runtime has found them valid.
-#[must_use]
 pub const fn tells_size(kind: CommandKind) -> bool {
     use CommandKind as K;
     matches!(

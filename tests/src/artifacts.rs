@@ -29,29 +29,24 @@ pub struct Artifacts {
 
 impl Artifacts {
     /// The recorder.
-    #[must_use]
     pub fn recorder(&self) -> PathBuf {
         self.products.join("libclscope.so")
     }
     /// The audit shim.
-    #[must_use]
     pub fn shim(&self) -> PathBuf {
         self.products.join("libclscope_audit.so")
     }
     /// The command.
-    #[must_use]
     pub fn clscope(&self) -> PathBuf {
         self.products.join("clscope")
     }
     /// A fixture by name.
-    #[must_use]
     pub fn fixture(&self, name: &str) -> PathBuf {
         self.fixtures.join(name)
     }
 }
 
 /// The repository's root.
-#[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -15,19 +15,16 @@ pub struct Captured {
     pub launch: Value,
 }
 /// Values as bytes.
-#[must_use]
 pub fn bytes<const N: usize, T: Copy>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {
     values.iter().flat_map(|value| of(*value)).collect()
 }
 
 /// Single-precision values as bytes.
-#[must_use]
 pub fn floats(values: &[f32]) -> Vec<u8> {
     bytes(values, f32::to_le_bytes)
 }
 
 /// 32-bit integers as bytes.
-#[must_use]
 pub fn words(values: &[u32]) -> Vec<u8> {
     bytes(values, u32::to_le_bytes)
 }
@@ -37,7 +34,6 @@ impl Captured {
     ///
     /// # Panics
     /// If the folder cannot be made.
-    #[must_use]
     pub fn new(folder: &Path, kernel: &str, global: &[u64]) -> Self {
         std::fs::create_dir_all(folder).expect("a folder for the capture");
         let launch = json!({
@@ -68,7 +64,6 @@ impl Captured {
     ///
     /// # Panics
     /// If it cannot be written.
-    #[must_use]
     pub fn program(mut self, name: &str, language: &str, content: &[u8]) -> Self {
         self.file(name, content);
         let file = json!({"file": name, "language": language, "bytes": content.len(), "hash": hash(content)});
@@ -77,7 +72,6 @@ impl Captured {
     }
 
     /// Adds the source.
-    #[must_use]
     pub fn source(self, text: &str) -> Self {
         self.program("program.cl", "opencl-c", text.as_bytes())
     }

@@ -51,7 +51,6 @@ impl Finished {
     }
 
     /// What a person would see of it: exit code or signal, and standard output.
-    #[must_use]
     pub fn seen(&self) -> (Option<i32>, Option<i32>, &str) {
         (self.status.code(), self.status.signal(), &self.stdout)
     }
@@ -60,7 +59,6 @@ impl Finished {
 impl Run {
     /// A program in a folder, with nothing in its environment that brings a recorder in or chooses
     /// a runtime.
-    #[must_use]
     pub fn new(program: impl AsRef<OsStr>, folder: &Path) -> Self {
         let mut command = Command::new(program);
         command.current_dir(folder).stdin(Stdio::null());
@@ -88,56 +86,48 @@ impl Run {
     }
 
     /// Adds an argument.
-    #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);
         self
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.command.args(arguments);
         self
     }
 
     /// Sets a variable.
-    #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
     /// Another folder.
-    #[must_use]
     pub fn folder(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
     /// Another time limit.
-    #[must_use]
     pub fn limit(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);
         self
     }
 
     /// Standard input.
-    #[must_use]
     pub fn stdin(mut self, file: File) -> Self {
         self.command.stdin(file);
         self
     }
 
     /// Without a standard error at all, as daemons run.
-    #[must_use]
     pub fn without_stderr(mut self) -> Self {
         self.stderr_closed = true;
         self
     }
 
     /// A limit of the system for the program, as `ulimit` sets it.
-    #[must_use]
     pub fn resource_limit(mut self, resource: libc::__rlimit_resource_t, most: u64) -> Self {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
         // SAFETY: between fork and exec only setrlimit is called, which is async-signal-safe.
@@ -154,7 +144,6 @@ impl Run {
     }
 
     /// With its libraries at the same addresses each time (`setarch -R`).
-    #[must_use]
     pub fn without_address_randomisation(mut self) -> Self {
         // SAFETY: between fork and exec only personality is called, a plain system call.
         unsafe {
@@ -214,7 +203,6 @@ impl Run {
     /// # Panics
     /// If it cannot be started.
     #[track_caller]
-    #[must_use]
     pub fn begin(mut self) -> Running {
         self.command.stderr(Stdio::piped()).begin().limit(self.limit)
     }
@@ -224,7 +212,6 @@ impl Run {
     /// # Panics
     /// If it cannot be started.
     #[track_caller]
-    #[must_use]
     pub fn talk(mut self) -> Talk {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
         Talk(self.command.begin().limit(self.limit))
@@ -257,7 +244,6 @@ impl Talk {
     }
 
     /// Its process id: of what was started, not of what that starts.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
     }

@@ -36,7 +36,6 @@ impl Mode {
 ///
 /// # Panics
 /// Where none is installed.
-#[must_use]
 pub fn system_loader() -> String {
     let listed = Command::new("/sbin/ldconfig").arg("-p").ended().stdout;
     let listed = String::from_utf8_lossy(&listed);
@@ -60,7 +59,6 @@ pub enum Runtime {
 
 impl Runtime {
     /// PoCL, and Intel's runtime where `CLSCOPE_TEST_INTEL_ICD` names its .icd file.
-    #[must_use]
     pub fn real() -> Vec<Runtime> {
         let mut out = vec![Runtime::Pocl];
         out.extend(Runtime::intel());
@@ -68,7 +66,6 @@ impl Runtime {
     }
 
     /// Intel's runtime, if it is installed.
-    #[must_use]
     pub fn intel() -> Option<Runtime> {
         let icd =
             std::env::var_os("CLSCOPE_TEST_INTEL_ICD").map(PathBuf::from).filter(|p| p.is_file());
@@ -79,7 +76,6 @@ impl Runtime {
     }
 
     /// Lets a program find it.
-    #[must_use]
     pub fn select(&self, run: Run) -> Run {
         let fixtures = &artifacts().fixtures;
         let cache = artifacts().cache.display().to_string();
@@ -107,7 +103,6 @@ impl Stage {
     ///
     /// # Panics
     /// If the system gives none.
-    #[must_use]
     pub fn new(runtime: Runtime) -> Self {
         // Built first: that takes longer than a test may.
         artifacts();
@@ -122,20 +117,17 @@ impl Stage {
     }
 
     /// The folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// A path in the folder.
-    #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
     /// A program with the recorder brought in by `mode`, which writes to the trace `NAME.clscope`
     /// of the folder.
-    #[must_use]
     pub fn program(&self, mode: Mode, name: &str, program: impl AsRef<OsStr>) -> Run {
         let a = artifacts();
         let trace = self.trace(name);
@@ -162,7 +154,6 @@ impl Stage {
     }
 
     /// A fixture by name, with arguments after it: `"threads short 100"`.
-    #[must_use]
     pub fn app(&self, mode: Mode, name: &str, line: &str) -> Run {
         let mut words = line.split_whitespace();
         let program = words.next().expect("a fixture's name");
@@ -174,7 +165,6 @@ impl Stage {
     /// # Panics
     /// If there is no trace.
     #[track_caller]
-    #[must_use]
     pub fn record(&self, mode: Mode, line: &str) -> (Finished, Recorded) {
         self.forget("t");
         let trace = self.trace("t");
@@ -190,7 +180,6 @@ impl Stage {
     }
 
     /// Path of the trace of that name.
-    #[must_use]
     pub fn trace(&self, name: &str) -> PathBuf {
         self.join(&format!("{name}.clscope"))
     }
@@ -207,7 +196,6 @@ impl Stage {
     }
 
     /// The command, with arguments, and room for all columns and names.
-    #[must_use]
     pub fn clscope<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
         let run = Run::new(artifacts().clscope(), self.path()).env("COLUMNS", "1000");
         self.runtime.select(run).args(arguments)

@@ -118,7 +118,6 @@ pub enum End {
 
 impl Command {
     /// Its raw stamps.
-    #[must_use]
     pub fn raw(&self) -> Option<[u64; 4]> {
         match self.end_state {
             End::Timed { raw, .. } => Some(raw),
@@ -132,7 +131,6 @@ impl Recorded {
     ///
     /// # Panics
     /// If one is no folder, or a file in it cannot be read.
-    #[must_use]
     #[track_caller]
     pub fn read(traces: &[&Path]) -> Self {
         let mut contents: BTreeMap<String, Files> = BTreeMap::new();
@@ -216,7 +214,6 @@ impl Recorded {
     ///
     /// # Panics
     /// If there are more or none.
-    #[must_use]
     #[track_caller]
     pub fn only(&self) -> &Process {
         let labels: Vec<_> =
@@ -226,7 +223,6 @@ impl Recorded {
     }
 
     /// Stable names of what is wrong, sorted.
-    #[must_use]
     pub fn issue_codes(&self) -> Vec<&str> {
         let mut codes: Vec<_> = self.issues.iter().map(|i| i.kind.code()).collect();
         codes.sort_unstable();
@@ -235,7 +231,6 @@ impl Recorded {
     }
 
     /// Launches of all processes.
-    #[must_use]
     pub fn launches(&self) -> usize {
         self.processes.iter().map(|p| p.launches(None)).sum()
     }
@@ -254,7 +249,6 @@ impl Process {
     }
 
     /// How many launches there were, of one kernel or of all.
-    #[must_use]
     pub fn launches(&self, kernel: Option<&str>) -> usize {
         self.commands
             .iter()
@@ -263,13 +257,11 @@ impl Process {
     }
 
     /// How often a function was called.
-    #[must_use]
     pub fn count(&self, function: &str) -> usize {
         self.calls.iter().filter(|c| c.name == function).map(|c| c.times).sum()
     }
 
     /// How many records there are of calls of a function: of a run of identical calls one.
-    #[must_use]
     pub fn records(&self, function: &str) -> usize {
         self.calls.iter().filter(|c| c.name == function).count()
     }

@@ -10,7 +10,6 @@ use std::process::Command;
 use clscope_testing::{Limited, installed, skip};
 
 /// The folder of the processor; `None` where there is none, which is said.
-#[must_use]
 pub fn processor() -> Option<PathBuf> {
     let found = std::env::var_os("CLSCOPE_TEST_TRACE_PROCESSOR")
         .map(PathBuf::from)
@@ -32,7 +31,6 @@ pub fn processor() -> Option<PathBuf> {
 /// # Panics
 /// If the timeline cannot be loaded, or a query is wrong.
 #[track_caller]
-#[must_use]
 pub fn ask(processor: &Path, timeline: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
     let folder = tempfile::tempdir().expect("a folder for the queries");
     let file = folder.path().join("queries");

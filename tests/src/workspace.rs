@@ -19,7 +19,6 @@ pub fn cargo(target: &Path, arguments: &[&str]) -> String {
 }
 
 /// The packages of the workspace, as `cargo metadata` describes them.
-#[must_use]
 pub fn packages(target: &Path) -> Vec<Value> {
     let said = cargo(target, &["metadata", "--no-deps", "--format-version=1"]);
     let mut said: Value = serde_json::from_str(&said).expect("cargo prints JSON");
@@ -28,7 +27,6 @@ pub fn packages(target: &Path) -> Vec<Value> {
 }
 
 /// A text of cargo's description; empty where it is absent.
-#[must_use]
 pub fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }

@@ -88,7 +88,6 @@ impl ProcessClock {
     /// Time on the timeline. `hint` is any number kept between calls by one user; it makes near
     /// times quick.
     #[inline]
-    #[must_use]
     pub fn at(&self, ticks: Ticks, hint: &mut usize) -> HostNs {
         HostNs(self.line.at(ticks.0, hint))
     }
@@ -96,7 +95,6 @@ impl ProcessClock {
     /// Bound of the error of [`at`](Self::at) against the reference host's CLOCK_MONOTONIC_RAW, in
     /// nanoseconds; `None` where the clock is not known. Between records of one process the error
     /// is far smaller.
-    #[must_use]
     pub fn bound(&self, ticks: Ticks) -> Option<u64> {
         if !self.known {
             return None;
@@ -109,7 +107,6 @@ impl ProcessClock {
     }
 
     /// Whether ticks have a known length. If not, one tick counts as one nanosecond.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.known
     }
@@ -117,7 +114,6 @@ impl ProcessClock {
     /// How far a time between anchors may lie from a straight line for reasons of the readings
     /// alone, in nanoseconds: a quarter of the narrow anchor readings, as which the clock readings
     /// err in practice far less than they might.
-    #[must_use]
     pub fn jitter(&self) -> f64 {
         (self.anchor_ns / 8.0).clamp(1.0, 1_000.0)
     }
@@ -167,7 +163,6 @@ pub struct RawClock {
 
 impl RawClock {
     /// Whether it is the clock of the host's first processes.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         self.shift == 0
     }
@@ -195,7 +190,6 @@ impl Timeline {
     /// whose wall clock reads `wall_ns` (CLOCK_REALTIME - CLOCK_MONOTONIC in nanoseconds, of an
     /// anchor of the file) ahead. Without such an anchor it is that of the host's first processes;
     /// `None` where the trace has no process of this boot.
-    #[must_use]
     pub fn raw_clock(&self, boot: [u8; 16], wall_ns: Option<i64>) -> Option<RawClock> {
         let host = self.hosts.iter().position(|host| host.boot == boot)?;
         let shift = wall_ns.map_or(0, |wall| domain::shift_of(&self.domains, host, wall));
@@ -203,7 +197,6 @@ impl Timeline {
     }
 
     /// The raw clock of a process, by its place among the processes.
-    #[must_use]
     pub fn raw_clock_of(&self, process: usize) -> Option<RawClock> {
         let domain = self.domains.get(*self.domain_of.get(process)?)?;
         Some(RawClock { host: domain.host, shift: domain.shift })
@@ -211,7 +204,6 @@ impl Timeline {
 
     /// A time of a CLOCK_MONOTONIC_RAW on the timeline; `None` where its host could not be
     /// placed. `hint` as in [`ProcessClock::at`].
-    #[must_use]
     pub fn raw(&self, clock: RawClock, raw: u64, hint: &mut usize) -> Option<HostNs> {
         self.hosts.get(clock.host)?.bound_ns?;
         let raw = raw.checked_add_signed(clock.shift)?;
@@ -223,21 +215,18 @@ impl Timeline {
 
     /// A time of the wall clock (CLOCK_REALTIME, ns since 1970) of the first host on the timeline;
     /// `None` where no anchor has it.
-    #[must_use]
     pub fn at_wall(&self, wall_ns: i64) -> Option<HostNs> {
         Some(HostNs(self.from_wall.as_ref()?.at(u64::try_from(wall_ns).ok()?, &mut 0)))
     }
 
     /// Bound of the place of a process's clock against the reference host's first clock, in
     /// nanoseconds, given that wall clocks agree; `None` where it could not be placed.
-    #[must_use]
     pub fn placed_within(&self, process: usize) -> Option<u64> {
         let domain = self.domains.get(*self.domain_of.get(process)?)?;
         Some(self.hosts.get(domain.host)?.bound_ns?.saturating_add(domain.bound_ns))
     }
 
     /// Places the processes. What cannot be placed is listed in `issues`, one list per process.
-    #[must_use]
     pub fn new(processes: &[Process<'_>], issues: &mut [Vec<IssueKind>]) -> Self {
         let mut boots: Vec<Vec<usize>> = Vec::new();
         for (index, process) in processes.iter().enumerate() {

@@ -26,7 +26,6 @@ pub const BUILT: &str = " (built ";
 pub const SEVERAL: &str = " (of ";
 
 /// A kernel's name without what tells it apart; `None` where it has no such mark.
-#[must_use]
 pub fn without_mark(name: &str) -> Option<&str> {
     let at = [PROGRAM, BUILT, SEVERAL].iter().filter_map(|mark| name.find(mark)).min()?;
     name.ends_with([')', ']']).then(|| &name[..at])

@@ -134,26 +134,22 @@ impl Enqueued<'_> {
     }
 
     /// Length of the wait list.
-    #[must_use]
     pub fn wait_count(&self) -> usize {
         self.record.waits.len() + self.more_waits.iter().map(Waits::len).sum::<usize>()
     }
 
     /// Whether a bit of [`flag`] is set.
-    #[must_use]
     pub fn has(&self, bit: u8) -> bool {
         self.record.flags & bit != 0
     }
 
     /// Whether the application asked for the event.
-    #[must_use]
     pub fn app_event(&self) -> bool {
         self.has(flag::APP_EVENT)
     }
 }
 
 /// The newest command before `own` whose id has these low 32 bits.
-#[must_use]
 pub fn resolve_wait(low: u32, own: u64) -> Option<CommandId> {
     if low == 0 {
         return None;
@@ -203,19 +199,16 @@ impl Call<'_> {
     }
 
     /// How many calls it stands for.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.run.map_or(1, |run| run.count)
     }
 
     /// Nanoseconds inside the function: of a run without those between its calls.
-    #[must_use]
     pub fn inside_ns(&self) -> u64 {
         self.run.map_or(self.span.duration(), |run| run.total_ns)
     }
 
     /// The command that the call enqueued, if it succeeded in that.
-    #[must_use]
     pub fn command(&self) -> Option<CommandId> {
         match &self.kept {
             Kept::Enqueue(e) if self.result == 0 && e.record.id != 0 => {
@@ -246,13 +239,11 @@ pub struct Command<'a> {
 
 impl Command<'_> {
     /// Its id.
-    #[must_use]
     pub fn id(&self) -> CommandId {
         CommandId(self.enqueued.record.id)
     }
 
     /// Its device times, if it has them.
-    #[must_use]
     pub fn timed(&self) -> Option<&DeviceTimes> {
         match &self.outcome {
             Outcome::Timed(times) => Some(times),
@@ -290,13 +281,11 @@ pub struct DeviceTimes {
 
 impl DeviceTimes {
     /// Whether QUEUED can be a time of the command, whose enqueue call began at `begin`.
-    #[must_use]
     pub fn queued_is_known(&self, begin: HostNs) -> bool {
         crate::align::queued_is_known(self.raw.map(|s| s.0), begin, self.observed)
     }
 
     /// END - START in device nanoseconds.
-    #[must_use]
     pub fn duration(&self) -> u64 {
         self.raw[3].0.saturating_sub(self.raw[2].0)
     }
@@ -315,7 +304,6 @@ pub struct Placed {
 
 impl Placed {
     /// START to END.
-    #[must_use]
     pub fn span(&self) -> Span {
         Span { begin: self.stamps[2], end: self.stamps[3] }
     }

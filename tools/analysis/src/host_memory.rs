@@ -52,7 +52,6 @@ impl HostMemory {
     }
 
     /// Its class.
-    #[must_use]
     pub const fn class(self) -> Class {
         match self {
             Self::Unknown => Class::Unknown,
@@ -68,7 +67,6 @@ impl HostMemory {
     }
 
     /// In a word or a few, as listings have it.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         let Self::Given { how, flags, .. } = self else {
             return if matches!(self, Self::Unknown) { "unknown" } else { "application" };

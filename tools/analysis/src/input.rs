@@ -152,7 +152,6 @@ impl Definitions {
     }
 
     /// The function of that id, if it is defined.
-    #[must_use]
     pub fn function(&self, id: u16) -> Option<&Function> {
         self.functions.get(usize::from(id))?.as_ref()
     }
@@ -163,7 +162,6 @@ impl Definitions {
     }
 
     /// By function id, whether calls of it wait for devices.
-    #[must_use]
     pub fn waiting(&self) -> Vec<bool> {
         let most = self.functions().map(|f| f.id).max().unwrap_or(0);
         let mut waiting = vec![false; usize::from(most) + 1];
@@ -174,7 +172,6 @@ impl Definitions {
     }
 
     /// The function's name, `function N` where it is not defined.
-    #[must_use]
     pub fn function_name(&self, id: u16) -> std::borrow::Cow<'_, str> {
         self.function(id)
             .map_or_else(|| format!("function {id}").into(), |f| f.name.as_str().into())
@@ -191,7 +188,6 @@ impl Definitions {
 
     /// What outputs call a queue: its number among those of its device, with the device where the
     /// process has queues of several.
-    #[must_use]
     pub fn queue_name(&self, id: u32) -> String {
         match (self.queue_numbers.get(&id), self.queues.get(&id)) {
             (Some(number), Some(queue)) if self.queues_of.len() > 1 => {
@@ -204,7 +200,6 @@ impl Definitions {
 
     /// The device of a queue; sub-devices lead to the device whose clock they share. `None` if it
     /// is not known.
-    #[must_use]
     pub fn clock_device(&self, queue: u32) -> Option<u32> {
         let mut device = self.queues.get(&queue)?.device;
         // A hostile file may make parents a circle.
@@ -219,7 +214,6 @@ impl Definitions {
 
     /// The kernel's name, with what tells it apart where kernels of other programs have it;
     /// `kernel N` where it is not defined.
-    #[must_use]
     pub fn kernel_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
         let Some(kernel) = self.kernels.get(&id) else { return format!("kernel {id}").into() };
         match self.kernel_marks.get(&id) {
@@ -230,7 +224,6 @@ impl Definitions {
 
     /// The device's name, with what tells it apart where other devices have it; `device N` where it
     /// is not defined.
-    #[must_use]
     pub fn device_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
         let label = self.device_labels.get(&id).map(String::as_str);
         let name = label.or_else(|| self.devices.get(&id).map(|d| d.name.as_str()));
@@ -272,7 +265,6 @@ pub struct Process<'a> {
 
 impl<'a> Process<'a> {
     /// Whether its recorder tells of each transfer whose memory of the host OpenCL gave out.
-    #[must_use]
     pub fn tells_host_memory(&self) -> bool {
         self.header.version >= detail::HOST_MEMORY_SINCE
     }

@@ -25,82 +25,69 @@ pub struct Interval {
 
 impl Interval {
     /// One that rests on a sample or a fit.
-    #[must_use]
     pub const fn estimated(value: f64, low: f64, high: f64) -> Self {
         Self { value, low, high, estimated: true }
     }
 
     /// One of which all was measured.
-    #[must_use]
     pub const fn measured(value: f64, low: f64, high: f64) -> Self {
         Self { value, low, high, estimated: false }
     }
 
     /// A figure that is known.
-    #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self::measured(value, value, value)
     }
 
     /// A measured value with the half-width of its interval.
-    #[must_use]
     pub fn around(value: f64, half: f64) -> Self {
         Self::measured(value, value - half, value + half)
     }
 
     /// An estimate with a half-width that is the same on both sides.
-    #[must_use]
     pub fn symmetric(value: f64, half: f64) -> Self {
         Self::estimated(value, value - half, value + half)
     }
 
     /// An estimate of which no end is below 0: energy and power are not.
-    #[must_use]
     pub fn above_none(value: f64, half: f64) -> Self {
         Self::estimated(value, (value - half).max(0.0), (value + half).max(0.0))
     }
 
     /// A single look: how far another one may be from it is not known.
-    #[must_use]
     pub const fn seen_once(value: f64) -> Self {
         Self::estimated(value, f64::NEG_INFINITY, f64::INFINITY)
     }
 
     /// Half of the interval's width.
-    #[must_use]
     pub fn half(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
     /// The longer of its sides: a half-width around the value that holds all of it.
-    #[must_use]
     pub fn longer(&self) -> f64 {
         (self.value - self.low).max(self.high - self.value)
     }
 
     /// The longer side over the value; `None` where an end is not known or the value is not above
     /// 0.
-    #[must_use]
     pub fn relative(&self) -> Option<f64> {
         let longer = self.longer();
         (self.value > 0.0 && longer.is_finite()).then(|| longer / self.value)
     }
 
     /// Whether `truth` lies inside.
-    #[must_use]
     pub fn covers(&self, truth: f64) -> bool {
         self.low <= truth && truth <= self.high
     }
 
     /// With a further half-width of this share of the value, which has nothing to do with the
     /// first.
-    #[must_use]
     pub fn widened(&self, share: f64) -> Self {
         self.open_by(share * self.value)
     }
 
     /// The same, with that half-width itself.
-    #[must_use]
     pub fn open_by(&self, more: f64) -> Self {
         Self {
             low: self.value - (self.value - self.low).hypot(more),
@@ -110,19 +97,16 @@ impl Interval {
     }
 
     /// `factor` times as much; `factor` is exact and not negative.
-    #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         self.map(|x| x * factor)
     }
 
     /// With a function of value and ends that keeps their order.
-    #[must_use]
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Self { value: f(self.value), low: f(self.low), high: f(self.high), ..*self }
     }
 
     /// Plus an independent figure: the sides add as standard deviations do.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let value = self.value + other.value;
         Self {
@@ -134,14 +118,12 @@ impl Interval {
     }
 
     /// `self - other` for independent errors.
-    #[must_use]
     pub fn minus(self, other: Self) -> Self {
         let of = Self::symmetric(self.value - other.value, self.half().hypot(other.half()));
         Self { estimated: self.estimated || other.estimated, ..of }
     }
 
     /// `self / other` for independent errors (first order: relative widths add in squares).
-    #[must_use]
     pub fn over(self, other: Self) -> Self {
         let value = self.value / other.value;
         let half = (self.half() / other.value).hypot(value * other.half() / other.value);
@@ -151,14 +133,12 @@ impl Interval {
 
     /// `scale / self`, as a rate follows from a time. Where the interval reaches down to 0 the rate
     /// has no upper end.
-    #[must_use]
     pub fn reciprocal(self, scale: f64) -> Self {
         let high = if self.low > 0.0 { scale / self.low } else { f64::INFINITY };
         Self { value: scale / self.value, low: scale / self.high, high, ..self }
     }
 
     /// Sum of independent figures, and for each of them the sum of the others.
-    #[must_use]
     pub fn sum_and_others(each: &[Self]) -> (Self, Vec<Self>) {
         let all = each.iter().fold(Self::exact(0.0), |sum, e| sum.plus(*e));
         // Sides add by squares, so that one is taken out by them too.
@@ -177,7 +157,6 @@ impl Interval {
     }
 
     /// Its share of itself plus independent `others`, between 0 and 1; `None` where all is nothing.
-    #[must_use]
     pub fn share(self, others: Self) -> Option<Self> {
         let whole = self.value + others.value;
         if whole <= 0.0 {

@@ -40,7 +40,6 @@ pub enum Unfinished {
 
 impl Unfinished {
     /// The reason in words.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Killed => "the process was killed, or called _exit, while they were in flight",
@@ -96,7 +95,6 @@ pub enum IssueKind {
 
 impl IssueKind {
     /// A stable name for programs.
-    #[must_use]
     pub fn code(&self) -> &str {
         match self {
             Self::Unreadable { .. } => "unreadable-file",
@@ -139,7 +137,6 @@ impl IssueKind {
     }
 
     /// How much it matters.
-    #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
             Self::Unreadable { .. }
@@ -163,7 +160,6 @@ impl IssueKind {
     }
 
     /// Whether records are missing from the trace because of it.
-    #[must_use]
     pub const fn means_loss(&self) -> bool {
         matches!(
             self,
@@ -176,7 +172,6 @@ impl IssueKind {
     }
 
     /// The next step, where there is one.
-    #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Self::Unreadable { error: Error::Newer { .. }, .. } => "use a newer clscope to read it",

@@ -327,13 +327,11 @@ impl<'t, 'a> Merge<'t, 'a> {
     }
 
     /// What was found so far, per process.
-    #[must_use]
     pub fn tally(&self) -> &[Tally] {
         &self.tally
     }
 
     /// Commands whose outcome is awaited at this point.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.iter().map(|f| f.pending.len()).sum()
     }

@@ -61,7 +61,6 @@ pub fn observe(missing: &mut [Missing], event: &Event<'_>) {
 }
 
 /// The same as findings.
-#[must_use]
 pub fn issues(trace: &Trace<'_>, missing: &[Missing]) -> Vec<Issue> {
     let mut out = Vec::new();
     for (process, of) in trace.processes.iter().zip(missing) {

@@ -8,7 +8,6 @@ pub const DEVIATION: f64 = 1.4826;
 
 /// The median of what is finite; the mean of the middle two where their number is even. `None` of
 /// nothing.
-#[must_use]
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
     let middle = values.len() / 2;
@@ -24,7 +23,6 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// The order statistics that hold the median of what the values are a sample of in at least 95 of
 /// 100 such samples, whatever its distribution: the interval of the sign test (Conover 1999).
 /// `None` of fewer than six values, which hold it in fewer.
-#[must_use]
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let rank = median_rank(values.len())?;
     let mut sorted = values.to_vec();
@@ -53,7 +51,6 @@ fn median_rank(n: usize) -> Option<usize> {
 
 /// Quantile of the normal distribution (P. J. Acklam's rational approximation, relative error
 /// 1.2e-9).
-#[must_use]
 pub fn normal(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969_683_028_665_376e1,
@@ -98,7 +95,6 @@ pub fn normal(p: f64) -> f64 {
 }
 
 /// Part of the normal distribution below `z`, to 1e-7 (Abramowitz and Stegun, 26.2.17).
-#[must_use]
 pub fn below(z: f64) -> f64 {
     const TERMS: [f64; 5] =
         [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
@@ -111,7 +107,6 @@ pub fn below(z: f64) -> f64 {
 
 /// Quantile of Student's distribution; fewer than 1 degree of freedom count as 1. A continuous
 /// function of the degrees: by its integral below `EXPANDED`, by an expansion from there on.
-#[must_use]
 pub fn student(p: f64, freedom: f64) -> f64 {
     if p < 0.5 {
         return -student(1.0 - p, freedom);

@@ -55,7 +55,6 @@ impl Default for HostModel {
 
 impl HostModel {
     /// Ticks at a true time in nanoseconds.
-    #[must_use]
     pub fn ticks(&self, ns: u64) -> u64 {
         match self.clock {
             Clock::MonotonicRaw => (self.raw + ns).wrapping_add_signed(self.moved),
@@ -64,7 +63,6 @@ impl HostModel {
     }
 
     /// All clocks read together.
-    #[must_use]
     pub fn anchor(&self, ns: u64) -> Anchor {
         let monotonic = (self.raw / 2 + ns).wrapping_add_signed(self.moved);
         Anchor {
@@ -248,7 +246,6 @@ pub struct CommandSpec<'a> {
 
 impl<'a> CommandSpec<'a> {
     /// A timed launch of a kernel.
-    #[must_use]
     pub const fn kernel(id: u64, queue: u32, kernel: u32) -> Self {
         Self {
             function: function::ENQUEUE_KERNEL,
@@ -267,7 +264,6 @@ impl<'a> CommandSpec<'a> {
     }
 
     /// A launch that was chosen for timing with this probability, or left out.
-    #[must_use]
     pub fn sampled(id: u64, queue: u32, kernel: u32, probability: f32, timed: bool) -> Self {
         let flags = if timed { flag::TIMED } else { flag::NOT_SAMPLED };
         Self {
@@ -278,7 +274,6 @@ impl<'a> CommandSpec<'a> {
     }
 
     /// A timed read or write of a buffer.
-    #[must_use]
     pub const fn transfer(id: u64, queue: u32, kind: CommandKind, bytes: u64) -> Self {
         let function = if matches!(kind, CommandKind::ReadBuffer) {
             function::ENQUEUE_READ
@@ -342,7 +337,6 @@ pub struct ProcessBytes {
 
 impl ProcessBytes {
     /// As the analysis takes them.
-    #[must_use]
     pub fn files(&self, label: &str) -> crate::input::ProcessFiles<'_> {
         fn file<'b>(name: &str, bytes: &'b [u8]) -> crate::input::File<'b> {
             crate::input::File { name: name.to_owned(), bytes }
@@ -360,7 +354,6 @@ impl ProcessBytes {
 impl ProcessBuilder {
     /// A process with definitions of the standard functions, a device, two queues, two kernels and
     /// `threads` threads.
-    #[must_use]
     pub fn standard(host: HostModel, pid: u32, threads: u32) -> Self {
         use ArgumentKind as K;
         let argument = |name: &str, kind| Argument { name: name.into(), kind };
@@ -524,7 +517,6 @@ impl ProcessBuilder {
     }
 
     /// The files.
-    #[must_use]
     pub fn build(&self) -> ProcessBytes {
         let mut out = ProcessBytes {
             defs: self.header(FileKind::Defs).to_vec(),

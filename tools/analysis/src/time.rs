@@ -14,14 +14,12 @@ pub struct HostNs(pub i64);
 
 impl HostNs {
     /// Nanoseconds from `earlier` to `self`, 0 where `earlier` is later.
-    #[must_use]
     pub fn since(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
     /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an
     /// epoch of 1970 costs no precision.
-    #[must_use]
     pub fn seconds_since(self, origin: Self) -> f64 {
         // Of two times of a damaged trace, too, which may lie further apart than an `i64` counts.
         (i128::from(self.0) - i128::from(origin.0)) as f64 * 1e-9
@@ -55,19 +53,16 @@ pub struct Span {
 
 impl Span {
     /// Its length in nanoseconds.
-    #[must_use]
     pub fn duration(&self) -> u64 {
         self.end.since(self.begin)
     }
 
     /// The smallest one that holds both.
-    #[must_use]
     pub fn hull(self, other: Self) -> Self {
         Self { begin: self.begin.min(other.begin), end: self.end.max(other.end) }
     }
 
     /// Nanoseconds of it that lie in spans, which are in order and do not touch.
-    #[must_use]
     pub fn within(self, spans: &[Self]) -> u64 {
         let first = spans.partition_point(|s| s.end <= self.begin);
         let of = spans[first..].iter().take_while(|s| s.begin < self.end);
@@ -75,7 +70,6 @@ impl Span {
     }
 
     /// The union of some, in order: none touches the next.
-    #[must_use]
     pub fn join(mut spans: Vec<Self>) -> Vec<Self> {
         spans.sort_unstable_by_key(|s| s.begin);
         let mut out: Vec<Self> = Vec::with_capacity(spans.len());

@@ -25,7 +25,6 @@ pub struct Trace<'a> {
 impl<'a> Trace<'a> {
     /// Opens processes. Damage is never an error here: what could not be used is in
     /// [`issues`](Self::issues).
-    #[must_use]
     pub fn open(files: Vec<ProcessFiles<'a>>) -> Self {
         let mut out = Self::default();
         for process in files {
@@ -55,20 +54,17 @@ impl<'a> Trace<'a> {
     ///
     /// # Panics
     /// Where the index comes from another trace.
-    #[must_use]
     pub fn process(&self, index: ProcessIndex) -> &Process<'a> {
         &self.processes[index.0 as usize]
     }
 
     /// All events in time order, device times placed on the timeline if an alignment is given.
-    #[must_use]
     pub fn events<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
         Merge::new(self, alignment, Calls::All)
     }
 
     /// The same without calls that enqueue nothing, which are passed over in a fraction of the
     /// time. The merge's tally does not count them.
-    #[must_use]
     pub fn commands<'t>(&'t self, alignment: Option<&'t Alignment>) -> Merge<'t, 'a> {
         Merge::new(self, alignment, Calls::None)
     }
@@ -83,7 +79,6 @@ impl<'a> Trace<'a> {
     }
 
     /// Reads all records once and aligns every device's clock.
-    #[must_use]
     pub fn align(&self) -> Alignment {
         let mut collector = Collector::new(self);
         for event in self.commands(None) {
@@ -108,7 +103,6 @@ impl<'a> Trace<'a> {
     /// The ends of the timeline as far as blocks and rings show them without decoding every record:
     /// from the earliest block (or file) to the latest record. `None` for a trace without records.
     /// Reads the last block of every thread.
-    #[must_use]
     pub fn bounds(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
         for (process, clock) in self.processes.iter().zip(&self.timeline.clocks) {
@@ -143,7 +137,6 @@ impl<'a> Trace<'a> {
 
     /// Everything that is wrong, after a pass over the events: what opening found, and what the
     /// pass met.
-    #[must_use]
     pub fn issues_after(&self, tally: &[Tally], alignment: Option<&Alignment>) -> Vec<Issue> {
         let mut out = self.issues.clone();
         for (process, tally) in self.processes.iter().zip(tally) {
@@ -185,7 +178,6 @@ impl<'a> Trace<'a> {
     }
 
     /// Where the timeline begins: the natural zero for output.
-    #[must_use]
     pub fn origin(&self) -> HostNs {
         self.bounds().map_or(HostNs(0), |b| b.begin)
     }

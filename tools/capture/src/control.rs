@@ -40,7 +40,6 @@ pub enum State {
 
 impl State {
     /// Name for people.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Recording => "recording",

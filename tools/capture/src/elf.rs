@@ -26,7 +26,6 @@ pub struct Elf {
 
 impl Elf {
     /// Reads the bytes of a file; `None` where they are no ELF executable that can be understood.
-    #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         match FileKind::parse(bytes).ok()? {
             FileKind::Elf64 => Self::read::<elf::FileHeader64<Endianness>>(bytes, 64),
@@ -77,7 +76,6 @@ impl Elf {
     }
 
     /// Whether the library of these bytes exports this name.
-    #[must_use]
     pub fn exports(bytes: &[u8], name: &str) -> bool {
         match FileKind::parse(bytes) {
             Ok(FileKind::Elf64) => Self::defines::<elf::FileHeader64<Endianness>>(bytes, name),
@@ -99,19 +97,16 @@ impl Elf {
     }
 
     /// Whether `LD_PRELOAD` cannot work because no dynamic loader runs.
-    #[must_use]
     pub fn is_static(&self) -> bool {
         self.interpreter.is_none()
     }
 
     /// Whether the loader is musl's, which a library made for glibc cannot be loaded by.
-    #[must_use]
     pub fn is_musl(&self) -> bool {
         self.interpreter.as_deref().is_some_and(|path| path.contains("ld-musl"))
     }
 
     /// The sanitizer runtime it is linked to, which must come before every other library.
-    #[must_use]
     pub fn sanitizer(&self) -> Option<&str> {
         const RUNTIMES: [&str; 8] = [
             "libasan.so",
@@ -131,7 +126,6 @@ impl Elf {
 }
 
 /// `e_machine` of this very program, for comparison.
-#[must_use]
 pub const fn own_machine() -> u16 {
     if cfg!(target_arch = "aarch64") {
         elf::EM_AARCH64

@@ -236,7 +236,6 @@ pub struct Placed {
 impl Placed {
     /// What is to be said of a table: how it was placed, what of it is no reading, and what speaks
     /// against the place.
-    #[must_use]
     pub fn said(&self, table: &Table) -> Vec<String> {
         let mut said = vec![self.said.clone()];
         said.extend(table.troubles());

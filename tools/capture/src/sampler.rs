@@ -154,7 +154,6 @@ impl Running {
 
     /// Whether a source of energy or power is open, before the application starts; `None` where
     /// opening takes too long to wait for.
-    #[must_use]
     pub fn reads_energy(&self) -> Option<bool> {
         let opened = || self.shared.opened.load(Ordering::Acquire);
         if !opened() {

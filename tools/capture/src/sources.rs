@@ -56,7 +56,6 @@ pub struct Options {
 
 impl Family {
     /// Name as in `--sensors`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -124,7 +123,6 @@ impl Options {
 
     /// What was looked for in vain, where an application started by this process can read no sensor
     /// around its commands (`--snapshot`); `None` where it can.
-    #[must_use]
     pub fn blind_around_commands(&self) -> Option<String> {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
         let host = doctor::open_host(&System, &roots, &INSIDE, None);

@@ -106,7 +106,6 @@ pub fn confine() -> io::Result<()> {
 }
 
 /// CPU time of ended children and theirs, in user mode and in the kernel (getrusage(2)).
-#[must_use]
 pub fn children_cpu() -> (Duration, Duration) {
     // SAFETY: zeros are a valid rusage, which the call writes; it cannot fail with these arguments.
     let used = unsafe {

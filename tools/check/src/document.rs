@@ -90,7 +90,6 @@ impl Document {
     }
 
     /// How many findings of a severity there are.
-    #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|f| f.severity == severity).count()
     }
@@ -113,13 +112,11 @@ pub struct Key {
 
 impl Key {
     /// Of a rule.
-    #[must_use]
     pub fn new(rule: Rule, text: String) -> Self {
         Self { rule, text, function: None, place: None, other_place: None }
     }
 
     /// With the call that it is about.
-    #[must_use]
     pub fn at(mut self, function: &str, place: Option<&str>) -> Self {
         self.function = Some(function.to_owned());
         self.place = place.map(str::to_owned);
@@ -149,7 +146,6 @@ impl Findings {
     }
 
     /// Whether findings of a rule are added.
-    #[must_use]
     pub fn takes(&self, rule: Rule) -> bool {
         !(self.gap && rule.needs_every_call())
     }

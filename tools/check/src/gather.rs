@@ -55,7 +55,6 @@ impl Gap {
 }
 
 /// Looks for what is against the rules. Reads all records.
-#[must_use]
 pub fn check(view: &View<'_>, traces: Vec<String>) -> Document {
     let trace = view.trace();
     let sites = view.sites();

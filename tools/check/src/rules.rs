@@ -25,19 +25,14 @@ macro_rules! rules {
             /// Every rule.
             pub const ALL: &[Rule] = &[$(Rule::$name,)*];
             /// Its stable name.
-            #[must_use]
             pub const fn id(self) -> &'static str { match self { $(Rule::$name => $id,)* } }
             /// How much it matters.
-            #[must_use]
             pub const fn severity(self) -> Severity { match self { $(Rule::$name => Severity::$severity,)* } }
             /// What it says, in one line.
-            #[must_use]
             pub const fn title(self) -> &'static str { match self { $(Rule::$name => $title,)* } }
             /// Where the specification says it.
-            #[must_use]
             pub const fn section(self) -> &'static str { match self { $(Rule::$name => $section,)* } }
             /// What to do.
-            #[must_use]
             pub const fn remedy(self) -> &'static str { match self { $(Rule::$name => $remedy,)* } }
         }
     };
@@ -129,7 +124,6 @@ rules! {
 impl Rule {
     /// Whether the rule rests on calls that are not there: a wait, a release, an unmapping that was
     /// not recorded would make a finding of what is right. The other rules judge a call by itself.
-    #[must_use]
     pub const fn needs_every_call(self) -> bool {
         match self {
             Self::DataRace

@@ -147,7 +147,6 @@ impl Diff {
     /// What forbids a verdict, in words: [`differences`](Self::differences) and
     /// [`broken_runs`](Self::broken_runs). Empty where the sides can be compared without being told
     /// to.
-    #[must_use]
     pub fn incomparable(&self) -> Vec<String> {
         let differ = |d: &Difference| {
             format!("the sides differ in {}: base {}; new {}", d.what, d.base, d.new)
@@ -157,7 +156,6 @@ impl Diff {
 
     /// Compares two sides of at least one run each. `anyway`: differences are told, and verdicts
     /// given all the same.
-    #[must_use]
     pub fn new(base: &[Run], new: &[Run], limits: &[Limit], anyway: bool) -> Self {
         let names = |side: &[Run]| side.iter().flat_map(|r| r.report.traces.clone()).collect();
         let differences = differences(base, new);

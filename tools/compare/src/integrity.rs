@@ -24,7 +24,6 @@ pub struct Integrity {
 
 impl Integrity {
     /// Of a run of so many processes, from all that was found wrong with its trace.
-    #[must_use]
     pub fn of(name: String, processes: usize, issues: &[Issue]) -> Self {
         let is_early =
             |i: &&Issue| matches!(i.kind, IssueKind::NotEnded | IssueKind::Running { .. });
@@ -69,7 +68,6 @@ pub struct Broken {
 /// Looks at all runs of both sides. Runs that ended early forbid a verdict, unless all of them did
 /// alike: applications that always leave by `_exit` are comparable, and the trace does not tell
 /// that from a crash.
-#[must_use]
 pub fn broken(base: &[Integrity], new: &[Integrity]) -> Broken {
     let all = || base.iter().map(|r| ("base", r)).chain(new.iter().map(|r| ("new", r)));
     let alike = all().zip(all().skip(1)).all(|((_, a), (_, b))| a.ended_like(b));

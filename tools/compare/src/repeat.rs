@@ -39,7 +39,6 @@ pub struct Spread {
 
 impl Spread {
     /// Of values; `None` of nothing.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -122,7 +121,6 @@ pub struct Repeated {
 const NS: f64 = 1e9;
 
 /// The figures of `runs`; `all` is the report of all of them together. `None` without a run.
-#[must_use]
 pub fn repeated(command: Vec<String>, runs: &[Measured], all: Option<&Report>) -> Option<Repeated> {
     let over = |of: &dyn Fn(&Measured) -> Option<f64>| {
         let values: Vec<f64> = runs.iter().filter_map(of).collect();

@@ -213,13 +213,11 @@ impl Run {
     }
 
     /// A kernel's row in the report.
-    #[must_use]
     pub fn kernel(&self, key: &Key) -> Option<&Commands> {
         self.report.kernels.get(self.places.get(key)?.row?)
     }
 
     /// Mean time of a row of the report, ns.
-    #[must_use]
     pub fn time(&self, row: &Commands, key: &Key) -> Option<Sample> {
         let value = row.mean();
         let estimated = row.estimate.as_ref().and_then(|e| e.mean_ns).and_then(|m| m.relative());
@@ -237,26 +235,22 @@ impl Run {
     }
 
     /// Joules of a launch of a kernel.
-    #[must_use]
     pub fn energy(&self, key: &Key) -> Option<Sample> {
         self.places.get(key)?.joules
     }
 
     /// The same as if it had run at 50 degrees Celsius.
-    #[must_use]
     pub fn energy_at_reference(&self, key: &Key) -> Option<Sample> {
         self.places.get(key)?.at_reference
     }
 
     /// Whether joules of a kernel are known as a sum with those of others alone.
-    #[must_use]
     pub fn is_in_a_sum(&self, key: &Key) -> bool {
         self.places.get(key).is_some_and(|place| place.in_a_sum)
     }
 
     /// How many kernels have joules as a sum alone, and what tells them apart; `None` where there
     /// are none.
-    #[must_use]
     pub fn sums_only(&self) -> Option<String> {
         let devices = self.report.energy.iter().flat_map(|e| &e.devices);
         let (mut kernels, mut next) = (0, None);
@@ -275,7 +269,6 @@ impl Run {
 
     /// Why joules of some kernels are not known, and what to do about it, as far as the report
     /// tells; `None` where it does not.
-    #[must_use]
     pub fn no_joules(&self) -> Option<String> {
         let energy = self.report.energy.as_ref()?;
         let failed = || {

@@ -108,7 +108,6 @@ fn side(runs: &[Sample], assumed: f64) -> Option<(f64, f64, f64)> {
 
 /// The change from `base` to `new`, wide enough for `judged` changes together; `None` where a side
 /// has no figure. `assumed`: relative standard deviation between runs, for a side of a single one.
-#[must_use]
 pub fn change(base: &[Sample], new: &[Sample], judged: usize, assumed: f64) -> Option<Change> {
     let ((a, va, da), (b, vb, db)) = (side(base, assumed)?, side(new, assumed)?);
     let variance = va + vb;
@@ -127,13 +126,11 @@ pub fn change(base: &[Sample], new: &[Sample], judged: usize, assumed: f64) -> O
 
 impl Change {
     /// The same change, of which no ends are told.
-    #[must_use]
     pub fn without_interval(self) -> Self {
         Self { low: f64::NEG_INFINITY, high: f64::INFINITY, ..self }
     }
 
     /// What it is.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         match () {
             () if self.low > 0.0 && self.value >= FLOOR => Verdict::More,

@@ -94,7 +94,6 @@ impl Finding {
     }
 
     /// With its remedy.
-    #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
@@ -128,7 +127,6 @@ pub struct Wanted<'o> {
 }
 
 /// Examines everything. Takes a second, and some more with calibrations.
-#[must_use]
 pub fn examine(here: Surroundings<'_>, wanted: &Wanted<'_>) -> Examination {
     let mut findings = machine::recorder(here);
     findings.extend(loaders::examine(here));

@@ -13,7 +13,6 @@ use std::process::Command;
 const NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
 /// Everything about OpenCL here.
-#[must_use]
 pub fn examine(here: Surroundings<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
     let loaders = loaders(here);

@@ -8,7 +8,6 @@ use clscope_trace::Clock;
 use std::path::Path;
 
 /// The recorder and the ways into applications.
-#[must_use]
 pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
     let section = "recorder";
@@ -76,7 +75,6 @@ pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
 }
 
 /// The host clock.
-#[must_use]
 pub fn clock() -> Vec<Finding> {
     let source =
         std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -104,7 +102,6 @@ pub fn clock() -> Vec<Finding> {
 }
 
 /// Where traces go.
-#[must_use]
 pub fn files() -> Vec<Finding> {
     let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
     let what = "working directory";

@@ -111,7 +111,6 @@ pub struct Measured {
 
 impl Measured {
     /// As a share of a trace is estimated from them.
-    #[must_use]
     pub fn costs(&self) -> Costs {
         Costs { call_ns: self.call_ns, command_ns: self.launch_ns + self.harvest_ns }
     }

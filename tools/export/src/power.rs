@@ -337,7 +337,6 @@ impl Power {
     }
 
     /// Energy of a command, where sensors were read around it.
-    #[must_use]
     pub fn of_launch(&self, command: &Command<'_>, device: u32) -> Option<LaunchEnergy> {
         let launches = self.launches.get(&(command.process.0, device))?;
         let start = command.timed()?.placed?.span().begin.0;
@@ -418,7 +417,6 @@ impl Power {
 
 /// Whose energy a span's is: its own, its own within bounds, or its part of what all launches of
 /// its kernel took.
-#[must_use]
 pub fn energy_of(launch: Option<&LaunchEnergy>) -> &'static str {
     match launch {
         Some(launch) if launch.is_bounded => "bounds of this launch",

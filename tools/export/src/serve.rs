@@ -68,7 +68,6 @@ impl Server {
     }
 
     /// Where the file is.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.path)
     }

@@ -52,7 +52,6 @@ impl From<Refused> for io::Error {
 }
 
 /// What something is, with its article.
-#[must_use]
 pub fn kind(file: FileType) -> &'static str {
     match file {
         f if f.is_file() => "a file",

@@ -29,7 +29,6 @@ pub fn files(pid: u32) -> io::Result<Vec<(u64, PathBuf)>> {
 
 /// The id under which `/proc` shows the memory and the files of a process: its own, or where its
 /// first thread has ended that of a thread that still runs.
-#[must_use]
 pub fn living(pid: u32) -> u32 {
     if !has_ended(pid) {
         return pid;
@@ -50,7 +49,6 @@ fn has_ended(thread: u32) -> bool {
 /// Whether a process of this namespace has a file mapped; `None` where that cannot be seen: of
 /// another user, or a process of another namespace. `pid_ns` is the inode of its namespace, 0 where
 /// that is not known.
-#[must_use]
 pub fn has(pid: u32, pid_ns: u64, file: &File) -> Option<bool> {
     let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
     if pid_ns != 0 && pid_ns != own {

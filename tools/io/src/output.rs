@@ -23,20 +23,17 @@ pub enum Access {
 impl Access {
     /// What a directory is for: where it lets others in, so do the files that are made in it. One
     /// that cannot be looked at is private.
-    #[must_use]
     pub fn within(directory: &Path) -> Self {
         let open = std::fs::metadata(directory).is_ok_and(|found| found.mode() & 0o055 != 0);
         if open { Self::Umask } else { Self::Private }
     }
 
     /// Mode of a file.
-    #[must_use]
     pub fn file(self) -> u32 {
         if self == Access::Private { 0o600 } else { 0o666 }
     }
 
     /// Mode of a directory.
-    #[must_use]
     pub fn directory(self) -> u32 {
         if self == Access::Private { 0o700 } else { 0o777 }
     }
@@ -80,7 +77,6 @@ impl From<Refused> for io::Error {
 }
 
 /// The effective user of this process.
-#[must_use]
 pub fn user() -> u32 {
     // SAFETY: geteuid takes nothing, cannot fail and touches no memory of ours.
     unsafe { libc::geteuid() }

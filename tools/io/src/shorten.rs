@@ -17,7 +17,6 @@ const ROUNDS: usize = 3;
 
 /// A text of at most `width` characters: what is too much is cut out of its middle. Of fewer than
 /// three characters nothing but the mark of what is missing is left.
-#[must_use]
 pub fn middle(text: &str, width: usize) -> String {
     if fits(text, width) {
         return text.to_owned();
@@ -30,7 +29,6 @@ pub fn middle(text: &str, width: usize) -> String {
 /// given. Names that would look the same show, between both ends, the part in which they differ;
 /// where that is not enough they have numbers, in the order of the names (and may then be longer
 /// than `width` where that is less than about a dozen).
-#[must_use]
 pub fn distinct(names: &[&str], width: usize) -> Vec<String> {
     if names.iter().all(|name| fits(name, width)) {
         return names.iter().map(|name| (*name).to_owned()).collect();

@@ -19,7 +19,6 @@ use std::fmt::{self, Display, Write as _};
 use std::io::{self, Write};
 
 /// Whether a character may be shown as it is.
-#[must_use]
 pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
@@ -46,7 +45,6 @@ fn escape(c: char, out: &mut String) {
 
 /// Text in HTML or XML, in an element or an attribute: what means markup there is written as an
 /// entity.
-#[must_use]
 pub fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -63,13 +61,11 @@ pub fn markup(text: &str) -> String {
 }
 
 /// A number of things.
-#[must_use]
 pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// An error with all its causes on one line, separated by colons.
-#[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut out = error.to_string();
     let mut cause = error.source();
@@ -82,7 +78,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// One value on one line: everything that has no glyph is escaped, line breaks and tabs included.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_printable) {
         return Cow::Borrowed(text);
@@ -106,7 +101,6 @@ impl<T: Display> Display for Shown<T> {
 
 /// One cell of a table that spreadsheets open: as [`line()`], and with an apostrophe in front where
 /// the program would take the text for a formula. Numbers are left alone.
-#[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
     // A tab or carriage return in front of the sign is skipped by spreadsheets: both are escaped
     // above the sign's test, and the full-width forms of the signs are signs, too.
@@ -146,7 +140,6 @@ impl Page {
     }
 
     /// What was built.
-    #[must_use]
     pub fn into_string(self) -> String {
         self.0
     }

@@ -149,14 +149,12 @@ impl Program {
     }
 
     /// Whether the device's binary is all there is of it: no other device runs it.
-    #[must_use]
     pub fn is_binary_alone(&self) -> bool {
         self.own_files().all(|file| file.language == "binary")
     }
 
     /// Whether the application made it from a binary, as of a cache of programs, which hides its
     /// text.
-    #[must_use]
     pub fn is_cached(&self) -> bool {
         self.origin == "binary" && self.is_binary_alone()
     }
@@ -380,7 +378,6 @@ pub enum Given {
 
 impl Launch {
     /// The memory with an id.
-    #[must_use]
     pub fn memory(&self, id: u32) -> Option<&Memory> {
         self.memories.iter().find(|memory| memory.id == id)
     }
@@ -395,14 +392,12 @@ impl Launch {
 }
 
 /// The number of an enumeration's value by its name of the specification.
-#[must_use]
 pub fn number(name: &str) -> Option<u32> {
     cl::ENUMS.iter().find(|(_, known)| *known == name).map(|(value, _)| *value)
 }
 
 /// The bits of `cl_mem_flags` by their names that matter to a kernel: its access, and where the
 /// memory lies. Host pointers and host access are the application's affair.
-#[must_use]
 pub fn flags(names: &[String]) -> u64 {
     let bit = |name: &String| match name.as_str() {
         "CL_MEM_READ_WRITE" => cl::CL_MEM_READ_WRITE,

@@ -35,7 +35,6 @@ pub struct Difference {
 }
 
 /// Compares contents; those of different sizes differ in every byte that only one has.
-#[must_use]
 pub fn difference(expected: &[u8], found: &[u8], element: Element) -> Difference {
     let size = element.bytes();
     let common = expected.len().min(found.len());
@@ -77,7 +76,6 @@ pub fn difference(expected: &[u8], found: &[u8], element: Element) -> Difference
 
 /// Whether two contents hold the same elements, in another order. Of bytes whose meaning is not
 /// known nobody can tell.
-#[must_use]
 pub fn is_reordered(expected: &[u8], found: &[u8], element: Element) -> bool {
     if element == Element::Byte || expected.len() != found.len() || expected == found {
         return false;

@@ -75,7 +75,6 @@ pub struct Captured {
 
 impl Captured {
     /// Of a description.
-    #[must_use]
     pub fn of(folder: &std::path::Path, launch: &Launch) -> Self {
         Self {
             folder: folder.display().to_string(),
@@ -319,13 +318,11 @@ impl From<Place> for Differing {
 
 impl Document {
     /// The results that the run is about: of the other version, where there is one.
-    #[must_use]
     pub fn results(&self) -> &Results {
         self.changed.as_ref().map_or(&self.base.results, |changed| &changed.version.results)
     }
 
     /// Whether results differ, or the other version is surely slower, by more than is allowed.
-    #[must_use]
     pub fn is_bad(&self, fail_over: Option<f64>) -> bool {
         let slower = fail_over.zip(self.changed.as_ref()).is_some_and(|(limit, changed)| {
             changed.time_verdict == verdict::Verdict::More
@@ -360,7 +357,6 @@ fn arguments(launch: &Launch, memory: u32) -> Vec<String> {
 
 impl Results {
     /// With the writes behind memories.
-    #[must_use]
     pub fn with_overruns(mut self, launch: &Launch, all: &[Overrun]) -> Self {
         let behind = |of: &Overrun| {
             let memory = launch.memories.get(of.index)?.id;
@@ -372,7 +368,6 @@ impl Results {
 }
 
 /// Judges a run; `again` is a second one.
-#[must_use]
 pub fn judge(
     launch: &Launch,
     elements: &[Element],

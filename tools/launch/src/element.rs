@@ -37,7 +37,6 @@ pub struct Ordered {
 impl Element {
     /// By the name of a type in OpenCL C, as `float4*` or `const uchar *`. Vectors are their
     /// scalars.
-    #[must_use]
     pub fn of_type(type_name: &str) -> Option<Self> {
         const QUALIFIERS: [&str; 12] = [
             "const",
@@ -80,7 +79,6 @@ impl Element {
     }
 
     /// By the data type of an image's channels, as `CL_FLOAT`.
-    #[must_use]
     pub fn of_channel(name: &str) -> Self {
         let integer = |bytes, signed| Self::Integer { bytes, signed };
         match name {
@@ -97,7 +95,6 @@ impl Element {
     }
 
     /// Its size.
-    #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
             Self::Byte => 1,
@@ -109,7 +106,6 @@ impl Element {
     }
 
     /// Its name in OpenCL C; `byte` where nothing is known.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Byte => "byte",
@@ -128,13 +124,11 @@ impl Element {
     }
 
     /// Whether differences are counted in ULPs.
-    #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Half | Self::Float | Self::Double)
     }
 
     /// A floating-point element; nothing for others, and for bytes of another size.
-    #[must_use]
     pub fn ordered(self, of: &[u8]) -> Option<Ordered> {
         // The sign and magnitude of IEEE 754 as two's complement: both zeros become 0.
         let rank = |bits: i64, lowest: i64| if bits < 0 { lowest - bits } else { bits };
@@ -161,7 +155,6 @@ impl Element {
     }
 
     /// The value of an element as a number; a 64-bit integer to the precision of one.
-    #[must_use]
     pub fn value(self, of: &[u8]) -> Option<f64> {
         Some(match self {
             Self::Byte => f64::from(*of.first()?),
@@ -182,7 +175,6 @@ impl Element {
     }
 
     /// The value of an element for people; floating-point values to the last bit.
-    #[must_use]
     pub fn shown(self, of: &[u8]) -> String {
         match self {
             Self::Byte => format!("{:#04x}", of.first().copied().unwrap_or_default()),
@@ -196,7 +188,6 @@ impl Element {
 }
 
 /// Bytes written in hexadecimal, two digits each.
-#[must_use]
 pub fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {

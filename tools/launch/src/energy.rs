@@ -138,7 +138,6 @@ fn turns_within(budget_ns: u64, restores: bool) -> (u64, u64) {
 
 /// The least time that a launch is metered for, in nanoseconds, in as many turns as are wanted, or
 /// in a single one.
-#[must_use]
 pub fn least_ns(restores: bool, is_single: bool) -> u64 {
     let turns = if is_single { 1 } else { TURNS };
     SHORTEST_NS * ((if restores { 5 } else { 3 }) * turns + 1) / 2
@@ -237,7 +236,6 @@ fn window(
 
 /// The part of the windows' energy that restoring takes, power at rest included: what is added to
 /// rest may be next to nothing, and then says nothing.
-#[must_use]
 pub fn restoring_share(windows: &[measured::Window]) -> Option<f64> {
     let parts = windows.iter().filter_map(|of| {
         let restoring = of.restoring.as_ref()?;

@@ -110,7 +110,6 @@ fn warm_up(samples: &[Vec<f64>]) -> usize {
 
 /// The median with its interval of 95 %, whatever the distribution. With fewer than 6 samples the
 /// interval has no ends. `None` of nothing.
-#[must_use]
 pub fn median(samples: &[f64]) -> Option<Interval> {
     let value = stats::median(samples)?;
     let (low, high) =
@@ -165,7 +164,6 @@ const BLOCKS: usize = 10;
 
 /// The change of time from one series of samples to another that was taken in turns with it, wide
 /// enough for `judged` changes together; `None` where there are too few samples, or a time of 0.
-#[must_use]
 pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
     let blocks = |of: &[f64]| -> Vec<Sample> {
         let count = BLOCKS.min(of.len() / 2);

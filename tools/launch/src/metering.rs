@@ -19,7 +19,6 @@ pub struct Metering<'a> {
 
 impl<'a> Metering<'a> {
     /// Not begun.
-    #[must_use]
     pub fn new(is_watched: bool, tell: &'a dyn Fn(&str)) -> Self {
         Self { is_watched, tell, begun: Cell::new(None) }
     }

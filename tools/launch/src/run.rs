@@ -120,7 +120,6 @@ impl From<clscope_opencl::ClError> for RunError {
 }
 
 /// Whether a capture is of this device with this driver.
-#[must_use]
 pub fn is_of(launch: &Launch, device: &DeviceFacts) -> bool {
     launch.device.name == device.name
         && launch.platform.name == device.platform

@@ -39,7 +39,6 @@ impl There {
     /// The range of n samples is that of two order statistics, whatever the distribution: from the
     /// j-th smallest to the j-th largest the next one falls with probability (n + 1 - 2j) / (n + 1)
     /// (Wilks 1941). Both ends are moved outwards by what processes differ.
-    #[must_use]
     pub fn of(duration_ns: u64, samples: &[f64], time: &Time, kind: DeviceKind) -> Option<Self> {
         let there = duration_ns as f64;
         let median = time.median_ns.value;

@@ -36,7 +36,6 @@ pub struct Bounds {
 
 /// Sizes to try, the most promising first: groups that are multiples of what the device runs at
 /// once, then larger ones. Gives also how many there were.
-#[must_use]
 pub fn candidates(of: &Bounds) -> (Vec<Vec<usize>>, usize) {
     let one = |dimension: usize| -> Vec<usize> {
         let global = of.global.get(dimension).copied().unwrap_or(1);

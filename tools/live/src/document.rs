@@ -54,14 +54,12 @@ pub struct Document {
 
 impl Document {
     /// Whether there were processes, and all have ended.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.processes.is_empty() && self.processes.iter().all(|p| p.state == "ended")
     }
 
     /// Whether the whole trace tells more than what was read bit by bit: joules, or totals of what
     /// sampling left out in a run that has ended.
-    #[must_use]
     pub fn lacks_the_whole(&self) -> bool {
         !self.meters.is_empty() || self.has_ended() && self.kernels.iter().any(|k| k.left_out > 0)
     }
@@ -76,7 +74,6 @@ impl Document {
     }
 
     /// Of a trace that holds no process yet.
-    #[must_use]
     pub fn waiting(trace: String) -> Self {
         Self {
             schema: SCHEMA,

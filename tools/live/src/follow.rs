@@ -105,14 +105,12 @@ impl Follower {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What was asked to be changed of the application, as options of `clscope record`, as far as
     /// processes are known; names of files and kernels are in it as they are.
-    #[must_use]
     pub fn changes(&self) -> Vec<String> {
         let mut out = BTreeSet::new();
         for process in self.processes.values() {

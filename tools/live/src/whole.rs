@@ -75,7 +75,6 @@ pub struct Whole {
 }
 
 /// How long to wait before joules are asked for again, that took so long: a hundred times as long.
-#[must_use]
 pub fn pause_after(took: Duration) -> Duration {
     took.saturating_mul(SHARE).max(SHORTEST)
 }

@@ -262,7 +262,6 @@ fn build(symbol: &str, chipset: &str, uuid: Option<&str>, rows: &[&[Row]]) -> Me
 
 /// The set of a generation; `None` where no published document describes its counters (Gen7, Gen8,
 /// Gen11).
-#[must_use]
 pub fn core(generation: Generation) -> Option<MetricSet> {
     Some(match generation {
         Generation::Gen9 => {
@@ -289,7 +288,6 @@ pub fn core(generation: Generation) -> Option<MetricSet> {
 }
 
 /// UUIDs of published configurations that count what a built-in set reads, to look for in sysfs.
-#[must_use]
 pub fn fitting_configurations(generation: Generation) -> &'static [(&'static str, &'static str)] {
     match generation {
         Generation::Gen9 => &[

@@ -34,19 +34,16 @@ impl Operation {
 
 impl FloatUnits {
     /// Equation 4.1: the most single-precision FLOP/s at this clock.
-    #[must_use]
     pub fn peak_single(&self, hz: u64, operation: Operation) -> f64 {
         f64::from(self.eus) * self.peak_per_cycle(operation) * hz as f64
     }
 
     /// The most double-precision FLOP/s on Gen9: one FPU of two, at half its rate.
-    #[must_use]
     pub fn peak_double_gen9(&self, hz: u64, operation: Operation) -> f64 {
         self.peak_single(hz, operation) / 4.0
     }
 
     /// The most single-precision FLOP per cycle of one EU: 8, or 16 for multiply-add.
-    #[must_use]
     pub fn peak_per_cycle(&self, operation: Operation) -> f64 {
         f64::from(self.fpus_per_eu) * f64::from(self.lanes) * operation.flops()
     }
@@ -56,7 +53,6 @@ impl FloatUnits {
 /// by EUs and by the cycles in which FPU0 of one EU was active (A7 programmed with fine 7, coarse
 /// 7, increment 0: figure 4.8 of the Gen9.5 thesis). Assumes that every EU does the same work.
 /// `None` where no cycle was active.
-#[must_use]
 pub fn flop_per_active_cycle(flops: u64, eus: u32, active_cycles_of_one_eu: u64) -> Option<f64> {
     let cycles = f64::from(eus) * active_cycles_of_one_eu as f64;
     (cycles > 0.0).then(|| flops as f64 / cycles)
@@ -65,7 +61,6 @@ pub fn flop_per_active_cycle(flops: u64, eus: u32, active_cycles_of_one_eu: u64)
 /// At most so many FLOP per cycle and EU were done: what the FPUs' active cycles (summed over all
 /// EUs) would have been if every one had done `operation` in all lanes. Moves, integer work and
 /// masked lanes count as FLOP here: an upper bound. `None` where no clock passed.
-#[must_use]
 pub fn flop_per_cycle_bound(
     fpu0: u64,
     fpu1: u64,
@@ -80,7 +75,6 @@ pub fn flop_per_cycle_bound(
 
 /// FPU instructions per cycle in which at least one FPU was active: 1 to 2. `None` where none was,
 /// or where the counts contradict each other (both active more often than either).
-#[must_use]
 pub fn instructions_per_active_cycle(fpu0: u64, fpu1: u64, both: u64) -> Option<f64> {
     if both > fpu0.min(fpu1) {
         return None;

@@ -101,7 +101,6 @@ pub fn read(path: &Path) -> Result<Library, DirectoryError> {
 }
 
 /// The first of [`INSTALLED`] that exists.
-#[must_use]
 pub fn installed() -> Option<PathBuf> {
     INSTALLED.iter().map(PathBuf::from).find(|p| p.is_dir())
 }

@@ -22,7 +22,6 @@ pub enum Number {
 
 impl Number {
     /// As a real number.
-    #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(n) => n as f64,
@@ -208,7 +207,6 @@ pub struct Evaluated {
 
 impl Evaluated {
     /// A plain value.
-    #[must_use]
     pub fn plain(value: Number) -> Evaluated {
         Evaluated { value, divided_by_zero: false, is_clock: false }
     }
@@ -287,7 +285,6 @@ impl Equation {
     }
 
     /// Its text.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }

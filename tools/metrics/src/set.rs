@@ -225,7 +225,6 @@ impl MetricSet {
     }
 
     /// The place of a figure.
-    #[must_use]
     pub fn index(&self, symbol: &str) -> Option<usize> {
         self.metrics.iter().position(|m| m.symbol == symbol)
     }
@@ -267,7 +266,6 @@ impl MetricSet {
     }
 
     /// Evaluates the figures at `which` over the counts of an interval.
-    #[must_use]
     pub fn evaluate(
         &self,
         counts: &Counts,
@@ -292,7 +290,6 @@ impl MetricSet {
     }
 
     /// Evaluates every figure.
-    #[must_use]
     pub fn evaluate_all(&self, counts: &Counts, variables: &Variables) -> Vec<Outcome> {
         let all: Vec<usize> = (0..self.metrics.len()).collect();
         self.evaluate(counts, variables, &all)

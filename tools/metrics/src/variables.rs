@@ -54,7 +54,6 @@ pub const NAMES: [&str; 12] = [
 
 impl Variables {
     /// None.
-    #[must_use]
     pub fn new() -> Variables {
         Variables::default()
     }
@@ -66,13 +65,11 @@ impl Variables {
     }
 
     /// A value.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.values.get(name).map(|(value, _)| *value)
     }
 
     /// Where a value comes from.
-    #[must_use]
     pub fn provenance(&self, name: &str) -> Option<&Provenance> {
         self.values.get(name).map(|(_, from)| from)
     }

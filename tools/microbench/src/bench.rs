@@ -127,7 +127,6 @@ const MOST_TRIPS: u64 = 1 << 28;
 
 impl<'a> Bench<'a> {
     /// A bench on `session`; `stop` is asked between launches.
-    #[must_use]
     pub fn new(session: Session, settings: Settings, stop: &'a dyn Fn() -> bool) -> Bench<'a> {
         let cache = settings.cache.as_deref().map(BinaryCache::new);
         Bench {
@@ -145,7 +144,6 @@ impl<'a> Bench<'a> {
     }
 
     /// The device.
-    #[must_use]
     pub fn facts(&self) -> &DeviceFacts {
         self.session.facts()
     }

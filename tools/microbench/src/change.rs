@@ -60,7 +60,6 @@ fn best_split(values: &[f64]) -> (usize, f64) {
 /// against shuffled copies of its own segment (the largest gain over all places, so looking
 /// everywhere is paid for). `least` is the smallest step worth reporting, as a share of the level
 /// before it. Points must be in order of x.
-#[must_use]
 pub fn steps(points: &[(f64, f64)], least: f64) -> Vec<Change> {
     let values: Vec<f64> = points.iter().map(|p| p.1).collect();
     let mut cuts: Vec<(usize, f64)> = Vec::new();
@@ -173,7 +172,6 @@ fn broken(points: &[(f64, f64)], knee: f64) -> Option<(f64, [f64; 3])> {
 /// The interval holds the knees whose misfit the F test does not reject, up to the next measured
 /// place. `least` is the smallest effect worth reporting: what the other slope makes of the last
 /// value, as a share of the value at the knee. A bend that an end point alone makes is none.
-#[must_use]
 pub fn bend(points: &[(f64, f64)], least: f64) -> Option<Change> {
     let found = bend_of_all(points, least)?;
     bend_of_all(points.get(1..)?, least)?;
@@ -229,7 +227,6 @@ fn f_tail_2(f: f64, m: f64) -> f64 {
 /// The period of a saw-tooth over x = 1, 2, 3...: the lag at which the differences repeat
 /// themselves best, with 1 - p by shuffling the differences. The shortest lag that comes within a
 /// tenth of the best is reported, since multiples repeat as well.
-#[must_use]
 pub fn period(points: &[(f64, f64)]) -> Option<Change> {
     let differences: Vec<f64> = points.windows(2).map(|w| w[1].1 - w[0].1).collect();
     let n = differences.len();

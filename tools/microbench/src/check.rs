@@ -33,7 +33,6 @@ pub struct Row {
 
 impl Row {
     /// Predicted over measured, less one.
-    #[must_use]
     pub fn error(&self) -> f64 {
         self.predicted.value / self.measured_ns - 1.0
     }
@@ -54,7 +53,6 @@ pub struct Summary {
 
 impl Summary {
     /// Of all rows; `None` where there are none.
-    #[must_use]
     pub fn of_rows(rows: &[Row]) -> Option<Self> {
         let mut errors: Vec<f64> = rows.iter().map(|r| r.error().abs()).collect();
         errors.sort_by(f64::total_cmp);

@@ -20,7 +20,6 @@ pub struct Line {
 
 /// Fits a line; `relative` weighs every point by 1 / y^2, as times over many orders of magnitude
 /// need. Nothing for fewer than three points or a single x.
-#[must_use]
 pub fn line(points: &[(f64, f64)], relative: bool) -> Option<Line> {
     let usable: Vec<(f64, f64, f64)> = points
         .iter()
@@ -57,7 +56,6 @@ pub fn line(points: &[(f64, f64)], relative: bool) -> Option<Line> {
 
 /// The solution of a x = b for a small dense symmetric system; nothing where it is singular. Used
 /// by fits of few parameters.
-#[must_use]
 pub fn solve<const N: usize>(mut a: [[f64; N]; N], mut b: [f64; N]) -> Option<[f64; N]> {
     for column in 0..N {
         let pivot =

@@ -3,7 +3,6 @@
 //! correct one for sums, products and quotients.
 
 /// The nearest half, ties to even, as its bits.
-#[must_use]
 pub fn from_f64(value: f64) -> u16 {
     let bits = value.to_bits();
     let sign = ((bits >> 48) & 0x8000) as u16;
@@ -23,7 +22,6 @@ pub fn from_f64(value: f64) -> u16 {
 }
 
 /// The value of a half's bits.
-#[must_use]
 pub fn to_f64(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1F), f64::from(bits & 0x3FF));

@@ -23,7 +23,6 @@ impl Scalar {
     pub const ALL: [Scalar; 4] = [Scalar::Float, Scalar::Double, Scalar::Half, Scalar::Int];
 
     /// Its name in OpenCL C.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Scalar::Half => "half",
@@ -34,7 +33,6 @@ impl Scalar {
     }
 
     /// Bytes.
-    #[must_use]
     pub fn bytes(self) -> usize {
         match self {
             Scalar::Half => 2,
@@ -44,7 +42,6 @@ impl Scalar {
     }
 
     /// `value` as the device takes it, rounded to the type.
-    #[must_use]
     pub fn encode(self, value: f64) -> Vec<u8> {
         match self {
             Scalar::Half => crate::half::from_f64(value).to_ne_bytes().to_vec(),
@@ -55,7 +52,6 @@ impl Scalar {
     }
 
     /// The value of the first element in `bytes`; nothing where there are too few.
-    #[must_use]
     pub fn decode(self, bytes: &[u8]) -> Option<f64> {
         Some(match self {
             Scalar::Half => {
@@ -68,7 +64,6 @@ impl Scalar {
     }
 
     /// What a program with this type is built with.
-    #[must_use]
     pub fn defines(self, width: usize) -> Vec<String> {
         let mut defines = vec![format!("-DSCALAR={}", self.name()), format!("-DWIDTH={width}")];
         match self {
@@ -96,7 +91,6 @@ pub enum Need {
 
 impl Need {
     /// Why the device cannot, if it cannot.
-    #[must_use]
     pub fn missing(self, device: &DeviceFacts) -> Option<String> {
         match self {
             Need::Type(Scalar::Half) if !device.has_half => {
@@ -141,7 +135,6 @@ pub const TEXELS: usize = 1024;
 
 impl Arg {
     /// A `uint` argument.
-    #[must_use]
     pub fn uint(value: u32) -> Arg {
         Arg::Value(value.to_ne_bytes().to_vec())
     }
@@ -209,7 +202,6 @@ pub struct Geometry {
 
 impl Geometry {
     /// Work-items.
-    #[must_use]
     pub fn items(self) -> usize {
         self.groups * self.group
     }

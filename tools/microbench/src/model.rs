@@ -223,7 +223,6 @@ impl<'r> Cases<'r> {
 }
 
 /// The file of a device of which nothing is measured yet; `date` is UTC, as `2026-11-22`.
-#[must_use]
 pub fn unmeasured(facts: &DeviceFacts, date: &str) -> Device {
     let kind = match facts.kind {
         DeviceKind::Gpu => "gpu",
@@ -533,7 +532,6 @@ fn absent(results: &[Results], out: &mut Device) {
 }
 
 /// A line for each parameter, as (name, value, unit, source).
-#[must_use]
 pub fn rows(device: &Device) -> Vec<(&str, &Parameter)> {
     device.parameters.iter().map(|(name, p)| (name.as_str(), p)).collect()
 }

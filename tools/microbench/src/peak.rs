@@ -36,7 +36,6 @@ const NVIDIA: [((u32, u32), u32, u32); 12] = [
 const WIDE: [&str; 6] = ["Data Center GPU Max", "B570", "B580", "Pro B", "130V", "140V"];
 
 /// The peak of a type; nothing where the device does not say what it is made of.
-#[must_use]
 pub fn peak_of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
     if device.kind != DeviceKind::Gpu {
         return None;

@@ -36,7 +36,6 @@ pub struct Window {
 
 impl Window {
     /// A window that begins now.
-    #[must_use]
     pub fn opens() -> Window {
         let now = (clscope_clock::monotonic_raw().0, clscope_clock::realtime().0);
         Window { raw: (now.0, now.0), real: (now.1, now.1), launches: 0, settled: false }
@@ -44,19 +43,16 @@ impl Window {
 
     /// How long work has to go on, of so many nanoseconds that it is watched for, before sensors
     /// and clocks have followed it.
-    #[must_use]
     pub fn settles_after(goal_ns: u64) -> u64 {
         SETTLE_NS.min(goal_ns / 4)
     }
 
     /// A window that begins now, in work that has gone on for that long.
-    #[must_use]
     pub fn settled() -> Window {
         Window { settled: true, ..Window::opens() }
     }
 
     /// The same, ending now.
-    #[must_use]
     pub fn closes(self, launches: usize) -> Window {
         let now = Window::opens();
         Window {
@@ -68,14 +64,12 @@ impl Window {
     }
 
     /// Launches a nanosecond, gaps between batches included.
-    #[must_use]
     pub fn launches_per_ns(self) -> Option<f64> {
         (self.launches > 0 && self.length_ns() > 0)
             .then(|| self.launches as f64 / self.length_ns() as f64)
     }
 
     /// Nanoseconds.
-    #[must_use]
     pub fn length_ns(self) -> u64 {
         self.raw.1.saturating_sub(self.raw.0)
     }
@@ -229,7 +223,6 @@ impl Sensors {
     }
 
     /// Whether any sensor could meter such a device: without one, watching power only takes time.
-    #[must_use]
     pub fn may_meter(&self, kind: DeviceKind) -> bool {
         let by_meter = |p: &Plane| matches!(p, Plane::Other(name) if name == METER);
         let known = |p: &Plane| match kind {
@@ -245,7 +238,6 @@ impl Sensors {
 
     /// Ends sampling; the last reading lies behind this call. A meter is placed by the work of the
     /// session.
-    #[must_use]
     pub fn finish(self, session: &Session) -> Power {
         // A driver that keeps a ring of samples publishes the newest some tens of milliseconds
         // late.
@@ -352,7 +344,6 @@ impl Power {
     }
 
     /// The table of the external meter, as it was given.
-    #[must_use]
     pub fn meter_table(&self) -> Option<&str> {
         self.table.as_deref()
     }
@@ -509,13 +500,11 @@ impl Power {
     }
 
     /// Whether a sensor of the device was found.
-    #[must_use]
     pub fn has_sensor(&self) -> bool {
         !self.terms.is_empty()
     }
 
     /// Mean watts in a window; nothing where the sensor gave too few readings.
-    #[must_use]
     pub fn watts(&self, window: Window) -> Option<Interval> {
         let mut total: Option<Interval> = None;
         for &(index, sign) in &self.terms {
@@ -527,7 +516,6 @@ impl Power {
     }
 
     /// Mean clock in MHz during a window, or the readings next to it where none fell inside.
-    #[must_use]
     pub fn clock_mhz(&self, window: Window) -> Option<Interval> {
         let (inside, near) = self.around(self.clock?, window);
         stats::mean(&inside).filter(|e| e.half().is_finite()).or_else(|| {
@@ -538,7 +526,6 @@ impl Power {
 
     /// Performance counters in a window: name, unit and mean of the readings that lie wholly
     /// inside. Nothing of those that gave none.
-    #[must_use]
     pub fn counters(&self, window: Window) -> Vec<(String, &'static str, Interval)> {
         let means = self.counters.iter().filter_map(|&index| {
             let series = &self.readings.series[index];
@@ -556,7 +543,6 @@ impl Power {
     }
 
     /// Clock event reasons seen during a window, as bits.
-    #[must_use]
     pub fn reasons(&self, window: Window) -> Option<u64> {
         let (inside, near) = self.around(self.reasons?, window);
         Some(inside.into_iter().chain(near).fold(0, |bits, b| bits | b as u64))

@@ -53,7 +53,6 @@ pub struct Figure {
 
 impl Figure {
     /// A figure.
-    #[must_use]
     pub fn new(name: impl Into<String>, unit: &'static str, estimate: Interval) -> Figure {
         Figure { name: name.into(), unit, estimate }
     }
@@ -143,19 +142,16 @@ pub struct CaseResult {
 
 impl CaseResult {
     /// The figure of that name.
-    #[must_use]
     pub fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.iter().find(|f| f.name == name)
     }
 
     /// A parameter as text.
-    #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).and_then(Value::as_str)
     }
 
     /// A parameter as a number.
-    #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         self.parameters.get(name).and_then(Value::as_f64)
     }
@@ -180,7 +176,6 @@ pub struct Finding {
 
 impl Finding {
     /// The value of the figure of that name.
-    #[must_use]
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|f| f.name == name).map(|f| f.estimate.value)
     }

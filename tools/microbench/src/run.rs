@@ -60,13 +60,11 @@ pub struct Choice {
 
 /// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between and `?` for
 /// one character.
-#[must_use]
 pub fn matches(id: &str, pattern: &str) -> bool {
     pattern::matches(&format!("*{pattern}*"), id)
 }
 
 /// The suites and cases of a choice on a device.
-#[must_use]
 pub fn cases(
     device: &Device,
     settings: &Settings,

@@ -74,7 +74,6 @@ impl Default for Settings {
 
 impl Settings {
     /// How long a timed launch should last, nanoseconds.
-    #[must_use]
     pub fn launch_ns(&self) -> u64 {
         match (self.tiny, self.full) {
             (true, _) => 50_000,
@@ -84,7 +83,6 @@ impl Settings {
     }
 
     /// How long power is watched, nanoseconds.
-    #[must_use]
     pub fn window_ns(&self) -> u64 {
         if let Some(ns) = self.window_ns {
             return ns;

@@ -46,7 +46,6 @@ impl Source {
     ];
 
     /// Its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Source::Flop => "flop.cl",
@@ -62,7 +61,6 @@ impl Source {
     }
 
     /// What the compiler gets: the shared part, then the file.
-    #[must_use]
     pub fn text(self) -> String {
         const COMMON: &str = include_str!("../kernels/common.clh");
         let own = match self {
@@ -86,7 +84,6 @@ pub struct BinaryCache(PathBuf);
 
 impl BinaryCache {
     /// A cache in `directory`, which is made when something is first kept.
-    #[must_use]
     pub fn new(directory: &Path) -> BinaryCache {
         BinaryCache(directory.to_owned())
     }

@@ -51,20 +51,17 @@ const OUTLIER_Z: f64 = 3.5;
 const FINEST_SPREAD: f64 = 1e-3;
 
 /// The median, if there are values.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile::median(values.iter().copied())
 }
 
 /// The sample of rising ones that a share of them does not exceed; nothing of none.
-#[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((share.clamp(0.0, 1.0) * last as f64).round() as usize).copied()
 }
 
 /// Sums samples up; nothing where there are none.
-#[must_use]
 pub fn summarise(samples: &[f64]) -> Option<Summary> {
     let centre = median(samples)?;
     let deviations: Vec<f64> = samples.iter().map(|x| (x - centre).abs()).collect();
@@ -84,7 +81,6 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
 }
 
 /// Mean and t interval. One sample gives an interval without ends (infinite), never one of width 0.
-#[must_use]
 pub fn mean(values: &[f64]) -> Option<Interval> {
     let n = values.len();
     if n == 0 {
@@ -100,7 +96,6 @@ pub fn mean(values: &[f64]) -> Option<Interval> {
 
 /// Mean of a series whose neighbours resemble each other: the interval is that of batch means (8
 /// batches), so that slow wandering counts as uncertainty.
-#[must_use]
 pub fn mean_of_series(values: &[f64]) -> Option<Interval> {
     const BATCHES: usize = 8;
     let n = values.len();
@@ -116,14 +111,12 @@ pub fn mean_of_series(values: &[f64]) -> Option<Interval> {
 }
 
 /// Two-sided 95 % quantile of Student's t; of no degree of freedom infinite.
-#[must_use]
 pub fn t95(freedom: usize) -> f64 {
     if freedom == 0 { f64::INFINITY } else { quantile::student(0.975, freedom as f64) }
 }
 
 /// How many of the first samples are warm-up: the prefix that lies further above the median of the
 /// second half than that half's own spread explains. Never more than half.
-#[must_use]
 pub fn warm_up(samples: &[f64]) -> usize {
     let half = samples.len() / 2;
     let late = &samples[half..];

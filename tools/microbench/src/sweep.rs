@@ -60,7 +60,6 @@ impl Axis {
     ];
 
     /// Its name on the command line and in results.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Axis::Blocks => "blocks",
@@ -77,7 +76,6 @@ impl Axis {
     }
 
     /// The parameter of a case that says where it is.
-    #[must_use]
     pub fn parameter(self) -> &'static str {
         match self {
             Axis::Precision => "type",
@@ -89,13 +87,11 @@ impl Axis {
     }
 
     /// The axis of a name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Axis> {
         Axis::ALL.into_iter().find(|axis| axis.name() == name)
     }
 
     /// What stands along a plot.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Axis::Blocks => "work-groups",
@@ -112,7 +108,6 @@ impl Axis {
     }
 
     /// Whether its usual values grow by factors.
-    #[must_use]
     pub fn is_logarithmic(self) -> bool {
         matches!(
             self,
@@ -132,7 +127,6 @@ pub enum Value {
 
 impl Value {
     /// As results hold it.
-    #[must_use]
     pub fn json(self) -> Json {
         match self {
             Value::Number(n) => json!(n),
@@ -141,7 +135,6 @@ impl Value {
     }
 
     /// The number, if it is one.
-    #[must_use]
     pub fn number(self) -> Option<usize> {
         match self {
             Value::Number(n) => Some(n),
@@ -208,7 +201,6 @@ fn powers(from: usize, to: usize) -> Vec<usize> {
 }
 
 /// The usual values of an axis on a device: `of` may state bounds of its own.
-#[must_use]
 pub fn usual(axis: Axis, device: &DeviceFacts, settings: &Settings, of: &dyn Swept) -> Vec<Value> {
     let units = (device.compute_units as usize).max(1);
     if axis == Axis::Precision {

@@ -12,19 +12,16 @@ macro_rules! classes {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Its name in traces and reports.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// The coarser class of [004, 4.2] that it belongs to.
-            #[must_use]
             pub const fn family(self) -> Family {
                 match self { $(Self::$variant => Family::$family,)* }
             }
 
             /// The type whose operations it counts, for floating-point arithmetic.
-            #[must_use]
             pub const fn precision(self) -> Option<Precision> {
                 match self { $(Self::$variant => $precision,)* }
             }
@@ -48,7 +45,6 @@ impl Precision {
     pub const ALL: [Self; 3] = [Self::Half, Self::Single, Self::Double];
 
     /// As reports name it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Half => "fp16",
@@ -195,7 +191,6 @@ classes! {
 
 impl Class {
     /// The class of that name.
-    #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|class| class.name() == name)
     }
@@ -211,7 +206,6 @@ impl Class {
     }
 
     /// Whether it reads or writes memory.
-    #[must_use]
     pub const fn memory(self) -> Option<Space> {
         use Class as C;
         Some(match self {
@@ -226,7 +220,6 @@ impl Class {
     }
 
     /// Whether it only writes memory: no atomic does.
-    #[must_use]
     pub const fn stores(self) -> bool {
         use Class as C;
         matches!(
@@ -299,7 +292,6 @@ pub enum Space {
 
 impl Space {
     /// As reports name it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Global => "global",

@@ -87,7 +87,6 @@ pub enum Transactions {
 
 impl Counted {
     /// 64-bit words of the counters.
-    #[must_use]
     pub fn words(&self) -> usize {
         self.shards * self.words_of_shard()
     }
@@ -178,7 +177,6 @@ impl Counts {
     /// Instructions of the longest of so many groups, as [`shards`](Self::shards) tell: of the copy
     /// with the most, those that remain if its other groups did as those of a typical copy. `None`
     /// where groups are not told apart.
-    #[must_use]
     pub fn longest_group(&self, groups: u64) -> Option<u64> {
         let mut shards = self.shards.clone();
         shards.sort_unstable();
@@ -227,13 +225,11 @@ pub struct Accesses {
 
 impl Accesses {
     /// Transactions of one access of a warp.
-    #[must_use]
     pub fn a_warp(&self) -> f64 {
         self.transactions as f64 / self.warps.max(1) as f64
     }
 
     /// The least of one access of a warp.
-    #[must_use]
     pub fn least_a_warp(&self) -> f64 {
         self.least / self.warps.max(1) as f64
     }
@@ -310,14 +306,12 @@ impl Program {
     }
 
     /// A kernel by name.
-    #[must_use]
     pub fn kernel(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|f| f.kernel && f.name == name)
     }
 
     /// Arguments that a kernel's code reads, by their index. An entry point that only calls a function
     /// of the same name reads all: what that one reads counts. `None` for a kernel that is not there.
-    #[must_use]
     pub fn arguments(&self, kernel: &str) -> Option<BTreeSet<u32>> {
         self.kernel(kernel)?;
         let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
@@ -326,7 +320,6 @@ impl Program {
 
     /// Work-items that entered a kernel, by its first block. Compilers write an entry point that
     /// only calls a function of the same name; a runtime may launch that function instead.
-    #[must_use]
     pub fn entered(&self, kernel: &str, counts: &Counts) -> Option<u64> {
         self.kernel(kernel)?;
         let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
@@ -334,7 +327,6 @@ impl Program {
     }
 
     /// What ran, by class.
-    #[must_use]
     pub fn mix(&self, counts: &Counts) -> Mix {
         let mut out = Mix::default();
         for (at, block) in self.blocks.iter().enumerate() {
@@ -363,7 +355,6 @@ impl Program {
 
 impl Mix {
     /// All classes together.
-    #[must_use]
     pub fn total(&self) -> Tally {
         let mut out = Tally::default();
         self.classes.values().for_each(|tally| out.add(tally));
@@ -378,25 +369,21 @@ impl Mix {
     }
 
     /// Floating-point operations of a type.
-    #[must_use]
     pub fn flop(&self, of: Precision) -> u64 {
         self.sum(|class| class.precision() == Some(of), |tally| tally.flop)
     }
 
     /// Bytes asked of an address space, read and written.
-    #[must_use]
     pub fn bytes(&self, of: Space) -> u64 {
         self.sum(|class| class.memory() == Some(of), |tally| tally.bytes)
     }
 
     /// Work-items that reach a barrier, each time.
-    #[must_use]
     pub fn barriers(&self) -> u64 {
         self.sum(|class| class == Class::Barrier, |tally| tally.threads)
     }
 
     /// Atomic operations.
-    #[must_use]
     pub fn atomics(&self) -> u64 {
         self.sum(
             |class| matches!(class, Class::AtomicGlobal | Class::AtomicLocal),
@@ -419,14 +406,12 @@ impl Mix {
     }
 
     /// How accesses to global memory lie, in pieces of [`SECTOR`] bytes.
-    #[must_use]
     pub fn sectors(&self) -> Option<Accesses> {
         self.accesses(Space::Global, SECTOR)
     }
 
     /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of
     /// a warp ask for the same. `None` as for [`sectors`](Self::sectors).
-    #[must_use]
     pub fn scattered_bytes(&self) -> Option<f64> {
         let touched = self.sectors()?.transactions * SECTOR;
         Some(touched as f64 - self.bytes(Space::Global) as f64)
@@ -434,21 +419,18 @@ impl Mix {
 
     /// Bytes that the banks of local memory give in all passes, at their full width; where passes
     /// were not counted, the bytes asked for.
-    #[must_use]
     pub fn bank_bytes(&self) -> u64 {
         let of_passes = self.passes().map_or(0, |of| of.transactions * PASS);
         of_passes.max(self.bytes(Space::Local))
     }
 
     /// How accesses to local memory lie, in passes through its banks.
-    #[must_use]
     pub fn passes(&self) -> Option<Accesses> {
         self.accesses(Space::Local, PASS)
     }
 
     /// Share of a warp's lanes that are at work, of warps of so many lanes; `None` where warps are
     /// not counted.
-    #[must_use]
     pub fn lanes_busy(&self, lanes: u32) -> Option<f64> {
         let total = self.total();
         let issued = total.warps.filter(|warps| *warps > 0)? as f64 * f64::from(lanes);

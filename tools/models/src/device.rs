@@ -45,7 +45,6 @@ pub struct Parameter {
 
 impl Parameter {
     /// A figure of a microbenchmark.
-    #[must_use]
     pub fn measured(figure: Figure, unit: &str, source: &str) -> Self {
         Self {
             value: figure.value,
@@ -58,7 +57,6 @@ impl Parameter {
     }
 
     /// As a figure.
-    #[must_use]
     pub fn figure(&self) -> Figure {
         Figure::new(self.value, self.low, self.high, Evidence::Measured)
     }
@@ -230,14 +228,12 @@ impl Device {
     }
 
     /// Whose parameters these are, where the user insisted on them for another device or driver.
-    #[must_use]
     pub fn forced(&self) -> Option<String> {
         self.forced
             .then(|| format!("parameters of {}, driver {}", self.name.trim(), self.driver.trim()))
     }
 
     /// What its file is called: letters, digits and hyphens of name and platform.
-    #[must_use]
     pub fn file_name(name: &str, platform: &str) -> String {
         let plain = |text: &str| {
             text.split(|c: char| !c.is_ascii_alphanumeric())
@@ -252,7 +248,6 @@ impl Device {
 
     /// Bytes that its last cache holds: the largest set that is read nearer to the cache's bandwidth
     /// than to memory's, where sets were measured; else the plateau's.
-    #[must_use]
     pub fn last_cache(&self) -> Option<f64> {
         let plateau = self.get(name::L2_BYTES).ok().map(|bytes| bytes.value);
         let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
@@ -273,20 +268,17 @@ impl Device {
     }
 
     /// Whether it is a CPU, whose runtime's compiler decides how work-items become instructions.
-    #[must_use]
     pub fn is_cpu(&self) -> bool {
         self.kind == "cpu"
     }
 
     /// Bytes that its caches move at once: a CPU's line, or a sector of a GPU's.
-    #[must_use]
     pub fn piece(&self) -> u64 {
         if self.is_cpu() { 64 } else { clscope_mix::SECTOR }
     }
 
     /// Whether the compiler of a CPU makes vectors of work-items whose code has loops: such code is
     /// then at least a quarter as fast as vectors that a kernel writes.
-    #[must_use]
     pub fn joins_items(&self) -> bool {
         let best = ["fma", "mad"].map(|o| self.get(&name::rate(Precision::Single, o)).ok());
         let best = best.into_iter().flatten().map(|f| f.value).fold(0.0, f64::max);
@@ -309,7 +301,6 @@ impl Device {
 
     /// GB/s of a working set of so many bytes: between two that were measured by the logarithm of
     /// their sizes, beyond them as the nearest. `None` where none was measured.
-    #[must_use]
     pub fn bandwidth_of(&self, bytes: f64) -> Option<f64> {
         let behind = self.levels.iter().position(|l| l.bytes >= bytes);
         let (a, b) = match behind {

@@ -64,7 +64,6 @@ fn term(class: Class) -> (usize, bool) {
 }
 
 /// The amounts of a launch. `busy_units` is how many compute units are at work, `seconds` how long.
-#[must_use]
 pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Amounts {
     let mut of = [0.0; N];
     of[0] = seconds * busy_units;
@@ -83,7 +82,6 @@ pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Am
 }
 
 /// The amounts of a launch of `seconds`; `None` where its instructions were not counted.
-#[must_use]
 pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amounts> {
     let units = f64::from(device.compute_units);
     let busy = kernel.groups().map_or(units, |g| units.min(g as f64));
@@ -160,7 +158,6 @@ fn product(amounts: &[f64], terms: &DVector<f64>) -> f64 {
 
 /// Relative error (predicted over measured, less one; floor included) of each observation by a fit
 /// without its group.
-#[must_use]
 pub fn leave_one_out(of: &[Observation]) -> Vec<f64> {
     of.iter()
         .map(|one| {
@@ -233,7 +230,6 @@ pub struct Part {
 
 impl EnergyModel {
     /// Whether its numbers are such as measurements give.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         let sound = |t: &Term| {
             let Interval { value, low, high, .. } = t.joules;
@@ -250,7 +246,6 @@ impl EnergyModel {
     /// Joules of a launch that lasts `seconds` on a floor of so many watts (that of the run where
     /// it is known, else the model's own), with what they are for, largest part first. The interval
     /// is twice the error that the model made on what was not in its fit.
-    #[must_use]
     pub fn joules(&self, amounts: &[f64], seconds: f64, floor_watts: f64) -> (Figure, Vec<Part>) {
         let floor = floor_watts * seconds;
         let mut parts = vec![Part { name: "floor".to_owned(), joules: floor, share: 0.0 }];
@@ -271,7 +266,6 @@ impl EnergyModel {
     }
 
     /// Joules of a launch above the floor.
-    #[must_use]
     pub fn above_floor(&self, amounts: &[f64]) -> f64 {
         let each = |((name, _), amount): (&(&str, _), &f64)| {
             self.terms.get(*name).map_or(0.0, |t| t.joules.value * amount)
@@ -280,7 +274,6 @@ impl EnergyModel {
     }
 
     /// Names of terms that a launch has and no microbenchmark had.
-    #[must_use]
     pub fn unknown(&self, amounts: &[f64]) -> Vec<&'static str> {
         let of = TERMS.iter().zip(amounts);
         of.filter(|((name, _), a)| **a > 0.0 && !self.terms.contains_key(*name))

@@ -55,7 +55,6 @@ impl Transfers {
     }
 
     /// Those of some kinds of memory in one.
-    #[must_use]
     pub fn of_memory(&self, wanted: &[Class]) -> Self {
         let mut out = Self::default();
         for (_, some) in self.by_memory.iter().filter(|(class, _)| wanted.contains(class)) {
@@ -71,20 +70,17 @@ impl Transfers {
     }
 
     /// How many.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.sizes.values().map(|s| s.count).sum()
     }
 
     /// Bytes of all.
-    #[must_use]
     pub fn bytes(&self) -> f64 {
         self.sizes.iter().map(|(bytes, s)| *bytes as f64 * s.count as f64).sum()
     }
 
     /// Device time of all, ns, if those without times took as long as others of their size; `None`
     /// where none was timed.
-    #[must_use]
     pub fn ns(&self) -> Option<f64> {
         let timed = self.sizes.values().map(|s| s.timed).fold(0, u64::saturating_add);
         let per_size = |s: &Sized| {
@@ -94,7 +90,6 @@ impl Transfers {
     }
 
     /// (bytes, mean ns) of sizes that were timed.
-    #[must_use]
     pub fn points(&self) -> Vec<(f64, f64)> {
         let timed = self.sizes.iter().filter(|(_, s)| s.timed > 0);
         timed.map(|(bytes, s)| (*bytes as f64, s.ns / s.timed as f64)).collect()
@@ -524,7 +519,6 @@ fn gaps(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
 }
 
 /// The name of a direction as files of parameters have it.
-#[must_use]
 pub fn link_direction(of: Direction) -> Option<&'static str> {
     match of {
         Direction::HostToDevice => Some("to_device"),

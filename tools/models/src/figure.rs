@@ -21,7 +21,6 @@ pub enum Evidence {
 
 impl Evidence {
     /// As reports name it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -79,32 +78,27 @@ impl schemars::JsonSchema for Figure {
 
 impl Figure {
     /// A value and its ends.
-    #[must_use]
     pub const fn new(value: f64, low: f64, high: f64, evidence: Evidence) -> Self {
         Self { value, low, high, evidence, estimated: matches!(evidence, Evidence::Modelled) }
     }
 
     /// One without doubt.
-    #[must_use]
     pub const fn exact(value: f64, evidence: Evidence) -> Self {
         Self::new(value, value, value, evidence)
     }
 
     /// A count.
-    #[must_use]
     pub fn counted(n: u64) -> Self {
         Self::exact(n as f64, Evidence::Counted)
     }
 
     /// A measured interval.
-    #[must_use]
     pub const fn measured(of: Interval) -> Self {
         let estimated = of.estimated;
         Self { estimated, ..Self::new(of.value, of.low, of.high, Evidence::Measured) }
     }
 
     /// `factor` times as much; `factor` is not negative.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self {
             value: self.value * factor,
@@ -115,7 +109,6 @@ impl Figure {
     }
 
     /// The sum; the sides of independent errors add in squares.
-    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let value = self.value + other.value;
         Self {
@@ -128,7 +121,6 @@ impl Figure {
     }
 
     /// The quotient of two figures that are not negative: infinite where the divisor may be 0.
-    #[must_use]
     pub fn over(self, other: Self) -> Self {
         Self {
             value: self.value / other.value,
@@ -140,7 +132,6 @@ impl Figure {
     }
 
     /// The product of two figures that are not negative.
-    #[must_use]
     pub fn product(self, other: Self) -> Self {
         Self {
             value: self.value * other.value,
@@ -152,7 +143,6 @@ impl Figure {
     }
 
     /// The larger, end by end.
-    #[must_use]
     pub fn larger(self, other: Self) -> Self {
         Self {
             value: self.value.max(other.value),
@@ -164,7 +154,6 @@ impl Figure {
     }
 
     /// With a further relative doubt that has nothing to do with the first.
-    #[must_use]
     pub fn widened(self, share: f64) -> Self {
         let more = |side: f64| side.hypot(share * self.value);
         Self {
@@ -175,7 +164,6 @@ impl Figure {
     }
 
     /// The same, as a model's result.
-    #[must_use]
     pub fn modelled(self) -> Self {
         Self { evidence: Evidence::Modelled, estimated: true, ..self }
     }
@@ -194,13 +182,11 @@ pub struct Missing {
 
 impl Missing {
     /// One, by its words.
-    #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into() }
     }
 
     /// The device was not measured at all.
-    #[must_use]
     pub fn device(name: &str) -> Self {
         Self::new(
             format!("no ceiling of {name} was measured"),
@@ -209,7 +195,6 @@ impl Missing {
     }
 
     /// A parameter that the device's file lacks.
-    #[must_use]
     pub fn parameter(name: &str) -> Self {
         Self::new(
             format!("the file of device parameters has no {name}"),
@@ -218,7 +203,6 @@ impl Missing {
     }
 
     /// The kernel's instructions were not counted.
-    #[must_use]
     pub fn mix() -> Self {
         Self::new(
             "operations and bytes of the kernel were not counted",

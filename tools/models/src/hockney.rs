@@ -39,7 +39,6 @@ pub struct Link {
 
 impl Link {
     /// Whether its numbers are such as measurements give.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         let sound = |s: &Segment| {
             s.latency_ns.is_finite()
@@ -56,7 +55,6 @@ impl Link {
     }
 
     /// Nanoseconds of a transfer of so many bytes; the interval is twice the fit's misfit.
-    #[must_use]
     pub fn time_ns(&self, bytes: f64) -> Figure {
         let value = time(&self.segments, bytes);
         let side = 2.0 * self.misfit * value;
@@ -64,25 +62,21 @@ impl Link {
     }
 
     /// The size at which half of the time is latency, bytes.
-    #[must_use]
     pub fn half_size(&self) -> f64 {
         self.segments.first().map_or(0.0, |s| s.latency_ns * s.gigabytes_per_second)
     }
 
     /// Latency of small transfers, ns.
-    #[must_use]
     pub fn latency_ns(&self) -> f64 {
         self.segments.first().map_or(0.0, |s| s.latency_ns)
     }
 
     /// Latency of a transfer of so many bytes, ns.
-    #[must_use]
     pub fn latency_at(&self, bytes: f64) -> f64 {
         at(&self.segments, bytes).map_or(0.0, |s| s.latency_ns)
     }
 
     /// Bandwidth of large ones, GB/s.
-    #[must_use]
     pub fn bandwidth(&self) -> f64 {
         self.segments.last().map_or(0.0, |s| s.gigabytes_per_second)
     }
@@ -130,7 +124,6 @@ const LEAST_SIZES: usize = 3;
 /// Fits (bytes, ns): one line, or up to four where each more explains the times clearly better.
 /// Gives the segments and the misfit; `None` for fewer than three different sizes, or times that do
 /// not grow.
-#[must_use]
 pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
     let mut points: Vec<(f64, f64)> =
         points.iter().copied().filter(|(x, y)| *x >= 0.0 && *y > 0.0 && y.is_finite()).collect();

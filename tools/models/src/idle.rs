@@ -34,7 +34,6 @@ pub struct States {
 
 impl State {
     /// How long it lasts, seconds; `None` for the last.
-    #[must_use]
     pub fn held(&self) -> Option<f64> {
         self.hold_ns.map(|ns| ns * 1e-9)
     }
@@ -47,7 +46,6 @@ const fn ends(of: &State) -> [f64; 3] {
 
 impl States {
     /// Whether its numbers are such as measurements give.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         let watts = |s: &State| {
             let Interval { value, low, high, .. } = s.watts;
@@ -61,7 +59,6 @@ impl States {
 
     /// Joules of a gap of so many seconds after work: each state's watts for as long as it is held
     /// (Piispanen 2014, chapter 5).
-    #[must_use]
     pub fn joules(&self, seconds: f64) -> Figure {
         let (mut left, mut sum) = (seconds.max(0.0), [0.0; 3]);
         for state in &self.states {
@@ -81,14 +78,12 @@ impl States {
     }
 
     /// Seconds without work until the device is in its last state; `None` where it has but one.
-    #[must_use]
     pub fn until_lowest(&self) -> Option<f64> {
         (self.states.len() > 1).then(|| self.states.iter().filter_map(State::held).sum())
     }
 
     /// What joining gaps into one would save: their joules one by one, less those of one gap as
     /// long as all.
-    #[must_use]
     pub fn saved_by_joining(&self, gaps: &[f64]) -> Figure {
         let joined = self.joules(gaps.iter().sum());
         let apart = gaps.iter().map(|g| self.joules(*g));

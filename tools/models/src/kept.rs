@@ -82,7 +82,6 @@ pub enum FileError {
 
 /// The parameters of all devices in a folder. What is no such file is left out: no one asked for it
 /// by name.
-#[must_use]
 pub fn all(folder: &Path) -> Vec<Device> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -190,7 +189,6 @@ pub fn replaceable(path: &Path, device: &Device, force: bool) -> Result<(), File
 }
 
 /// The kept parameters whose device's name holds `part`, in whatever case.
-#[must_use]
 pub fn named(folder: &Path, part: &str) -> Vec<Device> {
     let part = part.to_lowercase();
     all(folder).into_iter().filter(|d| d.name.to_lowercase().contains(&part)).collect()

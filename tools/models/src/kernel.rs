@@ -102,7 +102,6 @@ pub struct Kernel {
 impl Kernel {
     /// With the bytes that memory moved, from the share that counters saw and what they read at the
     /// device's ceiling; as it is where either is not known.
-    #[must_use]
     pub fn on(mut self, device: &Device) -> Self {
         let at_ceiling = device.get(name::DRAM_COUNTER).map(|percent| percent.times(0.01));
         if let (None, Some(share), Some(time), Ok(at_ceiling), Ok(ceiling)) =
@@ -123,20 +122,17 @@ impl Kernel {
     }
 
     /// Groups.
-    #[must_use]
     pub fn groups(&self) -> Option<u64> {
         Some(self.items?.div_ceil(self.local.filter(|n| *n > 0)?))
     }
 
     /// Mean time of a launch, without what first ones took beyond those after them, ns: what a
     /// launch takes again and again.
-    #[must_use]
     pub fn later_ns(&self) -> Option<Figure> {
         self.first.map(|first| first.later_ns).or(self.time_ns)
     }
 
     /// The same without what is the runtime's own, ns.
-    #[must_use]
     pub fn work_ns(&self) -> Option<Figure> {
         let time = self.later_ns()?;
         let Some(bias) = self.bias_ns else { return Some(time) };
@@ -174,7 +170,6 @@ impl Kernel {
     }
 
     /// The type of most FLOP; single precision where they are only stated.
-    #[must_use]
     pub fn precision(&self) -> Precision {
         let Some(mix) = &self.mix else { return Precision::Single };
         let most = Precision::ALL.into_iter().max_by_key(|p| mix.flop(*p));
@@ -225,7 +220,6 @@ impl Kernel {
     /// unless the last cache keeps it from launch to launch. One that asks for much reads again
     /// what others read: the nearest cache is taken to serve all but the first time. `None` where
     /// no bytes are known.
-    #[must_use]
     pub fn traffic(&self, device: &Device) -> Option<Traffic> {
         let requested = self.requested().ok()?.value;
         let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
@@ -276,14 +270,12 @@ impl Kernel {
 
     /// Bytes of a compute unit's first-level cache beside the local memory of the groups on it.
     /// `None` where that is not known, or the two share nothing.
-    #[must_use]
     pub fn first_cache(&self, device: &Device) -> Option<f64> {
         self.beside_local_memory(device).map(|(_, left)| left)
     }
 
     /// Bytes of the private arrays of all items that are on the device at once; `None` where they are
     /// not known.
-    #[must_use]
     pub fn private_set(&self, device: &Device) -> Option<f64> {
         let each = self.resources.private_bytes.filter(|bytes| *bytes > 0)? as f64;
         let units = f64::from(device.compute_units.max(1));
@@ -304,7 +296,6 @@ impl Kernel {
 
     /// Most items whose accesses can be under way at once on a compute unit: what they wait for has
     /// its place in the nearest cache. `None` where nothing limits them so.
-    #[must_use]
     pub fn under_way(&self, device: &Device) -> Option<f64> {
         let (_, left) = self.beside_local_memory(device)?;
         let beyond = self.beyond().filter(|b| *b > 0.0)?;
@@ -342,13 +333,11 @@ impl Kernel {
     }
 
     /// Share of warps' lanes that are at work.
-    #[must_use]
     pub fn lanes_busy(&self, lanes: Option<u32>) -> Option<f64> {
         self.mix.as_ref()?.lanes_busy(lanes?)
     }
 
     /// Classes by share of all instructions, largest first.
-    #[must_use]
     pub fn shares(&self) -> Vec<(Class, f64)> {
         let Some(mix) = &self.mix else { return Vec::new() };
         let all = mix.total().threads.max(1) as f64;
@@ -382,7 +371,6 @@ pub struct Traffic {
 }
 
 /// A mix of which each count is a multiple.
-#[must_use]
 pub fn scaled(mix: &Mix, by: f64) -> Mix {
     let mut out = mix.clone();
     let times = |n: u64| (n as f64 * by).round() as u64;

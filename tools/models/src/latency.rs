@@ -39,7 +39,6 @@ impl Contention {
     /// The coefficients that fit (throughput, latency) best, by least squares of relative errors
     /// for each of a walk of `c` beyond the largest throughput (section 6.4 takes such a walk).
     /// `None` with fewer than three points, or where latency does not grow with throughput.
-    #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
         let usable = |&&(x, y): &&(f64, f64)| x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
         let points: Vec<(f64, f64)> = points.iter().filter(usable).copied().collect();
@@ -76,27 +75,23 @@ const WALK: u32 = 2000;
 
 impl Workload {
     /// Latency of one turn of a warp that runs alone.
-    #[must_use]
     pub fn latency(&self, alpha: f64) -> f64 {
         self.memory_latency + alpha * self.add_latency
     }
 
     /// The most accesses that throughputs allow.
-    #[must_use]
     pub fn throughput_bound(&self, alpha: f64) -> f64 {
         let add = if alpha > 0.0 { self.add_throughput / alpha } else { f64::INFINITY };
         self.memory_throughput.min(add).min(self.issue_throughput / (alpha + 1.0))
     }
 
     /// Accesses per cycle with `n` warps: `min(n / latency, throughputs)`.
-    #[must_use]
     pub fn throughput(&self, n: f64, alpha: f64) -> f64 {
         (n / self.latency(alpha)).min(self.throughput_bound(alpha))
     }
 
     /// The same where latency grows with load (section 6.5), by bisection: the throughput `x` at
     /// which `n` warps of the latency at `x` give `x`.
-    #[must_use]
     pub fn contended(&self, n: f64, alpha: f64, of: Contention) -> f64 {
         let most = self.throughput_bound(alpha);
         let latency = |x: f64| of.a + of.b * x / (of.c - x) + alpha * self.add_latency;
@@ -110,13 +105,11 @@ impl Workload {
     }
 
     /// Warps that are needed for the throughput bound.
-    #[must_use]
     pub fn needed(&self, alpha: f64) -> f64 {
         self.latency(alpha) * self.throughput_bound(alpha)
     }
 
     /// The mix that needs most warps, and how many: where the bound of memory meets the next one.
-    #[must_use]
     pub fn cusp(&self) -> (f64, f64) {
         let by_add = self.add_throughput / self.memory_throughput;
         let by_issue = self.issue_throughput / self.memory_throughput - 1.0;
@@ -127,7 +120,6 @@ impl Workload {
 
 /// The resource that a warp keeps busy longest (section 3.6), among (resource, cycles of exclusive
 /// use): warps per cycle are at most 1 over it.
-#[must_use]
 pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
     of.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -138,7 +130,6 @@ pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
 /// whose compiler moves loads up to where their addresses are known: within a block the order of
 /// the text binds nothing but barriers. The block is gone through twice, so that what a loop
 /// carries round is waited for.
-#[must_use]
 pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
     let mut ready: HashMap<u32, f64> = HashMap::new();
     let (mut now, mut first) = (0.0f64, 0.0);
@@ -170,7 +161,6 @@ pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
 /// Time of one turn of a loop on a core that begins each instruction as soon as what it reads is
 /// there, whatever the order of the text: what the turn before leaves is waited for, and nothing
 /// else. 0 of a block that takes over nothing from the turn before.
-#[must_use]
 pub fn turn(block: &Block, latency: impl Fn(Class) -> f64) -> f64 {
     const ROUNDS: [usize; 2] = [4, 8];
     let mut ready: HashMap<u32, f64> = HashMap::new();
@@ -205,7 +195,6 @@ pub struct Limits {
 
 /// Limits of a compute capability: NVIDIA, CUDA C++ Programming Guide, "Technical specifications
 /// per compute capability". `None` for those that the table does not have.
-#[must_use]
 pub fn limits(capability: (u32, u32)) -> Option<Limits> {
     let of = |warps, groups, kib: u64, reserved_bytes| {
         Some(Limits { warps, groups, registers: 65_536, local_bytes: kib << 10, reserved_bytes })
@@ -244,7 +233,6 @@ const fn shared_with_cache(capability: (u32, u32)) -> Option<(u64, &'static [u64
 /// Bytes of a unit's first-level cache beside so many groups, each with so much local memory: the
 /// smallest part is taken to be set that holds them. `None` where the two do not share a memory, or
 /// the device's limits are not known.
-#[must_use]
 pub fn first_cache(device: &Device, groups: u64, local_bytes: u64) -> Option<u64> {
     let (limits, _) = limits_of(device)?;
     let (whole, parts) = shared_with_cache(device.capability?)?;
@@ -268,7 +256,6 @@ pub enum Limiter {
 
 impl Limiter {
     /// In words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warps => "work-items",
@@ -295,21 +282,18 @@ pub struct Occupancy {
 }
 
 /// Limits of a device's compute units, and the lanes of its warps, where both are known.
-#[must_use]
 pub fn limits_of(device: &Device) -> Option<(Limits, u64)> {
     limits(device.capability?).zip(device.lanes.map(u64::from))
 }
 
 /// Occupancy of a kernel's own groups on a device. `None` where the size of groups or the device's
 /// limits are not known, or a group does not fit at all.
-#[must_use]
 pub fn occupancy_on(device: &Device, kernel: &Kernel) -> Option<Occupancy> {
     let (limits, lanes) = limits_of(device)?;
     occupancy(limits, lanes, kernel.local?, kernel.resources)
 }
 
 /// Occupancy of a kernel in groups of `local` items. `None` where a group does not fit at all.
-#[must_use]
 pub fn occupancy(of: Limits, lanes: u64, local: u64, resources: Resources) -> Option<Occupancy> {
     let warps_of_group = local.div_ceil(lanes.max(1)).max(1);
     // Registers are set aside for warps in units of 256 (CUDA occupancy calculator).

@@ -78,7 +78,6 @@ impl Model {
     ];
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Model::Basic => "Volkov 2016, basic",
@@ -99,7 +98,6 @@ impl Model {
     }
 
     /// Turns per cycle with `n` warps; `None` where an input is missing.
-    #[must_use]
     pub fn throughput(self, of: &Inputs, n: f64, alpha: f64) -> Option<f64> {
         let w = &of.workload;
         Some(match self {
@@ -129,20 +127,17 @@ impl Model {
 
 /// Warps that hide the latency by the CUDA C programming guide (section 5.2.3): memory latency x
 /// peak instruction throughput / alpha.
-#[must_use]
 pub fn guide(of: &Workload, alpha: f64) -> f64 {
     of.memory_latency * of.add_throughput / alpha
 }
 
 /// The same with the additions' own latency, which the guide leaves out (Volkov 2016, section 4.8).
-#[must_use]
 pub fn guide_corrected(of: &Workload, alpha: f64) -> f64 {
     guide(of, alpha) + of.add_latency * of.add_throughput
 }
 
 /// Warps that may access memory at once, and warps that fill the time of an access (Hong and Kim
 /// 2009, equations 6 to 8), before they are held to n.
-#[must_use]
 pub fn parallelism(of: &Inputs, alpha: f64) -> (f64, f64) {
     let w = &of.workload;
     let cycles = 1.0 / w.add_throughput;
@@ -241,20 +236,17 @@ pub struct Huang {
 
 impl Huang {
     /// Utilisation of memory, and the delay of an access by its queue, cycles.
-    #[must_use]
     pub fn bandwidth(&self) -> (f64, f64) {
         huang_bandwidth(self.n * self.transactions, self.cores, self.memory_latency, self.service)
     }
 
     /// Cycles of an instruction (equations 3 and 17); negative where the delay is.
-    #[must_use]
     pub fn cycles(&self, greedy: bool) -> f64 {
         let turn = huang_cycles(self.n, self.alpha, self.memory_latency, self.add_latency, greedy);
         (turn / self.n + self.bandwidth().1) / (1.0 + self.alpha)
     }
 
     /// Additions a cycle and unit, of warps of 32.
-    #[must_use]
     pub fn additions(&self, greedy: bool) -> f64 {
         32.0 * self.alpha / (1.0 + self.alpha) / self.cycles(greedy)
     }
@@ -263,7 +255,6 @@ impl Huang {
 /// Utilisation of memory, and the delay of an access in cycles, by the queue of Huang et al. 2014
 /// (section 7.7, equations 21 to 23): `service` cycles for a request, so many `cores`. It is
 /// negative where the utilisation is beyond 1, which the model does not exclude.
-#[must_use]
 pub fn huang_bandwidth(n: f64, cores: f64, memory_latency: f64, service: f64) -> (f64, f64) {
     let arrivals = n * cores / memory_latency;
     let used = arrivals * service;
@@ -299,7 +290,6 @@ pub struct Worst {
 
 /// The worst ratios of each model over a grid (figures 7.11 to 7.13); models whose inputs are not
 /// known are left out.
-#[must_use]
 pub fn worst(of: &Inputs, grid: &[Point]) -> Vec<Worst> {
     let of_model = |model: Model| {
         let ratios = grid.iter().filter_map(|p| {

@@ -119,7 +119,6 @@ const LEVELS: [(&str, &str); 3] = [("L1", name::L1), ("L2", name::L2), ("DRAM", 
 
 /// The roofline of kernels on a device, of energy where `energy` says so. Without the device's
 /// parameters it has points and no roofs.
-#[must_use]
 pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Roofline {
     let mut out = Roofline {
         schema: SCHEMA,

@@ -60,7 +60,6 @@ pub struct Share {
 }
 
 /// Sums of a device whose members are not known alone.
-#[must_use]
 pub fn sums(of: &DeviceEnergy) -> Vec<Sum> {
     let floor = of.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
     let Some(floor) = floor else { return Vec::new() };
@@ -160,7 +159,6 @@ pub fn split(sum: &Sum, on: &OnDevice, device: &Device) -> Result<Vec<Share>, Mi
 }
 
 /// Tells all sums of a device apart, with the reasons of those that cannot be.
-#[must_use]
 pub fn all(on: &OnDevice, device: &Device) -> (Vec<Share>, Vec<Missing>) {
     let (mut shares, mut missing) = (Vec::new(), Vec::new());
     for sum in &on.sums {
@@ -173,7 +171,6 @@ pub fn all(on: &OnDevice, device: &Device) -> (Vec<Share>, Vec<Missing>) {
 }
 
 /// A kernel with its share of a sum as joules of a launch, where none are known of it alone.
-#[must_use]
 pub fn with_share(kernel: &Kernel, shares: &[Share]) -> Kernel {
     let share = shares.iter().find(|s| s.is_kernel && s.name == kernel.name);
     let share = share.filter(|_| kernel.joules.is_none());

@@ -28,7 +28,6 @@ pub struct Curve(Vec<(f64, f64)>);
 impl Curve {
     /// From points (warps, throughput) in any order. More warps are taken to reach no less: where
     /// fewer were seen to reach more, that holds for more, too. `None` without a usable point.
-    #[must_use]
     pub fn of(points: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let usable = |(n, x): &(f64, f64)| n.is_finite() && x.is_finite() && *n > 0.0 && *x > 0.0;
         let mut points: Vec<(f64, f64)> = points.into_iter().filter(usable).collect();
@@ -50,7 +49,6 @@ impl Curve {
 
     /// Throughput with `n` warps: a straight line between points, from nothing at none, and level
     /// behind the last.
-    #[must_use]
     pub fn at(&self, n: f64) -> f64 {
         // Behind the last point it is level, at infinity too.
         let after = self.0.partition_point(|p| p.0 < n);
@@ -74,7 +72,6 @@ pub struct Stations {
 
 impl Stations {
     /// Turns per cycle of `n` independent warps, whole ones; `None` for more than are solved for.
-    #[must_use]
     pub fn independent(&self, n: f64, alpha: f64) -> Option<f64> {
         let n = n.round().max(1.0);
         if n > MOST_WARPS {
@@ -107,20 +104,17 @@ impl Stations {
     }
 
     /// Turns per cycle of `n` warps that all access memory, then all add.
-    #[must_use]
     pub fn in_step(&self, n: f64, alpha: f64) -> f64 {
         let add = if alpha > 0.0 { alpha / self.additions.at(n) } else { 0.0 };
         1.0 / (1.0 / self.memory.at(n) + add)
     }
 
     /// Turns per cycle by the mean of both times of a turn.
-    #[must_use]
     pub fn mean(&self, n: f64, alpha: f64) -> Option<f64> {
         self.between(n, alpha, |_| 0.5)
     }
 
     /// Turns per cycle where warps are in step as far as additions are busy.
-    #[must_use]
     pub fn by_utilisation(&self, n: f64, alpha: f64) -> Option<f64> {
         let most = self.additions.at(f64::INFINITY);
         self.between(n, alpha, |independent| (independent * alpha / most).min(1.0) / 2.0)

@@ -18,7 +18,6 @@ pub struct Waves {
 }
 
 /// Groups in waves of `slots`; `None` where either is 0.
-#[must_use]
 pub fn waves(groups: u64, slots: u64) -> Option<Waves> {
     if groups == 0 || slots == 0 {
         return None;
@@ -47,7 +46,6 @@ impl SawTooth {
     /// From throughputs at numbers of groups on a device of so many units: the time of a launch is
     /// that of its fullest unit, and a unit's groups take the time of one up to the first number at
     /// which they take a quarter longer. `None` without a point of one group a unit or fewer.
-    #[must_use]
     pub fn fit(points: &[(u64, f64)], units: u64) -> Option<Self> {
         let units = units.max(1);
         let usable = || points.iter().filter(|p| p.0 > 0 && p.1 > 0.0 && p.1.is_finite());
@@ -63,7 +61,6 @@ impl SawTooth {
     }
 
     /// Throughput of so many groups.
-    #[must_use]
     pub fn throughput(&self, groups: u64) -> f64 {
         waves(groups, self.slots).map_or(0.0, |w| groups as f64 * self.alone / w.waves as f64)
     }
@@ -96,14 +93,12 @@ const MALI_CHUNK: u64 = 64;
 
 impl Mali {
     /// Work-items of a full batch, `maxB`.
-    #[must_use]
     pub fn batch(&self) -> u64 {
         let groups = MALI_CHUNK * self.cores.max(1);
         (groups * self.local.max(1)).min(4 * groups)
     }
 
     /// Batches, one after the other, `n`.
-    #[must_use]
     pub fn batches(&self) -> u64 {
         self.items.div_ceil(self.batch())
     }
@@ -122,7 +117,6 @@ impl Mali {
     }
 
     /// Seconds, with the items of each batch on its cores: what the document measures.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         let batch = self.batch();
         let size = |i: u64| batch.min(self.items - i * batch);
@@ -132,7 +126,6 @@ impl Mali {
 
     /// Seconds by the formula as it is printed (figure 13.1): every batch counts as full, and the
     /// rest of the whole launch comes on top.
-    #[must_use]
     pub fn seconds_as_printed(&self) -> f64 {
         let cycles = self.cycles(self.on_core(self.batch(), self.items));
         self.batches() as f64 * cycles * self.words / self.hertz

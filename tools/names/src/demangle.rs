@@ -41,13 +41,11 @@ fn with(name: &str, options: DemangleOptions) -> Option<String> {
 }
 
 /// The whole of it; `None` of what is no such name.
-#[must_use]
 pub fn demangled(name: &str) -> Option<String> {
     with(name, DemangleOptions::new())
 }
 
 /// Without return type and parameters.
-#[must_use]
 pub fn path(name: &str) -> Option<String> {
     with(name, DemangleOptions::new().no_params().no_return_type())
 }

@@ -14,14 +14,12 @@ use clscope_trace::pattern;
 pub const STACK: usize = 192 << 10;
 
 /// Whether a name is one that compilers mangle.
-#[must_use]
 pub fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z")
 }
 
 /// The readable forms of a mangled name, from the shortest to the longest: without namespaces and
 /// parameters, without parameters, in full. `None` of a name that is not mangled, or damaged.
-#[must_use]
 pub fn forms(name: &str) -> Option<[String; 3]> {
     let full = demangle::demangled(name)?;
     let path = demangle::path(name).unwrap_or_else(|| full.clone());
@@ -37,19 +35,16 @@ pub struct Kernel<'n> {
 
 impl<'n> Kernel<'n> {
     /// By its recorded name. Takes [`STACK`].
-    #[must_use]
     pub fn new(recorded: &'n str) -> Self {
         Self { recorded, forms: forms(recorded) }
     }
 
     /// By its recorded name and the readable forms of that, as [`forms`] gives them.
-    #[must_use]
     pub fn with(recorded: &'n str, forms: Option<[String; 3]>) -> Self {
         Self { recorded, forms }
     }
 
     /// Whether a pattern with `*` and `?` means it: the recorded name, or a readable form.
-    #[must_use]
     pub fn is_meant(&self, wanted: &str) -> bool {
         let readable = self.forms.iter().flatten();
         std::iter::once(self.recorded)
@@ -59,13 +54,11 @@ impl<'n> Kernel<'n> {
 }
 
 /// Whether a pattern with `*` and `?` means a kernel of this recorded name.
-#[must_use]
 pub fn means(wanted: &str, recorded: &str) -> bool {
     Kernel::new(recorded).is_meant(wanted)
 }
 
 /// What a kernel is called where its parameters and namespaces do not matter.
-#[must_use]
 pub fn short(recorded: &str) -> String {
     forms(recorded).map_or_else(|| recorded.to_owned(), |[short, ..]| short)
 }

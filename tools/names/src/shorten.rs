@@ -7,7 +7,6 @@ const DEPTH: usize = 16;
 
 /// The last part of a qualified name, template arguments likewise. A lambda is no name: the
 /// function around it stays.
-#[must_use]
 pub fn last(name: &str) -> String {
     shortened(name, DEPTH)
 }

@@ -41,7 +41,6 @@ pub enum Field {
 
 impl Field {
     /// The field's number.
-    #[must_use]
     pub fn id(self) -> u32 {
         match self {
             Field::PowerAverage => 185,
@@ -63,7 +62,6 @@ pub enum Scope {
 
 impl Scope {
     /// The scope's number.
-    #[must_use]
     pub fn id(self) -> u32 {
         match self {
             Scope::Gpu => 0,

@@ -75,7 +75,6 @@ pub mod code {
 
 impl NvmlError {
     /// The nvmlReturn_t, where a call returned one.
-    #[must_use]
     pub fn code(&self) -> Option<u32> {
         match self {
             NvmlError::Call { code, .. } => Some(*code),
@@ -84,13 +83,11 @@ impl NvmlError {
     }
 
     /// Whether this device or driver does not offer what was asked for, and never will.
-    #[must_use]
     pub fn is_unsupported(&self) -> bool {
         matches!(self, NvmlError::NoFunction { .. }) || self.code() == Some(code::NOT_SUPPORTED)
     }
 
     /// The one step that helps, if any does.
-    #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             NvmlError::Absent { .. } => Some(
@@ -114,7 +111,6 @@ impl NvmlError {
     }
 
     /// Whether trying again cannot succeed.
-    #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
             NvmlError::Absent { .. } | NvmlError::NoFunction { .. } => true,

@@ -193,20 +193,17 @@ impl Poller {
     }
 
     /// The metrics polled, in the order of [`Window::values`].
-    #[must_use]
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
     /// What was seen so far.
-    #[must_use]
     pub fn counts(&self) -> GpmCounts {
         self.counts
     }
 
     /// How long after `now` to query next: when a new snapshot is due by the driver's period, and
     /// where it does not hold, before and after.
-    #[must_use]
     pub fn due_in_ns(&self, now: RawNs) -> u64 {
         self.beat.wait_ns(now)
     }
@@ -303,7 +300,6 @@ pub struct Gpm {
 }
 
 /// A metric by its name in [`METRICS`].
-#[must_use]
 pub fn by_name(name: &str) -> Option<Metric> {
     METRICS.iter().find(|m| m.name.eq_ignore_ascii_case(name)).copied()
 }
@@ -348,7 +344,6 @@ impl Gpm {
     }
 
     /// What the poller saw.
-    #[must_use]
     pub fn counts(&self) -> GpmCounts {
         self.poller.counts()
     }

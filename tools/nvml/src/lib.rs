@@ -34,7 +34,6 @@ pub struct Wanted {
 
 /// Opens everything that works on `devices` (all, or those an application uses), with a finding for
 /// each interface. The first energy figure of each device is its best: samples, then the counter.
-#[must_use]
 pub fn open(
     api: &Arc<dyn Api>,
     devices: &[DeviceInfo],

@@ -18,7 +18,6 @@ pub const REASONS: [(u64, &str); 9] = [
 pub const THROTTLED: u64 = 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
 
 /// The words of every bit that is set; unknown bits as their number.
-#[must_use]
 pub fn words(bits: u64) -> Vec<String> {
     (0..64)
         .map(|i| 1u64 << i)

@@ -57,25 +57,21 @@ impl Default for Ring {
 
 impl Ring {
     /// Knowing nothing.
-    #[must_use]
     pub fn new() -> Ring {
         Ring { known: VecDeque::new(), period_us: 0, counts: RingCounts::default() }
     }
 
     /// What to ask the driver for: samples after this stamp.
-    #[must_use]
     pub fn ask_after_us(&self) -> u64 {
         self.known.back().map_or(0, |newest| newest.stamp_us.saturating_sub(OVERLAP_US))
     }
 
     /// The usual distance of two samples, microseconds; `None` before three were seen.
-    #[must_use]
     pub fn period_us(&self) -> Option<u64> {
         (self.period_us > 0).then_some(self.period_us)
     }
 
     /// What was seen so far.
-    #[must_use]
     pub fn counts(&self) -> RingCounts {
         self.counts
     }
@@ -175,7 +171,6 @@ impl Carry {
     /// The raw time of a stamp between the last two pairs (or just before the first), with bounds:
     /// the pairs' widths and half of what the clocks drifted or stepped between them. `None` before
     /// any pair.
-    #[must_use]
     pub fn to_raw(&self, stamp: RealtimeNs) -> Option<Stamp> {
         let (raw, offset, width) = self.this?;
         let (mut use_offset, mut error) = (offset, width);
@@ -248,20 +243,17 @@ impl PowerRing {
     }
 
     /// Calls the driver every so often instead of every half second. The ring seen holds 2.4 s.
-    #[must_use]
     pub fn every_ns(mut self, ns: u64) -> PowerRing {
         self.every_ns = ns.clamp(20_000_000, 2_000_000_000);
         self
     }
 
     /// What the ring gave so far.
-    #[must_use]
     pub fn counts(&self) -> RingCounts {
         self.ring.counts()
     }
 
     /// The usual distance of two samples, microseconds.
-    #[must_use]
     pub fn period_us(&self) -> Option<u64> {
         self.ring.period_us()
     }

@@ -34,31 +34,26 @@ impl std::fmt::Debug for Counts {
 
 impl Counts {
     /// All zero.
-    #[must_use]
     pub fn zero(layout: &'static Layout) -> Counts {
         Counts { slots: [0; MAX_SLOTS], layout }
     }
 
     /// The layout the counts came from.
-    #[must_use]
     pub fn layout(&self) -> &'static Layout {
         self.layout
     }
 
     /// Ticks of the OA timestamp.
-    #[must_use]
     pub fn time_ticks(&self) -> u64 {
         self.slots[TIME_SLOT]
     }
 
     /// GPU core clocks; `None` where the format has no GPU_TICKS.
-    #[must_use]
     pub fn gpu_ticks(&self) -> Option<u64> {
         (self.layout.ticks != Ticks::None).then_some(self.slots[TICKS_SLOT])
     }
 
     /// A counter; `None` where the format does not have it.
-    #[must_use]
     pub fn get(&self, counter: Counter) -> Option<u64> {
         self.slots.get(self.layout.slot(counter)?).copied()
     }
@@ -75,7 +70,6 @@ impl Counts {
     }
 
     /// Everything in slot order: time, GPU ticks, then the counters of [`Layout::counters`].
-    #[must_use]
     pub fn slots(&self) -> &[u64] {
         self.slots.get(..self.layout.slots()).unwrap_or(&self.slots)
     }
@@ -163,7 +157,6 @@ pub struct Accumulator {
 impl Accumulator {
     /// For reports of this layout. `hz` is the frequency of the OA timestamp, where it is known:
     /// without it intervals that are too long cannot be told.
-    #[must_use]
     pub fn new(layout: &'static Layout, generation: Generation, hz: Option<u64>) -> Accumulator {
         Accumulator {
             layout,
@@ -183,19 +176,16 @@ impl Accumulator {
     }
 
     /// The layout.
-    #[must_use]
     pub fn layout(&self) -> &'static Layout {
         self.layout
     }
 
     /// What was seen so far.
-    #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
     /// Time of the last report in OA ticks: the first report's raw timestamp, extended over wraps.
-    #[must_use]
     pub fn now(&self) -> Option<u64> {
         self.has_last.then_some(self.now)
     }

@@ -26,13 +26,11 @@ pub struct Uuid([u8; 36]);
 
 impl Uuid {
     /// The characters.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8; 36] {
         &self.0
     }
 
     /// As text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -40,7 +38,6 @@ impl Uuid {
     /// A UUID that identifies these registers: the same lists give the same one, so that a
     /// configuration made by hand is loaded once. Version 8 of RFC 9562 (vendor-specific), hashed
     /// with FNV-1a.
-    #[must_use]
     pub fn of_registers(lists: &Registers) -> Uuid {
         let mut halves = [0xcbf2_9ce4_8422_2325u64, 0x6c62_272e_07bb_0142];
         let lists = [&lists.mux, &lists.boolean, &lists.flex];
@@ -125,7 +122,6 @@ impl Registers {
     }
 
     /// All in one list, as xe takes them.
-    #[must_use]
     pub fn joined(&self) -> Vec<Register> {
         [&self.mux, &self.boolean, &self.flex].into_iter().flatten().copied().collect()
     }
@@ -206,7 +202,6 @@ pub(super) fn ensure(
 }
 
 /// All loaded configurations of a card.
-#[must_use]
 pub fn loaded(files: &dyn Files, roots: &Roots, card: &str) -> Vec<(Uuid, ConfigId)> {
     let names =
         files.list(&roots.sys.join("class/drm").join(card).join("metrics")).unwrap_or_default();
@@ -234,14 +229,12 @@ pub struct Node {
 
 impl Node {
     /// Its device file: the render node, where there is one.
-    #[must_use]
     pub fn path(&self, roots: &Roots) -> PathBuf {
         roots.dev.join("dri").join(self.render.as_ref().unwrap_or(&self.card))
     }
 }
 
 /// The cards of the drivers that have OA streams, in order.
-#[must_use]
 pub fn nodes(files: &dyn Files, roots: &Roots) -> Vec<Node> {
     let class = roots.sys.join("class/drm");
     let names = files.list(&class).unwrap_or_default();

@@ -161,7 +161,6 @@ fn refusal(
 
 /// Problems by their reason, with the events that share it: many machines have no
 /// performance-monitoring unit at all.
-#[must_use]
 pub fn by_reason(problems: &[OaError]) -> Vec<(String, Vec<&'static str>)> {
     let mut out: Vec<(String, Vec<&'static str>)> = Vec::new();
     for problem in problems {

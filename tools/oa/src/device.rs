@@ -64,7 +64,6 @@ impl DrmFile {
     }
 
     /// Over a descriptor that was received from elsewhere.
-    #[must_use]
     pub fn from_fd(fd: OwnedFd) -> DrmFile {
         DrmFile { file: File::from(fd), place: |file| file }
     }

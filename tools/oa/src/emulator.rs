@@ -66,7 +66,6 @@ fn word(bytes: Option<&[u8]>, at: usize) -> u64 {
 
 impl Emulator {
     /// Plays a script.
-    #[must_use]
     pub fn new(script: Script) -> Emulator {
         Emulator(Arc::new(Mutex::new(script)))
     }

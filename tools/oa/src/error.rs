@@ -169,7 +169,6 @@ impl OaError {
     }
 
     /// The one step that helps, where there is one.
-    #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
             OaError::Busy { .. } => Some(
@@ -193,7 +192,6 @@ impl OaError {
     }
 
     /// Whether trying again can not succeed.
-    #[must_use]
     pub fn is_fatal(&self) -> bool {
         !matches!(self, OaError::Busy { .. } | OaError::Io { .. } | OaError::SysfsIo { .. })
     }

@@ -67,7 +67,6 @@ const INCREMENT: [(u8, &str); 7] = [
 
 impl FlexEvent {
     /// The twelve bits.
-    #[must_use]
     pub fn bits(self) -> u32 {
         u32::from(self.increment & 15)
             | u32::from(self.coarse & 15) << 4
@@ -75,7 +74,6 @@ impl FlexEvent {
     }
 
     /// From twelve bits.
-    #[must_use]
     pub fn from_bits(bits: u32) -> FlexEvent {
         FlexEvent {
             increment: (bits & 15) as u8,
@@ -85,7 +83,6 @@ impl FlexEvent {
     }
 
     /// What it counts on Gen9, in words; codes without a published meaning are called so.
-    #[must_use]
     pub fn meaning(self) -> String {
         let word = |table: &[(u8, &'static str)], code: u8| {
             table.iter().find(|(c, _)| *c == code).map_or_else(
@@ -198,7 +195,6 @@ impl FromStr for Programmed {
 }
 
 /// The register that drives a counter, and the lowest bit of its field.
-#[must_use]
 pub fn place(counter: u8) -> Option<(usize, u32)> {
     (FIRST..=LAST)
         .contains(&counter)

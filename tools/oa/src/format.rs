@@ -24,7 +24,6 @@ pub enum Group {
 
 impl Group {
     /// The name in equations.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Group::A => "A",
@@ -46,7 +45,6 @@ pub struct Counter {
 
 impl Counter {
     /// `A7` is `Counter::new(Group::A, 7)`.
-    #[must_use]
     pub const fn new(group: Group, index: u8) -> Counter {
         Counter { group, index }
     }
@@ -135,13 +133,11 @@ pub const TICKS_SLOT: usize = 1;
 
 impl Layout {
     /// How many values a report of this layout has, timestamp and ticks included.
-    #[must_use]
     pub fn slots(&self) -> usize {
         2 + self.blocks.iter().map(|b| usize::from(b.count)).sum::<usize>()
     }
 
     /// The index of a counter in [`super::Counts`]; `None` where the format does not have it.
-    #[must_use]
     pub fn slot(&self, counter: Counter) -> Option<usize> {
         let mut base = 2;
         for block in self.blocks {
@@ -163,7 +159,6 @@ impl Layout {
     }
 
     /// How many bits the timestamp has.
-    #[must_use]
     pub fn timestamp_bits(&self) -> u32 {
         if self.header == Header::Bits64 { 64 } else { 32 }
     }
@@ -376,20 +371,17 @@ formats! {
 
 impl Format {
     /// The layout, following `reading` where descriptions differ.
-    #[must_use]
     pub fn layout(self, reading: Published) -> &'static Layout {
         let [tables, igt] = self.row().layouts;
         if reading == Published::IgtTests { igt } else { tables }
     }
 
     /// The value of i915's OA_FORMAT property (i915_drm.h, enum drm_i915_oa_format).
-    #[must_use]
     pub fn i915_value(self) -> Option<u64> {
         self.row().i915
     }
 
     /// The format of an i915 value; `haswell` decides what 7 means.
-    #[must_use]
     pub fn from_i915(value: u64, haswell: bool) -> Option<Format> {
         let matches =
             |f: &&Format| f.i915_value() == Some(value) && f.is_haswell() == (haswell || value < 7);
@@ -397,26 +389,22 @@ impl Format {
     }
 
     /// Whether only Haswell has it.
-    #[must_use]
     pub fn is_haswell(self) -> bool {
         self <= Format::HswC4B8
     }
 
     /// The hardware's counter select (OACONTROL), by which the Gen9.5 thesis names formats.
-    #[must_use]
     pub fn select(self) -> u32 {
         self.row().select
     }
 
     /// xe's format word: type 7:0, select 15:8, counter size 23:16, BC report 31:24.
-    #[must_use]
     pub fn xe_word(self) -> Option<u64> {
         Some(self.row().xe? | u64::from(self.select()) << 8)
     }
 
     /// By the kernel's name, in any case; an `HSW_` in front asks for Haswell's where both have the
     /// name.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Format> {
         let (haswell, bare) = match name.get(..4) {
             Some(p) if p.eq_ignore_ascii_case("HSW_") => (true, name.get(4..)?),

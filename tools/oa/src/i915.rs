@@ -68,7 +68,6 @@ pub struct I915<'a> {
 
 impl<'a> I915<'a> {
     /// Over an open node; `roots` is where sysctls are read for messages.
-    #[must_use]
     pub fn new(device: &'a dyn StreamDevice, files: &'a dyn Files, roots: &'a Roots) -> I915<'a> {
         I915 { device, files, roots }
     }

@@ -24,7 +24,6 @@ pub struct Means<S> {
 
 impl<S: SensorSource> Means<S> {
     /// Over an open source; `window_ns` is the length its windows have.
-    #[must_use]
     pub fn new(source: S, window_ns: u64) -> Means<S> {
         let (mut infos, mut slots) = (Vec::new(), Vec::new());
         for domain in source.domains() {

@@ -38,7 +38,6 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
 
 impl QueryReport {
     /// Decodes; `None` for lengths that no known layout has.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<QueryReport> {
         let a = match bytes.len().checked_sub(REST)? {
             288 => 36,
@@ -62,7 +61,6 @@ impl QueryReport {
     }
 
     /// Names of [`QueryReport::counts`] for so many A counters.
-    #[must_use]
     pub fn names(a: usize) -> Vec<String> {
         let named = |letter: char, count: usize| (0..count).map(move |i| format!("{letter}{i}"));
         ["GpuTime".to_owned(), "GpuCoreClocks".to_owned()]
@@ -74,7 +72,6 @@ impl QueryReport {
     }
 
     /// Time, ticks, then all counters.
-    #[must_use]
     pub fn counts(&self) -> Vec<u64> {
         [self.ns, self.ticks].iter().chain(&self.a).chain(&self.b_and_c).copied().collect()
     }

@@ -27,7 +27,6 @@ pub enum Generation {
 
 impl Generation {
     /// By the name users know: `gen7` (or `gen7.5`) to `gen12`, `dg2`, `mtl`, `xe2`, `lnl`, `bmg`.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Generation> {
         Some(match name.to_ascii_lowercase().as_str() {
             "gen7" | "gen7.5" | "hsw" => Generation::Gen7,
@@ -45,7 +44,6 @@ impl Generation {
 impl Generation {
     /// By a PCI device id, from the ranges of published id lists; `None` for ids that are not in
     /// them. Whether it is one of the low-power parts with six threads per EU comes with it.
-    #[must_use]
     pub fn of_device(id: u32) -> Option<(Generation, bool)> {
         let known = match id {
             0x0a84 | 0x1a84 | 0x1a85 | 0x5a84 | 0x5a85 | 0x3184 | 0x3185 => {
@@ -67,7 +65,6 @@ impl Generation {
     }
 
     /// The format to ask for: all that the generation's reports can hold.
-    #[must_use]
     pub fn widest_format(self) -> super::Format {
         match self {
             Generation::Gen7 => super::Format::HswA45B8C8,
@@ -96,19 +93,16 @@ impl Reason {
     ];
 
     /// Written because a context was switched.
-    #[must_use]
     pub fn is_context_switch(self) -> bool {
         self.0 & 1 << 3 != 0
     }
 
     /// Written by the timer.
-    #[must_use]
     pub fn is_timer(self) -> bool {
         self.0 & 1 != 0
     }
 
     /// In words; empty where no bit is set.
-    #[must_use]
     pub fn words(self) -> String {
         let set = Self::NAMES.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 != 0);
         set.map(|(_, name)| *name).collect::<Vec<_>>().join(" + ")
@@ -136,19 +130,16 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 impl<'a> Report<'a> {
     /// Over the first bytes of `bytes`; `None` where they are fewer than the layout needs.
-    #[must_use]
     pub fn new(bytes: &'a [u8], layout: &'static Layout) -> Option<Report<'a>> {
         Some(Report { bytes: bytes.get(..layout.bytes)?, layout })
     }
 
     /// The bytes.
-    #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// RPT_ID, whole.
-    #[must_use]
     pub fn id(&self) -> u64 {
         match self.layout.header {
             Header::Bits32 => u32_at(self.bytes, 0).into(),
@@ -157,7 +148,6 @@ impl<'a> Report<'a> {
     }
 
     /// The OA timestamp as reported: 32 or 64 bits.
-    #[must_use]
     pub fn timestamp(&self) -> u64 {
         match self.layout.header {
             Header::Bits32 => u32_at(self.bytes, 4).into(),
@@ -166,7 +156,6 @@ impl<'a> Report<'a> {
     }
 
     /// The context dword, whether it means anything or not.
-    #[must_use]
     pub fn raw_context(&self) -> u32 {
         match self.layout.header {
             Header::Bits32 => u32_at(self.bytes, 8),
@@ -175,14 +164,12 @@ impl<'a> Report<'a> {
     }
 
     /// Whether the hardware had not finished (or begun) writing it: id and timestamp are both 0.
-    #[must_use]
     pub fn is_unwritten(&self) -> bool {
         self.id() == 0 && self.timestamp() == 0
     }
 
     /// The context, where the report marks it as valid: bit 25 on Gen8, bit 16 from Gen9. Haswell's
     /// reports do not say.
-    #[must_use]
     pub fn context(&self, generation: Generation) -> Option<u32> {
         let bit = match generation {
             Generation::Gen7 => return None,
@@ -193,7 +180,6 @@ impl<'a> Report<'a> {
     }
 
     /// Why it was written; `None` on Haswell, whose reports do not say.
-    #[must_use]
     pub fn reason(&self, generation: Generation) -> Option<Reason> {
         let mask = match generation {
             Generation::Gen7 => return None,
@@ -206,7 +192,6 @@ impl<'a> Report<'a> {
     /// The slice clock: bits 31:25 and, above them, 10:9, in steps of 16.67 MHz. On Gen8 bit 25
     /// says that the context is valid, and from Gen12 it is a reason: the ratio is even there, and
     /// low by up to one step.
-    #[must_use]
     pub fn slice_clock(&self, generation: Generation) -> Option<Hertz> {
         let id = self.id();
         let low = match generation {
@@ -218,13 +203,11 @@ impl<'a> Report<'a> {
     }
 
     /// The unslice clock: bits 8:0 in steps of 16.67 MHz.
-    #[must_use]
     pub fn unslice_clock(&self, generation: Generation) -> Option<Hertz> {
         (generation > Generation::Gen7).then(|| ratio(self.id() & 0x1ff))
     }
 
     /// GPU_TICKS as reported; `None` where the format has none.
-    #[must_use]
     pub fn ticks(&self) -> Option<u64> {
         match self.layout.ticks {
             Ticks::None => None,
@@ -234,7 +217,6 @@ impl<'a> Report<'a> {
     }
 
     /// A counter's raw value; `None` where the format does not have it.
-    #[must_use]
     pub fn counter(&self, counter: Counter) -> Option<u64> {
         let holds = |b: &&Block| {
             b.group == counter.group && (b.first..b.first + b.count).contains(&counter.index)

@@ -124,14 +124,12 @@ const BUFFER: usize = 1 << 18;
 
 /// Bytes of the buffer of reports that a code of three bits asks for (Duarte 2018, table 3.2):
 /// 128 KB, and twice as much for each code more.
-#[must_use]
 pub const fn buffer_bytes(code: u8) -> u64 {
     (128 << 10) << (code & 0b111)
 }
 
 impl OaSampler {
     /// Over an open stream. `added` is unloaded when the sampler is dropped.
-    #[must_use]
     pub fn new(
         node: Box<dyn StreamDevice>,
         stream: Box<dyn StreamDevice>,
@@ -171,13 +169,11 @@ impl OaSampler {
     }
 
     /// Closes the stream, so that another process may open one, and keeps the configuration loaded.
-    #[must_use]
     pub fn into_configuration(self) -> Configuration {
         self.configuration
     }
 
     /// What the decoder saw so far.
-    #[must_use]
     pub fn tally(&self) -> Tally {
         self.state.accumulator.tally()
     }

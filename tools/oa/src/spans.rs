@@ -42,19 +42,16 @@ pub enum BadWindow {
 
 impl Series {
     /// For windows of `width` counters.
-    #[must_use]
     pub fn new(width: usize) -> Series {
         Series { width, windows: Vec::new(), totals: vec![0; width] }
     }
 
     /// How many windows there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.windows.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.windows.is_empty()
     }
@@ -95,7 +92,6 @@ impl Series {
     }
 
     /// Counts between two times, interpolated linearly in the windows that are cut.
-    #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Vec<u64> {
         (0..self.width)
             .map(|c| self.until(to.max(from), c).wrapping_sub(self.until(from, c)))
@@ -170,7 +166,6 @@ pub struct SpanCounts {
 
 impl SpanCounts {
     /// The counts, where they are this span's own.
-    #[must_use]
     pub fn resolved(&self) -> Option<&[u64]> {
         (self.resolution == Resolution::Resolved && !self.is_shared).then_some(&self.counts[..])
     }
@@ -178,7 +173,6 @@ impl SpanCounts {
 
 /// Counts of each span (begin, end), in the order given. An empty or inverted span is
 /// [`Resolution::TooShort`].
-#[must_use]
 pub fn attribute(series: &Series, spans: &[(u64, u64)]) -> Vec<SpanCounts> {
     let shared = overlapping(spans);
     let one = |(i, (from, to)): (usize, &(u64, u64))| {
@@ -210,7 +204,6 @@ pub fn attribute(series: &Series, spans: &[(u64, u64)]) -> Vec<SpanCounts> {
 }
 
 /// Which spans share time with another.
-#[must_use]
 pub fn overlapping(spans: &[(u64, u64)]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| spans[*i]);

@@ -73,7 +73,6 @@ impl DeviceInfo {
     const BYTES: usize = 336;
 
     /// From a record's payload; `None` where it is too short.
-    #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<DeviceInfo> {
         let bytes = bytes.get(..Self::BYTES)?;
         let word = |at: usize| {
@@ -147,7 +146,6 @@ pub struct Records {
 
 impl Records {
     /// At the start of a stream.
-    #[must_use]
     pub fn new() -> Records {
         Records::default()
     }
@@ -205,7 +203,6 @@ impl Records {
     }
 
     /// Bytes of a record that has begun but not ended.
-    #[must_use]
     pub fn unfinished(&self) -> usize {
         self.pending.len()
     }
@@ -295,7 +292,6 @@ pub struct Bare {
 
 impl Bare {
     /// For reports of `size` bytes (at least 1).
-    #[must_use]
     pub fn new(size: usize) -> Bare {
         Bare { size: size.max(1), pending: Vec::new() }
     }
@@ -318,7 +314,6 @@ impl Bare {
     }
 
     /// Bytes of a report that has begun but not ended.
-    #[must_use]
     pub fn unfinished(&self) -> usize {
         self.pending.len()
     }

@@ -5,13 +5,11 @@
 use super::format::{Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width};
 
 /// RPT_ID of a report written by the timer.
-#[must_use]
 pub fn timer_id() -> u32 {
     1 << 19
 }
 
 /// RPT_ID of a report written at a context switch.
-#[must_use]
 pub fn switch_id() -> u32 {
     1 << 22
 }
@@ -24,7 +22,6 @@ pub struct Writer {
 
 impl Writer {
     /// With all counters 0.
-    #[must_use]
     pub fn new(layout: &'static Layout) -> Writer {
         Writer { layout, slots: [0; MAX_SLOTS] }
     }
@@ -58,7 +55,6 @@ impl Writer {
     }
 
     /// The counters as a report.
-    #[must_use]
     pub fn report(&self, id: u32, context: u32) -> Vec<u8> {
         let mut out = vec![0; self.layout.bytes];
         let mut put = |at: usize, value: u64, n: usize| {
@@ -105,7 +101,6 @@ impl Writer {
 }
 
 /// An i915 record round a payload.
-#[must_use]
 pub fn record(kind: u32, payload: &[u8]) -> Vec<u8> {
     let size = u16::try_from(payload.len() + 8).unwrap_or(u16::MAX);
     let mut out = kind.to_le_bytes().to_vec();

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 /// Nanoseconds of `ticks` at `hz`, rounded down; held at the end of the range; `None` where `hz` is
 /// 0.
-#[must_use]
 pub fn ticks_to_ns(ticks: u64, hz: u64) -> Option<u64> {
     (hz > 0).then(|| {
         u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(hz)).unwrap_or(u64::MAX)
@@ -15,7 +14,6 @@ pub fn ticks_to_ns(ticks: u64, hz: u64) -> Option<u64> {
 }
 
 /// Ticks in `ns` at `hz`, rounded down; held at the end of the range.
-#[must_use]
 pub fn ns_to_ticks(ns: u64, hz: u64) -> u64 {
     u64::try_from(u128::from(ns) * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX)
 }
@@ -25,14 +23,12 @@ pub const MAX_EXPONENT: u32 = 31;
 
 /// The sampling period of an exponent in nanoseconds: `2^(exponent + 1) / hz`. `None` where `hz` is
 /// 0 or the exponent is too large.
-#[must_use]
 pub fn period_ns(exponent: u32, hz: u64) -> Option<u64> {
     if exponent > MAX_EXPONENT { None } else { ticks_to_ns(1 << (exponent + 1), hz) }
 }
 
 /// The exponent whose period is the longest that is not longer than `wanted_ns`, with that period;
 /// the shortest there is where none is short enough.
-#[must_use]
 pub fn exponent_for(wanted_ns: u64, hz: u64) -> Option<(u32, u64)> {
     let fits = |e: &u32| period_ns(*e, hz).is_some_and(|p| p <= wanted_ns);
     let exponent = (0..=MAX_EXPONENT).rev().find(fits).unwrap_or(0);
@@ -74,7 +70,6 @@ pub struct ClockPair {
 }
 
 /// Of several readings of both clocks, the one in the narrowest bracket.
-#[must_use]
 pub fn narrowest(tries: &[ClockPair]) -> Option<ClockPair> {
     tries.iter().min_by_key(|p| p.host.uncertainty_ns()).copied()
 }
@@ -94,7 +89,6 @@ impl Placement {
     const KEPT: usize = 64;
 
     /// For a clock of `hz`, nominally.
-    #[must_use]
     pub fn new(hz: u64) -> Placement {
         // Crystals are specified to some tens of ppm; only the time since the nearest pair is
         // stretched.
@@ -118,13 +112,11 @@ impl Placement {
     }
 
     /// How many pairs are known.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
     /// Whether there is none, so that nothing can be placed.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -132,7 +124,6 @@ impl Placement {
     /// Where a timestamp of `bits` bits, seen at about `seen`, stands on the host's clock. Between
     /// two pairs it is interpolated; outside them carried on at the nominal frequency, with what
     /// that may err.
-    #[must_use]
     pub fn place(&self, raw: u64, bits: u32, seen: RawNs) -> Option<Stamp> {
         let after = self.pairs.partition_point(|(s, _)| s.mid() <= seen);
         let (stamp, ticks) = self.pairs.get(after.saturating_sub(1))?;

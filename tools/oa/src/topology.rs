@@ -15,20 +15,17 @@ pub struct Topology {
 
 impl Topology {
     /// How many slices.
-    #[must_use]
     pub fn slices(&self) -> u32 {
         self.slice_mask.count_ones()
     }
 
     /// How many subslices.
-    #[must_use]
     pub fn subslice_count(&self) -> u32 {
         self.subslices.iter().map(|m| m.count_ones()).sum()
     }
 
     /// `$SubsliceMask` of metric sets: the masks of all slices, 3 bits each before Gen11 and 8
     /// after (igt, lib/i915/perf.c); slices that do not fit into 64 bits are left out.
-    #[must_use]
     pub fn subslice_mask(&self, is_gen11_or_later: bool) -> u64 {
         let bits = if is_gen11_or_later { 8 } else { 3 };
         let packed = self
@@ -41,7 +38,6 @@ impl Topology {
 
     /// i915's answer (i915_drm.h, struct drm_i915_query_topology_info: eight u16, then masks).
     /// `None` where it contradicts itself.
-    #[must_use]
     pub fn from_i915(bytes: &[u8]) -> Option<Topology> {
         let half = |i: usize| {
             Some(usize::from(u16::from_le_bytes(bytes.get(2 * i..2 * i + 2)?.try_into().ok()?)))
@@ -76,7 +72,6 @@ impl Topology {
     /// xe's answer (xe_drm.h, struct drm_xe_query_topology_mask: u16 gt, u16 type, u32 bytes,
     /// mask), of one GT. The driver names no slices: all dual subslices are given as one. `None`
     /// where it lacks this GT or contradicts itself.
-    #[must_use]
     pub fn from_xe(mut bytes: &[u8], gt: u16) -> Option<Topology> {
         let (mut compute, mut geometry, mut eus_each) = (None, None, None);
         while bytes.len() >= 8 {
@@ -110,7 +105,6 @@ impl Topology {
 }
 
 /// i915's answer for a GPU of `slices` by `subslices` by `eus`, all there: for tests and emulators.
-#[must_use]
 pub fn synthesised_i915(slices: u16, subslices: u16, eus: u16) -> Vec<u8> {
     let ones = |bits: u16| -> Vec<u8> {
         (0..bits.div_ceil(8))

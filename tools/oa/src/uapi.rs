@@ -143,19 +143,16 @@ impl Call {
     }
 
     /// The request's number.
-    #[must_use]
     pub fn request(&self) -> u32 {
         self.request
     }
 
     /// The argument passed by value, if it is.
-    #[must_use]
     pub fn value(&self) -> Option<u64> {
         if let Argument::Value(value) = self.argument { Some(value) } else { None }
     }
 
     /// Whether its result is the descriptor of a new stream.
-    #[must_use]
     pub fn opens_stream(&self) -> bool {
         match self.request {
             request::I915_PERF_OPEN => true,
@@ -165,7 +162,6 @@ impl Call {
     }
 
     /// The bytes of the structure, or of what it points to along `path`: the offsets of pointers.
-    #[must_use]
     pub fn bytes(&self, path: &[usize]) -> Option<&[u8]> {
         let Argument::Block(block) = &self.argument else { return None };
         let mut block = block;

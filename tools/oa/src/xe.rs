@@ -121,7 +121,6 @@ fn parse_units(bytes: &[u8]) -> Option<Vec<Unit>> {
 
 impl<'a> Xe<'a> {
     /// Over an open node; `roots` is where sysctls are read for messages.
-    #[must_use]
     pub fn new(device: &'a dyn StreamDevice, files: &'a dyn Files, roots: &'a Roots) -> Xe<'a> {
         Xe { device, files, roots }
     }

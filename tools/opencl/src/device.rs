@@ -104,7 +104,6 @@ pub struct Limits {
 
 impl Device {
     /// Its UUID in hexadecimal, where an extension gives it.
-    #[must_use]
     pub fn uuid(&self) -> Option<String> {
         let query = Query { api: &self.api, id: self.id };
         let has = self.facts.extensions.split_whitespace().any(|e| e == "cl_khr_device_uuid");
@@ -113,7 +112,6 @@ impl Device {
     }
 
     /// What a launch may ask of it.
-    #[must_use]
     pub fn limits(&self) -> Limits {
         let query = Query { api: &self.api, id: self.id };
         let sizes = query.bytes(cl::CL_DEVICE_MAX_WORK_ITEM_SIZES).unwrap_or_default();

@@ -53,7 +53,6 @@ pub enum ClError {
 impl ClError {
     /// Whether this device lacks the memory or registers for what was asked, as opposed to being
     /// broken.
-    #[must_use]
     pub fn is_lack_of_resources(&self) -> bool {
         const LACKS: [i32; 5] = [
             cl::CL_MEM_OBJECT_ALLOCATION_FAILURE,

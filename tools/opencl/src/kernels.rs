@@ -106,7 +106,6 @@ impl Kernel {
 
     /// What the compiler kept of an argument: programs from binaries, and those built without
     /// `-cl-kernel-arg-info`, may have nothing.
-    #[must_use]
     pub fn argument(&self, index: u32) -> ArgumentInfo {
         let query = |what: u32| {
             let bytes = info("clGetKernelArgInfo", &self.name, |size, value, needed| {

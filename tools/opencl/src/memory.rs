@@ -34,7 +34,6 @@ pub struct Shape {
 impl Shape {
     /// Width, height and depth as transfers take them: never 0, the number of images in the place
     /// of the first dimension that an image of the array has not.
-    #[must_use]
     pub fn region(&self) -> [usize; 3] {
         match self.kind {
             cl::CL_MEM_OBJECT_IMAGE1D_ARRAY => [self.width, self.array.max(1), 1],
@@ -43,14 +42,12 @@ impl Shape {
     }
 
     /// Bytes of all texels, without padding; nothing where that is no number of 64 bits.
-    #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         self.region().iter().try_fold(self.element, |bytes, n| bytes.checked_mul(*n))
     }
 
     /// Bytes from a row to the next and from a slice to the next, without padding; 0 where there is
     /// no further slice. An array of 1D images steps from one to the next by slices.
-    #[must_use]
     pub fn pitches(&self) -> (usize, usize) {
         let [width, height, depth] = self.region();
         let row = width * self.element;

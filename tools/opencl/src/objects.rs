@@ -34,7 +34,6 @@ pub struct Buffer {
 
 impl Buffer {
     /// Its size in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -65,7 +64,6 @@ pub struct Program {
 impl Program {
     /// The device's binary, as [`Session::load`](crate::Session::load) takes it; nothing where the
     /// runtime keeps none.
-    #[must_use]
     pub fn binary(&self) -> Option<Vec<u8>> {
         let mut size = 0usize;
         // SAFETY: the program has one device, so one size is written.
@@ -111,32 +109,27 @@ pub struct Kernel {
 
 impl Kernel {
     /// The most work-items that one of its groups may have on this device.
-    #[must_use]
     pub fn largest_group(&self) -> usize {
         self.largest_group
     }
 
     /// Bytes of private memory per work-item as the runtime states them: more than 0 says that
     /// registers spilled.
-    #[must_use]
     pub fn private_bytes(&self) -> Option<u64> {
         self.private_bytes
     }
 
     /// Bytes of local memory that a work-group takes, those of arguments that are set included.
-    #[must_use]
     pub fn local_bytes(&self) -> Option<u64> {
         self.local_bytes
     }
 
     /// The work-group size that the kernel's source requires (`reqd_work_group_size`).
-    #[must_use]
     pub fn required_group(&self) -> Option<[usize; 3]> {
         self.required_group
     }
 
     /// Work-items of a group that the device runs at once (preferred multiple of group sizes).
-    #[must_use]
     pub fn group_multiple(&self) -> Option<usize> {
         self.group_multiple
     }

@@ -28,7 +28,6 @@ const VENDORS: &str = "/etc/OpenCL/vendors";
 
 /// Libraries beside the loader of the system that may give devices: loaders in other folders, then
 /// the drivers that `OCL_ICD_FILENAMES`, `OCL_ICD_VENDORS` and `OPENCL_VENDOR_PATH` name.
-#[must_use]
 pub fn libraries(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let split = |value: OsString| std::env::split_paths(&value).collect::<Vec<_>>();

@@ -79,20 +79,17 @@ impl Session {
     }
 
     /// The device.
-    #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
     /// The device.
-    #[must_use]
     pub fn facts(&self) -> &DeviceFacts {
         &self.device.facts
     }
 
     /// When the queue had work, as the host saw it: from a command to the end of a wait for all of
     /// them. Pauses of less than a millisecond are left out.
-    #[must_use]
     pub fn worked(&self) -> Vec<(Instant, Instant)> {
         self.work.borrow().spans.clone()
     }

@@ -65,7 +65,6 @@ fn open(name: &OsStr) -> std::result::Result<Library, Answer> {
 }
 
 /// Where the dynamic linker finds a library by its bare name.
-#[must_use]
 pub fn path_of(name: &OsStr) -> Answer {
     let library = match open(name) {
         Ok(library) => library,
@@ -84,7 +83,6 @@ pub fn path_of(name: &OsStr) -> Answer {
 }
 
 /// Whether a library looks like an OpenCL driver (cl_khr_icd).
-#[must_use]
 pub fn driver(name: &OsStr) -> Answer {
     match open(name) {
         Err(answer) => answer,
@@ -138,7 +136,6 @@ fn failed(function: &str, code: i32) -> String {
 }
 
 /// Name, platforms and devices of the OpenCL loader at a path.
-#[must_use]
 pub fn examine(path: &OsStr) -> Answer {
     let library = match open(path) {
         Ok(library) => library,

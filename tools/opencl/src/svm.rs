@@ -21,13 +21,11 @@ pub struct Svm {
 
 impl Svm {
     /// Where it lies, on the host and on the device.
-    #[must_use]
     pub fn address(&self) -> u64 {
         self.pointer as usize as u64
     }
 
     /// Its size in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }

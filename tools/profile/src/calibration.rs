@@ -126,7 +126,6 @@ impl Entry {
     }
 
     /// With a figure.
-    #[must_use]
     pub fn with(mut self, name: &str, value: f64, uncertainty: Option<f64>) -> Self {
         self.figures.insert(name.to_owned(), Figure { value, uncertainty });
         self

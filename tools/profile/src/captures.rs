@@ -65,20 +65,17 @@ pub struct Captures {
 
 impl Captures {
     /// Whether nothing was asked for.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.captured.is_empty() && self.refused.is_empty() && self.unmet.is_empty()
     }
 
     /// Bytes of all captures.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.captured.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
     }
 
     /// Launches that were not captured and the reason, each reason once, for people. `shown` gives the
     /// name that a kernel is shown by.
-    #[must_use]
     pub fn refusals(&self, shown: impl Fn(&str) -> String) -> Vec<(String, &str)> {
         let mut reasons: Vec<(&str, Vec<&Refused>)> = Vec::new();
         for one in &self.refused {
@@ -106,7 +103,6 @@ impl Captures {
     }
 
     /// Of a trace.
-    #[must_use]
     pub fn of(trace: &Trace<'_>) -> Self {
         let mut out = Collector::default();
         for process in &trace.processes {
@@ -125,7 +121,6 @@ impl Captures {
 
 impl Refused {
     /// The launches and their kernel, by the name that it is shown by, for people.
-    #[must_use]
     pub fn launches(&self, kernel: &str) -> String {
         match (self.first, self.last) {
             (Some(first), Some(last)) if first == last => format!("launch {first} of {kernel}"),
@@ -220,7 +215,6 @@ impl Collector {
 
     /// Ends: what was asked for and never came is told, with the launches that there were where
     /// they were all counted.
-    #[must_use]
     pub fn finish(mut self, counted: Option<&Launches>) -> Captures {
         let captured = &self.out.captured;
         self.moved.retain(|of| {

@@ -104,7 +104,6 @@ fn split(mut counts: Counts) -> (u64, Vec<Refused>) {
 }
 
 /// What a trace's runs changed; `None` for plain runs. Reads all records where something was.
-#[must_use]
 pub fn recorded_changes(trace: &Trace<'_>) -> Option<Changes> {
     if trace.processes.iter().all(|p| is_plain(&p.definitions)) {
         return None;
@@ -319,7 +318,6 @@ fn unmet(trace: &Trace<'_>) -> Vec<Unmet> {
 
 impl Changes {
     /// The changes in sentences, one for each. Texts of the trace are in them as they are.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut out = Vec::new();
         let unchanged = |refused: &[Refused], what: [&str; 2]| -> String {

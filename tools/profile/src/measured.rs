@@ -230,7 +230,6 @@ pub struct Argument {
 
 impl Which {
     /// Whether it is a launch of the same kernel at the same size on the same device.
-    #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
         let of = |which: &Self| (which.kernel, which.device);
         self.process == other.process && of(self) == of(other) && self.global == other.global
@@ -239,7 +238,6 @@ impl Which {
 
 impl Measured {
     /// Whether its joules are of the trace's device.
-    #[must_use]
     pub fn has_joules(&self) -> bool {
         self.on.is_same && self.failed.is_none() && !self.windows.is_empty()
     }

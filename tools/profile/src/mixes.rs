@@ -100,7 +100,6 @@ impl std::fmt::Display for Program {
 }
 
 /// Names that kernels of several programs have.
-#[must_use]
 pub fn shared_names<'r>(rows: impl IntoIterator<Item = &'r KernelMix>) -> BTreeSet<&'r str> {
     let mut programs: BTreeMap<&str, BTreeSet<&Program>> = BTreeMap::new();
     for row in rows {
@@ -169,13 +168,11 @@ pub struct KernelMix {
 
 impl KernelMix {
     /// Work-items of a launch.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.global.iter().fold(1, |all, n| all.saturating_mul(*n))
     }
 
     /// Work-groups of a launch; `None` where the runtime chose their size.
-    #[must_use]
     pub fn groups(&self) -> Option<u64> {
         let sizes = self.global.iter().zip(&self.local);
         let groups = sizes.fold(1u64, |all, (global, local)| {
@@ -185,7 +182,6 @@ impl KernelMix {
     }
 
     /// Work-items of a work-group; `None` where the runtime chose its size.
-    #[must_use]
     pub fn group_items(&self) -> Option<u64> {
         let items = self.local.iter().fold(1u64, |all, n| all.saturating_mul(*n));
         (!self.local.is_empty()).then_some(items)
@@ -193,19 +189,16 @@ impl KernelMix {
 
     /// Bytes of local memory that arguments of the last counted launch asked for, beside those of
     /// [`Resources::local_bytes`].
-    #[must_use]
     pub fn local_argument_bytes(&self) -> u64 {
         self.arguments.iter().filter(|a| a.kind == "local").filter_map(|a| a.size).sum()
     }
 
     /// A figure of one launch, the mean of those counted; `None` where none was.
-    #[must_use]
     pub fn per_launch(&self, figure: u64) -> Option<f64> {
         (self.counted > 0).then(|| figure as f64 / self.counted as f64)
     }
 
     /// Share of lanes at work, of warps as wide as the kernel's multiple says.
-    #[must_use]
     pub fn lanes_busy(&self) -> Option<f64> {
         let lanes = u32::try_from(self.resources.multiple?).ok()?;
         self.mix.lanes_busy(lanes)

@@ -73,7 +73,6 @@ impl Names {
     }
 
     /// Of all kernels of opened traces together.
-    #[must_use]
     pub fn of_traces<'t>(traces: impl IntoIterator<Item = &'t TraceFiles>) -> Self {
         let mut kernels = BTreeSet::new();
         for trace in traces {
@@ -88,14 +87,12 @@ impl Names {
     }
 
     /// A kernel's name in an output, by its recorded one.
-    #[must_use]
     pub fn shown<'n>(&'n self, recorded: &'n str, form: Form) -> &'n str {
         self.readable.get(recorded).and_then(|of| of.form(form)).unwrap_or(recorded)
     }
 
     /// What a user calls a kernel, in the output's form: any form is understood, also with a size
     /// or a place behind it (`add<float> [64]`). Unchanged where it is none of the names.
-    #[must_use]
     pub fn meant(&self, typed: &str, form: Form) -> String {
         let recorded = |name: &str| {
             let known = self.readable.get_key_value(name).map(|(name, _)| name);
@@ -127,19 +124,16 @@ impl Names {
 
     /// Whether a kernel of an output is meant by what a user wrote ([`pattern::is_meant`]), by
     /// whichever of its names: the one rule of all commands that take a kernel's name.
-    #[must_use]
     pub fn is_meant(&self, wanted: &str, name: &str) -> bool {
         self.any(name, |name| pattern::is_meant(wanted, name))
     }
 
     /// Readable names by recorded names, for documents that keep the recorded ones.
-    #[must_use]
     pub fn display(&self) -> BTreeMap<String, String> {
         self.readable.iter().map(|(name, of)| (name.clone(), of.short.clone())).collect()
     }
 
     /// A sentence in which kernels are called by their recorded names, in a form.
-    #[must_use]
     pub fn in_text(&self, text: &str, form: Form) -> String {
         let mut names: Vec<&String> = self.readable.keys().collect();
         // One may begin with another.

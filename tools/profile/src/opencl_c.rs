@@ -17,7 +17,6 @@ pub enum Piece {
 }
 
 /// The text without comments, literals and directives, each of them a blank.
-#[must_use]
 pub fn plain(source: &str) -> String {
     let texts = pieces(source).into_iter().map(|piece| match piece {
         Piece::Text(text) => text,
@@ -27,7 +26,6 @@ pub fn plain(source: &str) -> String {
 }
 
 /// The text and its directives in turn. Lines that a backslash goes on with are one.
-#[must_use]
 pub fn pieces(source: &str) -> Vec<Piece> {
     let source = source.replace("\\\r\n", "").replace("\\\n", "");
     let mut out = Vec::new();
@@ -90,13 +88,11 @@ fn is_word(c: char) -> bool {
 }
 
 /// Whether a token is a word or a number, and no sign.
-#[must_use]
 pub fn is_name(token: &str) -> bool {
     token.starts_with(is_word)
 }
 
 /// Words and signs of a text without comments.
-#[must_use]
 pub fn tokens(text: &str) -> Vec<&str> {
     const SIGNS: [&str; 16] = [
         "<<=", ">>=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++",
@@ -139,7 +135,6 @@ pub fn definitions<'t>(tokens: &'t [&str], kernel: &'t str) -> impl Iterator<Ite
 }
 
 /// What stands between the bracket at `at` and the one that closes it, and where it goes on.
-#[must_use]
 pub fn bracketed<'t, 's>(tokens: &'t [&'s str], at: usize) -> Option<(&'t [&'s str], usize)> {
     let mut depth = 0_usize;
     for (i, token) in tokens.iter().enumerate().skip(at) {
@@ -158,7 +153,6 @@ pub fn bracketed<'t, 's>(tokens: &'t [&'s str], at: usize) -> Option<(&'t [&'s s
 }
 
 /// The parameters of a list.
-#[must_use]
 pub fn parameters<'t, 's>(list: &'t [&'s str]) -> Vec<&'t [&'s str]> {
     let (mut out, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
     for (i, token) in list.iter().enumerate() {
@@ -212,7 +206,6 @@ type Aliases<'s> = HashMap<&'s str, Option<String>>;
 /// The types of what a kernel's pointers point to, one for each parameter: `float4`. `None` for a
 /// parameter that is no pointer, and where the text does not tell; nothing at all where it does not
 /// show the kernel. `options` are those of the build: what they define may be anything.
-#[must_use]
 pub fn pointed(source: &str, options: &str, kernel: &str) -> Option<Vec<Option<String>>> {
     if source.len() > MOST || kernel.is_empty() {
         return None;

@@ -59,13 +59,11 @@ impl Profile {
     }
 
     /// The files.
-    #[must_use]
     pub fn files(&self) -> &TraceFiles {
         &self.files
     }
 
     /// What the traces hold, by a caller's choices.
-    #[must_use]
     pub fn view(&self, mut options: Options) -> View<'_> {
         let names =
             options.names.take().unwrap_or_else(|| Rc::new(Names::of_traces([&self.files])));
@@ -121,7 +119,6 @@ impl<'p> View<'p> {
     }
 
     /// Readable names of the kernels.
-    #[must_use]
     pub fn names(&self) -> &Rc<Names> {
         &self.names
     }
@@ -168,14 +165,12 @@ impl<'p> View<'p> {
     }
 
     /// Texts and binaries of the programs.
-    #[must_use]
     pub fn programs(&self) -> Vec<Code> {
         crate::programs::codes(self.files, &self.trace)
     }
 
     /// The text that blocks of a mix are of, by its hash and language; `None` where the trace does
     /// not keep it.
-    #[must_use]
     pub fn program(&self, hash: &str, language: &str) -> Option<Vec<u8>> {
         crate::programs::kept_text(self.files, hash, language)
     }
@@ -195,7 +190,6 @@ impl<'p> View<'p> {
     }
 
     /// Whether instructions of any kernel were counted, or refused to be.
-    #[must_use]
     pub fn has_mixes(&self) -> bool {
         self.trace.processes.iter().any(|p| !p.definitions.mixes.is_empty())
     }
@@ -292,7 +286,6 @@ impl<'p> View<'p> {
     }
 
     /// The report without energy and counters.
-    #[must_use]
     pub fn times(&self) -> Report {
         let by = self.row_grouping();
         let mut report =

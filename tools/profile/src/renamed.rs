@@ -7,7 +7,6 @@ use clscope_trace::file::HEADER_LEN;
 use std::collections::BTreeMap;
 
 /// The file's bytes with the folders of captures renamed.
-#[must_use]
 pub fn captures(file: &[u8], names: &BTreeMap<String, String>) -> Vec<u8> {
     let mut out = Vec::with_capacity(file.len());
     let Some(header) = file.get(..HEADER_LEN) else { return file.to_vec() };

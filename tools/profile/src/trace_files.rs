@@ -146,13 +146,11 @@ impl TraceFiles {
 
 impl Directory {
     /// What was measured of captured launches after the run, oldest first.
-    #[must_use]
     pub fn measured(&self) -> &[Measured] {
         &self.measured
     }
 
     /// The label that a process of this directory has in the trace, by its stem.
-    #[must_use]
     pub fn label(&self, stem: &str) -> Option<&str> {
         let labels = self.processes.iter().map(|process| process.label.as_str());
         labels.into_iter().find(|label| label.rsplit_once('/').is_some_and(|(_, of)| of == stem))

@@ -267,7 +267,6 @@ fn is_too_old(why: &str) -> bool {
 }
 
 /// The table that a refusal says there is none of.
-#[must_use]
 pub fn missing_table(refusal: &str) -> Option<&str> {
     let (_, after) = refusal.split_once("Table with name ")?;
     after.split_once(" does not exist").map(|(name, _)| name.trim_matches('"'))

@@ -86,7 +86,6 @@ pub enum Unanswered {
 }
 
 /// The error, with what to do about a table that the folder does not have.
-#[must_use]
 pub fn explained(error: QueryError, folder: &Path, query: &str) -> Unanswered {
     let QueryError::Refused(why) = &error else { return Unanswered::Other(error) };
     let missing = missing_table(why).map(str::to_owned);

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Statements for the tables in a folder of `clscope export parquet`.
-#[must_use]
 pub fn views(folder: &Path) -> String {
     let mut out = String::new();
     for table in &TABLES {

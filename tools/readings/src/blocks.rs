@@ -59,7 +59,6 @@ impl Blocks {
     }
 
     /// Why nothing more is written, if that is so.
-    #[must_use]
     pub fn failure(&self) -> Option<&std::io::Error> {
         self.failed.as_ref()
     }

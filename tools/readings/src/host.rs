@@ -2,19 +2,16 @@
 //! Refuses to invent ids: what the system does not report is zero, as the format defines.
 
 /// Id of this machine (`/etc/machine-id`), zeros if unknown.
-#[must_use]
 pub fn machine_id() -> [u8; 16] {
     hex_file("/etc/machine-id")
 }
 
 /// Id of its current boot, zeros if unknown.
-#[must_use]
 pub fn boot_id() -> [u8; 16] {
     hex_file("/proc/sys/kernel/random/boot_id")
 }
 
 /// Host name, empty if unknown.
-#[must_use]
 pub fn name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|s| s.trim().to_owned())

@@ -53,7 +53,6 @@ pub struct Store {
 }
 
 /// A state's name in files.
-#[must_use]
 pub fn state_name(state: &State) -> &'static str {
     match state {
         State::Absent => "absent",
@@ -90,7 +89,6 @@ fn value(of: Value) -> u64 {
 }
 
 /// The series of a domain as the file holds it.
-#[must_use]
 pub fn series(id: u32, source: &str, domain: &Domain) -> Series {
     let device = domain.device.clone().unwrap_or_default();
     let (window_ns, unit) = match domain.quantity {
@@ -116,7 +114,6 @@ pub fn series(id: u32, source: &str, domain: &Domain) -> Series {
 }
 
 /// A reading as the file holds it.
-#[must_use]
 pub fn reading(of: &Reading) -> sensors::Reading {
     sensors::Reading {
         time: of.stamp.mid().0,
@@ -127,7 +124,6 @@ pub fn reading(of: &Reading) -> sensors::Reading {
 }
 
 /// A source of counters as the file holds it: its name, its counters, what reading it does.
-#[must_use]
 pub fn counter_source(of: &dyn CounterSource) -> sensors::CounterSource {
     sensors::CounterSource {
         name: of.name().to_owned(),
@@ -138,7 +134,6 @@ pub fn counter_source(of: &dyn CounterSource) -> sensors::CounterSource {
 }
 
 /// A window of counters as the file holds it.
-#[must_use]
 pub fn counter_window(of: &CounterWindow<'_>) -> sensors::CounterWindow {
     let within = [of.begin, of.end].iter().flatten().map(|s| s.uncertainty_ns()).max().unwrap_or(0);
     let count = |value: &CounterValue| match value {
@@ -266,7 +261,6 @@ impl Store {
     }
 
     /// Why nothing more is written, if that is so.
-    #[must_use]
     pub fn failure(&self) -> Option<&std::io::Error> {
         self.file.failure()
     }

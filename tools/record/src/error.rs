@@ -27,7 +27,6 @@ pub enum RecordError {
 
 impl RecordError {
     /// Whether the request itself is wrong, wherever it is made: then nothing is started.
-    #[must_use]
     pub const fn is_of_the_request(&self) -> bool {
         match self {
             Self::NoApplication | Self::Refused(_) | Self::Rank(_) => true,

@@ -103,13 +103,11 @@ impl Accumulator {
     const ABOVE_DRAWN: f64 = 10.0;
 
     /// For a counter of `unit` and `range`, believing at most [`Accumulator::PLAUSIBLE_WATTS`].
-    #[must_use]
     pub fn new(unit: EnergyUnit, range: Range) -> Accumulator {
         Accumulator::with_limit(unit, range, Self::PLAUSIBLE_WATTS)
     }
 
     /// As [`Accumulator::new`] with another limit, in watts.
-    #[must_use]
     pub fn with_limit(unit: EnergyUnit, range: Range, watts: f64) -> Accumulator {
         let limit = watts * 1e-9 / unit.joules().0;
         Accumulator {
@@ -189,40 +187,34 @@ impl Accumulator {
     }
 
     /// Counts since the first value.
-    #[must_use]
     pub fn total_counts(&self) -> u64 {
         u64::try_from(self.total).unwrap_or(u64::MAX)
     }
 
     /// Energy since the first value.
-    #[must_use]
     pub fn total(&self) -> Microjoules {
         self.unit.microjoules(self.total_counts())
     }
 
     /// Energy since the first value, in joules.
-    #[must_use]
     pub fn joules(&self) -> Joules {
         self.total().joules()
     }
 
     /// How long the counter has stood still at `now`, in nanoseconds; `None` before the first
     /// value.
-    #[must_use]
     pub fn still_for(&self, now: RawNs) -> Option<u64> {
         let since = self.last_advance.or(self.last.map(|(at, _)| at))?;
         Some(now.since(since))
     }
 
     /// What was seen so far.
-    #[must_use]
     pub fn counts(&self) -> StepCounts {
         self.counts
     }
 
     /// How long the counter may be left unread before it could wrap twice unseen at `watts`, in
     /// nanoseconds; `None` where it does not wrap.
-    #[must_use]
     pub fn wrap_time_ns(&self, watts: f64) -> Option<u64> {
         match self.range {
             Range::Endless => None,

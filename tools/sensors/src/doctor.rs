@@ -53,7 +53,6 @@ pub struct SensorFinding {
 
 impl SensorFinding {
     /// An interface that was opened.
-    #[must_use]
     pub fn opened(name: String, source: &dyn SensorSource) -> SensorFinding {
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
         SensorFinding {
@@ -68,7 +67,6 @@ impl SensorFinding {
     }
 
     /// An interface that could not be.
-    #[must_use]
     pub fn refused(kind: SourceKind, name: String, error: &SensorError) -> SensorFinding {
         let why = error.to_string();
         let state = match error {
@@ -129,7 +127,6 @@ impl Opened {
 /// Opens RAPL (powercap, else perf, else, with consent, MSRs: the same counters by three doors, so
 /// one of them) and hwmon. An interface that opens only domains that are not needed does not keep
 /// the next one shut: a machine whose powercap has no package zone is asked through perf too.
-#[must_use]
 pub fn open_host(
     files: &dyn Files,
     roots: &Roots,
@@ -212,7 +209,6 @@ pub struct Observation {
 
 impl Observation {
     /// Of these sources.
-    #[must_use]
     pub fn new(sources: &[Box<dyn SensorSource>]) -> Observation {
         Observation {
             live: sources.iter().map(|s| s.domains().iter().map(Liveness::new).collect()).collect(),
@@ -238,7 +234,6 @@ impl Observation {
     }
 
     /// Per source and domain, the verdict.
-    #[must_use]
     pub fn verdicts(&self) -> Vec<Vec<Verdict>> {
         self.live.iter().map(|live| live.iter().map(Liveness::verdict).collect()).collect()
     }

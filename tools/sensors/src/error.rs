@@ -87,7 +87,6 @@ pub enum SensorError {
 
 impl SensorError {
     /// The one command or step that helps, if any does.
-    #[must_use]
     pub fn remedy(&self) -> Option<&str> {
         match self {
             SensorError::Denied { remedy, .. } => Some(remedy),
@@ -99,7 +98,6 @@ impl SensorError {
     }
 
     /// Whether reading again can not succeed: the sampler drops the source.
-    #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
             SensorError::Vanished { .. }

@@ -27,7 +27,6 @@ impl Default for Roots {
 
 impl Roots {
     /// All three below one directory, as tests and recorded trees lay them out.
-    #[must_use]
     pub fn below(root: &Path) -> Roots {
         Roots { sys: root.join("sys"), dev: root.join("dev"), proc: root.join("proc") }
     }

@@ -120,7 +120,6 @@ impl Formula {
     ];
 
     /// Its name on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Formula::Pp1 => "pp1",
@@ -133,7 +132,6 @@ impl Formula {
     }
 
     /// The formula written out.
-    #[must_use]
     pub fn equation(self) -> &'static str {
         match self {
             Formula::Pp1 => "P_GPU = P_PP1",
@@ -146,7 +144,6 @@ impl Formula {
     }
 
     /// What the figure includes, for the reader of a report.
-    #[must_use]
     pub fn includes(self) -> &'static str {
         match self {
             Formula::Pp1 => "graphics plane (PP1)",
@@ -167,7 +164,6 @@ impl Formula {
     }
 
     /// The planes it needs.
-    #[must_use]
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             Formula::Pp1 => &["PP1"],
@@ -221,7 +217,6 @@ impl fmt::Display for Formula {
 
 impl Choice {
     /// The word that gives it again.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -387,7 +382,6 @@ impl ContainmentTest {
     }
 
     /// The verdict so far.
-    #[must_use]
     pub fn verdict(&self) -> Containment {
         match (self.windows, self.against) {
             (0, _) => Containment::Untested,

@@ -60,7 +60,6 @@ fn places(files: &dyn Files, card: &std::path::Path) -> Vec<(PathBuf, String)> {
 
 impl GtClock {
     /// Opens the clocks of every card that has any.
-    #[must_use]
     pub fn open(files: &dyn Files, roots: &Roots) -> Vec<Self> {
         let class = roots.sys.join(CLASS);
         let mut out = Vec::new();

@@ -130,7 +130,6 @@ impl Peer {
     }
 
     /// Whether this peer may have the counters: root, or a member of `group`.
-    #[must_use]
     pub fn is_allowed(&self, group: u32) -> bool {
         self.uid == 0 || self.gid == group || self.groups.contains(&group)
     }

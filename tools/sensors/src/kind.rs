@@ -28,7 +28,6 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// The kind of a source of this name.
-    #[must_use]
     pub fn of_source(source: &str) -> Self {
         let mut parts = source.split(':');
         match (parts.next().unwrap_or_default(), parts.next()) {
@@ -45,13 +44,11 @@ impl SourceKind {
     }
 
     /// Whether NVIDIA's management library gives it.
-    #[must_use]
     pub const fn is_nvml(self) -> bool {
         matches!(self, Self::NvmlRing | Self::NvmlEnergy | Self::NvmlGpm | Self::Nvml)
     }
 
     /// Whether the driver keeps readings, so that they come some time after they were taken.
-    #[must_use]
     pub const fn is_buffered(self) -> bool {
         matches!(self, Self::NvmlRing)
     }

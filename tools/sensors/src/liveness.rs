@@ -40,13 +40,11 @@ impl Liveness {
     pub const OBSERVE_NS: u64 = 1_000_000_000;
 
     /// For this domain, deciding after [`Liveness::OBSERVE_NS`].
-    #[must_use]
     pub fn new(domain: &Domain) -> Liveness {
         Liveness::with_observation(domain, Self::OBSERVE_NS)
     }
 
     /// As [`Liveness::new`] with another observation time, for counters known to update slowly.
-    #[must_use]
     pub fn with_observation(domain: &Domain, need_ns: u64) -> Liveness {
         Liveness {
             rises: matches!(domain.quantity, Quantity::Energy { .. }),
@@ -74,7 +72,6 @@ impl Liveness {
     }
 
     /// What the readings so far say.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         let Some((first, _)) = self.first else { return Verdict::Undecided };
         let observed_ns = self.last.since(first);

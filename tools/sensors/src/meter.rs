@@ -548,7 +548,6 @@ impl Table {
     }
 
     /// The usual step between readings, nanoseconds; `None` of a single one.
-    #[must_use]
     pub fn step_ns(&self) -> Option<i64> {
         let mut steps: Vec<i64> = self.points.windows(2).map(|p| p[1].0 - p[0].0).collect();
         let middle = steps.len() / 2;
@@ -557,7 +556,6 @@ impl Table {
 
     /// Where readings are missing: the first behind each gap, by its index, and the gap's length in
     /// nanoseconds.
-    #[must_use]
     pub fn gaps(&self) -> Vec<(usize, i64)> {
         let Some(step) = self.step_ns() else { return Vec::new() };
         let long = |length: i64| length as f64 > GAP_STEPS * step as f64;
@@ -566,7 +564,6 @@ impl Table {
     }
 
     /// What of the table is no reading, or is missing, as sentences.
-    #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.bad_lines > 0 {

@@ -258,7 +258,6 @@ impl Replay {
     }
 
     /// Whether everything was handed out.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.next >= self.readings.len()
     }

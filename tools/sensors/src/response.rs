@@ -180,7 +180,6 @@ pub enum Shape {
 
 impl Shape {
     /// The time constant or the window's width, nanoseconds.
-    #[must_use]
     pub fn width_ns(self) -> f64 {
         match self {
             Shape::FirstOrder { tau_ns } => tau_ns,
@@ -220,7 +219,6 @@ pub struct Response {
 
 impl Response {
     /// Whether the data prefer this shape clearly: the other leaves at least a tenth more.
-    #[must_use]
     pub fn is_shape_clear(&self) -> bool {
         self.other_residual > 1.1 * self.residual
     }

@@ -123,7 +123,6 @@ impl<C: Clock> SamplerHost for SystemHost<C> {
 }
 
 /// CPU time this thread has used, nanoseconds; 0 where the kernel refuses to say.
-#[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a writable timespec; the clock id is a constant of the system's.
@@ -308,7 +307,6 @@ impl Sampler {
     }
 
     /// Whether any source is left to read.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.slots.iter().any(|slot| !slot.lost)
     }
@@ -378,7 +376,6 @@ impl Sampler {
     }
 
     /// What it cost and found so far.
-    #[must_use]
     pub fn summary(&self) -> Summary {
         let (start, cpu) = self.started.unwrap_or_default();
         let sources = self.slots.iter().map(|slot| SourceSummary {

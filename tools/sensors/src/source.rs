@@ -115,7 +115,6 @@ pub enum Value {
 
 impl Value {
     /// The number itself, for estimators that only look at its changes.
-    #[must_use]
     pub fn magnitude(self) -> f64 {
         match self {
             Value::Counter(n) | Value::Bits(n) => n as f64,
@@ -162,7 +161,6 @@ pub struct Domain {
 
 impl Domain {
     /// A domain with no more known than its name and quantity.
-    #[must_use]
     pub fn new(name: impl Into<String>, quantity: Quantity) -> Domain {
         Domain {
             name: name.into(),
@@ -198,7 +196,6 @@ pub struct Reading {
 
 impl Reading {
     /// A reading of this moment, stamped by the one who read it.
-    #[must_use]
     pub fn now(domain: DomainId, stamp: Stamp, value: Value) -> Reading {
         Reading { domain, stamp, source_time: None, mean_over_ns: None, value }
     }

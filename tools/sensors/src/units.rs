@@ -11,13 +11,11 @@ pub struct RawNs(pub u64);
 
 impl RawNs {
     /// Nanoseconds from `earlier` to `self`; 0 where `earlier` is the later of the two.
-    #[must_use]
     pub fn since(self, earlier: RawNs) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// `self` moved `ns` nanoseconds into the future, held at the end of the range.
-    #[must_use]
     pub fn plus(self, ns: u64) -> RawNs {
         RawNs(self.0.saturating_add(ns))
     }
@@ -56,19 +54,16 @@ pub struct Stamp {
 
 impl Stamp {
     /// A stamp without width.
-    #[must_use]
     pub fn exact(at: RawNs) -> Stamp {
         Stamp { before: at, after: at }
     }
 
     /// The middle of the bracket: the best single time for the reading.
-    #[must_use]
     pub fn mid(self) -> RawNs {
         RawNs(self.before.0 + self.after.since(self.before) / 2)
     }
 
     /// Half the bracket's width in nanoseconds: the largest error of [`Stamp::mid`].
-    #[must_use]
     pub fn uncertainty_ns(self) -> u64 {
         self.after.since(self.before).div_ceil(2)
     }
@@ -80,7 +75,6 @@ pub struct Microjoules(pub u64);
 
 impl Microjoules {
     /// As joules.
-    #[must_use]
     pub fn joules(self) -> Joules {
         Joules(self.0 as f64 * 1e-6)
     }
@@ -92,7 +86,6 @@ pub struct Microwatts(pub u64);
 
 impl Microwatts {
     /// As watts.
-    #[must_use]
     pub fn watts(self) -> Watts {
         Watts(self.0 as f64 * 1e-6)
     }
@@ -130,7 +123,6 @@ linear!(Joules "J", Watts "W");
 
 impl Joules {
     /// Mean power over `ns` nanoseconds; `None` for an empty span.
-    #[must_use]
     pub fn over(self, ns: u64) -> Option<Watts> {
         (ns > 0).then(|| Watts(self.0 / (ns as f64 * 1e-9)))
     }
@@ -153,13 +145,11 @@ impl EnergyUnit {
     pub const JOULE: EnergyUnit = EnergyUnit { numerator: 1_000_000, denominator: 1 };
 
     /// 2^-exponent joules (Intel SDM vol. 3B, MSR_RAPL_POWER_UNIT). `exponent` is at most 63.
-    #[must_use]
     pub fn power_of_two(exponent: u32) -> EnergyUnit {
         EnergyUnit { numerator: 1_000_000, denominator: 1u64 << exponent.min(63) }
     }
 
     /// `numerator / denominator` microjoules; `None` where either is 0.
-    #[must_use]
     pub fn fraction(numerator: u64, denominator: u64) -> Option<EnergyUnit> {
         (numerator > 0 && denominator > 0).then_some(EnergyUnit { numerator, denominator })
     }
@@ -167,7 +157,6 @@ impl EnergyUnit {
     /// From a count's worth in joules, as perf's `.scale` files give it. Exact for powers of two
     /// down to 2^-63; otherwise right to about one part in 10^9. `None` unless positive, finite and
     /// between 2^-63 and 10^6 J.
-    #[must_use]
     pub fn from_joules(joules: f64) -> Option<EnergyUnit> {
         if !joules.is_finite() || joules < (-63f64).exp2() || joules > 1e6 {
             return None;
@@ -190,20 +179,17 @@ impl EnergyUnit {
     }
 
     /// `counts` of this unit, rounded down to whole microjoules; held at the end of the range.
-    #[must_use]
     pub fn microjoules(self, counts: u64) -> Microjoules {
         let exact = u128::from(counts) * u128::from(self.numerator) / u128::from(self.denominator);
         Microjoules(u64::try_from(exact).unwrap_or(u64::MAX))
     }
 
     /// One count in joules.
-    #[must_use]
     pub fn joules(self) -> Joules {
         Joules(self.numerator as f64 / self.denominator as f64 * 1e-6)
     }
 
     /// The fraction, for storage: (numerator, denominator) microjoules per count.
-    #[must_use]
     pub fn as_fraction(self) -> (u64, u64) {
         (self.numerator, self.denominator)
     }

@@ -162,14 +162,12 @@ impl Pipe {
 
 impl Running {
     /// Another limit, for each wait.
-    #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
     /// Its process id, which is also its process group's.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -29,7 +29,6 @@ pub fn skip(reason: &str, mended_by_setup: bool) {
 }
 
 /// Whether `PATH` leads to a program of that name.
-#[must_use]
 pub fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| {

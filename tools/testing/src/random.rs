@@ -8,7 +8,6 @@ pub struct Random([u64; 4]);
 
 impl Random {
     /// The sequence of a seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
         let mut next = || {

@@ -18,7 +18,6 @@ const MOST_PATIENCE: f64 = 8.0;
 
 /// What is left of a limit. The limit grows with what else the machine has to do: two tests at
 /// work, with their threads, are what it has when it runs nothing but tests.
-#[must_use]
 pub fn left_of(limit: Duration, begun: Instant) -> Duration {
     let left = limit.saturating_sub(begun.elapsed());
     if !left.is_zero() {
@@ -57,18 +56,17 @@ fn state() -> MutexGuard<'static, State> {
 
 /// While this lives, the process is ended once the limit has passed.
 #[derive(Debug)]
+#[must_use]
 pub struct Watch(u64);
 
 impl Watch {
     /// Watches the current test, whose name is its thread's.
-    #[must_use]
     pub fn test() -> Self {
         let name = std::thread::current().name().unwrap_or("a thread without a name").to_owned();
         Self::new(&name, TEST_LIMIT)
     }
 
     /// Watches what is named.
-    #[must_use]
     pub fn new(name: &str, limit: Duration) -> Self {
         static STARTED: Once = Once::new();
         STARTED.call_once(|| {
@@ -131,11 +129,11 @@ pub(crate) fn group_ended(leader: u32) {
 /// scope waits for its threads before it hands a panic on, so that a thread which waits for a plain
 /// flag would keep a failed test for ever.
 #[derive(Debug)]
+#[must_use]
 pub struct While<'a>(&'a AtomicBool);
 
 impl<'a> While<'a> {
     /// Sets the flag.
-    #[must_use]
     pub fn new(flag: &'a AtomicBool) -> Self {
         flag.store(true, Ordering::Relaxed);
         Self(flag)

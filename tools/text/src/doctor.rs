@@ -5,7 +5,6 @@ use clscope_doctor::{Finding, Status};
 use clscope_io::text::line;
 
 /// The findings, section by section, with their remedies.
-#[must_use]
 pub fn text(findings: &[Finding], colour: bool) -> String {
     let mut out = String::new();
     let mut section = "";

@@ -28,7 +28,6 @@ pub struct Shown {
 }
 
 /// An explanation as lines.
-#[must_use]
 pub fn render(of: &Explanation, shown: Shown) -> String {
     let mut out = String::new();
     for device in &of.devices {

@@ -3,7 +3,6 @@
 use clscope_profile::interval::Interval;
 
 /// A number with as many digits as people want to read.
-#[must_use]
 pub fn number(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "?".to_owned(),
@@ -15,7 +14,6 @@ pub fn number(x: f64) -> String {
 }
 
 /// A number with its thousands apart.
-#[must_use]
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -29,7 +27,6 @@ pub fn thousands(n: u64) -> String {
 }
 
 /// Three significant digits with an SI prefix.
-#[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
         0.0 => (0.0, ""),
@@ -48,7 +45,6 @@ pub fn si(value: f64, unit: &str) -> String {
 }
 
 /// A count with a unit, three significant digits.
-#[must_use]
 pub fn short(value: f64) -> String {
     let (value, unit) = match value {
         v if v < 999.5 => (v, ""),
@@ -65,7 +61,6 @@ pub fn short(value: f64) -> String {
 }
 
 /// Joules with a unit, three significant digits.
-#[must_use]
 pub fn joules(value: f64) -> String {
     match value.abs() {
         v if v >= 0.9995 || v == 0.0 => format!("{}J", short(value)),
@@ -75,7 +70,6 @@ pub fn joules(value: f64) -> String {
 }
 
 /// A half-width as a share of its value.
-#[must_use]
 pub fn plus_minus(of: &Interval) -> String {
     let half = of.half() / of.value;
     if of.value > 0.0 && half.is_finite() {
@@ -86,7 +80,6 @@ pub fn plus_minus(of: &Interval) -> String {
 }
 
 /// What is not known is a dash.
-#[must_use]
 pub fn dash(of: Option<String>) -> String {
     of.unwrap_or_else(|| "-".to_owned())
 }

@@ -4,7 +4,6 @@ use clscope_doctor::overhead::Measured;
 use clscope_profile::report::recording::Share;
 
 /// What was measured, and the share of a trace where one was named.
-#[must_use]
 pub fn text(m: &Measured, share: Option<&Share>) -> String {
     let times =
         |ns: f64| format!("{:.2} times the least possible ({:.1}ns)", ns / m.floor_ns, m.floor_ns);

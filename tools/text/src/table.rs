@@ -112,7 +112,6 @@ impl Table {
 /// Sentences that are wider than the terminal go on in lines of their own: below the text where a
 /// heading stands before it, else indented by two more. Tables keep to the width themselves. A word that is longer than a line stays whole, and so does what
 /// stands between backticks: it is a command to type.
-#[must_use]
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {

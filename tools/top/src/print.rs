@@ -39,7 +39,6 @@ pub fn once(
 }
 
 /// The tables, in so many columns.
-#[must_use]
 pub fn text(document: &Document, width: usize) -> String {
     let mut page = Page::default();
     for line in draw::heading(document, None, width) {

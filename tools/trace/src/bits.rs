@@ -9,13 +9,11 @@ const QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE: u64 = 1;
 
 impl Device {
     /// Whether it is a processor (CL_DEVICE_TYPE_CPU).
-    #[must_use]
     pub const fn is_cpu(&self) -> bool {
         self.device_type & DEVICE_TYPE_CPU != 0
     }
 
     /// Whether it is a GPU (CL_DEVICE_TYPE_GPU).
-    #[must_use]
     pub const fn is_gpu(&self) -> bool {
         self.device_type & DEVICE_TYPE_GPU != 0
     }
@@ -23,7 +21,6 @@ impl Device {
 
 impl Queue {
     /// Whether its commands may run in another order than they were enqueued in.
-    #[must_use]
     pub const fn is_out_of_order(&self) -> bool {
         self.properties & QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
     }

@@ -62,7 +62,6 @@ impl Thread {
     pub const OWN: [&str; 2] = ["clscope-reaper", "clscope-writer"];
 
     /// Whether it is the recorder's own, not the application's.
-    #[must_use]
     pub fn is_recorders(&self) -> bool {
         Self::OWN.contains(&self.name.as_str())
     }

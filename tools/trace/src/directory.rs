@@ -14,7 +14,6 @@ pub const PROGRAMS: &str = "programs";
 /// Name in [`PROGRAMS`] of a program's text or binary, by its hash and language (see
 /// [`defs::Code`](crate::defs::Code)); `None` for what the recorder never writes, since a trace may
 /// come from anywhere.
-#[must_use]
 pub fn program_file(hash: &str, language: &str) -> Option<String> {
     let hash_is_one = hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_hexdigit());
     let known = ["cl", "spv", "ptx", "bin"].contains(&language);
@@ -22,7 +21,6 @@ pub fn program_file(hash: &str, language: &str) -> Option<String> {
 }
 
 /// Whether a file name is one of [`program_file`].
-#[must_use]
 pub fn is_program_file(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, language)| program_file(hash, language).is_some())
 }
@@ -55,7 +53,6 @@ const KERNEL_IN_NAME: usize = 64;
 /// Name in [`CAPTURES`] of the launch of that number of a kernel: characters of the kernel's name
 /// that a file name need not have are replaced. `turn` tells captures apart whose names would be
 /// the same, as of several processes: 0 for the first.
-#[must_use]
 pub fn capture_folder(kernel: &str, launch: u64, turn: u32) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let mut name: String = kernel.chars().take(KERNEL_IN_NAME).map(plain).collect();
@@ -69,7 +66,6 @@ pub fn capture_folder(kernel: &str, launch: u64, turn: u32) -> String {
 }
 
 /// Whether a name is one of [`capture_folder`].
-#[must_use]
 pub fn is_capture_folder(name: &str) -> bool {
     let digits =
         |text: &str| (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -99,7 +95,6 @@ pub enum Role {
 
 impl Role {
     /// The role that a file name means, `None` for files that are no part of a trace.
-    #[must_use]
     pub fn of(name: &str) -> Option<Role> {
         if name == "meta.json" {
             return Some(Role::Meta);
@@ -122,7 +117,6 @@ impl Role {
     }
 
     /// Stem of a process's file.
-    #[must_use]
     pub fn stem(&self) -> Option<&str> {
         match self {
             Role::Defs(stem) | Role::Segment(stem, _) | Role::Ring(stem) => Some(stem),
@@ -132,14 +126,12 @@ impl Role {
 }
 
 /// The path, with the ending that `record -o NAME` adds where only that exists.
-#[must_use]
 pub fn as_recorded(path: PathBuf) -> PathBuf {
     let full = with_ending(&path);
     if path.exists() || !full.is_dir() { path } else { full }
 }
 
 /// `NAME.clscope` for `NAME`, `NAME/` and `NAME.clscope`.
-#[must_use]
 pub fn with_ending(path: &Path) -> PathBuf {
     // `.`, `..` and `/` are no names.
     let Some(name) = path.file_name() else { return path.to_owned() };

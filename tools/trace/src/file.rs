@@ -351,7 +351,6 @@ impl Checksum {
     pub const STEP: usize = 32;
 
     /// Of nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { lanes: KEYS, length: 0 }
     }
@@ -375,7 +374,6 @@ impl Checksum {
     }
 
     /// Of all pieces.
-    #[must_use]
     pub fn sum(&self) -> u64 {
         let first = fold(self.length, KEYS[3], KEYS[0]);
         self.lanes.iter().zip(KEYS).fold(first, |sum, (lane, key)| fold(sum, *lane, key))
@@ -400,14 +398,12 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 /// A hash of 128 bits, as hex, that names equal bytes: of programs and of captured memory. It does
 /// not collide by chance, and is no defence against forgery. [`hash_of`] of the checksum of the
 /// bytes and of that of the same bytes from the last to the first.
-#[must_use]
 pub fn hash(bytes: &[u8]) -> String {
     let backwards: Vec<u8> = bytes.iter().rev().copied().collect();
     hash_of(checksum(bytes), checksum(&backwards))
 }
 
 /// The [`hash`](fn@hash) of bytes by their two checksums.
-#[must_use]
 pub fn hash_of(forwards: u64, backwards: u64) -> String {
     format!("{forwards:016x}{backwards:016x}")
 }

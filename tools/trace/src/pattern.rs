@@ -1,7 +1,6 @@
 //! Patterns that users choose names by: `*` for any characters, `?` for one. Refuses anything more.
 
 /// Whether a pattern with `*` and `?` matches a whole name.
-#[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut i, mut j) = (0, 0);
@@ -32,7 +31,6 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 
 /// Whether a name is meant by what a user wrote: the whole name by a pattern with `*` or `?`, any
 /// part of it by anything else.
-#[must_use]
 pub fn is_meant(wanted: &str, name: &str) -> bool {
     if wanted.contains(['*', '?']) { matches(wanted, name) } else { name.contains(wanted) }
 }

@@ -225,7 +225,6 @@ impl Run {
     pub const WORDS: usize = 7;
     /// Where in the record the words of the state lie that counts with `count` calls.
     #[inline(always)]
-    #[must_use]
     pub const fn state(count: u32) -> usize {
         if count & 1 == 1 { 2 } else { 4 }
     }
@@ -234,7 +233,6 @@ impl Run {
 
     /// The two words of its state.
     #[inline(always)]
-    #[must_use]
     pub const fn state_words(&self) -> [u64; 2] {
         [
             self.total as u64 | ((self.span as u64) << 32),
@@ -244,7 +242,6 @@ impl Run {
 
     /// With the state that two words say.
     #[inline(always)]
-    #[must_use]
     pub const fn with_state(self, [sums, extremes]: [u64; 2]) -> Self {
         Self {
             total: sums as u32,
@@ -256,7 +253,6 @@ impl Run {
     }
 
     /// From the beginning of the first call to the end of the last, in ticks.
-    #[must_use]
     pub const fn extent(&self) -> u64 {
         self.first as u64 + self.span as u64
     }
@@ -322,7 +318,6 @@ impl Command<'_> {
 }
 
 /// Classes of transfers that take about as long: the binary logarithm of their bytes, 0 for none.
-#[must_use]
 pub const fn size_class(bytes: u64) -> u32 {
     u64::BITS - bytes.leading_zeros()
 }
@@ -530,7 +525,6 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
 }
 
 /// An error code of the API with its name.
-#[must_use]
 pub fn error_text(code: i32) -> String {
     match crate::names::error(code) {
         _ if code == RESULT_UNKNOWN => "failed without a code".to_owned(),

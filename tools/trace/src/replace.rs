@@ -61,7 +61,6 @@ impl FromStr for LocalSize {
 }
 
 /// Sizes as people write them: `64x1`.
-#[must_use]
 pub fn shown(sizes: &[u64]) -> String {
     sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
@@ -74,7 +73,6 @@ impl fmt::Display for LocalSize {
 
 /// Whether a program that was built with these options may have work-groups of different sizes:
 /// from OpenCL C 2.0 on, unless the options say otherwise (OpenCL 3.0 API, section 5.8.6.5).
-#[must_use]
 pub fn may_have_uneven_groups(options: &str) -> bool {
     let later = ["-cl-std=CL2", "-cl-std=CL3", "-cl-std=CLC++"];
     later.iter().any(|std| options.contains(std))
@@ -100,7 +98,6 @@ pub fn first<T>(
 
 /// Names like a name or pattern, the most alike first, at most so many: by the number of characters
 /// to be inserted, deleted or changed (Levenshtein's distance).
-#[must_use]
 pub fn nearest<'a>(
     name: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -150,7 +147,6 @@ pub struct Requests {
 impl Requests {
     /// From settings as a trace holds them, `NAME=value` each. What is not understood, the recorder
     /// has not heeded either.
-    #[must_use]
     pub fn of_settings(given: &[String]) -> Self {
         let value = |name: &str| {
             given.iter().find_map(|one| one.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
@@ -165,7 +161,6 @@ impl Requests {
 
 /// A work-group size as one of so many dimensions: 64 is 64x1 and 64x1x1. `None` where another size
 /// than 1 lies behind them.
-#[must_use]
 pub fn fitted(wanted: &[u64], dimensions: usize) -> Option<Vec<u64>> {
     let beyond = wanted.get(dimensions..).unwrap_or_default();
     let padded = wanted.iter().copied().chain([1; 3]).take(dimensions).collect();

@@ -70,7 +70,6 @@ impl DeviceTiming {
         [Self::Auto, Self::Event, Self::Sample, Self::Callback, Self::Sync, Self::Off];
 
     /// Its name in settings and traces.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Event => "event",
@@ -86,7 +85,6 @@ impl DeviceTiming {
 impl crate::defs::Process {
     /// Whether commands may have been left out by chance. A method that this version does not know
     /// may.
-    #[must_use]
     pub fn may_sample(&self) -> bool {
         self.device_timing
             .parse()
@@ -195,7 +193,6 @@ pub enum Counters {
 
 impl Counters {
     /// Whether counts are taken around commands, which are waited for.
-    #[must_use]
     pub const fn around_commands(&self) -> bool {
         matches!(self, Self::Perf | Self::Oa(_))
     }
@@ -368,7 +365,6 @@ fn entries(text: &str) -> Vec<&str> {
 }
 
 /// Whether a name matches one of the patterns; all names do where there are none.
-#[must_use]
 pub fn matches(patterns: &[String], name: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|one| pattern::matches(one, name))
 }

@@ -24,7 +24,6 @@ fn fits(ns: u64, seen_ns: u64) -> bool {
 
 /// Whether a command can have run from START to END, given when its enqueue began and when the host
 /// knew it complete.
-#[must_use]
 pub fn credible(
     (kind, bytes): (CommandKind, u64),
     stamps: [u64; 4],
@@ -42,7 +41,6 @@ pub fn credible(
 }
 
 /// Whether QUEUED can be a time of the command: 0 is none, and it is not before the enqueue.
-#[must_use]
 pub fn queued_is_known(stamps: [u64; 4], begin: HostNs, observed: HostNs) -> bool {
     let [queued, _, _, end] = stamps;
     queued > 0 && fits(end.saturating_sub(queued), observed.since(begin))
@@ -131,7 +129,6 @@ impl Rate {
 
     /// Whether it runs as the host's does, but for single steps, and most commands' stamps can be
     /// times.
-    #[must_use]
     pub fn is_clock(&self) -> bool {
         if self.disbelieved > self.believed {
             return false;

@@ -44,7 +44,6 @@ const MOST_CELLS: usize = 4096;
 const FIRST_SHIFT: u32 = 16;
 
 /// Whether the four stamps can be those of a command that ran.
-#[must_use]
 pub fn possible([queued, submit, start, end]: [u64; 4]) -> bool {
     queued <= submit && submit <= start && start <= end && start > 0 && end < 1 << 62
 }
@@ -480,7 +479,6 @@ fn queue_key(process: ProcessIndex, queue: u32) -> u64 {
 
 impl Collector {
     /// For a trace's processes. The recorder's markers are taken from their definitions.
-    #[must_use]
     pub fn new(trace: &Trace<'_>) -> Self {
         let clock_devices = trace.processes.iter().map(|p| {
             let d = &p.definitions;
@@ -561,7 +559,6 @@ impl Collector {
     }
 
     /// Aligns every device.
-    #[must_use]
     pub fn finish(self, trace: &Trace<'_>) -> Alignment {
         let jitter = |p: ProcessIndex| {
             trace.timeline.clocks.get(p.0 as usize).map_or(0.0, crate::clock::ProcessClock::jitter)

@@ -50,14 +50,12 @@ pub(super) struct Stretch {
 
 impl DeviceAlignment {
     /// Stretches between steps of the clock; 0 where it could not be aligned.
-    #[must_use]
     pub fn pieces(&self) -> usize {
         self.stretches.iter().map(|s| s.pieces.len()).sum()
     }
 
     /// Drift of the device clock against the host's in the longest stretch, relative (1e-6: a
     /// microsecond a second), and how far it may be off.
-    #[must_use]
     pub fn drift(&self) -> Option<(f64, f64)> {
         let longest = self
             .stretches
@@ -149,7 +147,6 @@ pub struct Alignment {
 impl Alignment {
     /// Places a command. `hints` is any vector kept by one user between calls.
     #[inline]
-    #[must_use]
     pub fn place(
         &self,
         process: ProcessIndex,
@@ -191,13 +188,11 @@ impl Alignment {
     }
 
     /// The alignment of a queue's device.
-    #[must_use]
     pub fn of_queue(&self, process: ProcessIndex, queue: u32) -> Option<&DeviceAlignment> {
         self.devices.get(*self.queues.get(&queue_key(process, queue))?)
     }
 
     /// What the user should know.
-    #[must_use]
     pub fn issues(&self, trace: &Trace<'_>) -> Vec<Issue> {
         let mut out = Vec::new();
         for aligned in &self.devices {

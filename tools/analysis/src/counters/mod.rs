@@ -82,7 +82,6 @@ impl OneByOne {
 
     /// The 95 % interval of a mean `value` by what the launches differ; of one launch the figure
     /// itself: what it counted, it counted.
-    #[must_use]
     pub fn estimate(&self, value: f64) -> Interval {
         let spread = (self.square - 2.0 * value * self.moment
             + value * value * self.weights_squared)
@@ -186,7 +185,6 @@ fn variance(windows: &[(HostNs, HostNs, f64)]) -> f64 {
 
 /// The delay of a source: that of the counter which the classes explain best. Activity and windows
 /// are on one clock.
-#[must_use]
 pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64 {
     let (least, most, typical) = match delay {
         Delay::Known(_) => return 0.0,
@@ -207,7 +205,6 @@ pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64
 }
 
 /// Attributes each counter of a source to classes.
-#[must_use]
 pub fn attribute_all(
     activity: &Activity,
     counters: &[Counter<'_>],

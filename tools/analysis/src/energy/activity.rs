@@ -79,7 +79,6 @@ pub struct Activity {
 
 impl Activity {
     /// Busy time and launches, by class.
-    #[must_use]
     pub fn times(&self) -> &[ClassTime] {
         &self.totals
     }
@@ -88,7 +87,6 @@ impl Activity {
     /// classes; spans of a class beyond it, with an end before the start, or with an impossible
     /// probability are rejected and counted. Cost: a sort (free when sorted already), then linear
     /// in spans and overlaps.
-    #[must_use]
     pub fn new(spans: &[Span], classes: usize) -> Self {
         let origin = spans.iter().map(|s| s.start).min().unwrap_or(HostNs(0));
         let mut totals = vec![ClassTime::default(); classes];
@@ -126,7 +124,6 @@ impl Activity {
     }
 
     /// With when anything could run, in order: what lies between is no gap between launches.
-    #[must_use]
     pub fn with_runs(mut self, runs: &[crate::time::Span]) -> Self {
         let seconds = |at: HostNs| at.seconds_since(self.origin);
         self.runs = runs.iter().map(|run| (seconds(run.begin), seconds(run.end))).collect();
@@ -134,19 +131,16 @@ impl Activity {
     }
 
     /// Totals by class, in class order.
-    #[must_use]
     pub fn totals(&self) -> &[ClassTime] {
         &self.totals
     }
 
     /// Spans that could not be used.
-    #[must_use]
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
 
     /// Number of classes.
-    #[must_use]
     pub fn classes(&self) -> usize {
         self.totals.len()
     }

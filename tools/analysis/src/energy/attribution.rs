@@ -187,7 +187,6 @@ const NOTICED: f64 = 1.0 / 300.0;
 
 /// Energy of all readings and the time that they cover, of whatever is known to have run meanwhile.
 /// `None` where they cover none.
-#[must_use]
 pub fn measured(activity: &Activity, series: &Series) -> Option<(Joules, Seconds)> {
     let rows = Rows::new(series, activity.origin);
     let covered = rows.covered();

@@ -59,7 +59,6 @@ pub enum NotPlaced {
 
 impl ByLoad {
     /// A time of the meter on the host's clock, seconds.
-    #[must_use]
     pub fn place(&self, time: f64) -> f64 {
         time + self.shift + self.drift * (time - self.at)
     }

@@ -7,7 +7,6 @@ use super::units::HostNs;
 pub type Points<'p> = &'p [(HostNs, f64)];
 
 /// A running total at any time between its readings: linear. `None` outside of them.
-#[must_use]
 pub fn energy_at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
     let next = points.partition_point(|p| p.0 < time);
     let (after, before) = (points.get(next)?, next.checked_sub(1).and_then(|i| points.get(i)));
@@ -29,7 +28,6 @@ const STILL: i64 = 20;
 /// Sum of several running totals with signs, as mean rates over windows of `window` seconds in the
 /// time that all of them cover. Totals are in order of time; a value that is not a number parts two
 /// recordings, each of which counts from its own start: no window reaches from one to the next.
-#[must_use]
 pub fn combined(terms: &[(f64, Points<'_>)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
     let step = ((window * 1e9) as i64).max(1);
     let mut out = Vec::new();
@@ -41,7 +39,6 @@ pub fn combined(terms: &[(f64, Points<'_>)], window: f64) -> Vec<(HostNs, HostNs
 
 /// The same over the windows from each reading of the first to its next, where totals are read
 /// together around what is measured.
-#[must_use]
 pub fn combined_between_readings(terms: &[(f64, Points<'_>)]) -> Vec<(HostNs, HostNs, f64)> {
     let mut out = Vec::new();
     for common in common_stretches(terms) {
@@ -131,7 +128,6 @@ fn windows_of(common: &Common<'_>, step: i64, out: &mut Vec<(HostNs, HostNs, f64
 }
 
 /// Integral of samples of a rate between two times, by trapezoids; `None` where they do not reach.
-#[must_use]
 pub fn integral(points: Points<'_>, from: HostNs, to: HostNs) -> Option<f64> {
     if points.first()?.0 > from || points.last()?.0 < to {
         return None;

@@ -51,7 +51,6 @@ impl Cumulative {
 /// Mean watts of each class by integrating the sensor over its spans; `None` for classes without
 /// covered time. This is what tools do that read a sensor at the start and the end of a region:
 /// right for kernels of many sensor periods, and the mix's mean for short ones.
-#[must_use]
 pub fn plain_integration(activity: &Activity, series: &Series) -> Vec<Option<Watts>> {
     let rows = Rows::new(series, activity.origin);
     let cumulative = Cumulative::new(&rows);
@@ -59,7 +58,6 @@ pub fn plain_integration(activity: &Activity, series: &Series) -> Vec<Option<Wat
 }
 
 /// The same on the mean of the last second, which is what the power reading of many devices is.
-#[must_use]
 pub fn second_average(activity: &Activity, series: &Series) -> Vec<Option<Watts>> {
     let rows = Rows::new(series, activity.origin);
     let cumulative = Cumulative::new(&rows);

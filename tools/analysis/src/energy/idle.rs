@@ -43,14 +43,12 @@ pub struct IdleLevels {
 impl IdleLevels {
     /// Whether the level between launches was not seen: the device never rested, or only before its
     /// first command, where it may have been in a deeper state.
-    #[must_use]
     pub fn only_before(&self, activity: &Activity) -> bool {
         let begun = activity.segments.first().map(|s| stamp(activity, s.from));
         self.first.iter().all(|span| begun.is_none_or(|begun| span.end <= begun))
     }
 
     /// The floors and states of what was seen, all of it below a level that this run did not show.
-    #[must_use]
     pub fn below(&self, between_launches: Floor) -> (Vec<Floor>, Vec<StateSpan>) {
         let seen = if self.levels.is_empty() { Vec::new() } else { self.floors() };
         let spans = self.first.iter().chain(&self.states);
@@ -63,7 +61,6 @@ impl IdleLevels {
     /// A level between the first, which was seen before the first command, and the least that was
     /// drawn from then on, where that is more: the device may have been at rest before, or not have
     /// rested since. Known to be between the two, and no better.
-    #[must_use]
     pub fn or_up_to(&self, least: Watts) -> Option<Floor> {
         let seen = self.levels.first()?.watts.0;
         let (middle, half) = ((seen + least.0) / 2.0, (least.0 - seen) / 2.0);
@@ -76,7 +73,6 @@ impl IdleLevels {
     /// floor lies above the mean of what was drawn meanwhile; by as much as that or the rest that
     /// was seen lies above the least, launches may have added to the least. `None` where the first
     /// level explains the least.
-    #[must_use]
     pub fn undercut(&self, working: Working) -> Option<Floor> {
         let (first, least) = (self.levels.first()?, working.least.0);
         let more = first.watts.0.min(working.mean.0) - least;
@@ -85,13 +81,11 @@ impl IdleLevels {
     }
 
     /// Whether a level is that of the first, or below it.
-    #[must_use]
     pub fn reaches(&self, watts: Watts) -> bool {
         self.levels.first().is_some_and(|first| first.watts.0 > watts.0 * (1.0 - SAME_LEVEL))
     }
 
     /// The levels as known floors, state by state; one to be fitted when no idle time was seen.
-    #[must_use]
     pub fn floors(&self) -> Vec<Floor> {
         if self.levels.is_empty() {
             return vec![Floor::Fitted];
@@ -180,7 +174,6 @@ fn enough(readings: usize, period: f64) -> bool {
 /// (response of the sensor) are left out; within a stretch the level may step, at the place that
 /// explains the readings best. What is left out counts as the first level, which is where a device
 /// is just after work.
-#[must_use]
 pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> IdleLevels {
     let rows = Rows::new(series, activity.origin);
     let mut pieces = Vec::new();
@@ -217,7 +210,6 @@ pub struct Working {
 
 /// What the device drew between its first command and its last, but for the rest between two
 /// recordings. `None` without readings.
-#[must_use]
 pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> Option<Working> {
     let (first, last) = (activity.segments.first()?, activity.segments.last()?);
     let rows = Rows::new(series, activity.origin);
@@ -248,7 +240,6 @@ pub fn while_working(activity: &Activity, series: &Series, settle: Seconds) -> O
 }
 
 /// The least that a device drew for a while: a fiftieth of the means over windows are below.
-#[must_use]
 pub fn least_drawn(activity: &Activity, series: &Series) -> Option<Watts> {
     let rows = Rows::new(series, activity.origin);
     let all: Vec<&Row> = rows.rows.iter().collect();

@@ -162,7 +162,6 @@ pub struct Fit {
 
 impl Fit {
     /// Fits the model to readings. `None` where they do not determine the energies.
-    #[must_use]
     pub fn new(readings: &[Reading], model: &Model<'_>) -> Option<Self> {
         let kernels = model.kernels;
         let mut captures = vec![Vec::new(); kernels];
@@ -257,26 +256,22 @@ impl Fit {
     }
 
     /// The column of a kernel's joules above idle.
-    #[must_use]
     pub fn kernel(&self, kernel: usize) -> usize {
         self.common + kernel
     }
 
     /// The column of a share of the effects.
-    #[must_use]
     pub fn share(&self, effect: usize) -> usize {
         self.states + effect
     }
 
     /// The most likely value of a column.
-    #[must_use]
     pub fn value(&self, column: usize) -> f64 {
         self.points[self.mode].effects[column]
     }
 
     /// Covariances of sums with each other, at the most likely variances: of any combination of them
     /// no less than [`Fit::contrast`] has.
-    #[must_use]
     pub fn covariances(&self, sums: &[Contrast]) -> DMatrix<f64> {
         let point = &self.points[self.mode];
         let mut times = DMatrix::zeros(sums.len(), point.effects.len());
@@ -292,7 +287,6 @@ impl Fit {
 
     /// By how much a column is higher by a reading's residual: its weight times it. Were the reading
     /// what the fit makes of it, the column would be that much lower.
-    #[must_use]
     pub fn pull(&self, reading: usize, column: usize) -> f64 {
         let (row, of) = (&self.rows[reading], &self.points[self.mode].covariance);
         let weight = row.weight / self.logarithms[0].exp();
@@ -301,7 +295,6 @@ impl Fit {
     }
 
     /// A sum, `times` of each column, with its 95 % interval; `is_positive`: no end is below 0.
-    #[must_use]
     pub fn contrast(&self, times: &[(usize, f64)], is_positive: bool) -> Interval {
         let more = |(i, x): &(usize, f64)| -> f64 {
             times.iter().map(|(j, y)| x * y * self.slow[(*i, *j)]).sum()

@@ -115,7 +115,6 @@ fn key(launch: &Launch) -> u64 {
 /// From one timed launch each follows the one before it as closely as the next timed one's start
 /// asks for, none before it was enqueued: where the timed ones run one after the other, so do the
 /// others, and where they overlap, the others do as much.
-#[must_use]
 pub fn place_overlapping(launches: &[Launch]) -> Placed {
     let lengths = Lengths::of_timed(launches.iter().copied());
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
@@ -187,7 +186,6 @@ fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: 
 /// left over in a queue that had work all the time makes launches longer, up to the longest of
 /// theirs that was timed, but for what usually lies between two; the rest is spread evenly as gaps.
 /// Launches after the last timed one follow each other.
-#[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
     let mut spans = Vec::with_capacity(launches.len());
     let unplaced = place_each(launches.iter().copied(), |span| spans.push(span));

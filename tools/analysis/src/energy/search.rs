@@ -30,7 +30,6 @@ pub enum Parameter {
 
 impl Parameter {
     /// Anything within a range, as far as is known beforehand.
-    #[must_use]
     pub fn free(from: f64, to: f64, typical: f64) -> Self {
         Self::Free { from, to, typical, sd: (to - from) / 2.0 }
     }
@@ -78,7 +77,6 @@ pub struct ResponseModel {
 
 impl ResponseModel {
     /// A known response.
-    #[must_use]
     pub fn known(response: Response) -> Self {
         Self {
             window: Parameter::Fixed(response.window),
@@ -90,7 +88,6 @@ impl ResponseModel {
 
     /// An energy counter that steps every `update` seconds: no lag, and a reading that is late by
     /// up to two steps (it shows the last one, itself the end of a conversion).
-    #[must_use]
     pub fn counter(update: f64) -> Self {
         Self {
             window: Parameter::Fixed(0.0),
@@ -104,7 +101,6 @@ impl ResponseModel {
     /// found on an H200 (driver 580, samples 20 ms apart: lags of 12 to 14 ms, delays of 1 to 4 ms
     /// in ten runs): where busy times are uncertain, or power changes by itself, a slow response
     /// would explain as much as the kernels do.
-    #[must_use]
     pub fn lagged_samples(period: f64) -> Self {
         Self {
             window: Parameter::Fixed(0.0),
@@ -125,7 +121,6 @@ impl ResponseModel {
     }
 
     /// Power samples averaged over a moving window of up to `longest` seconds.
-    #[must_use]
     pub fn averaged_samples(period: f64, longest: f64) -> Self {
         Self {
             window: Parameter::free(0.1 * period, longest, period),
@@ -136,7 +131,6 @@ impl ResponseModel {
     }
 
     /// Window means with an unknown shift of up to one window either way.
-    #[must_use]
     pub fn shifted_windows(period: f64) -> Self {
         Self {
             window: Parameter::Fixed(0.0),

@@ -11,7 +11,6 @@ const NULL_EIGENVALUE: f64 = 1e-10;
 /// `min |Z x - y|` given `gram = Z'Z` and `moment = Z'y`, with `x[j] >= 0` wherever `bounded[j]`.
 /// Active set of Lawson and Hanson (Solving Least Squares Problems, ch. 23) on the normal
 /// equations, started with every column in. Columns without any signal stay at zero.
-#[must_use]
 pub fn nonnegative(gram: &DMatrix<f64>, moment: &DVector<f64>, bounded: &[bool]) -> DVector<f64> {
     let n = moment.len();
     let usable: Vec<bool> = (0..n).map(|j| gram[(j, j)] > 0.0).collect();
@@ -97,7 +96,6 @@ fn spectral_inverse(a: &DMatrix<f64>) -> DMatrix<f64> {
 
 /// Inverse of a normal matrix. Directions without information get an enormous variance instead of a
 /// failure; columns without signal get zero rows.
-#[must_use]
 pub fn guarded_inverse(gram: &DMatrix<f64>) -> DMatrix<f64> {
     let n = gram.nrows();
     let scale: Vec<f64> = (0..n)

@@ -14,7 +14,6 @@ const ON_TIME: f64 = 0.975;
 
 /// Samples in order of time at the moments they were due, those handed out twice left out. A series
 /// that is not regular comes back as it is.
-#[must_use]
 pub fn restamped(samples: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
     let gap = |pair: &[(HostNs, f64)]| pair[1].0.0.saturating_sub(pair[0].0.0) as f64;
     let period = median(samples.windows(2).map(gap)).unwrap_or(0.0);

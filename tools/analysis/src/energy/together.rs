@@ -79,7 +79,6 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
 
 /// Figures of several runs, none of which overlaps another, from those of each. `None` where there
 /// are none, or a class is not known by itself in a run in which it ran.
-#[must_use]
 pub fn together(parts: &[Attribution]) -> Option<Attribution> {
     let first = parts.first()?;
     let (mut classes, mut groups) = (Vec::new(), Vec::new());

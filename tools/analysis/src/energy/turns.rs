@@ -38,7 +38,6 @@ pub struct Shared {
 
 impl Shared {
     /// Whether it is known whose turn it was.
-    #[must_use]
     pub fn is_separated(&self) -> bool {
         self.left <= LEFT * self.overlap
     }

@@ -50,7 +50,6 @@ pub struct Copied {
 
 impl Copied {
     /// All of a trace, by process.
-    #[must_use]
     pub fn of_all(trace: &Trace<'_>, alignment: &Alignment) -> Vec<Vec<Self>> {
         let mut hints = Vec::new();
         let processes = (0u32..).map(ProcessIndex).zip(&trace.processes);
@@ -75,7 +74,6 @@ impl Copied {
     }
 
     /// When any of them ran.
-    #[must_use]
     pub fn when(of: &[Self]) -> Repeated {
         Repeated::joined(of.iter().map(|copy| copy.span).collect())
     }
@@ -88,7 +86,6 @@ pub struct Repeated(Arc<[Span]>);
 
 impl Repeated {
     /// Of a process, with its clock.
-    #[must_use]
     pub fn of(definitions: &Definitions, clock: &ProcessClock) -> Self {
         let mut hint = 0;
         let mut at = |ticks: u64| clock.at(Ticks(ticks), &mut hint);
@@ -104,14 +101,12 @@ impl Repeated {
     }
 
     /// Of each process of a trace.
-    #[must_use]
     pub fn of_all(trace: &Trace<'_>) -> Vec<Self> {
         let processes = trace.processes.iter().zip(&trace.timeline.clocks);
         processes.map(|(process, clock)| Self::of(&process.definitions, clock)).collect()
     }
 
     /// When any of several did.
-    #[must_use]
     pub fn any<'a>(of: impl Iterator<Item = &'a Self>) -> Self {
         Self::joined(of.flat_map(|r| r.0.iter().copied()).collect())
     }
@@ -121,13 +116,11 @@ impl Repeated {
     }
 
     /// The stretches, in order.
-    #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.0
     }
 
     /// Nanoseconds of a span in which it repeated.
-    #[must_use]
     pub fn within(&self, span: Span) -> u64 {
         span.within(&self.0)
     }

@@ -68,7 +68,6 @@ impl Default for Left {
 
 impl Left {
     /// Of the launches of both.
-    #[must_use]
     pub fn plus(self, o: Self) -> Self {
         Self {
             correction: self.correction + o.correction,

@@ -43,7 +43,6 @@ pub struct Lead {
 
 impl Lead {
     /// Of a command that waited for nothing.
-    #[must_use]
     pub fn at(enqueue: HostNs, host: HostPath) -> Self {
         let from = (ThreadIndex(0), 0);
         let (what, held, is_first, is_first_of_size) = (None, None, false, false);
@@ -95,7 +94,6 @@ pub enum IdleCause {
 
 impl IdleCause {
     /// As outputs call it.
-    #[must_use]
     pub fn in_words(self, definitions: &Definitions) -> String {
         let text = match self {
             Self::HostCall(function) => {
@@ -165,7 +163,6 @@ pub struct Busy {
 
 impl Busy {
     /// Of a process of which the recorder ran commands of its own at these times.
-    #[must_use]
     pub fn beside(repeated: &Repeated) -> Self {
         Self { repeated: repeated.clone(), ..Self::default() }
     }
@@ -277,26 +274,22 @@ impl Busy {
     }
 
     /// Nanoseconds with at least one span, after [`finish`](Self::finish).
-    #[must_use]
     pub fn busy(&self) -> u64 {
         self.busy
     }
 
     /// Nanoseconds between spans in which the device could have run something, after
     /// [`finish`](Self::finish).
-    #[must_use]
     pub fn idle(&self) -> u64 {
         u64::try_from(self.gaps.total()).unwrap_or(u64::MAX)
     }
 
     /// What the host did before the first span's command, after [`finish`](Self::finish).
-    #[must_use]
     pub fn first_lead(&self) -> Option<Lead> {
         Some(self.first?.1)
     }
 
     /// From the first span's begin to the last one's end, after [`finish`](Self::finish).
-    #[must_use]
     pub fn extent(&self) -> Option<Span> {
         Some(Span { begin: self.first?.0, end: self.closed_end? })
     }

@@ -109,39 +109,33 @@ impl CommandSums {
     }
 
     /// The host's bounds of all commands, where none has a time and each is bounded.
-    #[must_use]
     pub fn bounds(&self) -> Option<&Distribution> {
         let all = self.count > 0 && self.at_most.count() == self.count;
         all.then_some(&self.at_most)
     }
 
     /// Commands without a time.
-    #[must_use]
     pub fn untimed(&self) -> u64 {
         self.count - self.time.count()
     }
 
     /// Launches that sampled timing left out.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.sampled.as_ref().map_or(0, |s| s.left_out())
     }
 
     /// Launches whose time is known or estimated.
-    #[must_use]
     pub fn covered(&self) -> u64 {
         self.time.count() + self.left_out()
     }
 
     /// What estimates are made from, where launches were left out by chance.
-    #[must_use]
     pub fn estimated(&self) -> Option<&Sampled> {
         self.sampled.as_deref().filter(|s| s.left_out() > 0)
     }
 
     /// Time of all launches but those without time for another reason: exact where all were timed,
     /// else estimated. `None` where nothing is known.
-    #[must_use]
     pub fn total(&self) -> Option<Interval> {
         match self.estimated() {
             Some(_) if !self.parts.is_empty() => {
@@ -156,7 +150,6 @@ impl CommandSums {
     }
 
     /// Sums of parts that are estimated one by one.
-    #[must_use]
     pub fn together(parts: Vec<Self>) -> Self {
         let mut out = Self::default();
         parts.iter().for_each(|part| out.merge(part));
@@ -165,7 +158,6 @@ impl CommandSums {
 
     /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was
     /// measured for all of them.
-    #[must_use]
     pub fn span_bias(&self) -> Option<(f64, f64)> {
         let Bias { launches, ns, uncertainty_ns } = self.bias;
         let n = launches as f64;
@@ -173,7 +165,6 @@ impl CommandSums {
     }
 
     /// The total less the span bias, if that was measured for all of the launches.
-    #[must_use]
     pub fn corrected(&self) -> Option<Interval> {
         let total = self.total()?;
         let Bias { launches, ns, uncertainty_ns } = self.bias;
@@ -182,7 +173,6 @@ impl CommandSums {
     }
 
     /// Gigabytes (10^9) per second over the timed commands, if they took any time.
-    #[must_use]
     pub fn gigabytes_per_second(&self) -> Option<f64> {
         (self.time.total() > 0 && self.timed_bytes > 0)
             .then(|| self.timed_bytes as f64 / self.time.total() as f64)

@@ -343,25 +343,21 @@ impl Sampled {
     }
 
     /// Launches that the estimates are for.
-    #[must_use]
     pub fn launches(&self) -> u64 {
         self.launches
     }
 
     /// Launches left out by chance.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
     /// Launches that were timed.
-    #[must_use]
     pub fn timed(&self) -> u64 {
         self.certain + self.chosen
     }
 
     /// What the intervals rest on; `None` where nothing was timed.
-    #[must_use]
     pub fn basis(&self) -> Option<Basis> {
         if self.timed() == 0 {
             None
@@ -376,14 +372,12 @@ impl Sampled {
 
     /// Total of all launches; `None` where nothing was timed, or a single launch does not show the
     /// others' spread.
-    #[must_use]
     pub fn total(&self) -> Option<Interval> {
         self.total_with(None)
     }
 
     /// [`total`](Self::total), with what the timeline shows of the launches left out where
     /// something is known.
-    #[must_use]
     pub fn total_with(&self, left: Option<&Left>) -> Option<Interval> {
         let known = self.known();
         let estimate = match self.basis()? {
@@ -401,7 +395,6 @@ impl Sampled {
     }
 
     /// Time of the timed launches.
-    #[must_use]
     pub fn known(&self) -> f64 {
         self.certain_total + self.chosen_total
     }
@@ -575,14 +568,12 @@ impl Sampled {
     }
 
     /// Mean over all launches.
-    #[must_use]
     pub fn mean(&self) -> Option<Interval> {
         Some(self.total()?.times(1.0 / self.launches as f64))
     }
 
     /// The duration below or at which a share `q` of all launches lies. The interval includes the
     /// sketch's error.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Interval> {
         self.basis()?;
         let weight: f64 = self.bins.iter().map(|b| b.0).sum();

@@ -18,26 +18,22 @@ use std::collections::BTreeMap;
 impl Stats {
     /// When anything was recorded: the union of the times of the processes. Between traces of
     /// different times nothing was.
-    #[must_use]
     pub fn recorded(&self) -> Vec<Span> {
         Span::join(self.spans.iter().flatten().copied().collect())
     }
 
     /// Its length. `None` where nothing was recorded.
-    #[must_use]
     pub fn recorded_ns(&self) -> Option<u64> {
         let spans = self.recorded();
         (!spans.is_empty()).then(|| spans.iter().map(Span::duration).sum())
     }
 
     /// From the first begin to the last end of anything.
-    #[must_use]
     pub fn extent(&self) -> Option<Span> {
         self.spans.iter().flatten().copied().reduce(Span::hull)
     }
 
     /// How the recorded time of a process is divided; `None` where nothing of it was recorded.
-    #[must_use]
     pub fn wall(&self, process: ProcessIndex) -> Option<WallParts> {
         let recorded = self.spans.get(process.0 as usize).copied().flatten()?;
         Some(self.walls.get(process.0 as usize)?.parts(recorded))
@@ -45,7 +41,6 @@ impl Stats {
 
     /// Devices that several processes used: how many, and for how long all of them waited for each
     /// other there, in nanoseconds that the commands of one lay in the commands of others.
-    #[must_use]
     pub fn shared_devices(&self, trace: &Trace<'_>) -> Vec<SharedDevice> {
         let mut sums: BTreeMap<(usize, String), (Vec<ProcessIndex>, u64)> = BTreeMap::new();
         for ((process, device), of) in self.devices.iter().filter(|(_, d)| d.busy.busy() > 0) {
@@ -66,7 +61,6 @@ impl Stats {
     }
 
     /// Kernels by name and device name, over all processes.
-    #[must_use]
     pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {
         self.kernels_by(trace, |process, kernel, _| {
             trace.process(process).definitions.kernel_name(kernel).into_owned()
@@ -75,7 +69,6 @@ impl Stats {
 
     /// As [`kernels`](Self::kernels), by names that the caller gives to kernels of a process and
     /// what tells their launches apart.
-    #[must_use]
     pub fn kernels_by(
         &self,
         trace: &Trace<'_>,
@@ -131,14 +124,12 @@ impl Stats {
     }
 
     /// Host nanoseconds that a process's threads were in calls that wait for devices.
-    #[must_use]
     pub fn waited(&self, process: ProcessIndex) -> u128 {
         let own = self.waits.get(process.0 as usize);
         own.map_or(0, |waits| waits.sums().0.values().map(|sums| sums.time.total()).sum())
     }
 
     /// What the commands of each queue and device took, estimated where some were left out.
-    #[must_use]
     pub fn times(&self, trace: &Trace<'_>) -> Times {
         let mut queues = BTreeMap::new();
         let mut classes: BTreeMap<(ProcessIndex, u32, Cow<'_, str>), CommandSums> = BTreeMap::new();
@@ -163,7 +154,6 @@ impl Stats {
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.
-    #[must_use]
     pub fn launches(&self) -> (u64, u64, u64) {
         self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| {
             (all + s.count, timed + s.time.count(), left + s.left_out())
@@ -186,7 +176,6 @@ impl Stats {
     }
 
     /// Transfers by direction and kind.
-    #[must_use]
     pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), CommandSums> {
         self.by_kind()
             .into_iter()
@@ -195,13 +184,11 @@ impl Stats {
     }
 
     /// Commands that neither run kernels nor move bytes: markers, maps, migrations.
-    #[must_use]
     pub fn other_commands(&self) -> BTreeMap<CommandKind, CommandSums> {
         self.by_kind().into_iter().filter(|(kind, _)| kind.direction().is_none()).collect()
     }
 
     /// API functions by name, over all processes.
-    #[must_use]
     pub fn functions(&self, trace: &Trace<'_>) -> BTreeMap<String, CallSums> {
         let mut out: BTreeMap<String, CallSums> = BTreeMap::new();
         for (process, functions) in trace.processes.iter().zip(&self.functions) {
@@ -222,7 +209,6 @@ impl Stats {
 
     /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking
     /// commands), by name, with what ran meanwhile.
-    #[must_use]
     pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, NamedWait> {
         let mut out: BTreeMap<String, NamedWait> = BTreeMap::new();
         for (process, waits) in trace.processes.iter().zip(&self.waits) {
@@ -249,7 +235,6 @@ impl Stats {
     }
 
     /// Idle nanoseconds of all devices by cause, in words, most first.
-    #[must_use]
     pub fn idle_causes(&self, trace: &Trace<'_>) -> Vec<(String, u64)> {
         let mut out: BTreeMap<String, u64> = BTreeMap::new();
         // Between the timed launches of a sample others ran, which are no idleness.
@@ -265,7 +250,6 @@ impl Stats {
     }
 
     /// Everything that is wrong or missing, with what opening and the merge found.
-    #[must_use]
     pub fn issues(&self, trace: &Trace<'_>, alignment: &Alignment) -> Vec<Issue> {
         let mut out = trace.issues_after(&self.tally, Some(alignment));
         out.extend(missing::issues(trace, &self.missing));
@@ -349,7 +333,6 @@ impl Times {
 
     /// Time in which a queue ran commands, if they did not overlap: the sum of their durations.
     /// `None` where nothing is known of a class of them.
-    #[must_use]
     pub fn queue(&self, process: ProcessIndex, queue: u32) -> Option<Interval> {
         let known = self.known(process, queue);
         known.time.filter(|_| known.without == 0)

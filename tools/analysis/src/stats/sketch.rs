@@ -112,45 +112,38 @@ impl Distribution {
     }
 
     /// How many values are above a bound, and about what they sum up to.
-    #[must_use]
     pub fn above(&self, bound: f64) -> (u64, f64) {
         let over = self.bins().filter(|(bin, _)| middle(*bin) > bound);
         over.fold((0, 0.0), |(n, sum), (bin, more)| (n + more, sum + more as f64 * middle(bin)))
     }
 
     /// Number of values.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Their sum.
-    #[must_use]
     pub fn total(&self) -> u128 {
         self.total
     }
 
     /// The least, if there is any.
-    #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
     /// The most, if there is any.
-    #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
     /// The mean, if there is any.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.total as f64 / self.count as f64)
     }
 
     /// The value below or at which a share `q` (0 to 1) of the values lies (nearest rank), within
     /// [`RELATIVE_ERROR`].
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank =
             ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));

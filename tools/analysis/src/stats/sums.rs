@@ -87,7 +87,6 @@ pub enum WaitedFor {
 
 impl WaitedFor {
     /// Of a command.
-    #[must_use]
     pub fn of(process: ProcessIndex, command: &Command<'_>) -> Self {
         match command.kind.is_kernel() {
             true => Self::Kernel(process, command.object),

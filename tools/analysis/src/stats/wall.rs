@@ -50,7 +50,6 @@ impl Union {
     }
 
     /// Its length.
-    #[must_use]
     pub fn ns(&self) -> u64 {
         self.closed_ns + self.open.iter().map(Span::duration).sum::<u64>()
     }
@@ -135,7 +134,6 @@ pub struct WallParts {
 
 impl WallParts {
     /// When any command ran.
-    #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.kernels_ns + self.transfers_ns + self.others_ns
     }

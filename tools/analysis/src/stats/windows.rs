@@ -398,7 +398,6 @@ impl Windows {
     /// What launches that were left out took, class by class, given the timed ones. Classes without
     /// an entry: nothing is known. `preempted`: whether the device's workers may be interrupted for
     /// long, as a CPU's are.
-    #[must_use]
     pub fn left(
         mut self,
         sampled: &BTreeMap<u64, &Sampled>,

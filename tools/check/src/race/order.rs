@@ -31,7 +31,6 @@ pub struct Clock {
 
 impl Clock {
     /// Whether a command is in it.
-    #[must_use]
     pub fn holds(&self, (queue, number): Place) -> bool {
         self.everything
             || self.delayed
@@ -52,13 +51,11 @@ impl Clock {
     }
 
     /// Whether later commands may come before its command.
-    #[must_use]
     pub fn is_delayed(&self) -> bool {
         self.delayed
     }
 
     /// Whether it counts as holding everything, since there was too much to hold.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.everything
     }
@@ -196,7 +193,6 @@ impl Order {
     }
 
     /// Whether the host knows a command to be complete: nothing that follows can race with it.
-    #[must_use]
     pub fn known(&self, place: Place) -> bool {
         self.host.holds(place)
     }

@@ -48,7 +48,6 @@ pub enum Why {
 
 impl Why {
     /// For people.
-    #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Self::Untold => "neither source nor runtime says",
@@ -64,7 +63,6 @@ impl Why {
 
 /// What a kernel does with each of its parameters; `None` where the source does not show the
 /// kernel. `options` are those of the build: what they define is not in the source.
-#[must_use]
 pub fn accesses(source: &str, options: &str, kernel: &str) -> Option<Vec<Access>> {
     if source.len() > MOST || kernel.is_empty() {
         return None;

@@ -35,7 +35,6 @@ pub enum Direction {
 
 impl Direction {
     /// By the unit, and for shares by the name: a share is better when what it is a share of is.
-    #[must_use]
     pub fn of(unit: &str, name: &str) -> Self {
         match unit {
             // What a device did is neither good nor bad.
@@ -271,7 +270,6 @@ impl Diff {
     /// is let pass. A row breaks it where the estimate is beyond it, and the interval, which is
     /// wide enough for all figures together, leaves no doubt that it became worse; a case that was
     /// measured and now gives wrong results or fails breaks any limit.
-    #[must_use]
     pub fn new(base: &[Run], new: &[Run], limit: Option<f64>) -> Self {
         let mut seen = BTreeSet::new();
         let keys = base.iter().chain(new).flat_map(|r| &r.order).filter(|key| seen.insert(*key));

@@ -66,7 +66,6 @@ fn field(out: &mut FlatBufferBuilder<'_>, column: &Column) -> Any {
 }
 
 /// The schema of a table.
-#[must_use]
 pub fn schema(table: &Table) -> String {
     let mut out = FlatBufferBuilder::new();
     let fields: Vec<Any> = table.columns.iter().map(|column| field(&mut out, column)).collect();

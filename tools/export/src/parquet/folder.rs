@@ -19,7 +19,6 @@ const MARKER_BYTES: u64 = 1 << 16;
 const MOST_NAME: usize = 100;
 
 /// Whether a path is a folder of tables.
-#[must_use]
 pub fn is_folder(path: &Path) -> bool {
     path.join(MARKER).is_file()
 }

@@ -10,7 +10,6 @@ use parquet::record::{Field, Row};
 use std::path::{Path, PathBuf};
 
 /// Parts of a table, in order of their paths.
-#[must_use]
 pub fn parts(folder: &Path, table: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join(table)).into_iter().flatten();
     let paths = entries.filter_map(Result::ok).map(|entry| entry.path());

@@ -53,7 +53,6 @@ pub struct Column {
 impl Column {
     /// The unit of its values as UCUM writes it, which its name ends with; none of a number without
     /// one, and of text.
-    #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
         if matches!(self.kind, Kind::Text | Kind::Flag) {
             return None;
@@ -89,7 +88,6 @@ pub struct Table {
 impl Table {
     /// The column by which rows are in order: when a call began. Tables that do not grow with the
     /// trace have none, nor have wait lists, which have no time.
-    #[must_use]
     pub fn time(&self) -> Option<usize> {
         let begin = |column: &Column| column.name.ends_with("begin_ns") && !column.nullable;
         self.columns.iter().position(begin).filter(|_| self.by_rank)
@@ -385,7 +383,6 @@ pub const TABLES: [&Table; 12] = [
 ];
 
 /// The schema as text, as it is committed.
-#[must_use]
 pub fn text() -> String {
     use std::fmt::Write;
     let mut out = format!("schema {SCHEMA}\n");

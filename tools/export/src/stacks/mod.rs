@@ -45,7 +45,6 @@ impl Weight {
     pub const ALL: [Self; 4] = [Self::Time, Self::Energy, Self::Count, Self::Bytes];
 
     /// Name and unit. The name is that of the option's value in every format and message.
-    #[must_use]
     pub const fn named(self) -> (&'static str, &'static str) {
         match self {
             Self::Time => ("time", "nanoseconds"),
@@ -97,7 +96,6 @@ impl Frame {
 
 impl Stack {
     /// Its weight as a whole number of the unit; `None` where it is not known.
-    #[must_use]
     pub fn weight(&self, by: Weight) -> Option<u64> {
         match by {
             Weight::Time => Some(self.time_ns.round() as u64),

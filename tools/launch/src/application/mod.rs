@@ -118,13 +118,11 @@ pub enum Known {
 
 impl Application {
     /// The rows of which it is known how they stood.
-    #[must_use]
     pub fn standing(&self) -> Vec<Row> {
         self.rows.iter().copied().filter(|row| row.rest_ns.is_some()).collect()
     }
 
     /// Their times, ns.
-    #[must_use]
     pub fn durations(rows: &[Row]) -> Vec<f64> {
         rows.iter().map(|row| row.duration_ns as f64).collect()
     }
@@ -202,7 +200,6 @@ pub fn write_all(trace: &Path) -> Result<(), String> {
 
 /// The change from the median there to the one here: of the interval each end of one against the
 /// other end of the other, and both moved outwards by what two processes are assumed to differ.
-#[must_use]
 pub fn change(there: &Interval, here: &Interval, kind: DeviceKind) -> Option<Change> {
     let known = |of: &Interval| of.value > 0.0 && of.low > 0.0 && of.high.is_finite();
     if !known(there) || !known(here) {
@@ -221,7 +218,6 @@ pub fn change(there: &Interval, here: &Interval, kind: DeviceKind) -> Option<Cha
 }
 
 /// Whether the intervals of two medians overlap.
-#[must_use]
 pub fn overlap(a: &Interval, b: &Interval) -> bool {
     a.low <= b.high && b.low <= a.high
 }

@@ -85,7 +85,6 @@ fn roles(d: &Definitions) -> HashMap<u16, Role> {
 
 /// The launches like each captured one, by the names of the captures' folders. Reads all records
 /// twice; a trace without captures not at all.
-#[must_use]
 pub fn of_trace(trace: &Trace<'_>) -> Vec<(String, Application)> {
     let targets = targets(trace);
     if targets.is_empty() {

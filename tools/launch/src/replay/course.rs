@@ -62,14 +62,12 @@ pub struct Options {
 
 /// What measuring for a time takes at most: as much again, for what fails or takes longer than
 /// expected, but no less than a launch that hangs, and no more than half a minute.
-#[must_use]
 pub fn limit(budget: Duration) -> Duration {
     budget + budget.clamp(LAUNCH + AROUND, BEYOND)
 }
 
 impl Options {
     /// How long it takes, for people.
-    #[must_use]
     pub fn time(&self) -> String {
         let (budget, limit) = (self.budget.as_secs_f64(), self.limit.as_secs_f64().ceil());
         match self.limit > self.budget {
@@ -276,7 +274,6 @@ pub fn run(
 
 /// The command of a process that measures a launch, of this program. It loads neither the recorder
 /// nor a layer.
-#[must_use]
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg(worker::REPLAY);
@@ -291,13 +288,11 @@ const NAMED: usize = 4;
 
 impl Replayed {
     /// Whether nothing was measured.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(|row| row.failed.is_some())
     }
 
     /// What was measured and what was not, a line each, for people.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let good = || self.rows.iter().filter(|row| row.failed.is_none());
         let metered = good().filter(|row| !row.windows.is_empty()).count();

@@ -57,7 +57,6 @@ fn logs(trace: &Path) -> Vec<(String, Vec<Line>)> {
 }
 
 /// Names of the captures that were drawn to be measured.
-#[must_use]
 pub fn names(trace: &Path) -> BTreeSet<String> {
     logs(trace).into_iter().flat_map(|(_, lines)| lines).filter_map(|line| line.captured).collect()
 }
@@ -149,7 +148,6 @@ impl Capturable {
 
     /// Share of the kernels' device time whose launches could be captured; none where no time is
     /// known.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let rest = self.rows.iter().map(|row| row.share * row.refused.values().sum::<f64>());
         let share = 1.0 - rest.sum::<f64>();
@@ -159,7 +157,6 @@ impl Capturable {
     }
 
     /// The share, and why the rest could not be captured, a line each, for people.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let Some(share) = self.share() else {
             return vec![

@@ -28,7 +28,6 @@ pub struct Environment {
 impl Environment {
     /// Of a trace. `now` gives a variable of this process. Without `trust` the trace does not choose
     /// what is loaded: it may come from anywhere, and say anything.
-    #[must_use]
     pub fn of(trace: &Path, trust: bool, now: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let started = TraceFiles::open(&[trace.to_owned()]).map_or_else(
             |_| BTreeMap::new(),
@@ -47,7 +46,6 @@ impl Environment {
 
     /// What differs from those of this process where a launch is measured. `seen`: what its
     /// application had at its first OpenCL call, where that is known; else what it was started with.
-    #[must_use]
     pub fn changes(&self, seen: Option<&BTreeMap<String, String>>) -> Vec<Change> {
         let change = |name: &'static str| {
             let (now, started) = (self.now.get(name), self.started.get(name));

@@ -144,7 +144,6 @@ pub fn device<'d>(all: &'d [Device], job: &Job) -> Result<(&'d Device, bool), Jo
 }
 
 /// What is known of a launch before it is measured.
-#[must_use]
 pub fn unmeasured(which: &Which) -> Measured {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Measured {
@@ -157,7 +156,6 @@ pub fn unmeasured(which: &Which) -> Measured {
 }
 
 /// A line that says why a launch was not measured.
-#[must_use]
 pub fn failed(which: &Which, device: &Asked, why: String) -> Measured {
     let on = On {
         name: device.name.clone(),

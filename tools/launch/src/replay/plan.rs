@@ -37,7 +37,6 @@ pub struct Planned {
 
 impl Planned {
     /// Whether it is a launch of the same kernel at the same size on the same device.
-    #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
         self.which.is_alike(&other.which)
     }

@@ -88,7 +88,6 @@ impl Stage<'_> {
     }
 
     /// Ids of memories behind which a write cannot be seen, for want of room on the device.
-    #[must_use]
     pub fn unguarded(&self) -> Vec<u32> {
         let memories = self.capture.launch.memories.iter().enumerate();
         let is_image = |index: usize| matches!(self.places.get(index), Some(Place::Image(_)));

@@ -182,7 +182,6 @@ impl<'c> Stage<'c> {
     }
 
     /// Contents of each memory before the launch.
-    #[must_use]
     pub fn before(&self) -> &[Vec<u8>] {
         &self.before
     }

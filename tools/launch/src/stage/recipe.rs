@@ -20,7 +20,6 @@ impl Form {
     pub const ALL: [Self; 3] = [Self::Source, Self::Il, Self::Binary];
 
     /// Its name on the command line and in documents.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -143,7 +142,6 @@ pub struct Built {
 
 impl Built {
     /// The program.
-    #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }

@@ -23,7 +23,6 @@ impl Stage<'_> {
     }
 
     /// Why the sizes of a launch do not fit the device or the kernel, if they do not.
-    #[must_use]
     pub fn sizes(&self, built: &Built, range: &Range) -> Option<String> {
         let local = range.local.as_ref()?;
         let items = local.iter().try_fold(1usize, |all, n| all.checked_mul(*n));

@@ -102,7 +102,6 @@ fn few(of: &Report) -> String {
 }
 
 /// One page that leads to the page of each experiment; `link` gives where that is, if there is one.
-#[must_use]
 pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String {
     let (on, facts) = match &of.device {
         Some(d) => (

@@ -33,13 +33,11 @@ fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// One page that needs nothing beside it: contents, findings, plots, and every figure as a table.
-#[must_use]
 pub fn page(results: &Results, plots: &[Plot]) -> String {
     whole(results, plots, None)
 }
 
 /// The page of an experiment of a document: the same, below the document's numbers and ours.
-#[must_use]
 pub fn experiment(of: &Report, results: &Results, plots: &[Plot]) -> String {
     whole(results, plots, Some(of))
 }

@@ -122,7 +122,6 @@ pub struct Caption {
 
 impl Experiment {
     /// What becomes of what it shows.
-    #[must_use]
     pub fn standing(&self) -> Standing {
         match self.how {
             How::Cannot(why) => Standing::Not(why),
@@ -141,7 +140,6 @@ impl Experiment {
 }
 
 /// All figures and tables, and other experiments, of a document of this key, in order.
-#[must_use]
 pub fn captions(key: &str) -> Vec<Caption> {
     let made = all().map(|e| Caption { name: e.name, shows: e.shows, standing: e.standing() });
     let shown = SHOWN_BY.iter().map(|&(name, by)| Caption {

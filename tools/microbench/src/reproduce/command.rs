@@ -49,7 +49,6 @@ fn listed(span: Span) -> Vec<String> {
 
 impl Part {
     /// The command that measures it by itself.
-    #[must_use]
     pub fn command(&self) -> String {
         let mut out = self.text(
             |case| case.to_owned(),
@@ -67,7 +66,6 @@ impl Part {
     }
 
     /// The command that measures what ran.
-    #[must_use]
     pub fn command_of(&self, ran: &Ran<'_>) -> String {
         let values = |axis: Axis, span: Span| {
             let chosen = ran.asked.iter().any(|a| a.axis == axis && !a.values.is_empty());

@@ -116,7 +116,6 @@ pub(super) static HUANG: Formula = Formula {
 };
 
 /// The model behind an experiment that takes parameters.
-#[must_use]
 pub fn formula(experiment: &str) -> Option<&'static Formula> {
     match experiment {
         "002/fig13.1" => Some(&MALI),

@@ -9,7 +9,6 @@ use crate::suite::{Case, Suite, is_floor};
 use crate::sweep::{self, Along, Axis, SweepError, Value};
 
 /// The settings of a part: the user's, and what the document says where the user says nothing.
-#[must_use]
 pub fn settings(part: &Part, asked: &Settings) -> Settings {
     // Kernels without a loop have no turns to set.
     let loops = !part.cases.iter().all(|c| c.starts_with("occupancy/"));

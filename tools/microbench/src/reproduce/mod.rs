@@ -428,7 +428,6 @@ pub const SHOWN_BY: [(&str, &str); 16] = [
 ];
 
 /// The experiment of a name, or the one that shows what it names.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Experiment> {
     let shown = SHOWN_BY.iter().find(|(other, _)| *other == name).map_or(name, |(_, by)| by);
     all().find(|e| e.name == shown)
@@ -436,7 +435,6 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 
 impl Experiment {
     /// Its document.
-    #[must_use]
     pub fn document(&self) -> &'static Document {
         let key = self.name.split('/').next().unwrap_or_default();
         // Every name begins with a key: a test holds that.
@@ -444,7 +442,6 @@ impl Experiment {
     }
 
     /// What is measured; nothing where it cannot be made again.
-    #[must_use]
     pub fn parts(&self) -> &'static [Part] {
         match self.how {
             How::Measure { parts, .. } => parts,

@@ -48,7 +48,6 @@ pub struct On {
 
 impl On {
     /// Of what the runtime says.
-    #[must_use]
     pub fn of(device: &DeviceFacts) -> On {
         On {
             name: device.name.clone(),
@@ -90,7 +89,6 @@ impl State {
     ];
 
     /// In words.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             State::Measured => "measured",
@@ -184,7 +182,6 @@ pub struct Printed {
 
 impl Report {
     /// The reasons for which numbers have none of ours, each once: tables say them below.
-    #[must_use]
     pub fn reasons(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         let all = self.numbers.iter().filter_map(|n| n.reason.as_deref());
@@ -197,7 +194,6 @@ impl Report {
     }
 
     /// An experiment of which nothing is measured, because of a reason.
-    #[must_use]
     pub fn without(of: &'static Experiment, state: State, reason: String) -> Report {
         let why = reason.clone();
         let number =
@@ -222,7 +218,6 @@ impl Report {
     }
 
     /// An experiment whose numbers are computed, by `how`.
-    #[must_use]
     pub fn computed(of: &'static Experiment, how: &'static str) -> Report {
         let value = |row: &Row| match row.ours {
             Ours::Computed(by) => by.value().map(|x| x * row.times),
@@ -241,7 +236,6 @@ impl Report {
     }
 
     /// An experiment about a model, of a user's parameters.
-    #[must_use]
     pub fn of_parameters(of: &'static Experiment, formula: &Formula, values: &[f64]) -> Report {
         let number = |(what, unit, value)| Number {
             what,
@@ -263,7 +257,6 @@ impl Report {
     }
 
     /// An experiment of which its parts gave these results.
-    #[must_use]
     pub fn of(of: &'static Experiment, results: &[&Results]) -> Report {
         let How::Measure { draw, .. } = of.how else {
             return Report::without(of, State::NotReproducible, String::new());
@@ -381,7 +374,6 @@ impl Report {
 
 /// The results of an experiment's parts as one, with the document's numbers as findings; nothing
 /// where nothing was measured.
-#[must_use]
 pub fn together(report: &Report, results: &[&Results]) -> Option<Results> {
     let mut parts = results.iter();
     let mut out = (*parts.next()?).clone();

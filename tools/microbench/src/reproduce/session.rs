@@ -101,7 +101,6 @@ enum PartError {
 }
 
 /// Whether any of the experiments is measured: what is computed needs no device.
-#[must_use]
 pub fn needs_device(experiments: &[&'static Experiment]) -> bool {
     experiments.iter().any(|e| !e.parts().is_empty())
 }

@@ -97,7 +97,6 @@ const BLENDS: [Blend; 41] = [
 const STILL: [&str; 5] = ["fp32", "fp64", "integer", "local", "far_wide"];
 
 /// Whether a case's operands stay as they are.
-#[must_use]
 pub fn is_still(id: &str) -> bool {
     id.starts_with("blend/") && id.ends_with("/still")
 }

@@ -47,7 +47,6 @@ impl Op {
     pub const ALL: [Op; 6] = [Op::Fma, Op::Mad, Op::Add, Op::Sub, Op::Mul, Op::Div];
 
     /// Its name in case ids.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Op::Add => "add",
@@ -60,7 +59,6 @@ impl Op {
     }
 
     /// Operations that a statement counts for.
-    #[must_use]
     pub fn operations(self) -> f64 {
         if matches!(self, Op::Mad | Op::Fma) { 2.0 } else { 1.0 }
     }
@@ -102,7 +100,6 @@ impl Shape {
     pub const ALL: [Shape; 4] = [Shape::Private, Shape::Unroll, Shape::Loop, Shape::Single];
 
     /// Its name in case ids.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Shape::Single => "single",
@@ -137,7 +134,6 @@ fn rounded(scalar: Scalar, value: f64) -> f64 {
 
 impl Variant {
     /// Its name.
-    #[must_use]
     pub fn id(&self) -> String {
         let width =
             if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
@@ -145,7 +141,6 @@ impl Variant {
     }
 
     /// Operations of one work-item in `trips` turns.
-    #[must_use]
     pub fn operations(&self, trips: u32) -> f64 {
         let statements = if self.shape == Shape::Single {
             1.0
@@ -170,7 +165,6 @@ impl Variant {
     }
 
     /// What the statements make of `seed` on the host: exact but for division.
-    #[must_use]
     pub fn reference(&self, seed: f64, trips: u32, constants: [f64; 2], contract: bool) -> f64 {
         let steps =
             if self.shape == Shape::Single { 1 } else { u64::from(trips) * u64::from(STATEMENTS) };
@@ -297,7 +291,6 @@ impl Variant {
     }
 
     /// The job that measures it.
-    #[must_use]
     pub fn job(self, groups: usize, group: usize, settings: &Settings) -> Job {
         let contract = settings.enable_fma;
         let bytes = groups * group * self.width * self.scalar.bytes();

@@ -339,7 +339,6 @@ const LEVEL: f64 = 0.08;
 
 /// The levels that a sweep of (bytes, GB/s) shows, nearest first: runs of three sizes or more, each
 /// as fast as the one before. Sizes between lie on the way from one level to the next.
-#[must_use]
 pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
     let mut out = Vec::new();
     let alike = |a: &(f64, f64), b: &(f64, f64)| (a.1 / b.1 - 1.0).abs() < LEVEL;
@@ -363,7 +362,6 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
 }
 
 /// (bytes, GB/s) of a run, in order of bytes.
-#[must_use]
 pub fn sweep(results: &[CaseResult]) -> Vec<(f64, f64)> {
     let ours = results.iter().filter(|r| r.parameter("sweep") == Some("working_set"));
     let mut points: Vec<(f64, f64)> = ours

@@ -24,7 +24,6 @@ pub const SUITE: Suite = Suite {
 };
 
 /// What word `w` of the source holds.
-#[must_use]
 pub fn word(w: u32) -> u32 {
     w.wrapping_mul(2_654_435_761)
 }
@@ -97,7 +96,6 @@ const LOOKED_AT: usize = 4096;
 
 impl Variant {
     /// Its name.
-    #[must_use]
     pub fn id(&self) -> String {
         let width =
             if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
@@ -117,7 +115,6 @@ impl Variant {
     }
 
     /// Bytes that a launch of `trips` turns moves, both directions counted.
-    #[must_use]
     pub fn bytes(&self, trips: u32) -> f64 {
         let element = 4.0 * self.width as f64;
         let moved = self.items() as f64 * f64::from(trips) * element;
@@ -320,7 +317,6 @@ impl Swept for Variant {
 
 /// Bytes of each of the two big buffers: a power of two, well above the caches, within a quarter of
 /// the memory.
-#[must_use]
 pub fn stream_bytes(device: &DeviceFacts, settings: &Settings) -> usize {
     let wanted: u64 = match (settings.tiny, device.kind) {
         (true, _) => 1 << 18,

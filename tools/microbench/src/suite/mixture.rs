@@ -54,7 +54,6 @@ const MIXTURES: [(&str, Pairs); 4] = [
 ];
 
 /// The kinds that a device has.
-#[must_use]
 pub fn kinds(device: &DeviceFacts) -> Vec<usize> {
     let has = |k: &usize| device.has_double || !(DOUBLE[0]..DOUBLE[1]).contains(k);
     (0..KINDS.len()).filter(has).collect()
@@ -69,13 +68,11 @@ pub struct Mixture {
 
 impl Mixture {
     /// One that keeps the device busy.
-    #[must_use]
     pub fn new(pairs: Pairs, device: &DeviceFacts, settings: &Settings) -> Self {
         Self { pairs, base: Variant::usual(device, settings) }
     }
 
     /// The kernel's options that make it.
-    #[must_use]
     pub fn defines(pairs: Pairs) -> Vec<String> {
         let macro_of = |k: usize| KINDS[k].replace('/', "_").to_uppercase();
         (1..).zip(pairs).map(|(n, k)| format!("-DPAIR_{n}={}", macro_of(k))).collect()
@@ -144,7 +141,6 @@ impl Mixture {
     }
 
     /// What is launched.
-    #[must_use]
     pub fn job(self, settings: &Settings) -> Job {
         let Variant { groups, group, lanes, table_words, .. } = self.base;
         let has = |kinds: [usize; 2]| self.pairs.iter().any(|k| (kinds[0]..kinds[1]).contains(k));

@@ -130,7 +130,6 @@ pub struct Case {
 
 impl Case {
     /// A case that has axes.
-    #[must_use]
     pub fn of(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
         let same = Rc::clone(&swept);
         let run: Run = Box::new(move |bench| same.run(bench));
@@ -146,7 +145,6 @@ impl Case {
     }
 
     /// With what tells it from its neighbours.
-    #[must_use]
     pub fn with(self, parameters: BTreeMap<&'static str, Value>) -> Case {
         Case { parameters, ..self }
     }
@@ -183,7 +181,6 @@ pub const SUITES: [Suite; 12] = [
 ];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
-#[must_use]
 pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
     let group = settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings));
     let per_unit = match (settings.tiny, device.kind) {
@@ -199,27 +196,23 @@ pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
 }
 
 /// The size of groups where the user names none.
-#[must_use]
 pub fn default_group(device: &DeviceFacts, settings: &Settings) -> usize {
     let wanted = if settings.tiny { 16 } else { 256 };
     wanted.min(device.max_group)
 }
 
 /// Work-items that a device runs in step: NVIDIA's warp; of other GPUs 32 are assumed, of CPUs one.
-#[must_use]
 pub fn lanes(device: &DeviceFacts) -> usize {
     let usual = if device.kind == DeviceKind::Cpu { 1 } else { 32 };
     device.nv_warp.unwrap_or(usual).max(1) as usize
 }
 
 /// Whether a case is a floor: nothing runs in it, and dynamic energy stands on its power.
-#[must_use]
 pub fn is_floor(id: &str) -> bool {
     id.ends_with("/floor")
 }
 
 /// The floor of all cases of a suite.
-#[must_use]
 pub fn floor_of(suite: &Suite) -> Case {
     floor_case(suite.name, suite.name)
 }

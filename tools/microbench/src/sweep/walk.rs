@@ -42,7 +42,6 @@ pub struct Walk<'r> {
 }
 
 /// The sweeps of a run.
-#[must_use]
 pub fn walks(results: &Results) -> Vec<Walk<'_>> {
     let mut out: Vec<Walk<'_>> = Vec::new();
     for point in &results.cases {
@@ -58,19 +57,16 @@ pub fn walks(results: &Results) -> Vec<Walk<'_>> {
 
 impl<'r> Walk<'r> {
     /// The names of the figures to show: those that a point has.
-    #[must_use]
     pub fn figures(&self) -> Vec<&'static str> {
         FIGURES.into_iter().filter(|f| self.points.iter().any(|p| p.figure(f).is_some())).collect()
     }
 
     /// The unit of a figure.
-    #[must_use]
     pub fn unit(&self, figure: &str) -> &'static str {
         self.points.iter().find_map(|p| p.figure(figure)).map_or("", |f| f.unit)
     }
 
     /// The values of an axis, in the order in which they ran.
-    #[must_use]
     pub fn values(&self, axis: usize) -> Vec<&'r Json> {
         let mut out: Vec<&Json> = Vec::new();
         for value in self.points.iter().filter_map(|p| value_at(p, axis)) {
@@ -82,7 +78,6 @@ impl<'r> Walk<'r> {
     }
 
     /// The point at these values.
-    #[must_use]
     pub fn at(&self, values: &[&Json]) -> Option<&'r CaseResult> {
         let is = |p: &&&CaseResult| {
             values.iter().enumerate().all(|(axis, v)| value_at(p, axis) == Some(*v))
@@ -91,7 +86,6 @@ impl<'r> Walk<'r> {
     }
 
     /// Numbers and figures along an axis, where the other one has this value.
-    #[must_use]
     pub fn line(&self, figure: &str, along: usize, other: Option<&Json>) -> Vec<(f64, Interval)> {
         let ours = self.points.iter().filter(|p| {
             p.status == Status::Measured && other.is_none_or(|v| value_at(p, 1 - along) == Some(v))
@@ -105,13 +99,11 @@ impl<'r> Walk<'r> {
 }
 
 /// The value of a point on the axis of this number.
-#[must_use]
 pub fn value_at(point: &CaseResult, axis: usize) -> Option<&Json> {
     point.swept.as_ref()?.at.get(axis).map(|c| &c.value)
 }
 
 /// A value of an axis for people.
-#[must_use]
 pub fn shown(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -29,7 +29,6 @@ use std::ops::Range;
 pub const NEWEST: (u32, u32) = (9, 0);
 
 /// Whether a program's binary is PTX.
-#[must_use]
 pub fn is_ptx(binary: &[u8]) -> bool {
     text(binary).is_some_and(|text| {
         let mut scanner = scan::Scanner::new(text);

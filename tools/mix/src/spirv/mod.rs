@@ -25,7 +25,6 @@ const HEADER: usize = 5;
 pub const NEWEST: (u32, u32) = (1, 6);
 
 /// Whether bytes are a module, of either byte order.
-#[must_use]
 pub fn is_spirv(bytes: &[u8]) -> bool {
     bytes.first_chunk::<4>().is_some_and(|first| {
         [*first, {

@@ -138,7 +138,6 @@ pub const ALL: &[&str] = &[
 
 /// The rate of a type's operations: `fma`, `add` or `mul`; of a device that has no `fma`
 /// `mad`, a multiplication and an addition.
-#[must_use]
 pub fn rate(precision: clscope_mix::Precision, operation: &str) -> String {
     format!("rate.{}.{operation}", precision.name())
 }

@@ -256,7 +256,6 @@ pub struct Options<'o> {
 }
 
 /// Explains what ran on a device, by its parameters where they are known.
-#[must_use]
 pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) -> Explained {
     let total: f64 = of.kernels.iter().filter_map(|k| k.total_ns).sum();
     let share = |ns: Option<f64>| ns.filter(|_| total > 0.0).map(|ns| ns / total);

@@ -57,20 +57,17 @@ pub struct Bounds {
 
 impl Bounds {
     /// The certain bound that needs longest.
-    #[must_use]
     pub fn binding(&self) -> Option<&Bound> {
         self.bounds.iter().find(|b| b.certain)
     }
 
     /// One by its resource.
-    #[must_use]
     pub fn by_resource(&self, resource: Resource) -> Option<&Bound> {
         self.bounds.iter().find(|b| b.resource == resource)
     }
 }
 
 /// Share of the device's compute units that a launch can use: a group runs on one of them.
-#[must_use]
 pub fn units_used(kernel: &Kernel, device: &Device) -> f64 {
     let units = f64::from(device.compute_units.max(1));
     kernel.groups().map_or(1.0, |groups| (groups as f64 / units).min(1.0))
@@ -379,7 +376,6 @@ impl Found {
 }
 
 /// Bounds of a kernel by a device's parameters.
-#[must_use]
 pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     let mut found = Found { out: Bounds::default(), missing: BTreeSet::new() };
     // Where no vectors are made of items, arithmetic and accesses are done one by one. Of code that

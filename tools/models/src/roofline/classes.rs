@@ -33,7 +33,6 @@ pub struct Ceiling {
 }
 
 /// The ceiling of a class; `None` of instructions that are not known.
-#[must_use]
 pub const fn ceiling_of(class: Class) -> Option<Ceiling> {
     use Class as C;
     use Counted::{Bytes, Instructions, Operations};

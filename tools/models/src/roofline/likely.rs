@@ -11,7 +11,6 @@ use crate::kernel::Kernel;
 const OVERLAP: f64 = 2.5;
 
 /// Time of what memory is likely to move, ns, if half of it is written.
-#[must_use]
 pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
     let bytes = kernel.traffic(device)?.memory;
     let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
@@ -35,7 +34,6 @@ fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> 
 
 /// The resource that takes most of the likely time: of the work, or starting its groups where that
 /// takes longer.
-#[must_use]
 pub fn dominant(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Resource> {
     let starting = of.by_resource(Resource::Groups).map(|b| (Resource::Groups, b.ns.value));
     let all = needs(kernel, device, of).into_iter().chain(starting);
@@ -55,7 +53,6 @@ pub enum Family {
 
 impl Family {
     /// By what takes most of the likely time.
-    #[must_use]
     pub fn of(device: &Device, resource: Resource) -> Self {
         use Resource as R;
         match resource {
@@ -75,7 +72,6 @@ impl Family {
 
     /// Measured over predicted times: 95 of 100 kernels lie between these two. From the kernels of
     /// `tests/limits.rs`, which leaves each of them out in turn.
-    #[must_use]
     pub const fn spread(self) -> (f64, f64) {
         match self {
             Self::Instructions => (0.65, 1.9),
@@ -88,7 +84,6 @@ impl Family {
 /// The time that a launch is likely to take: what each resource needs, partly at the same time; of
 /// memory what it is likely to move; and what launching costs. The interval is that of
 /// [`Family::spread`], wider where it is not known how accesses lie, and never below the certain bounds.
-#[must_use]
 pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let binding = of.binding()?;
     kernel.requested().ok()?;

@@ -71,7 +71,6 @@ const SMALLER: &str =
 
 impl Resource {
     /// In words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Launch => "launching",
@@ -103,7 +102,6 @@ impl Resource {
     }
 
     /// The condition under which its bound holds, in words, where the name does not say it.
-    #[must_use]
     pub const fn condition(self) -> Option<&'static str> {
         match self {
             Self::Integer | Self::IntegerMultiply | Self::Issue | Self::Conversion => {
@@ -117,7 +115,6 @@ impl Resource {
     }
 
     /// The condition under which it needs longest.
-    #[must_use]
     pub const fn worst(self) -> Option<&'static str> {
         match self {
             Self::Atomics => Some("if all use one word"),
@@ -129,7 +126,6 @@ impl Resource {
     }
 
     /// The command that would show whether it is the limit; `counted`: how accesses lie is known.
-    #[must_use]
     pub const fn decided_by(self, is_gpu: bool, counted: bool) -> &'static str {
         match self {
             Self::Atomics | Self::LocalMemory | Self::Cache if is_gpu && !counted => ACCESSES,

@@ -212,7 +212,6 @@ pub struct BufferRow {
 
 impl BufferRow {
     /// Bytes that were copied, either way.
-    #[must_use]
     pub fn copied(&self) -> u64 {
         let both = [self.to_device, self.from_device];
         both.into_iter().flatten().fold(0, |sum, of| sum.saturating_add(of.bytes))
@@ -246,7 +245,6 @@ pub struct Pattern {
 impl Answer {
     /// The first causes, as many as lines are there, the rest as one line that names the largest of
     /// them. Shares still add up.
-    #[must_use]
     pub fn first_causes(&self, most: usize) -> (Vec<&Cause>, Option<(f64, Vec<&Cause>)>) {
         let much = |cause: &&Cause| cause.share >= MUCH;
         let first: Vec<&Cause> = self.why.iter().take_while(much).take(most).collect();

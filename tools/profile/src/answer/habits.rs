@@ -23,7 +23,6 @@ pub struct Habits {
 
 impl Habits {
     /// Of all that was recorded, whatever of it is shown.
-    #[must_use]
     pub fn gather(trace: &Trace<'_>, stats: &Stats) -> Self {
         let functions = stats.functions(trace).into_iter();
         let mut queues: BTreeMap<_, u64> = BTreeMap::new();

@@ -20,7 +20,6 @@ use habits::Habits;
 
 impl Answer {
     /// Of a report and what it was made of. Joules are in it where the report has them.
-    #[must_use]
     pub fn new(report: &Report, trace: &Trace<'_>, stats: &Stats) -> Self {
         let mut out = rows::rows(report, trace, stats);
         let divided = causes::divide(report, trace, stats, &out);
@@ -56,7 +55,6 @@ fn time(ns: f64) -> String {
 }
 
 /// Bytes with two digits, as the first screen shows them, too.
-#[must_use]
 pub fn bytes(n: f64) -> String {
     let mut value = n;
     for unit in ["B", "KiB", "MiB", "GiB"] {

@@ -30,7 +30,6 @@ pub enum Absence {
 
 impl Absence {
     /// The sentence.
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::InSum => {
@@ -43,7 +42,6 @@ impl Absence {
     }
 
     /// Whether it is part of a sum that is known.
-    #[must_use]
     pub const fn is_in_sum(self) -> bool {
         matches!(self, Self::InSum)
     }

@@ -82,7 +82,6 @@ impl Grouping<'_> {
 
 /// The class of what the recorder itself ran of a class: its repetitions, or the restorations
 /// between them.
-#[must_use]
 pub fn repeated_class(name: &str, restores_only: bool) -> String {
     format!("{name} ({})", if restores_only { "restored" } else { "repeated" })
 }
@@ -94,7 +93,6 @@ pub const CAPTURED: &str = "copies by clscope";
 const SAVED_BUFFERS: &str = "buffers (saved)";
 
 /// A kernel with its global size, as rows by it are called.
-#[must_use]
 pub fn sized(name: &str, global: &[u64]) -> String {
     let sizes: Vec<String> = global.iter().map(u64::to_string).collect();
     format!("{name} [{}]", sizes.join("x"))
@@ -249,7 +247,6 @@ impl PhysicalDevice {
 
     /// When any of the processes was between its first command and its last: of traces of different
     /// times, what lies between is no gap of either.
-    #[must_use]
     pub fn runs(&self) -> Vec<Stretch> {
         Stretch::join(self.runs.values().copied().collect())
     }

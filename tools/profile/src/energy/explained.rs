@@ -76,7 +76,6 @@ pub struct Reading {
 
 impl Reading {
     /// Measured less predicted power, watts.
-    #[must_use]
     pub fn residual(&self) -> f64 {
         self.measured_watts - self.predicted_watts
     }

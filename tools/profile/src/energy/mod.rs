@@ -57,7 +57,6 @@ pub struct RecordedFormula {
 }
 
 /// What `record --gpu-power` was given for each recording, merged or not.
-#[must_use]
 pub fn recorded_formula(files: &TraceFiles) -> RecordedFormula {
     let choice = |meta: &serde_json::Value| -> Choice {
         let word = meta.get("gpu_power").and_then(|word| word.as_str());

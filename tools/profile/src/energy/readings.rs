@@ -40,7 +40,6 @@ pub struct Sensor {
 
 impl Sensor {
     /// Its source and its own name.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{} {}", self.series.source, self.series.name)
     }
@@ -143,7 +142,6 @@ pub struct Calibrated {
 
 impl Readings {
     /// Whether any sensor has readings that energy could come from.
-    #[must_use]
     pub fn have_points(&self) -> bool {
         self.sensors.iter().any(|sensor| !sensor.points.is_empty())
     }
@@ -319,7 +317,6 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
 
 impl Readings {
     /// With files that are there and could not be opened: name and why.
-    #[must_use]
     pub fn without<'f>(mut self, files: impl Iterator<Item = (&'f str, &'f str)>) -> Self {
         for (name, why) in files {
             self.any = true;

@@ -55,13 +55,11 @@ impl Repetition {
     }
 
     /// Length of a launch with the gap behind it, restoring taken off.
-    #[must_use]
     pub fn period(&self) -> f64 {
         self.seconds / self.launches - self.restoring.map_or(0.0, |r| r.seconds)
     }
 
     /// What a launch adds to idle power, in joules; `idle`: of the run.
-    #[must_use]
     pub fn dynamic(&self, idle: f64) -> f64 {
         let floor = self.idle.unwrap_or(idle);
         (self.watts - floor) * self.seconds / self.launches

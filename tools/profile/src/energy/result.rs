@@ -169,7 +169,6 @@ pub struct DeviceEnergy {
 impl DeviceEnergy {
     /// How many batches were repeated, and how many of them in the part of the run that figures are
     /// of.
-    #[must_use]
     pub fn batches_told(&self) -> String {
         let all: usize = self.replays.iter().map(|r| r.batches).sum();
         match self.repetitions.as_ref().and_then(|r| r.batches_in_window) {
@@ -180,7 +179,6 @@ impl DeviceEnergy {
 
     /// What was measured, part by part: every view that draws joules draws these. What is not known
     /// by itself is in the last, so that the parts add up to what was measured.
-    #[must_use]
     pub fn parts(&self) -> Vec<Part<'_>> {
         let mut rest = self.unattributed;
         let mut out: Vec<Part<'_>> = Vec::new();
@@ -229,7 +227,6 @@ impl DeviceEnergy {
     }
 
     /// Joules measured, without those of the recorder's repetitions.
-    #[must_use]
     pub fn own_joules(&self) -> Option<f64> {
         let repeated = self.repetitions.as_ref().map_or(0.0, |r| r.joules);
         Some(self.measured_joules? - repeated)
@@ -354,14 +351,12 @@ pub struct Class {
 
 impl Class {
     /// Whether its joules are known to a tenth.
-    #[must_use]
     pub fn is_precise(&self) -> bool {
         let relative = self.joules.and_then(|joules| joules.relative());
         relative.is_some_and(|relative| relative <= clscope_analysis::energy::PRECISE)
     }
 
     /// Whether only its sum with others is measurable.
-    #[must_use]
     pub fn is_in_sum(&self) -> bool {
         self.joules.is_none() && self.absence.is_some_and(Absence::is_in_sum)
     }
@@ -425,7 +420,6 @@ impl Group {
 
     /// Whether the sum may be all error, as what is left of a large one: then its watts say
     /// nothing.
-    #[must_use]
     pub fn is_wide(&self) -> bool {
         self.joules.relative().is_none_or(|wide| wide > clscope_analysis::energy::WIDEST)
     }

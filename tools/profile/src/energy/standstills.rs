@@ -32,7 +32,6 @@ impl Standstills {
     const SWITCHED_OFF: &'static str = "PP1";
 
     /// For people: for how long, and what follows.
-    #[must_use]
     pub fn describe(&self) -> String {
         let seconds: f64 = self.times.iter().map(|(from, to)| to.seconds_since(*from)).sum();
         let length = match seconds {

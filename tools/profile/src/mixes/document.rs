@@ -161,7 +161,6 @@ pub struct OfBlock {
 
 impl Document {
     /// Of these kernels.
-    #[must_use]
     pub fn of_kernels(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
         let kernels = kernels.iter().map(|k| Kernel::of_mix(k)).collect();
         Self {
@@ -176,7 +175,6 @@ impl Document {
 
 impl Kernel {
     /// Of a kernel.
-    #[must_use]
     pub fn of_mix(from: &KernelMix) -> Self {
         Self {
             kernel: from.kernel.clone(),
@@ -239,7 +237,6 @@ impl Executed {
 
 impl KernelMix {
     /// Bytes asked of each address space that was used, of all counted launches.
-    #[must_use]
     pub fn bytes(&self) -> Vec<OfSpace> {
         let mut out: Vec<OfSpace> = Vec::new();
         for (class, tally) in &self.mix.classes {

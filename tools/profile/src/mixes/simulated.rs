@@ -229,14 +229,12 @@ pub struct Compared {
 
 impl Compared {
     /// Whether both are the same number.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         self.counted == self.simulated as f64
     }
 
     /// How much more was counted here than there, as a share of the latter; `None` where that is
     /// zero.
-    #[must_use]
     pub fn difference(&self) -> Option<f64> {
         (self.simulated > 0).then(|| self.counted / self.simulated as f64 - 1.0)
     }
@@ -279,7 +277,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Figures that agree, and all of them.
-    #[must_use]
     pub fn agreement(&self) -> (usize, usize) {
         let all = || self.kernels.iter().flat_map(|kernel| &kernel.figures);
         (all().filter(|figure| figure.agrees()).count(), all().count())
@@ -287,7 +284,6 @@ impl Comparison {
 }
 
 /// Compares what was counted of kernels with what Oclgrind counted of those of the same names.
-#[must_use]
 pub fn compare(rows: &[&KernelMix], simulated: &BTreeMap<String, Simulated>) -> Comparison {
     let mut kernels: BTreeMap<&str, Vec<&KernelMix>> = BTreeMap::new();
     for row in rows {

@@ -111,13 +111,11 @@ pub struct InCommandBuffers {
 
 impl Report {
     /// Nanoseconds of the run in which the application was not held for repetitions.
-    #[must_use]
     pub fn own_ns(&self) -> Option<u64> {
         Some(self.duration_ns?.saturating_sub(self.repeated_ns.unwrap_or(0)))
     }
 
     /// A sentence about processes that were seen to run when the trace was read.
-    #[must_use]
     pub fn running(&self) -> Option<String> {
         let running =
             || self.processes.iter().filter_map(|p| Some((p.pid, p.running_as_of.as_ref()?)));
@@ -387,7 +385,6 @@ pub struct Queue {
 impl Queue {
     /// What outputs call it: by its number, with its device where there are others, and what takes
     /// most of its time.
-    #[must_use]
     pub fn label(&self, with_device: bool) -> String {
         let number = self.number.map_or_else(|| "unknown queue".into(), |n| format!("queue {n}"));
         let runs = self.runs.first().map_or_else(String::new, |name| format!(": {name}"));

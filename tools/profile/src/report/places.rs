@@ -181,7 +181,6 @@ fn plus(a: Option<Interval>, b: Option<Interval>) -> Option<Interval> {
 
 impl Place {
     /// What it is called.
-    #[must_use]
     pub fn name(&self) -> String {
         match (self.rank, &self.host) {
             (Some(rank), Some(host)) => format!("rank {rank} on {host}"),
@@ -193,7 +192,6 @@ impl Place {
 
 impl Places {
     /// What makes the table another than that of one whole job, and why figures are absent.
-    #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let ranks = self.rows.iter().filter_map(|row| {
             Some(Rank { rank: row.rank?, one_host: row.host.is_some(), traces: row.traces })
@@ -231,7 +229,6 @@ impl Places {
     }
 
     /// From a trace's sums and its joules.
-    #[must_use]
     pub fn new(trace: &Trace<'_>, stats: &Stats, energy: Option<&Energy>, by: PlaceBy) -> Self {
         let mut processes: BTreeMap<(Option<u32>, String), Vec<ProcessIndex>> = BTreeMap::new();
         for (index, process) in (0..).map(ProcessIndex).zip(&trace.processes) {

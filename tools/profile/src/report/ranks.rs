@@ -57,7 +57,6 @@ fn missing(ranks: &[Rank], job_ranks: Option<u32>) -> Vec<(u32, u32)> {
 }
 
 /// Some of them, and that there are more.
-#[must_use]
 pub fn listed(mut list: Vec<String>) -> String {
     if list.len() > NAMED {
         list.truncate(NAMED);
@@ -67,7 +66,6 @@ pub fn listed(mut list: Vec<String>) -> String {
 }
 
 /// Ranks from their processes.
-#[must_use]
 pub fn gathered(processes: impl IntoIterator<Item = RankProcess>) -> Ranks {
     let mut of: BTreeMap<u32, (BTreeSet<String>, BTreeSet<String>)> = BTreeMap::new();
     let mut job_ranks = BTreeSet::new();
@@ -87,14 +85,12 @@ pub fn gathered(processes: impl IntoIterator<Item = RankProcess>) -> Ranks {
 
 /// The number of ranks that a launcher gave, unless it cannot be that of the job of this rank: the
 /// variables of one launcher inside the job of another are of two.
-#[must_use]
 pub fn possible(rank: u32, job_ranks: Option<u32>) -> Option<u32> {
     job_ranks.filter(|job_ranks| *job_ranks > rank)
 }
 
 /// What is to be said of these ranks. `others` is what a missing one means for figures. Ranks may
 /// be missing because somebody chose so: it is no fault.
-#[must_use]
 pub fn doubts(of: Ranks, others: &str) -> Vec<String> {
     let Ranks { mut ranks, job_ranks } = of;
     let mut out = Vec::new();

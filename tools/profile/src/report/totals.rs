@@ -30,7 +30,6 @@ fn sum_corrected(rows: &[&Commands]) -> Option<Interval> {
 impl Report {
     /// The totals of the kernels and functions of these names, and of all transfers and other
     /// commands, which have no names of an application.
-    #[must_use]
     pub fn totals_of(&self, is_shown: impl Fn(&str) -> bool) -> Totals {
         let kernels: Vec<&Commands> = self.kernels.iter().filter(|k| is_shown(&k.name)).collect();
         let functions = || self.functions.iter().filter(|f| is_shown(&f.name));

@@ -27,7 +27,6 @@ pub struct Processor {
 
 impl Processor {
     /// Reads the first processor's entry; all unknown where the file is absent.
-    #[must_use]
     pub fn read(files: &dyn Files, roots: &Roots) -> Processor {
         let Ok(text) = files.text(&roots.proc.join("cpuinfo")) else { return Processor::default() };
         let mut cpu = Processor::default();
@@ -49,7 +48,6 @@ impl Processor {
     }
 
     /// Whether the "core" domain counts one core only (AMD, and Hygon which shares its design).
-    #[must_use]
     pub fn counts_single_cores(&self) -> bool {
         matches!(self.vendor.as_deref(), Some("AuthenticAMD" | "HygonGenuine"))
     }

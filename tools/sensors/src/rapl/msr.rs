@@ -24,7 +24,6 @@ pub struct MsrConsent(());
 
 impl MsrConsent {
     /// To be called by the code that saw the user's option, and by nothing else.
-    #[must_use]
     pub fn given_by_user() -> MsrConsent {
         MsrConsent(())
     }

@@ -258,7 +258,6 @@ pub(crate) fn event_plane(
 }
 
 /// The domain an event makes on one package; names agree with powercap's.
-#[must_use]
 pub fn event_domain(event: &PerfEvent, cpu: &Processor, package: Option<u32>, on: u32) -> Domain {
     let (suffix, plane, includes) = event_plane(&event.name, cpu);
     let top = package.map_or_else(|| format!("cpu-{on}"), |package| format!("package-{package}"));
@@ -331,7 +330,6 @@ impl PerfPower {
     }
 
     /// From counters that were opened elsewhere (by the helper), each with its domain.
-    #[must_use]
     pub fn from_counters(counters: Vec<(Domain, Box<dyn PerfCounter>)>) -> PerfPower {
         let path = PathBuf::from(PowerPmu::DIR);
         let (domains, counters) = counters.into_iter().map(|(d, c)| (d, (path.clone(), c))).unzip();

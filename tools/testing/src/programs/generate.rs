@@ -302,7 +302,6 @@ impl Maker {
 }
 
 /// The program of a seed.
-#[must_use]
 pub fn generate(seed: u64) -> Program {
     let mut maker = Maker { random: Random::new(seed), weights: Vec::new() };
     // Kinds that are left out, and kinds that come often, make unusual neighbours.
@@ -334,7 +333,6 @@ pub fn generate(seed: u64) -> Program {
 /// Programs of several seeds in one process, whose life and end the first seed names. The last one
 /// may leave without a wait. All but the first two builds are left out: a build takes as long as
 /// hundreds of other steps.
-#[must_use]
 pub fn generate_batch(seeds: impl IntoIterator<Item = u64>) -> Batch {
     let mut programs: Vec<Program> = seeds.into_iter().map(generate).collect();
     let mut random = Random::new(programs.first().map_or(0, |program| program.seed) ^ 0x5eed);

@@ -36,7 +36,6 @@ pub struct Batch {
 
 impl Batch {
     /// The file that `programs` reads.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("life {}\nend {}\n", self.life, self.end);
         for program in &self.programs {
@@ -49,13 +48,11 @@ impl Batch {
     }
 
     /// The same process with other programs.
-    #[must_use]
     pub fn with(&self, programs: Vec<Program>) -> Self {
         Self { programs, ..self.clone() }
     }
 
     /// How many steps its programs have.
-    #[must_use]
     pub fn length(&self) -> usize {
         self.programs.iter().map(|program| program.steps.len()).sum()
     }

@@ -64,7 +64,6 @@ pub struct Outcome {
 impl Outcome {
     /// Whether an allocation failed that the device allows. What else runs on it decides that: such
     /// a run is compared with none.
-    #[must_use]
     pub fn lacked_memory(&self) -> bool {
         self.stdout.lines().any(|line| line.ends_with(" no memory"))
     }
@@ -104,7 +103,6 @@ impl Setting {
     ///
     /// # Panics
     /// If the scratch folder cannot be written, or a program cannot be started.
-    #[must_use]
     pub fn run(&self, batch: &Batch, way: Option<Way>) -> Outcome {
         let file = self.scratch.join("programs.txt");
         std::fs::write(&file, batch.text()).expect("a file for the programs");
@@ -115,7 +113,6 @@ impl Setting {
     ///
     /// # Panics
     /// As [`run`](Self::run).
-    #[must_use]
     pub fn run_file(&self, file: &Path, opened: bool, way: Option<Way>) -> Outcome {
         let program = self.fixtures.join(if opened { "programs_open" } else { "programs" });
         let trace = self.scratch.join("trace.clscope");
@@ -180,7 +177,6 @@ impl Setting {
 }
 
 /// The lines in which two outcomes differ.
-#[must_use]
 pub fn difference(name: &str, one: &Outcome, other_name: &str, other: &Outcome) -> String {
     let (one, other) = (one.to_string(), other.to_string());
     let (left, right): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());

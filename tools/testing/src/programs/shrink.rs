@@ -19,7 +19,6 @@ pub struct Finding {
 
 /// Whether a batch differs when it is recorded, in one of `tries` runs. A batch whose bare runs
 /// differ does not count.
-#[must_use]
 pub fn differs(setting: &Setting, batch: &Batch, way: Way, tries: usize) -> Option<Finding> {
     let bare = setting.bare(batch, 2).ok()?;
     for _ in 0..tries {
@@ -36,7 +35,6 @@ pub fn differs(setting: &Setting, batch: &Batch, way: Way, tries: usize) -> Opti
 }
 
 /// Makes a finding smaller, as long as it differs in one of `tries` runs.
-#[must_use]
 pub fn shrink(setting: &Setting, finding: Finding, tries: usize) -> Finding {
     let way = finding.way;
     let mut found = finding;

@@ -5,7 +5,6 @@ use clscope_models::idle::States;
 use std::io::{self, Write};
 
 /// Mean error of the energy model on what was left out of its fit.
-#[must_use]
 pub fn accuracy(errors: &[f64]) -> Option<String> {
     if errors.is_empty() {
         return None;

@@ -44,7 +44,6 @@ const BUFFERED: usize = 3;
 pub const DROPPED: [&str; 6] = ["size", "W", "p95", "median", "J/launch", "J/copy"];
 
 /// The screen; `trace`: what the user named, for the commands that are proposed.
-#[must_use]
 pub fn render(report: &Report, trace: Option<&str>, width: usize) -> String {
     let answer = &report.answer;
     let width = width.max(NARROWEST);

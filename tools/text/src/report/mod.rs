@@ -60,7 +60,6 @@ impl Shown {
     }
 
     /// Whether a kernel or function of this name is shown.
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         self.pattern.as_deref().is_none_or(|p| self.names.is_meant(p, name))
     }

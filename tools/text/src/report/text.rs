@@ -10,7 +10,6 @@ use clscope_profile::report::data::{CommandBuffers, Commands, Function, Report, 
 use std::fmt::Write;
 
 /// The report's text.
-#[must_use]
 pub fn render(report: &Report, shown: &Shown) -> String {
     let mut out = super::heading::heading(report, shown.width);
     if let Some(places) = &report.places {

@@ -120,7 +120,6 @@ parts! {
 
 impl super::Replay {
     /// What was repeated: launches, in traces that do not tell.
-    #[must_use]
     pub fn kind(&self) -> CommandKind {
         match self.command {
             0 => CommandKind::NdRange,

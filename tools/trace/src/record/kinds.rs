@@ -52,7 +52,6 @@ pub enum Direction {
 
 impl Direction {
     /// In words.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::HostToDevice => "host to device",
@@ -88,7 +87,6 @@ impl CommandKind {
 
     /// Whether the command moves bytes from or to memory of the host that its call names, of which
     /// [`detail::HOST_MEMORY`](super::detail::HOST_MEMORY) tells.
-    #[must_use]
     pub const fn uses_host_memory(self) -> bool {
         use CommandKind as K;
         matches!(

@@ -85,7 +85,6 @@ type ShapeKey = ((u32, u32, u32, u32, u32), u64);
 
 impl<'t, 'a, 's> Collector<'t, 'a, 's> {
     /// One that has seen nothing.
-    #[must_use]
     pub fn new(trace: &'t Trace<'a>, by: Grouping<'s>) -> Self {
         let (devices, of) = devices(trace);
         Self {
@@ -182,7 +181,6 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
 
     /// All physical devices that ran something, with what they ran, in order of its starts. The
     /// alignment is that which placed the events.
-    #[must_use]
     pub fn finish(self, alignment: &Alignment) -> Vec<PhysicalDevice> {
         let Self { trace, by, mut devices, of, sampled, shapes, .. } = self;
         for (device, class, shape, tally) in shapes.into_values() {
