@@ -2,7 +2,7 @@
 """Writes what was measured of `tests/fixtures/apps/limits.c` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
 predicted times by it.
 
-    clscope bench model --quick && clscope bench model --export device.json
+    clscope bench model --quick && clscope bench model --show --format json > device.json
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
     limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
 

@@ -8,7 +8,7 @@ bin=$(realpath "${BIN:-$here/target/release}")
 out=$(realpath -m "${1:-device.json}")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-XDG_CACHE_HOME=$folder "$bin/clscope" bench model --quick --json >"$out"
+XDG_CACHE_HOME=$folder "$bin/clscope" bench model --quick --format json >"$out"
 python3 - "$out" "$folder"/clscope/models/*.json <<'PYTHON'
 import json, sys
 printed, kept = (json.load(open(path)) for path in sys.argv[1:])

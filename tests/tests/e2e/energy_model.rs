@@ -50,7 +50,7 @@ fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> Run + '_) {
 fn known_joules_by_class_are_found_again() {
     let stage = Stage::new(Runtime::Pocl);
     let (_tree, run) = metered(&stage, 0.0);
-    let small = "--iterations 1 --blocks 1 --tpb 64 --repeat 3 --window 0.8 --json";
+    let small = "--iterations 1 --blocks 1 --tpb 64 --repeat 3 --window 0.8 --format json";
     let out = run(&format!("--reproduce 004/sec6.1 {small}")).run().success();
     assert_eq!(clscope_testing::schema::text_breaches(&out.stdout), Vec::<String>::new());
     let of: Value = serde_json::from_str(&out.stdout).unwrap();
@@ -109,7 +109,7 @@ fn a_search_finds_the_mixture_that_draws_most() {
     let stage = Stage::new(Runtime::Pocl);
     let (_tree, run) = metered(&stage, TOGETHER);
     let small = "--iterations 1 --blocks 1 --tpb 64 --window 0.4";
-    let out = run(&format!("virus {small} --budget 240 --json")).run().success();
+    let out = run(&format!("virus {small} --budget 240 --format json")).run().success();
     assert_eq!(clscope_testing::schema::text_breaches(&out.stdout), Vec::<String>::new());
     let of: Value = serde_json::from_str(&out.stdout).unwrap();
     let best = &of["findings"][0];
@@ -227,7 +227,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
     let kept = std::fs::read_to_string(stage.join("out/meter.csv")).unwrap();
     assert!(kept.starts_with("time,mW\noverload,-"), "{kept}");
     // A processor's own sensor goes before it, and a meter that gives nothing is said.
-    let out = run(&format!("{class} {small} --json")).args(["--meter", "echo volts"]).run();
+    let out = run(&format!("{class} {small} --format json")).args(["--meter", "echo volts"]).run();
     let of = parse(&out.success().stdout);
     near("by RAPL", watts(&of, class), STATES[0].0 + above(5, 1.0));
     let source = of["power_source"].as_str().unwrap();
@@ -240,8 +240,10 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
     let file = File::create(&log_file).unwrap();
     let experiment =
         "004/fig6.4a --sweep cores=12,16 --iterations 1 --tpb 64 --repeat 3 --window 4";
-    let line =
-        format!("--reproduce {experiment} --json -o figure --sysfs-root {}", empty.display());
+    let line = format!(
+        "--reproduce {experiment} --format json -o figure --sysfs-root {}",
+        empty.display()
+    );
     let goes_on = AtomicBool::new(false);
     let out = std::thread::scope(|scope| {
         let logging = While::new(&goes_on);
@@ -268,7 +270,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
         near(&id, watts(&of, &id), mixture(groups));
     }
     // What is no option of a run without sensors.
-    let refused = stage.clscope(["bench", class, "--no-sensors", "--meter", "x"]).run();
+    let refused = stage.clscope(["bench", class, "--sensors", "off", "--meter", "x"]).run();
     assert!(!refused.status.success() && refused.stderr.contains("--meter"), "{}", refused.stderr);
 }
 
@@ -286,7 +288,7 @@ fn an_integrated_gpu_has_its_clock_and_operations_of_a_cycle() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, format!("{MHZ:.0}\n")).unwrap();
         let case = "flop/private/float/mad/scalar";
-        let words = format!("{case} --power --window 1 --iterations 100 --blocks 1 --json");
+        let words = format!("{case} --power --window 1 --iterations 100 --blocks 1 --format json");
         let out = cores.rises(|| run(&words).env("METERED_GPU", "1").run().success().stdout);
         let of: Value = serde_json::from_str(&out).unwrap();
         assert!(of["power_source"].as_str().unwrap().starts_with("pkg-pp0: "), "{of:#}");

@@ -283,7 +283,7 @@ fn recorded_readings_can_stand_for_sensors_while_recording() {
     }
     std::fs::write(stage.join("readings"), text).unwrap();
     let readings = stage.join("readings").display().to_string();
-    record(&stage, &["--replay-sensors", &readings], &["300"]);
+    record(&stage, &["--readings", &readings], &["300"]);
     let dump = stage
         .clscope(["report", &stage.trace("t").display().to_string(), "--format", "json"])
         .run()
@@ -296,7 +296,7 @@ fn recorded_readings_can_stand_for_sensors_while_recording() {
         "{}",
         report["energy"]
     );
-    let wrong = stage.clscope(["record", "--replay-sensors", "/nonexistent", "--", "true"]).run();
+    let wrong = stage.clscope(["record", "--readings", "/nonexistent", "--", "true"]).run();
     assert_ne!(wrong.status.code(), Some(0));
     assert!(wrong.stderr.contains("/nonexistent"), "{}", wrong.stderr);
 }

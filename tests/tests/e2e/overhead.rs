@@ -8,7 +8,7 @@ use serde_json::Value;
 fn the_cost_of_recording_is_measured_and_a_traces_share_follows() {
     let stage = Stage::new(Runtime::FakeLoader);
     stage.app(Mode::Preload, "t", "linked 3").run().success();
-    let found = stage.clscope(["overhead", "t.clscope", "--json"]).run().success();
+    let found = stage.clscope(["overhead", "t.clscope", "--format", "json"]).run().success();
     // It keeps to its schema: the stage checks every document.
     let document: Value = serde_json::from_str(&found.stdout).unwrap();
     let (measured, recording) = (&document["measured"], &document["recording"]);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The command, with binaries of kernels in the test's own folder.
 fn clscope(stage: &Stage, line: &str) -> Finished {
-    let line = format!("bench --no-sensors --repeat 3 --reproduce {line}");
+    let line = format!("bench --sensors off --repeat 3 --reproduce {line}");
     stage.clscope(line.split_whitespace()).env("XDG_CACHE_HOME", stage.join("cache")).run()
 }
 
@@ -75,7 +75,7 @@ fn other_kinds_of_experiments_run_on_processors() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
         let all = |line: &str| {
-            let run = clscope(&stage, &format!("{line} --json")).success();
+            let run = clscope(&stage, &format!("{line} --format json")).success();
             document(&run.stdout)
         };
         let state = |line: &str| all(line)["experiments"][0].clone();
@@ -173,7 +173,7 @@ fn whole_kernels_and_a_clock_inside_them_are_measured() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
         let state = |line: &str| {
-            let run = clscope(&stage, &format!("{line} --json")).success();
+            let run = clscope(&stage, &format!("{line} --format json")).success();
             document(&run.stdout)["experiments"][0].clone()
         };
         let here = |of: &Value, n: usize| of["numbers"][n]["here"]["value"].as_f64();
@@ -332,7 +332,7 @@ fn every_figure_and_table_of_the_documents_is_listed_with_what_becomes_of_it() {
 fn power_of_experiments_is_tried_by_emulation() {
     let stage = Stage::new(Runtime::Pocl);
     let run = |line: &str| {
-        let words = format!("bench --repeat 3 --json --reproduce {line}");
+        let words = format!("bench --repeat 3 --format json --reproduce {line}");
         let run = stage.clscope(words.split_whitespace());
         document(&run.env("XDG_CACHE_HOME", stage.join("cache")).run().success().stdout)
     };
@@ -356,10 +356,8 @@ fn power_of_experiments_is_tried_by_emulation() {
     let readings = stage.join("readings");
     let mut text = crate::energy::flat_in_steps(0.0, 100e9, 45.0, 10e6);
     std::fs::write(&readings, &text).unwrap();
-    let given = format!(
-        "004/fig6.4b --sweep lanes=1,2 --window 0.6 --replay-sensors {}",
-        readings.display()
-    );
+    let given =
+        format!("004/fig6.4b --sweep lanes=1,2 --window 0.6 --readings {}", readings.display());
     let of = run(&given);
     let watts = of["experiments"][0]["curves"][0]["points"][0]["y"]["value"].as_f64();
     assert!(watts.is_some_and(|w| (w / 45.0 - 1.0).abs() < 0.15), "{of}");
@@ -391,8 +389,9 @@ fn power_of_experiments_is_tried_by_emulation() {
 fn models_take_parameters() {
     let stage = Stage::new(Runtime::Pocl);
     let with = |name: &str, given: &str| {
-        let of =
-            document(&clscope(&stage, &format!("{name} --with {given} --json")).success().stdout);
+        let of = document(
+            &clscope(&stage, &format!("{name} --with {given} --format json")).success().stdout,
+        );
         let of = of["experiments"][0].clone();
         assert_eq!(of["state"], "computed", "{of}");
         of
@@ -450,7 +449,7 @@ fn what_has_no_experiment_is_refused_with_the_nearest_names() {
         ("001/fig4.4", "001/fig4.4 cannot be reproduced: data sheets"),
         ("000/fig4.4 --full", "cannot be used with"),
         ("000/fig4.4 --sweep width=3", "experiments failed: 000/fig4.4"),
-        ("list --json", "the list of experiments is text"),
+        ("list --format json", "the list of experiments is text"),
     ] {
         let refused = clscope(&stage, line);
         assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);

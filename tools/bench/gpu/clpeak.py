@@ -5,7 +5,7 @@
 
 Each round runs one after the other, so that clocks and heat are alike; figures are medians of the rounds, with the
 widest deviation from them. clpeak counts what `clscope bench` counts: a product and a sum as two operations, bytes that
-are read. --platform and --device are clpeak's numbers of the device, --ours is the number in `clscope bench --list-devices`.
+are read. --platform and --device are clpeak's numbers of the device, --ours is the number in `clscope bench devices`.
 """
 import argparse
 import json
@@ -77,7 +77,7 @@ parser.add_argument("--out", type=pathlib.Path, help="where to keep what both wr
 options = parser.parse_args()
 tests = ["--use-event-timer", "--global-bandwidth", "--compute-sp", "--compute-dp", "--compute-integer"]
 peak = [options.clpeak, "-p", options.platform, "-d", options.device, *tests]
-bench = [options.clscope, "bench", "flop", "memory", "--full", "--json", *(w for c in CHOICE for w in ("--choose", c))]
+bench = [options.clscope, "bench", "flop", "memory", "--full", "--format", "json", *(w for c in CHOICE for w in ("--choose", c))]
 bench += ["--device", options.ours] if options.ours else []
 rounds = []
 for n in range(options.rounds):

@@ -3,7 +3,7 @@
 
     models.py CLSCOPE DEVICE [--kernels TRACE...] [--groups TRACE=ITEMS...] [--rooms TRACE=BYTES...] [--transfers TRACE...] [--moved TRACE LOG] [--accesses TRACE LOG]
 
-CLSCOPE is the command, DEVICE the file that `clscope bench model --export` wrote on the same device.
+CLSCOPE is the command, DEVICE the file that `clscope bench model --show --format json` printed on the same device.
 
 --kernels    of `record --mix`, with `--counters gpm` and `--replay` where the device has them: predicted time of each kernel and
              NDRange, whether the verdict agrees with GPM (a pipe or memory at 70 % or more <-> bound by it), modelled joules against

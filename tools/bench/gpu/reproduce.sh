@@ -15,7 +15,7 @@ if [ -z "${CLSCOPE:-}" ]; then
     (cd "$root" && cargo build --release -p clscope-cli)
     CLSCOPE=$root/target/release/clscope
 fi
-"$CLSCOPE" bench --list-devices | tee "$out/devices.txt"
+"$CLSCOPE" bench devices | tee "$out/devices.txt"
 status=0
 "$CLSCOPE" bench --reproduce all --budget "${BUDGET:-1080}" ${2:+--device "$2"} \
     -o "$out/reproduced" >"$out/reproduced.txt" 2>"$out/messages.txt" || status=$?

@@ -31,7 +31,7 @@ pub enum CaptureError {
         source: clscope_trace::Error,
     },
     /// A file of recorded readings cannot be used.
-    #[error("cannot take readings from {} (--replay-sensors)", path.display())]
+    #[error("cannot take readings from {} (--readings)", path.display())]
     Readings {
         /// The file.
         path: PathBuf,

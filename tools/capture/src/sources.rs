@@ -46,7 +46,7 @@ pub struct Options {
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     pub sysfs_root: Option<PathBuf>,
     /// Take readings from this file instead of sensors
-    pub replay_sensors: Option<PathBuf>,
+    pub readings: Option<PathBuf>,
     /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
     /// the processor's counters cannot be read or do not work
     pub sensor_socket: Option<PathBuf>,
@@ -73,7 +73,7 @@ impl Default for Options {
             sensors: vec![Family::Auto],
             gpm: None,
             sysfs_root: None,
-            replay_sensors: None,
+            readings: None,
             sensor_socket: None,
             unnamed: false,
         }
@@ -102,7 +102,7 @@ const ELSEWHERE: Unopened =
 impl Options {
     /// Whether nothing is to be read.
     pub fn is_off(&self) -> bool {
-        self.replay_sensors.is_none() && self.gpm.is_none() && self.sensors.contains(&Family::Off)
+        self.readings.is_none() && self.gpm.is_none() && self.sensors.contains(&Family::Off)
     }
 
     fn wants(&self, family: Family) -> bool {
@@ -144,7 +144,7 @@ impl Options {
             Replay::open(path, Pacing::Live)
                 .map_err(|source| CaptureError::Readings { path: path.clone(), source })
         };
-        self.replay_sensors.as_ref().map(open).transpose()
+        self.readings.as_ref().map(open).transpose()
     }
 
     /// Opens everything that was chosen and works.
@@ -303,7 +303,7 @@ impl Opened {
     /// Families that were asked for by name and of which nothing could be opened, with the reason:
     /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
-        let none = options.replay_sensors.is_some() || options.is_off() || options.unnamed;
+        let none = options.readings.is_some() || options.is_off() || options.unnamed;
         let family = |f: &SensorFinding| match f.kind {
             SourceKind::Rapl => Family::Rapl,
             SourceKind::Hwmon => Family::Hwmon,

@@ -333,7 +333,7 @@ pub struct SensorArgs {
     pub sysfs_root: Option<PathBuf>,
     /// Take readings from this file instead of sensors
     #[arg(long, value_name = "FILE")]
-    pub replay_sensors: Option<PathBuf>,
+    pub readings: Option<PathBuf>,
     /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
     /// the processor's counters cannot be read or do not work
     #[arg(long, value_name = "PATH")]
@@ -347,7 +347,7 @@ impl SensorArgs {
             sensors: self.sensors.iter().map(|of| (*of).into()).collect(),
             gpm: None,
             sysfs_root: self.sysfs_root.clone(),
-            replay_sensors: self.replay_sensors.clone(),
+            readings: self.readings.clone(),
             sensor_socket: self.sensor_socket.clone(),
             unnamed: false,
         }

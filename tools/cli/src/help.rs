@@ -21,7 +21,7 @@ const USUAL: [(&str, &str); 15] = [
     ("roofline", "output energy name device parameters with"),
     ("what-if", "local global clock on local-memory format parameters"),
     ("top", "interval sort once format output"),
-    ("bench", "device list choose reproduce budget counters quick full output json show"),
+    ("bench", "device list choose reproduce budget counters quick full output format show"),
     ("kernel", "device from repeat tolerance counters mix tune local options source export"),
     ("sql", "recipe list format limit engine"),
     ("perfetto", "output from to tracks host-calls"),

@@ -17,7 +17,7 @@ use std::path::PathBuf;
   clscope what-if run1 gemm --local-memory 16K   with 16 KiB of local memory a group
   clscope what-if run1 gemm --global 2x          with twice the items, and twice the work
   clscope what-if run1 gemm --clock 1400         with its compute units at 1400 MHz
-  clscope what-if run1 gemm --on other.json      on another device (bench model --export)")]
+  clscope what-if run1 gemm --on other.json      on another device (bench model --show)")]
 pub struct Args {
     /// Trace directory
     #[arg(value_name = "TRACE")]

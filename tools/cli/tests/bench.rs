@@ -12,7 +12,7 @@ fn clscope(cache: &Path) -> Command {
 }
 
 fn has_device(cache: &Path) -> bool {
-    let listed = clscope(cache).arg("--list-devices").ended();
+    let listed = clscope(cache).arg("devices").ended();
     let some = listed.status.success() && listed.stdout.starts_with(b"0 ");
     if !some {
         clscope_testing::skip("there is no OpenCL device to measure", true);
@@ -30,7 +30,7 @@ fn a_termination_keeps_the_results() {
     let out = place.path().join("out");
     let mut command = clscope(place.path());
     command
-        .args(["flop", "--no-sensors", "--repeat", "1000", "--choose", "private", "-o"])
+        .args(["flop", "--sensors", "off", "--repeat", "1000", "--choose", "private", "-o"])
         .arg(&out);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).begin();
     while !child.line(Stream::Err).expect("it measures").contains("measuring") {}

@@ -161,9 +161,6 @@ impl<'a> Bench<'a> {
         if self.settings.enable_fma {
             options.push_str(" -cl-mad-enable -DCONTRACT");
         }
-        if self.settings.opt_disable {
-            options.push_str(" -cl-opt-disable");
-        }
         options
     }
 

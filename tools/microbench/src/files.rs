@@ -4,6 +4,7 @@
 use crate::check;
 use crate::model::Measured;
 use crate::plot::{self, Plot, PlotError, page, plots};
+#[cfg(feature = "png")]
 use crate::png::{PngError, Renderer};
 use crate::reproduce::{self, Report, Reported};
 use crate::results::{Results, write_csv};
@@ -45,6 +46,7 @@ pub enum WriteError {
     #[error(transparent)]
     Plot(#[from] PlotError),
     /// A plot has no pixels.
+    #[cfg(feature = "png")]
     #[error("cannot draw the plot {plot} as PNG")]
     Pixels {
         /// Its name.
@@ -52,9 +54,6 @@ pub enum WriteError {
         /// Why.
         source: PngError,
     },
-    /// There is nothing to draw pixels with.
-    #[error(transparent)]
-    Png(#[from] PngError),
     /// The file of parameters cannot be written.
     #[error(transparent)]
     Parameters(#[from] FileError),
@@ -84,13 +83,13 @@ fn json(path: &Path, of: &impl Serialize) -> Result<(), WriteError> {
     whole(path, |out| serde_json::to_writer_pretty(out, of))
 }
 
-/// Writes JSON, CSV, every plot as SVG, where wanted as PNG too, and the page that holds them.
+/// Writes JSON, CSV, every plot as SVG, where this build draws them as PNG too, and the page that holds them.
 ///
 /// # Errors
 /// Where a file cannot be written or a plot cannot be drawn.
-pub fn results(results: &Results, directory: &Path, png: bool) -> Result<(), WriteError> {
+pub fn results(results: &Results, directory: &Path) -> Result<(), WriteError> {
     let plots = plots(results)?;
-    results_with(results, &plots, &page(results, &plots), directory, png)
+    results_with(results, &plots, &page(results, &plots), directory)
 }
 
 fn results_with(
@@ -98,7 +97,6 @@ fn results_with(
     plots: &[Plot],
     page: &str,
     directory: &Path,
-    png: bool,
 ) -> Result<(), WriteError> {
     json(&directory.join("results.json"), results)?;
     whole(&directory.join("results.csv"), |out| write_csv(results, out))?;
@@ -106,9 +104,12 @@ fn results_with(
         let name = if n == 1 { "meter.csv".to_owned() } else { format!("meter-{n}.csv") };
         whole(&directory.join(name), |out| out.write_all(table.as_bytes()))?;
     }
-    let renderer = png.then(Renderer::new).transpose()?;
+    // Where the system has no font, the SVG files stand alone.
+    #[cfg(feature = "png")]
+    let renderer = Renderer::new();
     for plot in plots {
         let path = directory.join(&plot.name);
+        #[cfg(feature = "png")]
         if let Some(renderer) = &renderer {
             let pixels = renderer
                 .png(&plot.svg)
@@ -134,14 +135,13 @@ pub fn experiment(
     parts: &[&Results],
     directory: &Path,
     alone: bool,
-    png: bool,
 ) -> Result<(), WriteError> {
     let Some(results) = reproduce::together(report, parts) else { return Ok(()) };
     let directory = folder(directory, report.name, alone);
     make(&directory)?;
     let plots: Vec<Plot> = plot::reproduced(report, &results.device)?.into_iter().collect();
     let page = plot::experiment(report, &results, &plots);
-    results_with(&results, &plots, &page, &directory, png)
+    results_with(&results, &plots, &page, &directory)
 }
 
 /// Writes what became of experiments, and, where there are several, the page that leads to theirs.

@@ -19,7 +19,7 @@
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
 //! | [`results`], [`plot`], [`files`] | the schema; plots and the page; where they are written |
-//! | [`png`] | plots as pixels |
+//! | `png` | plots as pixels, with the feature of that name |
 #![forbid(unsafe_code)]
 
 pub use clscope_opencl as cl;
@@ -37,7 +37,7 @@ pub mod job;
 pub mod model;
 pub mod peak;
 pub mod plot;
-#[cfg_attr(not(feature = "png"), path = "no_png.rs")]
+#[cfg(feature = "png")]
 pub mod png;
 pub mod power;
 pub mod reproduce;

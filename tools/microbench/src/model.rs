@@ -144,7 +144,6 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         suites: suites(&["flop", "memory", "levels", "classes", "blend", "transfer"]),
         cases,
         sensors: effort.sensors.clone(),
-        peak: None,
     };
     let first = run::run(cl, &settings, &with, watch)?;
     let unfused = unfused(&Cases::of(std::slice::from_ref(&first)));
@@ -154,7 +153,6 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
         suites: chosen,
         cases: patterns(&UNMETERED).into_iter().chain(unfused).collect(),
         sensors: Metering { off: true, ..Metering::default() },
-        peak: None,
     };
     let plain = Settings { counters: false, mix: false, ..settings };
     let second =

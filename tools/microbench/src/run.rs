@@ -54,8 +54,6 @@ pub struct Choice {
     pub cases: Vec<String>,
     /// Sensors that are read.
     pub sensors: Metering,
-    /// The peak in GFLOP/s that shares are given of, instead of the device's own.
-    pub peak: Option<f64>,
 }
 
 /// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between and `?` for
@@ -270,7 +268,7 @@ pub fn run_cases(
         results.power_source = none(&why);
     }
     unwatched(&mut results, &pending);
-    shares(&mut results, choice.peak);
+    shares(&mut results);
     for (suite, cases) in suites {
         // Points of a sweep say nothing of what the suite asks.
         if cases.iter().any(|c| c.place.is_some()) {
@@ -299,13 +297,11 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("iterations", json!(settings.iterations)),
         ("warm_up", json!(settings.warm_up)),
         ("window_ns", json!(settings.window_ns)),
-        ("opt_disable", json!(settings.opt_disable)),
         ("power", json!(settings.power)),
         ("validate", json!(settings.validate)),
         ("counters", json!(settings.counters)),
         ("suites", json!(choice.suites)),
         ("choose", json!(choice.cases)),
-        ("peak_gflops", json!(choice.peak)),
     ])
 }
 
@@ -472,7 +468,7 @@ fn unwatched(results: &mut Results, pending: &[Pending]) {
 }
 
 /// Adds the share of the peak to every floating-point rate.
-fn shares(results: &mut Results, given: Option<f64>) {
+fn shares(results: &mut Results) {
     for case in &mut results.cases {
         let Some(rate) = case.figure("rate").filter(|f| f.unit == "GFLOP/s").map(|f| f.estimate)
         else {
@@ -482,19 +478,14 @@ fn shares(results: &mut Results, given: Option<f64>) {
         let Some(scalar) = scalar.filter(|_| matches!(case.suite, "flop" | "power")) else {
             continue;
         };
-        let (peak, name) = match (given, peak::peak_of(&results.device, scalar)) {
-            (Some(gflops), _) => (gflops, "share_of_peak"),
-            (None, Some(peak)) => {
-                let observed = case.figure("clock").map(|f| f.estimate.value);
-                let (mhz, name) = match (observed, results.device.max_clock_mhz) {
-                    (Some(mhz), _) => (mhz, "share_of_peak"),
-                    (None, Some(mhz)) => (f64::from(mhz), "share_of_peak_at_stated_clock"),
-                    (None, None) => continue,
-                };
-                (peak.operations_per_cycle * mhz * 1e-3, name)
-            }
+        let Some(peak) = peak::peak_of(&results.device, scalar) else { continue };
+        let observed = case.figure("clock").map(|f| f.estimate.value);
+        let (mhz, name) = match (observed, results.device.max_clock_mhz) {
+            (Some(mhz), _) => (mhz, "share_of_peak"),
+            (None, Some(mhz)) => (f64::from(mhz), "share_of_peak_at_stated_clock"),
             (None, None) => continue,
         };
+        let peak = peak.operations_per_cycle * mhz * 1e-3;
         case.figures.push(Figure::new(name, "%", rate.times(100.0 / peak)));
     }
 }

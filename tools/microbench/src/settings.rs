@@ -27,8 +27,6 @@ pub struct Settings {
     pub warm_up: Option<usize>,
     /// How long power is watched, nanoseconds.
     pub window_ns: Option<u64>,
-    /// Build without optimization (-cl-opt-disable).
-    pub opt_disable: bool,
     /// Watch power in every case that times a kernel.
     pub power: bool,
     /// Check timed launches too, not only the short one before.
@@ -60,7 +58,6 @@ impl Default for Settings {
             iterations: None,
             warm_up: None,
             window_ns: None,
-            opt_disable: false,
             power: false,
             validate: false,
             counters: false,

@@ -66,7 +66,7 @@ pub enum FileError {
     },
     /// It would take the place of parameters of another driver.
     #[error(
-        "{} keeps parameters that were measured under driver {driver}; `clscope bench model --export` saves them, and --force replaces them",
+        "{} keeps parameters that were measured under driver {driver}; `clscope bench model --show --format json` prints them, and --force replaces them",
         path.display()
     )]
     Kept {

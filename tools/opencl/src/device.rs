@@ -248,7 +248,7 @@ pub enum ChoiceError {
     #[error("no OpenCL device here; `clscope doctor` says why")]
     NoDevice,
     /// None has the name or number.
-    #[error("no device is called {wanted}; `clscope bench --list-devices` names {there}")]
+    #[error("no device is called {wanted}; `clscope bench devices` names {there}")]
     Unknown {
         /// What was asked for.
         wanted: String,

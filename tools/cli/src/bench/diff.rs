@@ -20,7 +20,7 @@ const REGRESSION: u8 = 3;
     before_help = "Examples:
   clscope bench diff monday tuesday                    two directories of `clscope bench -o`
   clscope bench diff h100.json h200.json               two devices
-  clscope bench diff before after --fail-over 3%       exit code 3 where a figure became worse
+  clscope bench diff before after --fail-on 3%       exit code 3 where a figure became worse
   clscope bench diff b1 n1 --base b2 --base b3 --new n2 --new n3    three runs a side: noise is measured",
     after_help = "Rates that fall and times that rise are worse. Power, clocks and sizes have no better direction:
 their changes are told, and break no limit."
@@ -42,7 +42,7 @@ pub struct DiffArgs {
     /// worse by more and the intervals leave no doubt that it became worse, or a case that was
     /// measured is wrong or fails
     #[arg(long, value_name = "SHARE", value_parser = share)]
-    fail_over: Option<f64>,
+    fail_on: Option<f64>,
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -97,7 +97,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
         std::iter::once(first).chain(more).map(|path| read(path)).collect()
     };
     let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
-    let diff = Diff::new(&base, &new, args.fail_over);
+    let diff = Diff::new(&base, &new, args.fail_on);
     let most = args.limit.unwrap_or(30);
     let most = if most == 0 { usize::MAX } else { most };
     let write = |out: &mut dyn Write| -> Result<()> {
@@ -116,14 +116,14 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     let broken = diff.broken().count();
     if broken > 0 {
         say(format_args!(
-            "{} over the limit of --fail-over",
+            "{} over the limit of --fail-on",
             count(broken as u64, "figure is", "figures are")
         ));
         return Ok(ExitCode::from(REGRESSION));
     }
-    if args.fail_over.is_some() && diff.judged == 0 {
+    if args.fail_on.is_some() && diff.judged == 0 {
         bail!(
-            "cannot judge --fail-over: no figure of {} can be compared with one of {}",
+            "cannot judge --fail-on: no figure of {} can be compared with one of {}",
             args.before.display(),
             args.after.display()
         );

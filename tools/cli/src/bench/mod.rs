@@ -12,7 +12,6 @@ use clscope_capture::system;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
 use clscope_microbench::files;
-use clscope_microbench::png::Renderer;
 use clscope_microbench::power::Metering;
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{self, Choice, Watch};
@@ -31,7 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[command(
     before_help = "Examples:
   clscope bench                               the quick choice of every suite on the first GPU
-  clscope bench flop power --device 1         two suites on the second device of --list-devices
+  clscope bench flop power --device 1         two suites on the second device of `bench devices`
+  clscope bench devices                       the OpenCL devices by number
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a document, beside ours
@@ -48,20 +48,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
-    /// Suites to run, or cases by their names; all without any. `--list` names them. `model`: the
-    /// parameters of a device, kept for `explain`; `idle`: what it draws without work; `virus`: the
-    /// mixture of instructions that draws most, searched for a minute
+    /// Suites to run, or cases by their names; all without any. `--list` names them. `devices`: the
+    /// OpenCL devices by number; `model`: the parameters of a device, kept for `explain`; `idle`:
+    /// what it draws without work; `virus`: the mixture of instructions that draws most, searched
+    /// for a minute
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
-    /// Device: its number in `--list-devices`, or a part of its name
+    /// Device: its number in `clscope bench devices`, or a part of its name
     #[arg(short, long, value_name = "DEVICE")]
     device: Option<String>,
     /// List the suites and the cases they would run
     #[arg(short, long)]
     list: bool,
-    /// List the OpenCL devices
-    #[arg(long)]
-    list_devices: bool,
     /// Run only cases whose name contains this; `*` matches anything
     #[arg(short, long, value_name = "CASE")]
     choose: Vec<String>,
@@ -79,7 +77,7 @@ pub struct Args {
     /// Measure experiments of the reference documents again and put their numbers beside ours:
     /// names such as 000/fig4.4, with `*` and `?` for several, or `all`; `list` names them. --sweep
     /// AXIS=VALUES and --iterations replace the values of experiments that have them
-    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak"])]
+    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "dump_kernel", "quiet", "full"])]
     reproduce: Vec<String>,
     /// Seconds for all experiments together; what does not end in time is named. virus: seconds of
     /// the search [default: 60]
@@ -95,15 +93,12 @@ pub struct Args {
     /// Launches thrown away before the timed ones [default: 2, and those that are slower]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     warm_up: Option<u32>,
-    /// Seconds for which power is watched [default: 1.2; 4 with --full]
+    /// Seconds for which power is watched [default: 1.2; 4 with --full; idle: 60 after each load]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     window: Option<f64>,
     /// Watch power in every case that times a kernel, whatever its suite
-    #[arg(long, conflicts_with = "no_sensors")]
-    power: bool,
-    /// Build without optimization (-cl-opt-disable)
     #[arg(long)]
-    opt_disable: bool,
+    power: bool,
     /// Let the compiler fuse a product and a sum (-cl-mad-enable)
     #[arg(long)]
     enable_fma: bool,
@@ -123,35 +118,30 @@ pub struct Args {
     /// All variants and finer sweeps: takes many minutes
     #[arg(long)]
     full: bool,
-    /// Peak in GFLOP/s that shares are given of, instead of what the device's units and clock give
-    #[arg(long, value_name = "GFLOPS")]
-    peak: Option<f64>,
-    /// Directory for results.json, results.csv and plots
+    /// Directory for results.json, results.csv and plots: SVG, and PNG too where clscope was built
+    /// with --features png
     #[arg(short = 'o', long, alias = "dump", value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Write the plots as PNG beside SVG, where clscope was built with --features png
-    #[arg(long, requires = "output")]
-    png: bool,
     /// Print the kernels' sources and end
     #[arg(long)]
     dump_kernel: bool,
-    /// Print results.json on standard output instead of tables
-    #[arg(long)]
-    json: bool,
+    /// Tables, or results.json on standard output
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
     /// Print no tables: for use with --output
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with = "format")]
     quiet: bool,
-    /// Do not read power sensors
-    #[arg(long, conflicts_with_all = ["sysfs_root", "replay_sensors"])]
-    no_sensors: bool,
+    /// Sensors of power to read
+    #[arg(long, value_enum, default_value_t = Sensors::Auto, value_name = "WHICH")]
+    sensors: Sensors,
     /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml, hwmon or meter
     /// [default: auto]
-    #[arg(long, value_name = "FORMULA", conflicts_with = "no_sensors")]
+    #[arg(long, value_name = "FORMULA")]
     gpu_power: Option<clscope_sensors::gpu_power::Choice>,
     /// Read an external power meter beside the sensors: a CSV with columns of time and power, which
     /// a logger writes to FILE meanwhile, or which COMMAND prints. A processor or GPU without a sensor
     /// takes it by itself, others with --gpu-power meter
-    #[arg(long, value_name = "FILE|COMMAND", conflicts_with = "no_sensors")]
+    #[arg(long, value_name = "FILE|COMMAND")]
     meter: Option<String>,
     /// How the meter's table is read, such as power=Watts,zone=+01:00 or place=load: `clscope meter
     /// --help` has all
@@ -162,7 +152,7 @@ pub struct Args {
     sysfs_root: Option<PathBuf>,
     /// Take readings from this file instead of sensors, as if they came now
     #[arg(long, value_name = "FILE", hide_short_help = true)]
-    replay_sensors: Option<PathBuf>,
+    readings: Option<PathBuf>,
     /// Build every program anew instead of taking binaries of earlier runs
     #[arg(short, long)]
     build: bool,
@@ -173,6 +163,42 @@ pub struct Args {
     opencl: Option<String>,
     #[command(subcommand)]
     of: Option<Of>,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Aligned tables
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Which sensors are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sensors {
+    /// Whatever works
+    Auto,
+    /// None
+    Off,
+}
+
+impl Args {
+    fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// An option that reads a sensor, if one was given.
+    fn sensor_option(&self) -> Option<&'static str> {
+        let given = [
+            (self.power, "--power"),
+            (self.gpu_power.is_some(), "--gpu-power"),
+            (self.meter.is_some(), "--meter"),
+            (self.sysfs_root.is_some(), "--sysfs-root"),
+            (self.readings.is_some(), "--readings"),
+        ];
+        given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    }
 }
 
 /// What is done with results that are there already.
@@ -276,26 +302,22 @@ fn counted<'r>(results: impl IntoIterator<Item = &'r Results>) {
 const REPEAT: usize = 10;
 
 /// An option of the suites that `model` and `idle` have no use for, if one was given.
-fn idle_options(args: &Args) -> Option<&'static str> {
+fn idle_options(args: &Args, suite: &str) -> Option<&'static str> {
     let given = [
         (args.list, "--list"),
-        (args.list_devices, "--list-devices"),
         (!args.choose.is_empty(), "--choose"),
         (args.blocks.is_some(), "--blocks"),
         (args.tpb.is_some(), "--tpb"),
         (args.iterations.is_some(), "--iterations"),
         (args.warm_up.is_some(), "--warm-up"),
-        (args.window.is_some(), "--window"),
+        (args.window.is_some() && suite != "idle", "--window"),
         (args.power, "--power"),
-        (args.opt_disable, "--opt-disable"),
         (args.enable_fma, "--enable-fma"),
         (args.repeat.is_some(), "--repeat"),
         (args.power_smoothing, "--power-smoothing"),
         (args.validate, "--validate"),
         (args.counters, "--counters"),
         (args.full, "--full"),
-        (args.peak.is_some(), "--peak"),
-        (args.png, "--png"),
     ];
     given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
 }
@@ -310,7 +332,6 @@ fn settings(args: &Args) -> Settings {
         iterations: args.iterations,
         warm_up: args.warm_up.map(|n| n as usize),
         window_ns: args.window.map(|s| (s * 1e9) as u64),
-        opt_disable: args.opt_disable,
         power: args.power,
         repeat: args.repeat.unwrap_or(REPEAT).max(1),
         power_smoothing: args.power_smoothing,
@@ -324,9 +345,9 @@ fn settings(args: &Args) -> Settings {
 /// Which sensors are read.
 fn metering(args: &Args) -> Metering {
     Metering {
-        off: args.no_sensors,
+        off: args.sensors == Sensors::Off,
         root: args.sysfs_root.clone(),
-        readings: args.replay_sensors.clone(),
+        readings: args.readings.clone(),
         formula: args.gpu_power.unwrap_or_default(),
         meter: args.meter.as_ref().map(|what| Wanted {
             what: what.clone(),
@@ -350,6 +371,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         show(results::kernels)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let (Sensors::Off, Some(option)) = (args.sensors, args.sensor_option()) {
+        bail!("{option} reads a sensor, which --sensors off forbids: leave one of them out");
+    }
     if !args.reproduce.is_empty() {
         return reproduce::run(args, &args.reproduce);
     }
@@ -360,10 +384,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.budget.is_some() && !is_virus {
         bail!("--budget is an option of `clscope bench --reproduce` and of `clscope bench virus`");
     }
-    if is_virus && (args.sweep.is_some() || args.list || !args.choose.is_empty() || args.no_sensors)
-    {
+    let is_off = args.sensors == Sensors::Off;
+    if is_virus && (args.sweep.is_some() || args.list || !args.choose.is_empty() || is_off) {
         bail!(
-            "`clscope bench virus` chooses its mixtures by a sensor: it takes no --sweep, --list, --choose and --no-sensors"
+            "`clscope bench virus` chooses its mixtures by a sensor: it takes no --sweep, --list, --choose and --sensors off"
         );
     }
     let by_itself = |s: &String| s == "model" || s == "idle";
@@ -372,8 +396,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "`model` and `idle` have no axes: --sweep takes cases that `clscope bench --list --full` names"
         );
     }
-    if let ([only], Some(option)) = (args.suites.as_slice(), idle_options(args))
+    if let [only] = args.suites.as_slice()
         && by_itself(only)
+        && let Some(option) = idle_options(args, only)
     {
         bail!("{option} does nothing in `clscope bench {only}`: it is an option of the suites");
     }
@@ -388,28 +413,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(option) = args.model.given() {
         bail!("{option} is an option of `clscope bench model`");
     }
-    if args.model.watch.is_some() {
-        bail!("--watch is an option of `clscope bench idle`");
-    }
     let suite_of = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
     let suites: Vec<String> = args.suites.iter().map(suite_of).collect();
-    let is_unknown = |name: &&String| !is_virus && SUITES.iter().all(|s| s.name != **name);
+    let is_devices = args.suites == ["devices"];
+    let is_unknown =
+        |name: &&String| !is_virus && !is_devices && SUITES.iter().all(|s| s.name != **name);
     if let Some(unknown) = suites.iter().find(is_unknown) {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
         bail!(
-            "there is no suite {unknown}; the suites are {}; by themselves model, idle and virus",
+            "there is no suite {unknown}; the suites are {}; by themselves devices, model, idle and virus",
             names.join(", ")
         );
     }
     several(args)?;
-    if args.png {
-        // A measurement may take minutes; what cannot be drawn is said before it.
-        Renderer::new()?;
-    }
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
-    if args.list_devices {
+    if is_devices {
         show(|out| results::devices(out, &all))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -429,7 +449,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             args.choose.iter().cloned().chain(named).collect()
         },
         sensors: metering(args),
-        peak: args.peak,
     };
     let chosen = match &args.sweep {
         Some(Axes(along)) => run::sweeps(device, &settings, &choice, along)
@@ -466,13 +485,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if found.interrupted {
         say("interrupted: what was measured until then follows");
     }
-    if args.json {
+    if args.is_json() {
         show_json(&found).context("cannot write the results")?;
     } else if !args.quiet {
         show(|out| results::tables(out, &found))?;
     }
     if let Some(directory) = &args.output {
-        files::results(&found, directory, args.png)?;
+        files::results(&found, directory)?;
         say(format_args!("results are in {}", directory.display()));
     }
     if args.counters {

@@ -25,24 +25,19 @@ pub struct ModelArgs {
     /// model: fewer cases, no joules, no idle states
     #[arg(long)]
     pub quick: bool,
-    /// model: print the parameters that are kept of the device, and measure nothing
-    #[arg(long, conflicts_with_all = ["export", "import"])]
+    /// model: print the parameters that are kept of the device, and measure nothing; for another
+    /// machine: --show --format json > FILE
+    #[arg(long, conflicts_with = "import")]
     pub show: bool,
-    /// model: write the parameters that are kept of the device to a file
-    #[arg(long, value_name = "FILE", conflicts_with = "import")]
-    pub export: Option<PathBuf>,
     /// model: keep the parameters of a file, as of a device that another machine has
     #[arg(long, value_name = "FILE")]
     pub import: Option<PathBuf>,
     /// model: compare the time model with kernels that the parameters do not come from
-    #[arg(long, conflicts_with_all = ["show", "export", "import"])]
+    #[arg(long, conflicts_with_all = ["show", "import"])]
     pub check: bool,
     /// model: with --import, replace parameters that were measured under another driver
     #[arg(long, requires = "import")]
     pub force: bool,
-    /// idle: seconds to watch after each load [default: 60]
-    #[arg(long, value_name = "SECONDS")]
-    pub watch: Option<f64>,
 }
 
 impl ModelArgs {
@@ -52,7 +47,6 @@ impl ModelArgs {
             (self.quick, "--quick"),
             (self.show, "--show"),
             (self.check, "--check"),
-            (self.export.is_some(), "--export"),
             (self.import.is_some(), "--import"),
             (self.force, "--force"),
         ]
@@ -118,9 +112,6 @@ fn nothing_kept(device: &Cl, path: &Path) -> anyhow::Error {
 /// Where no device can be opened, nothing is kept that was asked for, or a file cannot be read or
 /// written.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if args.model.watch.is_some() {
-        bail!("--watch is an option of `bench idle`");
-    }
     if let Some(file) = &args.model.import {
         let device = kept::read(file)?;
         let place = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
@@ -129,15 +120,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         say(format_args!("parameters of {} are kept in {}", device.name, path.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    if args.model.show || args.model.export.is_some() {
-        let kept = shown(args)?;
-        match &args.model.export {
-            Some(file) => {
-                kept::write(&kept, file)?;
-                say(format_args!("parameters of {} are in {}", kept.name, file.display()));
-            }
-            None => print(&kept, args.json)?,
-        }
+    if args.model.show {
+        print(&shown(args)?, args.is_json())?;
         return Ok(ExitCode::SUCCESS);
     }
     let (device, path, before) = kept(args).or_else(|error| {
@@ -177,7 +161,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let path = keep(&measured.device)?;
     if !args.quiet {
-        print(&measured.device, args.json)?;
+        print(&measured.device, args.is_json())?;
         if let Some(text) = text::accuracy(&measured.energy_errors) {
             say(text);
         }
@@ -236,12 +220,12 @@ fn print(device: &Device, as_json: bool) -> Result<()> {
 /// # Errors
 /// Where no device can be opened, it has no sensor, or the file cannot be written.
 pub fn idle(args: &Args) -> Result<ExitCode> {
-    let watch_s = args.model.watch.unwrap_or(WATCH_S);
+    let watch_s = args.window.unwrap_or(WATCH_S);
     if !(5.0..=3600.0).contains(&watch_s) {
-        bail!("--watch takes seconds, 5 to 3600, and not {watch_s}");
+        bail!("`bench idle` takes a --window of 5 to 3600 seconds, and not {watch_s}");
     }
     if let Some(option) = args.model.given() {
-        bail!("{option} is an option of `bench model`; `bench idle` takes --watch SECONDS");
+        bail!("{option} is an option of `bench model`; `bench idle` takes --window SECONDS");
     }
     let (device, _, kept) = kept(args)?;
     let progress = Progress::new()?;

@@ -6,7 +6,6 @@ use crate::output::{prose, say, show, show_json};
 use anyhow::{Context, Result, bail};
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
 use clscope_microbench::files;
-use clscope_microbench::png::Renderer;
 use clscope_microbench::reproduce::{self, News, State, Wanted};
 use clscope_text::bench::experiments;
 use std::io::Write;
@@ -20,16 +19,13 @@ use std::time::Instant;
 /// experiment that fails is named in the end, and the exit code tells it.
 pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
     if names == ["list"] {
-        if args.json {
-            bail!("the list of experiments is text: --json is for what was measured");
+        if args.is_json() {
+            bail!("the list of experiments is text: --format json is for what was measured");
         }
         show(experiments::list)?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiments = reproduce::named(names)?;
-    if args.png {
-        Renderer::new()?;
-    }
     let alone = experiments.len() == 1;
     let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
     reproduce::along(&experiments, asked)?;
@@ -61,7 +57,7 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
             counted(parts);
             Ok(())
         }
-        News::Report(report, on) if !args.json => bar.suspend(|| {
+        News::Report(report, on) if !args.is_json() => bar.suspend(|| {
             let mut to = prose();
             experiments::report(&mut to, report, on)?;
             to.flush()
@@ -76,12 +72,11 @@ pub fn run(args: &Args, names: &[String]) -> Result<ExitCode> {
         sensors: &metering,
         budget: args.budget,
         output: args.output.as_deref(),
-        png: args.png,
         parameters: parameters.as_deref(),
     };
     let out = reproduce::measure(&experiments, wanted, &mut progress, &mut tell)?;
     progress.bar.finish_and_clear();
-    if args.json {
+    if args.is_json() {
         show_json(&out).context("cannot write the results")?;
     } else if !alone {
         show(|to| experiments::summary(to, &out, begin.elapsed()))?;

@@ -47,7 +47,7 @@ pub struct Args {
     /// Folder of a capture, or a trace that has one
     #[arg(value_name = "CAPTURE")]
     capture: PathBuf,
-    /// Device: a part of its name, or its number in `clscope bench --list-devices` [default: the
+    /// Device: a part of its name, or its number in `clscope bench devices` [default: the
     /// one it was captured on, else the first GPU]
     #[arg(short, long, value_name = "DEVICE")]
     device: Option<String>,

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     counters: bool,
     /// Measure on another device: a part of its name, or its number in `clscope bench
-    /// --list-devices`. Its joules are kept, and are no joules of this trace
+    /// devices`. Its joules are kept, and are no joules of this trace
     #[arg(short, long, value_name = "DEVICE")]
     device: Option<String>,
     /// Run what another user's trace holds

@@ -15,7 +15,7 @@ pub const MOST_BYTES: u64 = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It is not what `clscope bench` writes.
-    #[error("it holds no results of `clscope bench` (results.json, or what --json prints)")]
+    #[error("it holds no results of `clscope bench` (results.json, or what --format json prints)")]
     Json(#[from] serde_json::Error),
     /// It is of another version.
     #[error(

@@ -5,8 +5,7 @@ use super::{Experiment, How, SHOWN_BY, all};
 
 const DRAWING: &str = "a drawing, a listing or text, in which nothing is measured";
 const CITED: &str = "a result of another work, which the document cites";
-const FACTS: &str =
-    "facts of the document's machine; `clscope bench --list-devices` has those of yours";
+const FACTS: &str = "facts of the document's machine; `clscope bench devices` has those of yours";
 const SKETCH: &str = "a sketch of what later figures measure";
 
 /// Figures and tables without an experiment: name, what it shows, why.

@@ -116,7 +116,6 @@ impl Part {
         for (given, option) in [
             (settings.power, " --power"),
             (settings.counters, " --counters"),
-            (settings.opt_disable, " --opt-disable"),
             (settings.enable_fma, " --enable-fma"),
             (settings.power_smoothing, " --power-smoothing"),
             (settings.validate, " --validate"),

@@ -39,8 +39,6 @@ pub struct Wanted<'a> {
     pub budget: Option<f64>,
     /// Directory of files.
     pub output: Option<&'a Path>,
-    /// Plots as PNG, too.
-    pub png: bool,
     /// Parameters of the model that is the experiment, instead of the document's.
     pub parameters: Option<&'a [f64]>,
 }
@@ -218,7 +216,6 @@ impl Session<'_> {
                 suites: chosen.iter().map(|(suite, _)| suite.name.to_owned()).collect(),
                 cases: part.cases.iter().map(|c| (*c).to_owned()).collect(),
                 sensors: self.wanted.sensors.clone(),
-                peak: None,
             };
             let results = run::run_cases(device, &settings, &choice, &chosen, watch)?;
             let whole = !results.interrupted;
@@ -268,7 +265,7 @@ impl Session<'_> {
         let commands = known.iter().map(|k| k.command.clone()).collect();
         let report = Report { took_ns, commands, ..Report::of(of, &parts) };
         if let Some(directory) = self.wanted.output {
-            files::experiment(&report, &parts, directory, self.alone, self.wanted.png)?;
+            files::experiment(&report, &parts, directory, self.alone)?;
         }
         Ok(report)
     }

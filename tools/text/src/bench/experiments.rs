@@ -33,7 +33,7 @@ pub fn list(out: &mut impl Write) -> io::Result<()> {
                 }
                 Standing::Metered => writeln!(
                     out,
-                    "      measured with a sensor of power, or by emulation: --sysfs-root, --replay-sensors"
+                    "      measured with a sensor of power, or by emulation: --sysfs-root, --readings"
                 )?,
                 Standing::Measured => writeln!(out, "      measured")?,
                 Standing::ShownBy(_) => {}

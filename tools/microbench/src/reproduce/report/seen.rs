@@ -300,8 +300,7 @@ impl<'r> Seen<'r> {
                 };
                 let most =
                     self.cases().filter_map(share).max_by(|a, b| a.value.total_cmp(&b.value));
-                let none =
-                    "what this device can do at most is not known: bench gives shares of --peak";
+                let none = "what this device can do at most is not known";
                 most.ok_or_else(|| none.to_owned())
             }
             Ours::AtFull(of, alpha) => Ok(Interval::symmetric(fitted()?.at_full(of, alpha)?, 0.0)),
