@@ -7,32 +7,39 @@ use clscope_doctor::overhead::{Overhead, SCHEMA, measure};
 use clscope_profile::profile::{Options, Profile};
 use clscope_profile::report::recording::Share;
 use clscope_text::overhead::text;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `clscope overhead`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
-  clscope overhead                 cost of a call and of a launch on this machine
+  clscope overhead                 cost of a call and of a launch on this machine, with a trace in
+                                   the working directory for the moment: its file system counts
   clscope overhead run.clscope     and what share of that run recording took")]
 pub struct Args {
     /// Traces recorded on this machine, to estimate what recording them took
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Folder that the self-test's trace goes to for the moment; its file system counts
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub directory: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Text for people, or JSON for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Sentences
+    Text,
+    /// One JSON object
+    Json,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// If the recorder cannot be found or loaded, the folder cannot be written, or a trace cannot be
+/// If the recorder cannot be found or loaded, the working directory cannot be written, or a trace cannot be
 /// opened.
 pub fn run(args: &Args) -> Result<()> {
-    let measured = crate::surroundings(|here| Ok(measure(here, &args.directory)?))?;
+    let measured = crate::surroundings(|here| Ok(measure(here, Path::new("."))?))?;
     let share = if args.traces.is_empty() {
         None
     } else {
@@ -47,10 +54,8 @@ pub fn run(args: &Args) -> Result<()> {
             Some(measured.costs()),
         ))
     };
-    if args.json {
-        let document = Overhead { schema: SCHEMA, measured, recording: share };
-        show_json(&document)
-    } else {
-        show_text(&text(&measured, share.as_ref()))
+    match args.format {
+        Format::Json => show_json(&Overhead { schema: SCHEMA, measured, recording: share }),
+        Format::Text => show_text(&text(&measured, share.as_ref())),
     }
 }

@@ -60,7 +60,7 @@ pub enum OverheadError {
     },
     /// The recorder complained.
     #[error(
-        "the recorder did not record in {}: {said}; name another folder with --directory",
+        "the recorder did not record in {}: {said}; start it in another folder",
         directory.display()
     )]
     NotRecorded {
@@ -78,7 +78,7 @@ pub enum OverheadError {
 /// changes its meaning or goes.
 pub const SCHEMA: &str = "clscope-overhead/1";
 
-/// What `clscope overhead --json` prints.
+/// What `clscope overhead --format json` prints.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overhead {
