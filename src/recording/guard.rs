@@ -320,7 +320,7 @@ fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
 #[inline(never)]
 fn out_of_memory() {
     state::disable();
-    let text = "recording ended: this process was refused memory; the application runs on. Raise its limit (ulimit -v), or record less with --groups or --kernels";
+    let text = "recording ended: this process was refused memory; the application runs on. Raise its limit (ulimit -v), or record less with --kernels";
     recording::diag::warn("no-memory", text);
 }
 

@@ -32,7 +32,7 @@ static KEPT: ForkSafe<Kept> = ForkSafe::new();
 pub fn keep(program: u32, device: u32, language: &str, bytes: &[u8]) -> String {
     let hash = hash(bytes);
     let missing = match program_file(&hash, language) {
-        _ if !config::get().programs => "programs are not kept (--no-programs)".to_owned(),
+        _ if !config::get().programs => "programs are not kept (--without programs)".to_owned(),
         _ if bytes.is_empty() => "it is empty".to_owned(),
         None => format!("{language} is no language that is kept"),
         Some(name) => stored(name, bytes).err().unwrap_or_default(),

@@ -26,7 +26,7 @@ queue.finish()
 
 def once(clscope, mib):
     trace = f"capture-cost-{os.getpid()}.clscope"
-    record = [clscope, "record", "-q", "-f", "--sensors", "off", "-o", trace, "--capture", "one:2", "--capture-limit", "16G"]
+    record = [clscope, "record", "-q", "-f", "--sensors", "off", "-o", trace, "--capture", "one:2"]
     subprocess.run([*record, "--", sys.executable, "-c", APP, str(mib)], check=True, env={**os.environ, "PYOPENCL_NO_CACHE": "1"})
     lines = subprocess.run([clscope, "dump", trace, "--format", "json"], check=True, capture_output=True, text=True).stdout.splitlines()
     shutil.rmtree(trace)

@@ -6,7 +6,7 @@ predicted times by it.
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
     limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
 
-What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix-accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
+What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
 """
 import json
 import subprocess

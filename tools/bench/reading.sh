@@ -16,7 +16,7 @@ mkdir -p "$out"
 cd "$out"
 sh "$here/tests/fixtures/build.sh" "$PWD/fixtures" >&2
 export LD_LIBRARY_PATH=$PWD/fixtures/fake
-"$bin/clscope" record -q -f --every-call --sensors off -o calls -- fixtures/cheap_calls $((calls / 4)) 1 >/dev/null
+"$bin/clscope" record -q -f --without joined-calls --sensors off -o calls -- fixtures/cheap_calls $((calls / 4)) 1 >/dev/null
 "$bin/clscope" record -q -f --sensors off --device-timing event -o launches -- fixtures/enqueue_bench "$launches" 1000 bare \
     >/dev/null
 

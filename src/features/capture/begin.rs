@@ -74,7 +74,9 @@ impl Gathered {
     /// The application launches the kernel, so that what its arguments name is live.
     unsafe fn new(of: &Coming<'_>) -> Result<Self, Refusal> {
         if !config::get().programs {
-            return Err("programs are not kept (--no-programs), and a capture holds one".into());
+            return Err(
+                "programs are not kept (--without programs), and a capture holds one".into()
+            );
         }
         let about = api::clGetCommandQueueInfo.behind(of.slot);
         let queue = of.command.queue;
@@ -391,7 +393,7 @@ fn room(bytes: u64, is_drawn: bool) -> Result<Capture, String> {
         }
         Some(Err(left)) => Err(format!(
             "it takes {bytes} bytes, and {left} are left of the limit of {limit} \
-             (--capture-limit raises it)"
+             (CLSCOPE_CAPTURE_LIMIT raises it)"
         )),
         None => Err("other threads were capturing at that time".to_owned()),
     }

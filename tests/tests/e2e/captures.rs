@@ -337,10 +337,14 @@ fn refusals_are_told_and_the_next_launch_is_tried() {
         assert!(none.is_empty(), "{gate:?}");
         let limit = told("buffers", "mixed", &[("CLSCOPE_CAPTURE_LIMIT", "4K")]).unwrap();
         assert!(
-            limit.len() == 3 && limit.iter().all(|(_, why, _)| why.contains("--capture-limit"))
+            limit.len() == 3
+                && limit.iter().all(|(_, why, _)| why.contains("CLSCOPE_CAPTURE_LIMIT"))
         );
         let without = told("buffers", "mixed", &[("CLSCOPE_PROGRAMS", "0")]).unwrap();
-        assert!(without.iter().all(|(_, why, _)| why.contains("--no-programs")), "{without:?}");
+        assert!(
+            without.iter().all(|(_, why, _)| why.contains("--without programs")),
+            "{without:?}"
+        );
     }
 }
 
@@ -445,8 +449,7 @@ fn mistakes_are_refused_with_the_form_that_is_expected() {
         (&["--capture", "mixed:0"][..], "gemm:1,5"),
         (&["--capture", ""], "gemm:1,5"),
         (&["--capture", "a:b"], "a colon in a name is written as ?"),
-        (&["--capture", "a", "--capture-limit", "much"], "number of bytes"),
-        (&["--capture", "a", "--no-programs"], "--no-programs"),
+        (&["--capture", "a", "--without", "programs"], "--without programs"),
     ] {
         let refused = record(&stage, options).run();
         assert_eq!(refused.status.code(), Some(2), "{options:?}: {}", refused.stderr);

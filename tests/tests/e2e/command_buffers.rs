@@ -85,7 +85,7 @@ fn no_option_reaches_into_a_command_buffer() {
         &["--check"],
         &["--device-timing", "sync"],
         &["--device-timing", "callback"],
-        &["--call-sites=3", "--every-call"],
+        &["--call-sites=3", "--without=joined-calls"],
     ];
     for runtime in runtimes() {
         let stage = Stage::new(runtime);

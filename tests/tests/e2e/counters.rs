@@ -225,7 +225,7 @@ pub fn xe_with_own_set(stage: &Stage) -> String {
 fn xe_streams_are_read_with_a_set_of_a_directory() {
     let stage = Stage::new(Runtime::Pocl);
     let metrics = xe_with_own_set(&stage);
-    let options = ["--counters", "oa:Own", "--metrics", &metrics, "--counter-period", "0.5"];
+    let options = ["--counters", "oa:Own@0.5", "--metrics", &metrics];
     let finished =
         record(&stage, "xe", &options, "oa_kernels", "1.5").env("OA_LOSE", "50").run().success();
     assert!(!finished.stderr.contains("warning"), "{}", finished.stderr);

@@ -48,7 +48,7 @@ fn a_helper_hands_counters_to_its_group() {
     let stage = Stage::new(Runtime::Pocl);
     let tree = Tree::new(&stage.join("tree"), SOON);
     let Some(helper) = Helper::start(&stage, &tree) else { return };
-    let options = ["--sensors", "rapl", "--sensor-socket", &helper.socket, "--idle-window", "0.2"];
+    let options = ["--sensors", "rapl", "--socket", &helper.socket, "--idle-window", "0.2"];
     tree.record(&stage, &options, &[0, 0]);
     helper.asked();
     let energy = energy(&stage, &[]);
@@ -93,18 +93,18 @@ fn a_counter_that_never_counts_does_not_stand_in_for_the_helper() {
     let doctor = stage.clscope(["doctor"]).env("LD_PRELOAD", &shim).env("PSYS_TREE", &pmu).run();
     assert!(doctor.stdout.contains("psys reads 0"), "{}", doctor.stdout);
     let Some(helper) = Helper::start(&stage, &tree) else { return };
-    let options = ["--sensors", "rapl", "--sensor-socket", &helper.socket];
+    let options = ["--sensors", "rapl", "--socket", &helper.socket];
     let told = with_psys(&options, &stage.trace("t"));
-    assert!(!told.contains("--sensor-socket"), "{told}");
+    assert!(!told.contains("--socket"), "{told}");
     helper.asked();
     let sources = energy(&stage, &[])["sampler"]["sources"].to_string();
     assert!(sources.contains("helper"), "{sources}");
     // The helper is gone: that was asked for by name, and is said.
     let told = with_psys(&["--sensors", "rapl"], &stage.trace("u"));
-    assert!(!told.contains("--sensor-socket"), "{told}");
+    assert!(!told.contains("--socket"), "{told}");
     let gone = stage.join("gone.sock").display().to_string();
-    let told = with_psys(&["--sensors", "rapl", "--sensor-socket", &gone], &stage.trace("v"));
-    assert!(told.contains(&format!("--sensor-socket {gone}: ")), "{told}");
-    let told = with_psys(&["--sensors", "nvml", "--sensor-socket", &gone], &stage.trace("w"));
+    let told = with_psys(&["--sensors", "rapl", "--socket", &gone], &stage.trace("v"));
+    assert!(told.contains(&format!("--socket {gone}: ")), "{told}");
+    let told = with_psys(&["--sensors", "nvml", "--socket", &gone], &stage.trace("w"));
     assert!(told.contains("not asked"), "{told}");
 }

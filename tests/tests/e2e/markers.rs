@@ -125,7 +125,7 @@ fn the_option_of_record_turns_them_off() {
     let stage = Stage::new(Runtime::FakeLoader);
     let script = stage.join("script");
     std::fs::write(&script, NVIDIA).unwrap();
-    for (option, some) in [(None, true), (Some("--no-clock-markers"), false)] {
+    for (option, some) in [(None, true), (Some("--without=clock-markers"), false)] {
         stage.forget("t");
         let trace = stage.trace("t");
         let record = stage.clscope(["record", "-q", "-o"]).arg(&trace).args(option).arg("--");

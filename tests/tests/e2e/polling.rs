@@ -41,7 +41,7 @@ fn each_call_has_a_record_where_that_is_asked_for() {
     let trace = stage.trace("t");
     let app = clscope_tests::artifacts().fixture("polls");
     stage
-        .clscope(["record", "-q", "-f", "--every-call", "-o"])
+        .clscope(["record", "-q", "-f", "--without", "joined-calls", "-o"])
         .arg(&trace)
         .arg("--")
         .arg(app)

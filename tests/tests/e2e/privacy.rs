@@ -96,7 +96,7 @@ fn arguments_are_left_out_of_every_file_where_asked() {
         assert!(holds(&stage.trace("with")) >= 2, "{way:?}: definitions and meta.json");
         if way == Mode::Record {
             let app = clscope_tests::artifacts().fixture("linked");
-            let record = ["record", "-q", "--no-arguments", "-o", "without", "--"];
+            let record = ["record", "-q", "--without", "arguments", "-o", "without", "--"];
             stage.clscope(record).arg(app).args(["3", SECRET]).run().success();
         } else {
             stage.app(way, "without", &line).env("CLSCOPE_ARGUMENTS", "0").run().success();

@@ -43,13 +43,13 @@ fn of_runtime(runtime: Runtime) {
     stage.clscope(["merge", "t", "-o", "m"]).run().success();
     assert_eq!(kept(&stage.trace("m")).len(), 1);
     let app = clscope_tests::artifacts().fixture("linked");
-    let record = ["record", "-q", "--force", "--no-programs", "-o", "t", "--"];
+    let record = ["record", "-q", "--force", "--without", "programs", "-o", "t", "--"];
     stage.clscope(record).arg(app).run().success();
     assert_eq!(kept(&trace).len(), 0);
     let listed = stage.clscope(["programs", "t"]).run().success().stdout;
-    assert!(listed.contains("not kept: programs are not kept (--no-programs)"), "{listed}");
+    assert!(listed.contains("not kept: programs are not kept (--without programs)"), "{listed}");
     let nothing = stage.clscope(["programs", "t", "--extract", "none"]).run();
-    assert!(nothing.stderr.contains("without --no-programs"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("`--without programs`"), "{}", nothing.stderr);
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn each_launch_has_what_it_counted() {
 fn xe_streams_are_read_around_commands_and_losses_are_left_out() {
     let stage = Stage::new(Runtime::Pocl);
     let metrics = xe_with_own_set(&stage);
-    let options = ["--counters", "oa:Own", "--metrics", &metrics, "--counter-period", "0.2"];
+    let options = ["--counters", "oa:Own@0.2", "--metrics", &metrics];
     let finished = snapshot(&stage, "xe", &options, "1").env("OA_LOSE", "50").run().success();
     assert!(!finished.stderr.contains("warning"), "{}", finished.stderr);
     let report = report(&stage);

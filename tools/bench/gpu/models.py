@@ -12,7 +12,7 @@ CLSCOPE is the command, DEVICE the file that `clscope bench model --show --forma
 --rooms      likewise, of groups that took BYTES of local memory that they did not use: `what-if --local-memory`
 --transfers  of transfers.c: the host's time of each size against the links of DEVICE
 --moved      of moved.c with `--counters gpm`, and its output: bytes that memory moved against closed forms
---accesses   of accesses.c with `--mix --mix-accesses`, and its output: transactions of memory, exactly
+--accesses   of accesses.c with `--mix=accesses`, and its output: transactions of memory, exactly
 
 None of these programs is in the fit of DEVICE. Errors are predicted over measured, less one. A figure that is missing is
 left out and counted.

@@ -49,17 +49,6 @@ impl State {
     }
 }
 
-/// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a
-/// recording.
-pub fn stop_all(trace: &Path) -> Result<(), CaptureError> {
-    tell_later_ones(trace, ControlCommand::Stop)?;
-    // None may have begun.
-    for ring in rings_in(trace).unwrap_or_default() {
-        apply(&ring, ControlCommand::Stop)?;
-    }
-    Ok(())
-}
-
 /// Sets the control word of one ring file, and returns the state of its process.
 pub fn apply(ring: &Path, command: ControlCommand) -> Result<State, CaptureError> {
     let change = matches!(command, ControlCommand::Start | ControlCommand::Stop);

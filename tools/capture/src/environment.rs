@@ -42,8 +42,6 @@ pub struct Plan {
     pub ways: Vec<Way>,
     /// Ways asked for by name that cannot be used, with the reason.
     pub refused: Vec<String>,
-    /// Why a way of the default set is not used.
-    pub left_out: Vec<String>,
 }
 
 /// Decides on the ways. `asked` is empty where the user did not choose; `sanitizer` is the runtime
@@ -54,7 +52,7 @@ pub fn plan(
     glibc: Option<(u32, u32)>,
     sanitizer: Option<&str>,
 ) -> Plan {
-    let mut plan = Plan { ways: Vec::new(), refused: Vec::new(), left_out: Vec::new() };
+    let mut plan = Plan { ways: Vec::new(), refused: Vec::new() };
     let wanted: &[Way] =
         if asked.is_empty() { &[Way::Preload, Way::Layer, Way::Audit] } else { asked };
     for way in [Way::Preload, Way::Layer, Way::Audit] {
@@ -77,9 +75,8 @@ pub fn plan(
         };
         match reason {
             None => plan.ways.push(way),
-            Some(reason) if asked.is_empty() => {
-                plan.left_out.push(format!("{}: {reason}", way.name()))
-            }
+            // A way of the default set that does not work is left out.
+            Some(_) if asked.is_empty() => {}
             Some(reason) => plan.refused.push(format!("--inject {}: {reason}", way.name())),
         }
     }
@@ -353,15 +350,18 @@ mod tests {
     fn the_plan_says_why_a_way_is_missing() {
         let all = plan(&[], &libraries(true), Some((2, 36)), None);
         assert_eq!(all.ways, [Way::Preload, Way::Layer, Way::Audit]);
-        assert!(all.left_out.is_empty() && all.refused.is_empty());
+        assert!(all.refused.is_empty());
         let without = plan(&[], &libraries(false), Some((2, 36)), None);
         assert_eq!(without.ways, [Way::Preload, Way::Layer]);
-        assert!(without.left_out[0].contains("tools/audit"));
-        let old = plan(&[], &libraries(true), Some((2, 31)), None);
-        assert!(old.left_out[0].contains("2.35") && old.left_out[0].contains("2.31"));
+        let audit = [Way::Audit];
+        let without = plan(&audit, &libraries(false), Some((2, 36)), None);
+        assert!(without.refused[0].contains("tools/audit"));
+        let old = plan(&audit, &libraries(true), Some((2, 31)), None);
+        assert!(old.refused[0].contains("2.35") && old.refused[0].contains("2.31"));
         let sanitized = plan(&[], &libraries(true), Some((2, 36)), Some("libasan.so.8"));
         assert_eq!(sanitized.ways, [Way::Preload, Way::Layer]);
-        assert!(sanitized.left_out[0].contains("libasan.so.8"));
+        let sanitized = plan(&audit, &libraries(true), Some((2, 36)), Some("libasan.so.8"));
+        assert!(sanitized.refused[0].contains("libasan.so.8"));
         assert_eq!(plan(&[Way::Layer], &libraries(true), Some((2, 36)), None).ways, [Way::Layer]);
         assert_eq!(plan(&[Way::Audit], &libraries(true), Some((2, 36)), None).refused.len(), 1);
         assert_eq!(

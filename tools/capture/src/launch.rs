@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
 
 /// Signals that somebody may send to us and mean the application. SIGTSTP, SIGTTIN and SIGTTOU keep
 /// their effect on us, so that a shell's job control sees the whole job stop.
@@ -119,31 +118,16 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for the application's end and passes signals on meanwhile. Calls `expired` once when
-    /// it runs longer than `limit`.
-    pub fn wait(
-        mut self,
-        limit: Option<Duration>,
-        expired: impl FnOnce(),
-    ) -> Result<(ExitStatus, Held), CaptureError> {
+    /// Waits for the application's end and passes signals on meanwhile.
+    pub fn wait(mut self) -> Result<(ExitStatus, Held), CaptureError> {
         let child = self.child.id();
-        // A limit beyond the range of the clock is none.
-        let mut expiry =
-            limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
         loop {
             if let Some(status) =
                 self.child.try_wait().attempt(|| "cannot wait for the application")?
             {
                 return Ok((status, self.held));
             }
-            let left = expiry.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                if let Some((_, expired)) = expiry.take() {
-                    expired();
-                }
-                continue;
-            }
-            let Some(arrived) = self.held.wait(left) else { continue };
+            let Some(arrived) = self.held.wait(None) else { continue };
             // What the terminal sends goes to the whole foreground group, the application included;
             // what the application's own processes send to their group has reached it too.
             if let Some(sender) = arrived.sender

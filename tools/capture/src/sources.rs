@@ -49,7 +49,7 @@ pub struct Options {
     pub readings: Option<PathBuf>,
     /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
     /// the processor's counters cannot be read or do not work
-    pub sensor_socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// The families are not the user's choice, so that nobody misses one by its name
     pub unnamed: bool,
 }
@@ -74,7 +74,7 @@ impl Default for Options {
             gpm: None,
             sysfs_root: None,
             readings: None,
-            sensor_socket: None,
+            socket: None,
             unnamed: false,
         }
     }
@@ -235,19 +235,19 @@ impl Options {
         if !self.wants(Family::Rapl) || self.sysfs_root.is_some() {
             return;
         }
-        if self.sensor_socket.is_some() || (!package_works && (refused || self.helper_there())) {
+        if self.socket.is_some() || (!package_works && (refused || self.helper_there())) {
             self.ask_helper(opened);
         }
     }
 
     /// Whether a helper may be asked: one was named, or the usual socket exists.
     fn helper_there(&self) -> bool {
-        self.sensor_socket.is_some() || Path::new(SOCKET).exists()
+        self.socket.is_some() || Path::new(SOCKET).exists()
     }
 
     /// Its counters come before the host's own: where both have a domain, readers take the first.
     fn ask_helper(&self, opened: &mut Opened) {
-        let socket = self.sensor_socket.as_deref().unwrap_or(Path::new(SOCKET));
+        let socket = self.socket.as_deref().unwrap_or(Path::new(SOCKET));
         let name = format!("{HELPER} {}", socket.display());
         match handover::connect(socket) {
             Ok(passed) => {
@@ -329,13 +329,13 @@ impl Opened {
                 )
             })
             .collect();
-        if let Some(socket) = &options.sensor_socket {
+        if let Some(socket) = &options.socket {
             let shown = socket.display();
             missing.extend(match self.findings.iter().find(|f| f.name.starts_with(HELPER)) {
                 Some(f) if f.state == State::Opened => None,
-                Some(f) => f.why.as_ref().map(|why| format!("--sensor-socket {shown}: {why}")),
+                Some(f) => f.why.as_ref().map(|why| format!("--socket {shown}: {why}")),
                 None => Some(format!(
-                    "--sensor-socket {shown}: not asked, since other options leave this machine's processor out"
+                    "--socket {shown}: not asked, since other options leave this machine's processor out"
                 )),
             });
         }

@@ -334,10 +334,10 @@ pub struct SensorArgs {
     /// Take readings from this file instead of sensors
     #[arg(long, value_name = "FILE")]
     pub readings: Option<PathBuf>,
-    /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
+    /// Socket of `clscope sensord`; without this, the one at /run/clscope/sensord.sock is asked where
     /// the processor's counters cannot be read or do not work
     #[arg(long, value_name = "PATH")]
-    pub sensor_socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
 }
 
 impl SensorArgs {
@@ -348,9 +348,29 @@ impl SensorArgs {
             gpm: None,
             sysfs_root: self.sysfs_root.clone(),
             readings: self.readings.clone(),
-            sensor_socket: self.sensor_socket.clone(),
+            socket: self.socket.clone(),
             unnamed: false,
         }
+    }
+}
+
+/// A family of counters, and how often it is read.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    wanted: Wanted,
+    period: Option<Duration>,
+}
+
+impl FromStr for Counters {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (wanted, period) = match text.rsplit_once('@') {
+            Some((wanted, ms)) => (wanted, Some(parse_period(ms)?)),
+            None => (text, None),
+        };
+        let wanted = wanted.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { wanted, period })
     }
 }
 
@@ -360,16 +380,13 @@ impl SensorArgs {
 pub struct CounterArgs {
     /// Hardware counters to read for every kernel: gpm or gpm:NAME+NAME (NVIDIA, Hopper and later),
     /// oa or oa:SET (Intel GPUs), perf (CPU devices), intel-queue or intel-queue:CONFIGURATION
-    /// (Intel's own, per command); comma-separated [default: none]
+    /// (Intel's own, per command); comma-separated [default: none]. oa@MS, oa:SET@MS and perf@MS
+    /// have the longest time between two readings [default: 1 for oa, 10 for perf]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub counters: Vec<Wanted>,
+    pub counters: Vec<Counters>,
     /// Directory (or file) with XML of metric sets for oa:SET [default: what is installed]
     #[arg(long, value_name = "DIR")]
     pub metrics: Option<PathBuf>,
-    /// Longest time between two reports of oa, or two readings of perf [default: 1 for oa, 10 for
-    /// perf]
-    #[arg(long, value_name = "MS", value_parser = parse_period)]
-    pub counter_period: Option<Duration>,
     /// What a programmable EU counter of oa counts instead (Gen9): a7=fine:7,coarse:7,inc:0
     #[arg(long, value_name = "EVENT")]
     pub counter: Vec<Programmed>,
@@ -379,9 +396,9 @@ impl CounterArgs {
     /// As the libraries take them.
     pub fn options(&self) -> choice::Options {
         choice::Options {
-            counters: self.counters.clone(),
+            counters: self.counters.iter().map(|of| of.wanted.clone()).collect(),
             metrics: self.metrics.clone(),
-            counter_period: self.counter_period,
+            counter_period: self.counters.iter().find_map(|of| of.period),
             counter: self.counter.clone(),
         }
     }

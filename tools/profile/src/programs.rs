@@ -163,7 +163,7 @@ pub enum ExtractError {
     #[error("no file was written, for the reasons above")]
     Nothing,
     /// There is none.
-    #[error("the trace keeps no program; record without --no-programs")]
+    #[error("the trace keeps no program; record it without `--without programs`")]
     None,
 }
 

@@ -43,7 +43,7 @@ impl Alone {
             Ok(running) => running,
             Err(error) => return Ok(Err(error)),
         };
-        let (status, held) = running.wait(None, || {})?;
+        let (status, held) = running.wait()?;
         Ok(Ok((End::of_status(status), held)))
     }
 }

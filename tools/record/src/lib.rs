@@ -29,7 +29,7 @@ use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
 use clscope_capture::program::{Credentials, NotRunnable, Program};
 use clscope_capture::system::{self, Held};
-use clscope_capture::{control, directory, elf, environment, sampler};
+use clscope_capture::{directory, elf, environment, sampler};
 use clscope_io::text::chain;
 use clscope_profile::calibration;
 use clscope_sensors::gpu_power::Choice;
@@ -168,9 +168,6 @@ impl Ready {
         let ways = environment::plan(&plan.ways, &libraries, system::glibc_version(), sanitizer);
         if let Some(reason) = ways.refused.first() {
             return Err(RecordError::Refused(reason.to_string()));
-        }
-        if plan.verbose {
-            ways.left_out.iter().for_each(|reason| plan.tell(format_args!("left out {reason}")));
         }
         program
             .obstacles
@@ -344,13 +341,7 @@ impl Started {
         let Self { mut ready, meta_file, running, at } = self;
         let say = plan.voice.say;
         let trace = &ready.trace;
-        let (status, held) = running.wait(plan.duration, || match control::stop_all(trace) {
-            Ok(()) => plan.tell("recording was stopped after --duration; the application runs on"),
-            Err(error) => say(&format_args!(
-                "recording could not be stopped as --duration asked: {}",
-                chain(&error)
-            )),
-        })?;
+        let (status, held) = running.wait()?;
         let (end, wall) = (End::of_status(status), at.elapsed());
         if let Some(drainer) = &ready.drainer {
             drainer.finish_ended();

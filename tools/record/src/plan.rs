@@ -71,12 +71,8 @@ pub struct Plan<'a> {
     pub captures: bool,
     /// Sensors are read so long before and after.
     pub idle_window: Duration,
-    /// Recording stops after this.
-    pub duration: Option<Duration>,
     /// How long processes are waited for that outlive the application.
     pub wait: Duration,
-    /// Tell also which ways were not used.
-    pub verbose: bool,
     /// How people are told.
     pub voice: Voice,
     /// This program and its environment.

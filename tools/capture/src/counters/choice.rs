@@ -120,7 +120,7 @@ impl Options {
                 Some("--metrics names sets for Intel GPUs: add --counters oa:SET")
             }
             () if self.counter_period.is_some() && !self.windows() => {
-                Some("--counter-period is for --counters oa and perf")
+                Some("a period in milliseconds is for --counters oa@MS and perf@MS")
             }
             () => None,
         }

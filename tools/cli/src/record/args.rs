@@ -33,6 +33,31 @@ pub enum DeviceTiming {
     Off,
 }
 
+/// What a trace has by default, and can be left out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// APP's arguments: they may hold passwords
+    Arguments,
+    /// Sources and binaries of APP's programs
+    Programs,
+    /// Markers, of which eight follow on NVIDIA's runtime when APP has waited for a queue, up to
+    /// once a second; they halve the bound within which device times are placed on the host's clock
+    ClockMarkers,
+    /// The record that identical calls in a row share from the fifth on: each has its own then
+    JoinedCalls,
+}
+
+/// What is counted of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mix {
+    /// Instructions
+    Instructions,
+    /// Also how the accesses of warps lie: pieces of 32 bytes of global memory that each touches,
+    /// passes through the banks of local memory. NVIDIA's devices only; the copy that counts takes
+    /// 1 to 90 times as long as the kernel
+    Accesses,
+}
+
 choices! {
     /// A way into the application.
     pub enum Way = environment::Way {
@@ -85,10 +110,6 @@ pub struct Args {
     /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
     #[arg(long, value_name = "NAMES", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     kernels: Option<String>,
-    /// Record only host calls of these API groups (comma-separated): argument, build,
-    /// command-buffer, enqueue, object, other, query, refcount, wait
-    #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
-    groups: Option<String>,
     /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_size: Option<String>,
@@ -99,16 +120,12 @@ pub struct Args {
     /// Record nothing until `clscope ctl TRACE start`
     #[arg(long)]
     start_paused: bool,
-    /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE
-    /// start` resumes
-    #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
-    duration: Option<Duration>,
     /// Joules of every kernel, also where APP always runs them in the same proportions: capture
     /// some launches of each, and measure them when APP has ended, each in a process of its own.
     /// AMOUNT is how long for: auto (the larger of 20 s and 5 % of the run, at most 180 s) or 30s;
     /// later leaves it to `clscope replay`; plan captures nothing, and says which share of the
     /// kernels' time could be captured, and why not the rest
-    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay, conflicts_with = "no_programs")]
+    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
     replay: Option<values::Measuring>,
     /// Keep what --replay and --mix captured: it holds APP's data. By default it is deleted when it
     /// has been measured
@@ -124,46 +141,25 @@ pub struct Args {
     /// files 0600)
     #[arg(long)]
     shared: bool,
-    /// Leave APP's arguments out of the trace: they may hold passwords
-    #[arg(long)]
-    no_arguments: bool,
-    /// Leave sources and binaries of APP's programs out of the trace
-    #[arg(long)]
-    no_programs: bool,
+    /// Leave these out of the trace (comma-separated)
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    without: Vec<Part>,
     /// Count the instructions of kernels, for `clscope mix`: capture one launch of each, and run
     /// it once more when APP has ended, from a copy of the program that counts
-    #[arg(long, conflicts_with = "no_programs")]
-    mix: bool,
-    /// With --mix, count also how the accesses of warps lie: pieces of 32 bytes of global memory
-    /// that each touches, passes through the banks of local memory. NVIDIA's devices only; the copy
-    /// that counts takes 1 to 90 times as long as the kernel
-    #[arg(long, requires = "mix")]
-    mix_accesses: bool,
+    #[arg(long, value_name = "WHAT", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "instructions")]
+    mix: Option<Mix>,
     /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in
     /// the trace's folder captures: program, arguments, and what its buffers and images hold before
     /// and after. More launches: gemm:1,5. May be given several times. The launch is APP's own;
-    /// `clscope kernel` runs it again
-    #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
+    /// `clscope kernel` runs it again. CLSCOPE_CAPTURE_LIMIT has the most bytes of all together
+    #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures)]
     capture: Vec<String>,
-    /// Most bytes that the captured launches of a process take together (K, M, G)
-    /// [default: 1G; 16G with --replay or --mix, and a quarter of what the disk has free]
-    #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit)]
-    capture_limit: Option<String>,
     #[command(flatten)]
     change: change::Args,
     /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are
     /// for, and the places of calls that make something or fail. Implies --call-sites=4
     #[arg(long)]
     check: bool,
-    /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
-    /// how many, total, shortest, longest, first and last
-    #[arg(long)]
-    every_call: bool,
-    /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
-    /// queue, up to once a second; they halve the bound within which device times are placed on the
-    /// host's clock
-    #[arg(long)]
-    no_clock_markers: bool,
     /// Read sensors, --counters (oa, perf) and the GPU's clock in the application before and after
     /// each command, and wait for the command: for long kernels
     #[arg(long)]
@@ -194,9 +190,6 @@ pub struct Args {
     /// Print no messages, unless something fails
     #[arg(short, long)]
     quiet: bool,
-    /// Report also which ways were not used
-    #[arg(short, long, conflicts_with = "quiet")]
-    verbose: bool,
     /// The application and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
     command: Vec<OsString>,
@@ -217,20 +210,6 @@ fn parse_size(text: &str) -> Result<String, String> {
     }
 }
 
-/// Names or patterns of API groups; handed on as written once each is known to choose one.
-fn parse_groups(text: &str) -> Result<String, String> {
-    let chooses = |pattern: &str| {
-        settings::API_GROUPS.iter().any(|group| clscope_trace::pattern::matches(pattern, group))
-    };
-    match text.split(',').map(str::trim).find(|pattern| !chooses(pattern)) {
-        None => Ok(text.to_owned()),
-        Some(unknown) => Err(format!(
-            "there is no API group {unknown:?}: there are {}",
-            settings::API_GROUPS.join(", ")
-        )),
-    }
-}
-
 /// A percentage, with or without its sign; handed on as written once it is known to be right.
 fn parse_percent(text: &str) -> Result<String, values::BadValue> {
     values::percent(text).map(|_| text.to_owned())
@@ -246,11 +225,6 @@ fn parse_captures(text: &str) -> Result<String, values::BadValue> {
     values::captures(text).map(|_| text.to_owned())
 }
 
-/// Bytes; handed on as written once they are known to be right.
-fn parse_capture_limit(text: &str) -> Result<String, values::BadValue> {
-    values::size(text).map(|_| text.to_owned())
-}
-
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -258,19 +232,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a number of seconds, 0 or more".to_owned())
 }
 
-/// A duration of some length.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    parse_seconds(text)
-        .ok()
-        .filter(|d| !d.is_zero())
-        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
-}
-
 impl Args {
     /// The same for one run of several: its trace has a place of its own, and messages are those of
     /// failures.
     pub fn for_one_run(&self, output: OsString) -> Self {
-        Self { output: Some(output), quiet: true, verbose: false, ..self.clone() }
+        Self { output: Some(output), quiet: true, ..self.clone() }
     }
 
     /// For a run that is to be checked, with a trace of this name.
@@ -287,6 +253,26 @@ impl Args {
         let words = words.into_iter().chain([output, "--".into()]).chain(command.iter().cloned());
         let args = <Alone as clap::Parser>::try_parse_from(words)?.args;
         Ok(Self { require_trace, ..args })
+    }
+
+    /// Refuses to leave programs out where an option runs them again. It ends this process as the
+    /// other mistakes of the command line do.
+    pub fn refuse_mistakes(&self) {
+        let needs = [
+            (self.replay.is_some(), "--replay"),
+            (self.mix.is_some(), "--mix"),
+            (!self.capture.is_empty(), "--capture"),
+        ];
+        if let (true, Some((_, option))) =
+            (self.leaves_out(Part::Programs), needs.iter().find(|(given, _)| *given))
+        {
+            let text = format!("{option} cannot be used with --without programs: it runs them\n");
+            clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, text).exit();
+        }
+    }
+
+    fn leaves_out(&self, part: Part) -> bool {
+        self.without.contains(&part)
     }
 
     /// Where the trace is to be, if the user said.
@@ -319,7 +305,6 @@ impl Args {
             set.insert(settings::DEVICE_TIMING, method.get_name().into());
         }
         set.extend(self.kernels.iter().map(|names| (settings::KERNELS, names.into())));
-        set.extend(self.groups.iter().map(|names| (settings::GROUPS, names.into())));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
         if self.check {
@@ -334,30 +319,26 @@ impl Args {
         }
         if self.replay == Some(values::Measuring::Plan) {
             set.insert(settings::SAMPLE, "plan".into());
-        } else if self.replay.is_some() || self.mix {
+        } else if self.replay.is_some() || self.mix.is_some() {
             // Counts of one launch are those of all that do the same.
             let places = if self.replay.is_some() { "4" } else { "1" };
             set.insert(settings::SAMPLE, places.into());
         }
-        set.extend(self.capture_limit.iter().map(|size| (settings::CAPTURE_LIMIT, size.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());
         if self.shared {
             set.insert(settings::SHARED, "1".into());
         }
-        if self.no_arguments {
-            set.insert(settings::ARGUMENTS, "0".into());
-        }
-        if self.no_programs {
-            set.insert(settings::PROGRAMS, "0".into());
+        for part in &self.without {
+            let setting = match part {
+                Part::Arguments => settings::ARGUMENTS,
+                Part::Programs => settings::PROGRAMS,
+                Part::ClockMarkers => settings::CLOCK_MARKERS,
+                Part::JoinedCalls => settings::COLLAPSE,
+            };
+            set.insert(setting, "0".into());
         }
         self.change.settings(&mut set);
-        if self.every_call {
-            set.insert(settings::COLLAPSE, "0".into());
-        }
-        if self.no_clock_markers {
-            set.insert(settings::CLOCK_MARKERS, "0".into());
-        }
         if self.snapshot {
             set.insert(settings::SNAPSHOT, "1".into());
             set.extend(
@@ -400,14 +381,12 @@ impl Args {
             snapshot: self.snapshot,
             gpu_power: self.gpu_power,
             replay: self.replay(),
-            mix: self.mix,
-            mix_accesses: self.mix_accesses,
+            mix: self.mix.is_some(),
+            mix_accesses: self.mix == Some(Mix::Accesses),
             keep_captures: self.keep_captures,
             captures: !self.capture.is_empty(),
             idle_window: self.idle_window,
-            duration: self.duration,
             wait: self.wait,
-            verbose: self.verbose,
             voice: Voice { say: |text| say(text), progress, own_line, quiet: self.quiet },
             here,
         }
@@ -415,7 +394,7 @@ impl Args {
 
     /// How many words of the command line are recorded.
     fn words(&self) -> usize {
-        if self.no_arguments { 1 } else { usize::MAX }
+        if self.leaves_out(Part::Arguments) { 1 } else { usize::MAX }
     }
 }
 
@@ -434,16 +413,6 @@ mod tests {
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
         for bad in ["", "-1", "x", "inf", "nan"] {
             assert!(parse_seconds(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn groups_that_choose_nothing_are_refused() {
-        for good in ["enqueue", "enqueue,wait", "ref*, query", "*"] {
-            assert_eq!(parse_groups(good).as_deref(), Ok(good));
-        }
-        for bad in ["", "enqueues", "enqueue,,wait", "kernel"] {
-            assert!(parse_groups(bad).is_err_and(|e| e.contains("command-buffer")), "{bad}");
         }
     }
 

@@ -50,6 +50,7 @@ pub fn end_alike(end: End, held: Box<Held>) -> ExitCode {
 
 /// Records the application once.
 pub fn record(args: &Args) -> Result<Ran> {
+    args.refuse_mistakes();
     crate::surroundings(|here| Ok(clscope_record::record(&args.plan(here))?))
 }
 

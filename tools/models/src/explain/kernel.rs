@@ -390,7 +390,7 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
     if may_be_scattered && !counted && reaches && mix.total().warps.is_some() {
         out.missing.push(Missing::new(
             "how the accesses of warps lie in memory was not counted",
-            "`clscope record --mix --mix-accesses`",
+            "`clscope record --mix=accesses`",
         ));
     }
     // With the limits under which they matter, and the resources whose time they are.

@@ -86,7 +86,7 @@ fn scattered_accesses_are_told_with_what_lying_together_would_save() {
         |k: &Kernel| device(&on(vec![k.clone()]), Some(&round()), ALL).kernels[0].clone();
     let found = explained(&k);
     assert!(said(&found, "accesses").is_empty());
-    assert!(found.missing.iter().any(|m| m.remedy.contains("--mix-accesses")), "{found:?}");
+    assert!(found.missing.iter().any(|m| m.remedy.contains("--mix=accesses")), "{found:?}");
     for (class, transactions) in [(Class::LoadGlobal, 320_000), (Class::StoreLocal, 10_000)] {
         let tally = k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap();
         tally.transactions = Some(transactions);
@@ -96,7 +96,7 @@ fn scattered_accesses_are_told_with_what_lying_together_would_save() {
     assert!(said[0].contains("takes 32.0 pieces of 32 bytes; items"), "{said:?}");
     assert!(said[0].ends_with("would take 4.0"), "{said:?}");
     assert!(said[1].ends_with("takes 1.0 passes through its banks"), "{said:?}");
-    assert!(!found.missing.iter().any(|m| m.remedy.contains("--mix-accesses")), "{found:?}");
+    assert!(!found.missing.iter().any(|m| m.remedy.contains("--mix=accesses")), "{found:?}");
     let lever = found.levers.iter().find(|l| l.text.contains("neighbouring words")).unwrap();
     assert!(lever.text.ends_with("88 % of them less"), "{lever:?}");
     // No more than the nearest cache takes for all pieces: 10.24 MB at 1000 GB/s, a launch.

@@ -62,7 +62,7 @@ pub enum Resource {
 }
 
 /// The measurement of how accesses lie.
-const ACCESSES: &str = "`clscope record --mix --mix-accesses` counts how accesses lie";
+const ACCESSES: &str = "`clscope record --mix=accesses` counts how accesses lie";
 /// The measurement of what is busy.
 const COUNTERS: &str = "`clscope record --counters gpm` shows which units and memories are busy";
 /// The measurement of what waiting takes.

@@ -36,7 +36,7 @@ pub const WAYS: [Way; 18] = [
     way("snapshot", &["--snapshot"]),
     way("check", &["--check"]),
     way("capture", &["--capture", "*:1,2"]),
-    way("call-sites", &["--call-sites=3", "--every-call"]),
+    way("call-sites", &["--call-sites=3", "--without=joined-calls"]),
     way("counters", &["--counters", "perf"]),
     way("layer", &["--inject", "layer"]),
     way("preload", &["--inject", "preload"]),
