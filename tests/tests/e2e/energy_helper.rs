@@ -5,7 +5,7 @@ use crate::energy::{SOON, Tree, energy};
 use clscope_tests::{Running, Runtime, Stage, Stream};
 use std::path::Path;
 
-/// A helper that hands out the counters of a tree to one connection, and what it says.
+/// A helper that hands out the counters of a tree, and what it says.
 struct Helper {
     process: Running,
     socket: String,
@@ -27,19 +27,24 @@ impl Helper {
             (tree.root.display().to_string(), stage.join("s.sock").display().to_string());
         let group = group.to_string();
         let mut process = stage
-            .clscope(["sensord", "--group", &group, "--socket", &socket])
-            .args(["--sysfs-root", &root, "--connections", "1"])
+            .clscope(["sensord", &group, "--socket", &socket])
+            .args(["--sysfs-root", &root])
             .begin();
         let first = process.line(Stream::Err).expect("what it offers");
         assert!(first.contains("4 energy counters"), "{first}");
         Some(Self { process, socket })
     }
 
-    /// Waits for its end: it was asked.
+    /// Ends it when it was asked.
     fn asked(mut self) {
-        let told = self.process.lines(Stream::Err);
-        assert!(self.process.end().success(), "{told:?}");
-        assert!(told.iter().any(|l| l.contains("given to user 0")), "{told:?}");
+        while !self
+            .process
+            .line(Stream::Err)
+            .expect("that it was asked")
+            .contains("given to user 0")
+        {}
+        self.process.signal(libc::SIGTERM);
+        assert!(!self.process.end().success());
     }
 }
 

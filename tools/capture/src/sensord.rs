@@ -27,6 +27,7 @@
 use crate::error::{Attempt, CaptureError};
 use crate::{Tell, system};
 use clscope_sensors::{Roots, System, handover};
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -45,8 +46,6 @@ pub struct Options {
     pub socket: PathBuf,
     /// Look for counters below this directory instead of the system's.
     pub sysfs_root: Option<PathBuf>,
-    /// End after this many connections.
-    pub connections: Option<u64>,
 }
 
 /// A group's number from its name, as /etc/group (`text`) has it.
@@ -68,7 +67,7 @@ pub fn run(
     args: &Options,
     variable: &dyn Fn(&str) -> Option<OsString>,
     tell: Tell,
-) -> Result<(), CaptureError> {
+) -> Result<Infallible, CaptureError> {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let Some(group) = group_id(&args.group, &groups) else {
         return Err(CaptureError::Refused(format!(
@@ -81,9 +80,9 @@ pub fn run(
         let remedy = error.remedy().map_or_else(String::new, |r| format!("; to fix: {r}"));
         CaptureError::Refused(format!("no energy counter can be opened: {error}{remedy}"))
     })?;
-    let (listener, made) = match system::inherited_listener(variable) {
-        Some(listener) => (listener, None),
-        None => (listen(&args.socket, group)?, Some(args.socket.clone())),
+    let listener = match system::inherited_listener(variable) {
+        Some(listener) => listener,
+        None => listen(&args.socket, group)?,
     };
     if system::credentials().0 == 0 {
         system::become_user(NOBODY, group).attempt(|| "cannot give up root's privileges")?;
@@ -96,9 +95,7 @@ pub fn run(
         args.group,
         args.socket.display()
     ));
-    let mut left = args.connections.unwrap_or(u64::MAX);
-    while left > 0 {
-        left -= 1;
+    loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -116,12 +113,6 @@ pub fn run(
             Err(error) => tell(&error),
         }
     }
-    if let Some(path) = made {
-        // The directory is root's: this fails where privilege was given up, and the next start
-        // replaces the socket.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn listen(path: &Path, group: u32) -> Result<UnixListener, CaptureError> {

@@ -260,7 +260,7 @@ impl Options {
                 kind: SourceKind::Rapl,
                 state: State::Absent,
                 why: Some(clscope_io::text::chain(&error)),
-                remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
+                remedy: Some("sudo clscope sensord GROUP".to_owned()),
                 domains: Vec::new(),
                 problems: Vec::new(),
             }),

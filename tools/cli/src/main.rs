@@ -213,7 +213,7 @@ fn run() -> ExitCode {
         Command::ReplayWorker => replay::worker::run(),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Sensord(args) => sensord::run(&args),
+        Command::Sensord(args) => sensord::run(&args).map(|never| match never {}),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
         Command::SelfTest { recorder } => {
             answer(|out| Ok(writeln!(out, "{}", clscope_doctor::overhead::answer(&recorder)?)?))

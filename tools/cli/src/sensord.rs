@@ -5,20 +5,20 @@ use crate::output::say;
 use anyhow::Result;
 use clscope_capture::sensord::{Options, run as serve};
 use clscope_capture::sources::SOCKET;
+use std::convert::Infallible;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Options of `clscope sensord`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
-  sudo clscope sensord --group energy           until it is stopped
+  sudo clscope sensord energy                   until it is stopped
   clscope record -- ./app                       as a member of that group, in another terminal
 
 It may be started by systemd with a socket unit (ListenStream=/run/clscope/sensord.sock, SocketGroup=energy, SocketMode=0660).
 Members of the group can spy on other users' programs by their energy: choose them with that in mind.")]
 pub struct Args {
     /// Group (name or number) whose members may read energy counters
-    #[arg(long, value_name = "GROUP")]
+    #[arg(value_name = "GROUP")]
     group: String,
     /// Socket to listen on
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
@@ -26,22 +26,17 @@ pub struct Args {
     /// Look for counters below this directory instead of the system's
     #[arg(long, value_name = "DIR")]
     sysfs_root: Option<PathBuf>,
-    /// End after this many connections
-    #[arg(long, value_name = "N")]
-    connections: Option<u64>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// The helper's.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args) -> Result<Infallible> {
     let options = Options {
         group: args.group.clone(),
         socket: args.socket.clone(),
         sysfs_root: args.sysfs_root.clone(),
-        connections: args.connections,
     };
-    serve(&options, &|name| std::env::var_os(name), |text| say(text))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(serve(&options, &|name| std::env::var_os(name), |text| say(text))?)
 }
