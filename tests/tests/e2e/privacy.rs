@@ -59,7 +59,7 @@ fn programs_are_written_out_for_who_may_read_their_trace() {
     let usual = mode(&stage.join("usual"));
     for (trace, folder) in [("t", 0o700), ("s", usual)] {
         let out = format!("of-{trace}");
-        stage.clscope(["programs", trace, "--extract", &out]).run().success();
+        stage.clscope(["programs", trace, "--output", &out]).run().success();
         assert_eq!(mode(&stage.join(&out)), folder, "{trace}");
         let written = files(&stage.join(&out));
         assert_eq!(written.len(), 1, "{written:?}");

@@ -31,12 +31,12 @@ fn of_runtime(runtime: Runtime) {
 
     let listed = stage.clscope(["programs", "t"]).run().success().stdout;
     assert!(listed.contains(&code.hash) && listed.contains("kernels: "), "{listed}");
-    stage.clscope(["programs", "t", "--extract", "out"]).run().success();
+    stage.clscope(["programs", "t", "-o", "out"]).run().success();
     let written: Vec<_> =
         std::fs::read_dir(stage.join("out")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(written.len(), 1);
     assert_eq!(std::fs::read_to_string(&written[0]).unwrap(), source);
-    let again = stage.clscope(["programs", "t", "--extract", "out"]).run();
+    let again = stage.clscope(["programs", "t", "-o", "out"]).run();
     assert_eq!(again.status.code(), Some(1), "nothing is written over: {}", again.stderr);
 
     // A merged trace keeps them, too; a trace in the same place takes theirs.
@@ -48,7 +48,7 @@ fn of_runtime(runtime: Runtime) {
     assert_eq!(kept(&trace).len(), 0);
     let listed = stage.clscope(["programs", "t"]).run().success().stdout;
     assert!(listed.contains("not kept: programs are not kept (--without programs)"), "{listed}");
-    let nothing = stage.clscope(["programs", "t", "--extract", "none"]).run();
+    let nothing = stage.clscope(["programs", "t", "-o", "none"]).run();
     assert!(nothing.stderr.contains("`--without programs`"), "{}", nothing.stderr);
 }
 
@@ -101,7 +101,8 @@ fn machine_code_of_binaries_is_written_as_text() {
     let stage = Stage::new(Runtime::Pocl);
     let run = stage.program(Mode::Record, "t", &python).args(["-c", OF_BINARY]);
     run.env("PYOPENCL_NO_CACHE", "1").run().success();
-    let nothing = stage.clscope(["programs", "t", "--disassemble", "none"]).env("PATH", "/nowhere");
+    let nothing =
+        stage.clscope(["programs", "t", "--format", "text", "-o", "none"]).env("PATH", "/nowhere");
     let said = nothing.run();
     assert!(!said.status.success() && said.stderr.contains("is installed"), "{}", said.stderr);
     let tools = ["/usr/bin/llvm-objdump", "/usr/bin/objdump"];
@@ -109,7 +110,7 @@ fn machine_code_of_binaries_is_written_as_text() {
         clscope_tests::skip("neither llvm-objdump nor objdump is installed", true);
         return;
     }
-    stage.clscope(["programs", "t", "--disassemble", "asm"]).run().success();
+    stage.clscope(["programs", "t", "--format", "text", "-o", "asm"]).run().success();
     let written: Vec<_> =
         std::fs::read_dir(stage.join("asm")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(written.len(), 1, "{written:?}");

@@ -353,7 +353,7 @@ fn a_face_detection_runs_replaced_kernels_and_other_work_groups() {
     };
     let faces = run(Mode::Record, "t", &[]);
     assert!(faces.contains(": 1 face "), "{faces}");
-    stage.clscope(["programs", "t", "--extract", "sources"]).run().success();
+    stage.clscope(["programs", "t", "--output", "sources"]).run().success();
     let source = std::fs::read_dir(stage.join("sources"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -88,7 +88,7 @@ const RUNS: &[&[&str]] = &[
     &["roofline", "--energy", "TRACE", "-o", "OUT.svg"],
     &["what-if", "TRACE", "k*", "--local", "64", "--global", "2x"],
     &["overhead", "TRACE"],
-    &["programs", "TRACE", "--extract", "OUT.sources"],
+    &["programs", "TRACE", "--output", "OUT.sources"],
     &["check", "TRACE"],
     &["check", "--format", "json", "TRACE"],
     // A trace beside itself, as ranks of one host are.

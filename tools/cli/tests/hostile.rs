@@ -189,7 +189,7 @@ const READERS: &[&[&str]] = &[
     &["roofline", "t.clscope", "-o", "r.svg"],
     &["overhead", "t.clscope"],
     &["programs", "t.clscope"],
-    &["programs", "t.clscope", "--extract", "sources"],
+    &["programs", "t.clscope", "--output", "sources"],
     &["check", "t.clscope"],
     &["diff", "t.clscope", "t.clscope"],
     &["sql", "t.clscope", "select 1"],

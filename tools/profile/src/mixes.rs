@@ -88,7 +88,7 @@ pub struct Program {
 }
 
 impl std::fmt::Display for Program {
-    /// As people tell programs apart: the beginning of the hash, as `clscope programs --extract`
+    /// As people tell programs apart: the beginning of the hash, as `clscope programs --output`
     /// names files, and options.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.hash.get(..12) {

@@ -66,7 +66,7 @@ pub struct Kernel {
 pub struct Executed {
     /// Language whose instructions these are: `ptx` or `spv`.
     pub language: String,
-    /// Hash of the counted code; `clscope programs --extract` writes it out.
+    /// Hash of the counted code; `clscope programs --output` writes it out.
     pub code: String,
     /// Work-items that entered the kernel.
     pub work_items: u64,
