@@ -140,7 +140,7 @@ one() { # RUNTIME NAME COMMAND...: captures, then runs each capture alone
         echo "$runtime $name: the application gave $?: see $out/$runtime-$name.log" >&2
     for capture in "$runtime-$name.clscope"/captures/*; do
         case $capture in *.part | *'*') continue ;; esac
-        "$BIN/clscope" kernel "$capture" --no-energy --repeat "${REPEAT:-30}" --format json \
+        "$BIN/clscope" kernel "$capture" --sensors off --repeat "${REPEAT:-30}" --format json \
             > "$runtime-$name-$(basename "$capture").json" 2> "$runtime-$name-$(basename "$capture").err"
     done
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Runs a capture alone: the document.
 fn alone(stage: &Stage, capture: &Path, more: &[&str]) -> Value {
-    let words = ["kernel", "--no-energy", "--repeat", "6", "--format", "json"];
+    let words = ["kernel", "--sensors", "off", "--repeat", "6", "--format", "json"];
     let ran = stage.clscope(words.iter().chain(more)).arg(capture).run().success().stdout;
     serde_json::from_str(&ran).unwrap()
 }

@@ -258,7 +258,7 @@ fn captured_launches_run_alone_with_the_same_results() {
                 continue;
             }
             let capture = stage.trace(case).join(format!("captures/{kernel}.{launch}"));
-            let words = ["kernel", "--no-energy", "--repeat", "6", "--format", "json"];
+            let words = ["kernel", "--sensors", "off", "--repeat", "6", "--format", "json"];
             let alone = stage.clscope(words).arg(&capture).run().success().stdout;
             let found: Value = serde_json::from_str(&alone).unwrap();
             let results = &found["base"]["results"];
@@ -435,7 +435,7 @@ fn captures_of_binaries_say_that_they_stay_on_their_device() {
         assert!(!line(1).contains("binary"), "{told}");
         assert!(told.contains("OPENCV_OPENCL_CACHE_ENABLE=0"), "{told}");
         let capture = stage.trace("t").join("captures/produce.2");
-        let words = ["kernel", "--no-energy", "--repeat", "6"];
+        let words = ["kernel", "--sensors", "off", "--repeat", "6"];
         stage.clscope(words).arg(&capture).run().success();
         let told = recorded("produce:1");
         assert!(!told.contains("binary") && !told.contains("CACHE"), "{runtime:?}: {told}");

@@ -88,7 +88,7 @@ fn a_captured_kernel_is_shown_by_a_readable_name() {
     let app = clscope_tests::artifacts().fixture("mangled").display().to_string();
     let record = ["record", "-q", "-o", "t", "--capture", "_Z5scaleIfEvPT_", "--", &app, "4"];
     stage.clscope(record).run().success();
-    let words = ["kernel", "t", "--no-energy", "--repeat", "2"];
+    let words = ["kernel", "t", "--sensors", "off", "--repeat", "2"];
     let short = stdout(&stage, &words);
     assert!(short.contains("of scale<float>\n"), "{short}");
     let full = stdout(&stage, &[&words[..], &["--full-names"]].concat());

@@ -339,7 +339,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_type() {
     refused(&["t", "--kernel", "paint"], "--trust");
     stage.clscope(["replay", "t", "--trust", "-q", "--kernel", "paint"]).run().success();
     // One capture alone is as much another's.
-    let alone = ["kernel", "t.clscope/captures/paint.1", "--no-energy"];
+    let alone = ["kernel", "t.clscope/captures/paint.1", "--sensors", "off"];
     let ran = stage.clscope(alone).run();
     assert!(!ran.status.success() && ran.stderr.contains("--trust"), "{}", ran.stderr);
     stage.clscope(alone).arg("--trust").run().success();
@@ -358,7 +358,7 @@ fn a_runtime_is_found_where_only_a_variable_names_its_driver() {
         let run = stage.clscope(words).env("OCL_ICD_VENDORS", &empty);
         run.env("OPENCL_VENDOR_PATH", &empty).env("OCL_ICD_FILENAMES", &driver).run().success()
     };
-    let said = run(&["kernel", "t.clscope/captures/accumulate.1", "--no-energy"]).stdout;
+    let said = run(&["kernel", "t.clscope/captures/accumulate.1", "--sensors", "off"]).stdout;
     assert!(said.contains("the same as captured"), "{said}");
     run(&["replay", "t", "--kernel", "accumulate"]);
     let rows = measured(&stage);
@@ -455,7 +455,7 @@ fn launches_are_measured_under_the_variables_that_their_application_has_set() {
         assert!(running.end().success(), "{said}");
         has_all(&found, &said);
         let capture = format!("t.clscope/captures/{}", kept(&stage)[0]);
-        let alone = ["kernel", &capture, "--no-energy", "--trust", "--repeat", "10"];
+        let alone = ["kernel", &capture, "--sensors", "off", "--trust", "--repeat", "10"];
         select(stage.clscope(alone)).run().success();
         // What is said now counts more.
         let (name, _) = own[0].split_once('=').unwrap();

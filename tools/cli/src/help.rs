@@ -22,7 +22,7 @@ const USUAL: [(&str, &str); 15] = [
     ("what-if", "local global clock on local-memory format parameters"),
     ("top", "interval sort once format output"),
     ("bench", "device list choose reproduce budget counters quick full output format show"),
-    ("kernel", "device from repeat tolerance counters mix tune local options source export"),
+    ("kernel", "device from repeat tolerance counters mix local options source export"),
     ("sql", "recipe list format limit engine"),
     ("perfetto", "output from to tracks host-calls"),
     ("decode", "raw format metrics layouts generation every output"),

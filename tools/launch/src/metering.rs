@@ -44,7 +44,7 @@ impl<'a> Metering<'a> {
 
 fn announced(longest: Duration) -> String {
     format!(
-        "measuring joules: the launch is repeated until the sensor knows them, at most {} s; --no-energy leaves this out",
+        "measuring joules: the launch is repeated until the sensor knows them, at most {} s; --sensors off leaves this out",
         longest.as_secs_f64().ceil()
     )
 }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_is_said_has_the_longest_time() {
         let longest = Duration::from_millis(116_250);
-        assert!(announced(longest).contains("at most 117 s; --no-energy"));
+        assert!(announced(longest).contains("at most 117 s; --sensors off"));
         assert_eq!(
             done(Duration::from_millis(5_900), longest),
             "measuring joules: 5 s of at most 117 s"

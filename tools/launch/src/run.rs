@@ -624,7 +624,7 @@ pub fn run(
             );
         }
     } else {
-        document.base.energy_missing = Some("not asked for (--no-energy)".to_owned());
+        document.base.energy_missing = Some("not asked for (--sensors off)".to_owned());
         if let Some(changed) = &mut document.changed {
             changed.version.energy_missing.clone_from(&document.base.energy_missing);
         }

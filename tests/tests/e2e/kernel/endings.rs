@@ -31,7 +31,7 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
         assert!(ended["how"].as_str().unwrap().starts_with("signal "), "{ended}");
         assert_eq!(found["base"]["results"]["verdict"], "same");
         assert!(found["base"]["time"]["median_ns"]["value"].as_f64().unwrap() > 0.0);
-        let words = ["kernel", &capture, "--source", &wild, "--no-energy", "--repeat", "6"];
+        let words = ["kernel", &capture, "--source", &wild, "--sensors", "off", "--repeat", "6"];
         let ran = stage.clscope(words).run();
         assert_eq!(ran.status.code(), Some(4), "{}", ran.stderr);
         assert!(
@@ -47,7 +47,7 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
         let mut made = saxpy(&stage.join("wild.1"));
         made.launch["program"]["files"] = json!([]);
         let capture = made.source(WILD).write();
-        let ran = stage.clscope(["kernel", &capture, "--no-energy"]).run();
+        let ran = stage.clscope(["kernel", &capture, "--sensors", "off"]).run();
         assert_eq!((ran.status.code(), ran.stdout.as_str()), (Some(4), ""), "{}", ran.stderr);
         for part in ["the version as captured ended by signal ", "--device", "--export c"] {
             assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
@@ -88,7 +88,7 @@ fn a_size_that_crashes_is_a_row_that_says_so() {
     let mut made = Captured::new(&stage.join("size.1"), "size", &[64]).source(source);
     made.launch["local"] = json!([8]);
     made.buffer("uint*", &[0; 256], Some(&words(&[1; 64])));
-    let (found, code) = document(&stage, &made.write(), &["--tune", "local"]);
+    let (found, code) = document(&stage, &made.write(), &["--local", "fastest"]);
     let rows = found["tuned"]["rows"].as_array().unwrap();
     let of = |size: u64| rows.iter().find(|row| row["local"] == json!([size])).unwrap();
     assert_eq!(code, 0);
@@ -114,7 +114,7 @@ fn a_write_behind_a_memory_is_told() {
         let expected = json!([{"memory": 1, "arguments": ["1"], "bytes": 40}]);
         assert_eq!(results["overruns"], expected);
         assert_eq!(found["base"]["results"]["overruns"], json!([]));
-        let words = ["kernel", &capture, "--source", &behind, "--no-energy", "--repeat", "6"];
+        let words = ["kernel", &capture, "--source", &behind, "--sensors", "off", "--repeat", "6"];
         let text = stage.clscope(words).run().stdout;
         let told = "wrote behind the end of memory 1 (argument 1), up to byte 40 from there";
         assert!(text.contains(told), "{text}");
@@ -140,7 +140,7 @@ fn an_interruption_leaves_no_process() {
     let endless = "kernel void saxpy(global const float *x, global float *y, float a)
         { volatile global float *v = y; while (v[0] < 1e30f) v[1] = a; }";
     let endless = source(&stage, "endless.cl", endless);
-    let words = ["kernel", &capture, "--source", &endless, "--no-energy"];
+    let words = ["kernel", &capture, "--source", &endless, "--sensors", "off"];
     let mut child = stage.clscope(words).begin();
     // Its child is there before anything is launched.
     let workers = || -> Vec<String> {

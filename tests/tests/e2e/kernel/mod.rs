@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Runs a capture without joules; the document and the exit code.
 fn document(stage: &Stage, capture: &str, more: &[&str]) -> (Value, i32) {
-    let words = ["kernel", capture, "--format", "json", "--no-energy", "--repeat", "16"];
+    let words = ["kernel", capture, "--format", "json", "--sensors", "off", "--repeat", "16"];
     let ran = stage.clscope(words.iter().chain(more)).run();
     assert_eq!(clscope_testing::schema::text_breaches(&ran.stdout), Vec::<String>::new());
     let read = serde_json::from_str(&ran.stdout);
@@ -39,7 +39,7 @@ fn same(stage: &Stage, capture: &str, memories: usize) -> Value {
 /// The command's words about what it refused.
 #[track_caller]
 fn refused(stage: &Stage, words: &[&str], parts: &[&str]) {
-    let ran = stage.clscope(["kernel", "--no-energy"].iter().chain(words)).run();
+    let ran = stage.clscope(["kernel", "--sensors", "off"].iter().chain(words)).run();
     assert_eq!(ran.status.code(), Some(1), "{words:?}: {}{}", ran.stdout, ran.stderr);
     for part in parts {
         assert!(ran.stderr.contains(part), "{words:?} lacks {part}: {}", ran.stderr);
@@ -60,7 +60,7 @@ fn buffers_and_values_give_what_was_captured() {
         assert!(found["base"]["time"]["median_ns"]["value"].as_f64().unwrap() > 0.0);
         assert_eq!((&found["is_same_device"], &found["changed"]), (&false.into(), &Value::Null));
         assert!(found["notes"][0].as_str().unwrap().starts_with("captured on D (P, driver 1)"));
-        let text = stage.clscope(["kernel", &capture, "--no-energy"]).run().success().stdout;
+        let text = stage.clscope(["kernel", &capture, "--sensors", "off"]).run().success().stdout;
         for part in [
             "launch 1 of saxpy",
             "the same as captured, bit for bit: 1 memory",
@@ -217,8 +217,8 @@ fn binaries_of_another_device_need_a_source() {
         assert!(notes.contains("own.cl stands in its place"), "{notes}");
         refused(
             &stage,
-            &[&[&capture[..]], &own[..], &["--fail-over", "3%"]].concat(),
-            &["--fail-over needs the captured version beside the other"],
+            &[&[&capture[..]], &own[..], &["--fail-on", "3%"]].concat(),
+            &["--fail-on needs the captured version beside the other"],
         );
         // With a source beside it, it was the user who asked for the binary.
         let capture = made.source(SAXPY).write();
@@ -249,7 +249,7 @@ fn differences_are_told_to_the_element_and_in_ulps() {
     let (found, code) = document(&stage, &capture, &["--as", "1=uint"]);
     let results = &found["base"]["results"];
     assert_eq!((code, &results["ulps"], &results["verdict"]), (3, &Value::Null, &"differs".into()));
-    let text = stage.clscope(["kernel", &capture, "--no-energy"]).run().success().stdout;
+    let text = stage.clscope(["kernel", &capture, "--sensors", "off"]).run().success().stdout;
     for part in [
         "within 3 ULPs of captured",
         "memory 1 (argument 1): 1 of 1024 floats differ",
@@ -342,7 +342,7 @@ fn another_version_is_compared_with_the_captured_one() {
         let slow = "kernel void saxpy(global const float *x, global float *y, float a)
             { size_t i = get_global_id(0); volatile uint n = 0; while (n < 20000) n++; y[i] = a * x[i] + y[i]; }";
         let slow = write("slow.cl", slow);
-        let (found, code) = document(&stage, &capture, &["--source", &slow, "--fail-over", "50%"]);
+        let (found, code) = document(&stage, &capture, &["--source", &slow, "--fail-on", "50%"]);
         assert_eq!((code, &found["changed"]["time_verdict"]), (3, &"more".into()), "{found:#}");
         assert_eq!(found["changed"]["version"]["results"]["verdict"], "same");
         let (_, code) = document(&stage, &capture, &["--source", &slow]);
@@ -360,11 +360,7 @@ fn another_version_is_compared_with_the_captured_one() {
         refused(&stage, &[&capture, "--source", "none.cl"], &["cannot read the source none.cl"]);
         refused(&stage, &[&capture, "--local", "48"], &["no multiple of the local size 48"]);
         refused(&stage, &[&capture, "--local", "16x2"], &["--local has 2 sizes"]);
-        refused(
-            &stage,
-            &[&capture, "--fail-over", "3%"],
-            &["--fail-over is about another version"],
-        );
+        refused(&stage, &[&capture, "--fail-on", "3%"], &["--fail-on is about another version"]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `clscope kernel --tune local`: sizes keep to the limits, and those with other results are never
+//! `clscope kernel --local fastest`: sizes keep to the limits, and those with other results are never
 //! the best.
 
 use super::captures::{saxpy, sums};
@@ -16,7 +16,7 @@ fn sizes_are_tried_and_compared_with_the_captured_one() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
         let capture = saxpy(&stage.join("saxpy.1")).write();
-        let (found, code) = document(&stage, &capture, &["--tune", "local"]);
+        let (found, code) = document(&stage, &capture, &["--local", "fastest"]);
         let rows = rows(&found);
         assert_eq!((code, &rows[0]["local"]), (0, &json!([64])));
         assert!(rows.len() > 6, "{rows:#?}");
@@ -34,7 +34,7 @@ fn sizes_are_tried_and_compared_with_the_captured_one() {
             Some(best) => assert_eq!(rows[best as usize]["verdict"], "less"),
             None => assert!(rows.iter().all(|row| row["verdict"] != "less"), "{rows:#?}"),
         }
-        let words = ["kernel", &capture, "--tune", "local", "--no-energy", "--repeat", "8"];
+        let words = ["kernel", &capture, "--local", "fastest", "--sensors", "off", "--repeat", "8"];
         let text = stage.clscope(words).run().success().stdout;
         assert!(text.contains("Work-group sizes"), "{text}");
         assert!(
@@ -54,7 +54,7 @@ fn sizes_that_change_results_are_never_the_best() {
         let mut made = Captured::new(&stage.join("size.1"), "size", &[96]).source(source);
         made.launch["local"] = json!([3]);
         made.buffer("uint*", &[0; 384], Some(&words(&[3; 96])));
-        let (found, code) = document(&stage, &made.write(), &["--tune", "local"]);
+        let (found, code) = document(&stage, &made.write(), &["--local", "fastest"]);
         assert_eq!((code, &found["tuned"]["best"]), (0, &Value::Null));
         let differ = rows(&found)[1..].iter().filter(|r| r["refused"].is_null());
         assert!(differ.clone().count() > 5);
@@ -66,7 +66,7 @@ fn sizes_that_change_results_are_never_the_best() {
 fn local_memory_and_required_sizes_are_kept_to() {
     let stage = Stage::new(Runtime::Pocl);
     let capture = sums(&stage.join("sums.1")).write();
-    let (found, _) = document(&stage, &capture, &["--tune", "local"]);
+    let (found, _) = document(&stage, &capture, &["--local", "fastest"]);
     for row in rows(&found).iter().filter(|row| row["local"].is_array()) {
         let items: u64 =
             row["local"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product();
@@ -79,7 +79,7 @@ fn local_memory_and_required_sizes_are_kept_to() {
     let mut required = Captured::new(&stage.join("one.1"), "one", &[64]).source(source);
     required.launch["local"] = json!([8]);
     required.buffer("uint*", &[0; 256], Some(&words(&[1; 64])));
-    refused(&stage, &[&required.write(), "--tune", "local"], &["it requires groups of 8x1x1"]);
+    refused(&stage, &[&required.write(), "--local", "fastest"], &["it requires groups of 8x1x1"]);
 }
 
 /// Other sizes make another version: what fewer work-items leave undone is a difference, and groups

@@ -53,7 +53,8 @@ fn a_launch_behind_rests_is_repeated_behind_rests() {
         let change = &there["change"];
         let (low, high) = (change["low"].as_f64().unwrap(), change["high"].as_f64().unwrap());
         assert!((low..=high).contains(&change["value"].as_f64().unwrap()), "{there:#}");
-        let text = stage.clscope(["kernel", "t", "--no-energy", "--repeat", "8"]).run().success();
+        let text =
+            stage.clscope(["kernel", "t", "--sensors", "off", "--repeat", "8"]).run().success();
         for part in [
             "    as in the application ",
             ", behind rests of ",

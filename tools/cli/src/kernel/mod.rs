@@ -33,15 +33,15 @@ const ENDED: u8 = 4;
 #[command(before_help = "Examples:
   clscope kernel run.clscope/captures/blur.1                  results, time and joules of the launch
   clscope kernel run --device NVIDIA                          the only capture of a trace, elsewhere
-  clscope kernel run --source blur2.cl --fail-over 3%         another source beside the captured one
+  clscope kernel run --source blur2.cl --fail-on 3%         another source beside the captured one
   clscope kernel run --local 64x1 --options '-cl-fast-relaxed-math' --tolerance 100
-  clscope kernel run --tune local                             searches a work-group size
+  clscope kernel run --local fastest                          searches a work-group size
   clscope kernel run --export c -o bug                        a program that stands alone, in C
   clscope kernel run --format json | jq .base.time.median_ns
 
 Captures are made by `clscope record --capture KERNEL -- APP`. Exit code: 3 where results differ from
 those captured (of another version: from those of the captured one) by more than --tolerance, or where
-the other version is slower than --fail-over allows; 4 where a version ended the process in which it
+the other version is slower than --fail-on allows; 4 where a version ended the process in which it
 ran, as by a signal, did not end within --limit, or wrote behind a memory; 1 where the command failed.")]
 pub struct Args {
     /// Folder of a capture, or a trace that has one
@@ -67,32 +67,24 @@ pub struct Args {
     /// building takes as long as it takes
     #[arg(long, value_name = "SECONDS", default_value_t = supervise::LIMIT, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     limit: u32,
-    /// Do not measure joules
-    #[arg(long)]
-    no_energy: bool,
+    /// Sensors of energy and power to read
+    #[arg(long, value_enum, default_value_t = Sensors::Auto, value_name = "WHICH")]
+    sensors: Sensors,
     /// Read the device's performance counters meanwhile (NVIDIA: GPM)
-    #[arg(long, conflicts_with = "no_energy")]
+    #[arg(long)]
     counters: bool,
     /// Count what a launch executes, by class of instruction: on NVIDIA's runtime, of programs in
     /// SPIR-V, and of sources where clang and llvm-spirv are installed
     #[arg(long)]
     mix: bool,
-    /// Search the fastest work-group size of the captured version
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHAT",
-        conflicts_with_all = ["local", "global", "options", "source", "fail_over"]
-    )]
-    tune: Option<Tune>,
     /// Write a program that stands alone and runs the launch, instead of running it here
     #[arg(
         long,
         value_enum,
         value_name = "LANGUAGE",
         conflicts_with_all = [
-            "device", "from", "mix", "counters", "tune", "local", "global", "options", "source",
-            "fail_over", "format",
+            "device", "from", "mix", "counters", "local", "global", "options", "source",
+            "fail_on", "format",
         ]
     )]
     export: Option<Language>,
@@ -108,7 +100,7 @@ pub struct Args {
     #[command(flatten)]
     names: NameArgs,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
-    #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with_all = ["no_energy", "counters"])]
+    #[arg(long, value_name = "DIR", hide_short_help = true, conflicts_with = "counters")]
     sysfs_root: Option<PathBuf>,
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
@@ -122,7 +114,8 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Another version, beside the captured one")]
 struct VersionArgs {
-    /// Work-items of a group, as 64x1; null: the runtime chooses
+    /// Work-items of a group, as 64x1; null: the runtime chooses; fastest: search the fastest size
+    /// of the captured version
     #[arg(long, value_name = "SIZE", value_parser = local)]
     local: Option<Local>,
     /// Work-items
@@ -136,20 +129,28 @@ struct VersionArgs {
     source: Option<PathBuf>,
     /// Exit code 3 where it is slower than the captured version by more: 3%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
-    fail_over: Option<f64>,
+    fail_on: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sizes(Vec<usize>);
 
+/// Work-items of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Local(Option<Vec<usize>>);
+enum Local {
+    /// So many; `None`: as the runtime chooses.
+    Size(Option<Vec<usize>>),
+    /// Searched.
+    Fastest,
+}
 
-/// What is searched.
+/// Which sensors are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Tune {
-    /// The work-group size
-    Local,
+enum Sensors {
+    /// Whatever works
+    Auto,
+    /// None: joules are not measured
+    Off,
 }
 
 /// A language of programs that stand alone.
@@ -192,8 +193,9 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 
 fn local(text: &str) -> Result<Local, String> {
     match text {
-        "null" | "NULL" => Ok(Local(None)),
-        _ => sizes(text).map(|Sizes(all)| Local(Some(all))),
+        "null" | "NULL" => Ok(Local::Size(None)),
+        "fastest" => Ok(Local::Fastest),
+        _ => sizes(text).map(|Sizes(all)| Local::Size(Some(all))),
     }
 }
 
@@ -210,7 +212,7 @@ fn typed(text: &str) -> Result<(u32, Element), String> {
 
 impl VersionArgs {
     fn is_given(&self) -> bool {
-        self.local.is_some()
+        matches!(self.local, Some(Local::Size(_)))
             || self.global.is_some()
             || self.options.is_some()
             || self.source.is_some()
@@ -233,16 +235,18 @@ impl VersionArgs {
         };
         let over = |all: &Vec<usize>, option| stage::over(dimensions, all, option);
         let global = self.global.as_ref().map(|Sizes(all)| over(all, "--global"));
-        let local = self
-            .local
-            .as_ref()
-            .map(|Local(all)| all.as_ref().map(|all| over(all, "--local")).transpose());
+        let local = match &self.local {
+            Some(Local::Size(all)) => {
+                Some(all.as_ref().map(|all| over(all, "--local")).transpose()?)
+            }
+            Some(Local::Fastest) | None => None,
+        };
         Ok(Some(Recipe {
             form,
             source,
             options: self.options.clone(),
             global: global.transpose()?,
-            local: local.transpose()?,
+            local,
         }))
     }
 }
@@ -256,9 +260,19 @@ impl Args {
             From::Binary => Form::Binary,
         });
         let changed = self.version.recipe(capture, form)?;
-        if changed.is_none() && self.version.fail_over.is_some() {
+        let tune = self.version.local == Some(Local::Fastest);
+        if tune && (changed.is_some() || self.version.fail_on.is_some()) {
             bail!(
-                "--fail-over is about another version: name one with --source, --options, --local or --global"
+                "--local fastest is about the captured version: leave out --global, --options, --source and --fail-on"
+            );
+        }
+        let energy = self.sensors == Sensors::Auto;
+        if self.counters && !energy {
+            bail!("--counters are read with the sensors, which --sensors off forbids");
+        }
+        if changed.is_none() && self.version.fail_on.is_some() {
+            bail!(
+                "--fail-on is about another version: name one with --source, --options, --local or --global"
             );
         }
         Ok(Wanted {
@@ -266,11 +280,11 @@ impl Args {
             changed,
             mix: self.mix,
             compilers: std::env::var_os("PATH").unwrap_or_default(),
-            tune: self.tune.is_some(),
+            tune,
             tolerance: self.tolerance,
             types: self.types.clone(),
             effort: Effort { launches: self.repeat as usize, ..Effort::default() },
-            energy: !self.no_energy,
+            energy,
             counters: self.counters,
             sysfs_root: self.sysfs_root.clone(),
             ended,
@@ -387,7 +401,8 @@ mod tests {
         for wrong in ["", "0", "64x", "x", "1x2x3x4", "-1", "64x1 x", "99999999999999999999"] {
             assert!(sizes(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(local("null"), Ok(Local(None)));
+        assert_eq!(local("null"), Ok(Local::Size(None)));
+        assert_eq!(local("fastest"), Ok(Local::Fastest));
         assert_eq!(typed("2=float4"), Ok((2, Element::Float)));
         for wrong in ["float", "2=", "x=float", "2=struct s", "=float"] {
             assert!(typed(wrong).is_err(), "{wrong}");

@@ -82,14 +82,14 @@ fn work(args: &Args, ended: Vec<Ended>, tell: &dyn Fn(&Said)) -> Result<u8> {
             });
         }
     };
-    if args.version.fail_over.is_some() && document.changed.is_none() && document.ended.is_empty() {
+    if args.version.fail_on.is_some() && document.changed.is_none() && document.ended.is_empty() {
         bail!(
-            "--fail-over needs the captured version beside the other, and its program cannot be had on {}: leave it out",
+            "--fail-on needs the captured version beside the other, and its program cannot be had on {}: leave it out",
             device.facts.name
         );
     }
     super::write(args, &document)?;
-    let is_bad = document.is_bad(args.version.fail_over);
+    let is_bad = document.is_bad(args.version.fail_on);
     let has_ended = !document.ended.is_empty() || !document.results().overruns.is_empty();
     Ok(match (has_ended, is_bad) {
         (true, _) => ENDED,
