@@ -180,7 +180,7 @@ def record(app, kind, options, command, env):
     took = time.monotonic() - start
     report = [clscope, "report", f"{trace}.clscope", "--limit", "0"]
     (out / f"{app}-{kind}.txt").write_text(call(f"{app}-{kind}-text", report, env, 60) or "")
-    text = call(f"{app}-{kind}-json", [*report, "--energy-by", "ndrange", "--format", "json"], env, 60)
+    text = call(f"{app}-{kind}-json", [*report, "--by", "ndrange", "--format", "json"], env, 60)
     document = json.loads(text) if text else None
     (out / f"{app}-{kind}.json").write_text(text or "")
     devices = ((document or {}).get("energy") or {}).get("devices") or []

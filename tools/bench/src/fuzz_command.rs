@@ -65,7 +65,7 @@ const RUNS: &[&[&str]] = &[
     &["report", "--format", "csv", "TRACE"],
     &["report", "--format", "html", "TRACE"],
     &["report", "--by", "call-site", "TRACE"],
-    &["report", "--by", "ndrange", "--energy-by", "ndrange", "TRACE"],
+    &["report", "--by", "ndrange", "TRACE"],
     &["report", "--gpu-power", "pkg-pp0-dram", "TRACE"],
     &["report", "--energy-window", "0..1", "TRACE"],
     &["report", "--correct-bias", "TRACE"],

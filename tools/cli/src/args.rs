@@ -2,7 +2,6 @@
 //! any.
 
 use crate::parameters;
-use clap::ValueEnum as _;
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
 use clscope_io::text::chain;
@@ -77,9 +76,6 @@ pub struct EnergyArgs {
     /// as recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
     pub gpu_power: Option<Choice>,
-    /// What gets its own energy figure and counters [default: kernel, or as in --by]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub energy_by: Option<By>,
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     #[arg(long, value_name = "KERNEL")]
     pub iteration_kernel: Option<String>,
@@ -90,9 +86,6 @@ pub struct EnergyArgs {
     /// Energy of this part of the run only, in seconds from its beginning: 10..15
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
     pub energy_window: Option<(f64, f64)>,
-    /// Use the sensor of this name (a part of it is enough) instead of the device's best
-    #[arg(long, value_name = "NAME")]
-    pub energy_sensor: Option<String>,
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
     /// trace's
     #[arg(long, value_name = "FILE")]
@@ -113,11 +106,9 @@ impl EnergyArgs {
     pub fn options(&self) -> attribute::Options {
         attribute::Options {
             gpu_power: self.gpu_power,
-            energy_by: self.energy_by.map(Into::into),
             iteration_kernel: self.iteration_kernel.clone(),
             flop: self.flop.clone(),
             energy_window: self.energy_window,
-            energy_sensor: self.energy_sensor.clone(),
             readings: self.readings.clone(),
             with: self.with.clone(),
             floors: self.idle_power.floors(),
@@ -128,17 +119,8 @@ impl EnergyArgs {
     /// The options that give these again, for another command of clscope.
     pub fn arguments(&self) -> Vec<OsString> {
         // All, so that a new one is not forgotten.
-        let Self {
-            gpu_power,
-            energy_by,
-            iteration_kernel,
-            flop,
-            energy_window,
-            energy_sensor,
-            readings,
-            with,
-            idle_power,
-        } = self;
+        let Self { gpu_power, iteration_kernel, flop, energy_window, readings, with, idle_power } =
+            self;
         let mut out = Vec::new();
         // In one word with its name: a value may begin with a dash.
         let mut option = |name: &str, value: &OsStr| {
@@ -149,9 +131,6 @@ impl EnergyArgs {
         if let Some(choice) = gpu_power {
             option("gpu-power", choice.name().as_ref());
         }
-        if let Some(by) = energy_by.and_then(|by| by.to_possible_value()) {
-            option("energy-by", by.get_name().as_ref());
-        }
         if let Some(kernel) = iteration_kernel {
             option("iteration-kernel", kernel.as_ref());
         }
@@ -160,9 +139,6 @@ impl EnergyArgs {
         }
         if let Some((from, to)) = energy_window {
             option("energy-window", format!("{from}..{to}").as_ref());
-        }
-        if let Some(name) = energy_sensor {
-            option("energy-sensor", name.as_ref());
         }
         readings.iter().for_each(|path| option("readings", path.as_os_str()));
         with.iter().for_each(|path| option("with", path.as_os_str()));
@@ -428,12 +404,10 @@ mod tests {
         };
         let all = [
             "--gpu-power=pkg-pp0-dram",
-            "--energy-by=ndrange",
             "--iteration-kernel=-odd name",
             "--flop=a=2100000000",
             "--flop=b=0.5",
             "--energy-window=10.25..15",
-            "--energy-sensor=package 0",
             "--readings=r.clt",
             "--with=one.clscope",
             "--with=two.clscope",

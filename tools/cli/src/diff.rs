@@ -45,7 +45,7 @@ pub struct Args {
     fail_on: Vec<Limit>,
     /// Give verdicts although devices or timing methods differ, or runs ended early or are damaged
     #[arg(long)]
-    anyway: bool,
+    force: bool,
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let runs = |side: &[Profile]| -> Result<Vec<Run>> {
         side.iter().map(|profile| run_of(profile, args, &names)).collect()
     };
-    let mut diff = Diff::new(&runs(&base)?, &runs(&new)?, &args.fail_on, args.anyway);
+    let mut diff = Diff::new(&runs(&base)?, &runs(&new)?, &args.fail_on, args.force);
     if args.format == Format::Json {
         diff.display_names = names.display();
     }
@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     output::write_to(args.output.as_deref(), is_json, "the differences", write)?;
     if !diff.comparable && !args.fail_on.is_empty() {
         bail!(
-            "cannot judge --fail-on: {}; record both sides alike and to their end, or give --anyway",
+            "cannot judge --fail-on: {}; record both sides alike and to their end, or give --force",
             diff.incomparable().join("; ")
         );
     }

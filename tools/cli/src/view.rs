@@ -128,7 +128,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
                 trace: view.trace(),
                 alignment: view.alignment(),
                 power: &power,
-                by: view.energy_grouping(),
+                by: view.grouping(),
                 sources: &names,
                 report: &times,
                 options: perfetto::Options::default(),

@@ -105,9 +105,9 @@ fn a_run_that_was_killed_or_is_torn_has_no_verdict() {
         assert_eq!(limit.status.code(), Some(1), "{}", stderr(&limit));
         assert!(stderr(&limit).contains(&format!("cannot judge --fail-on: {says}")), "{limit:?}");
         // On request all the same.
-        let anyway = json(&stage, &[base, new, "--anyway"]);
+        let anyway = json(&stage, &[base, new, "--force"]);
         assert!(anyway["comparable"] == true && judged(&anyway) > 0, "{anyway:#}");
-        let shown = stdout(&diff(&stage, &[base, new, "--anyway"]));
+        let shown = stdout(&diff(&stage, &[base, new, "--force"]));
         assert!(shown.contains(&format!("compared anyway: {says}")), "{shown}");
     }
 }

@@ -240,7 +240,7 @@ impl Power {
             return Ok(());
         }
         let trace = view.trace();
-        let by = view.energy_grouping();
+        let by = view.grouping();
         let variant = by.variant();
         // Seconds and number of a class's spans, by process and device.
         type Lengths = HashMap<(String, bool), (f64, f64)>;

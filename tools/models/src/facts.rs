@@ -237,7 +237,7 @@ fn commands(
     out: &mut BTreeMap<String, OnDevice>,
 ) -> BTreeMap<(String, String), Shapes> {
     let trace = view.trace();
-    let grouping = view.energy_grouping();
+    let grouping = view.grouping();
     let variant = grouping.variant();
     let mut shapes: BTreeMap<(String, String), Shapes> = BTreeMap::new();
     // Names of (process, kernel, variant, queue), since they are made anew each time otherwise.
@@ -302,7 +302,7 @@ fn kernels(
     out: &mut BTreeMap<String, OnDevice>,
 ) {
     let trace = view.trace();
-    let grouping = view.energy_grouping();
+    let grouping = view.grouping();
     let by_name = stats.kernels_by(trace, |process, kernel, variant| {
         grouping.name(trace, process, kernel, variant)
     });
@@ -346,7 +346,7 @@ fn kernels(
 /// What kernels executed and take of their device (`record --mix`), the mean over launches where
 /// sizes are one row.
 fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
-    let by_size = view.energy_grouping().by == By::Ndrange;
+    let by_size = view.grouping().by == By::Ndrange;
     let mut rows: BTreeMap<(String, String), Vec<&KernelMix>> = BTreeMap::new();
     for row in view.mixes() {
         let name = if by_size {

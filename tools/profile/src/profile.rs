@@ -36,7 +36,7 @@ pub struct Profile {
 pub struct Options {
     /// What has a row of its own among kernels.
     pub by: By,
-    /// How joules are attributed; `energy_by` also decides about counters.
+    /// How joules are attributed.
     pub energy: attribute::Options,
     /// The device that counters are of, by a part of its name, where nothing else tells.
     pub counter_device: Option<String>,
@@ -152,8 +152,7 @@ impl<'p> View<'p> {
     /// Names of call sites, where a row is by them or the caller wants them.
     pub fn sites(&self) -> &Sites {
         self.sites.get_or_init(|| {
-            let by_site = [self.options.by, self.energy_by()].contains(&By::CallSite);
-            let wanted = by_site || self.options.name_sites;
+            let wanted = self.options.by == By::CallSite || self.options.name_sites;
             if wanted { Sites::of_trace(&self.trace) } else { Sites::default() }
         })
     }
@@ -175,27 +174,14 @@ impl<'p> View<'p> {
         crate::programs::kept_text(self.files, hash, language)
     }
 
-    fn energy_by(&self) -> By {
-        self.options.energy.energy_by.unwrap_or(self.options.by)
-    }
-
-    /// What has joules and counters of its own.
-    pub fn energy_grouping(&self) -> Grouping<'_> {
-        self.grouping(self.energy_by())
-    }
-
-    /// What has a row of its own among kernels.
-    pub fn row_grouping(&self) -> Grouping<'_> {
-        self.grouping(self.options.by)
+    /// What has a row of its own among kernels, and joules and counters of its own.
+    pub fn grouping(&self) -> Grouping<'_> {
+        Grouping { by: self.options.by, sites: self.sites() }
     }
 
     /// Whether instructions of any kernel were counted, or refused to be.
     pub fn has_mixes(&self) -> bool {
         self.trace.processes.iter().any(|p| !p.definitions.mixes.is_empty())
-    }
-
-    fn grouping(&self, by: By) -> Grouping<'_> {
-        Grouping { by, sites: self.sites() }
     }
 
     /// Sums over all calls and commands.
@@ -204,8 +190,8 @@ impl<'p> View<'p> {
             // One reading of the records gives both, where something was measured of the devices.
             let wanted = self.readings().is_ok_and(|readings| !readings.sensors.is_empty());
             let mut devices = (wanted && self.devices.get().is_none())
-                .then(|| Collector::new(&self.trace, self.energy_grouping()));
-            let variant = self.grouping(self.options.by).variant();
+                .then(|| Collector::new(&self.trace, self.grouping()));
+            let variant = self.grouping().variant();
             // A process that is kept to some processors has threads for these.
             let threads =
                 std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
@@ -223,7 +209,7 @@ impl<'p> View<'p> {
     pub fn devices(&self) -> &[PhysicalDevice] {
         self.devices.get_or_init(|| {
             // Who asks for them alone has no use for sums, which take longer.
-            let mut devices = Collector::new(&self.trace, self.energy_grouping());
+            let mut devices = Collector::new(&self.trace, self.grouping());
             self.trace.commands(Some(self.alignment())).for_each(|event| devices.add(&event));
             devices.finish(self.alignment())
         })
@@ -278,7 +264,7 @@ impl<'p> View<'p> {
                 || self.alignment(),
                 || self.devices(),
                 readings,
-                self.energy_grouping(),
+                self.grouping(),
                 self.options.counter_device.as_deref(),
             )
         });
@@ -287,7 +273,7 @@ impl<'p> View<'p> {
 
     /// The report without energy and counters.
     pub fn times(&self) -> Report {
-        let by = self.row_grouping();
+        let by = self.grouping();
         let mut report =
             Report::new(self.files.names(), &self.trace, self.alignment(), self.stats(), by);
         report.display_names = self.display_names();

@@ -208,7 +208,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                         trace: opened.view.trace(),
                         alignment: opened.view.alignment(),
                         power: opened.power,
-                        by: opened.view.energy_grouping(),
+                        by: opened.view.grouping(),
                         sources: opened.names,
                         with_args: !args.no_args,
                     };
@@ -229,7 +229,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     trace: opened.view.trace(),
                     alignment: opened.view.alignment(),
                     power: opened.power,
-                    by: opened.view.energy_grouping(),
+                    by: opened.view.grouping(),
                     sources: opened.names,
                     report: &times,
                     options,

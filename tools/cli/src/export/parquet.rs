@@ -75,7 +75,7 @@ pub fn write(
     // The signal would leave halves of files, and the tables of a question.
     clscope_capture::system::fail_beyond_file_size();
     let power = power::Power::of_view(view)?;
-    let by = view.energy_grouping();
+    let by = view.grouping();
     let stop = Some(interrupt_flag().context("cannot take note of signals")?);
     Ok(Document { view, power: &power, by, sources, tables, stop }.write(target))
 }

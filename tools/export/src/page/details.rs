@@ -148,7 +148,7 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
     let trace = view.trace();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
     let mut out: Vec<(Details, ById, ById)> = Vec::new();
-    let by = view.row_grouping();
+    let by = view.grouping();
     let variant = by.variant();
     // What decides the row, so that names are looked up once.
     let mut known: HashMap<(u32, u32, u32, u32), Option<usize>> = HashMap::new();

@@ -31,7 +31,7 @@ impl<'k> Known<'k> {
     /// Of a view. Reads all records once more, where instructions were counted.
     pub fn of(view: &'k View<'_>, explained: &'k [Explained]) -> Self {
         let mixes = view.has_mixes().then(|| view.mixes());
-        Self { mixes, by: view.row_grouping().by, explained }
+        Self { mixes, by: view.grouping().by, explained }
     }
 
     /// Whether instructions were counted at all.

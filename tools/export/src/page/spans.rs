@@ -94,7 +94,7 @@ impl Timeline {
         most: usize,
     ) -> Self {
         let trace = view.trace();
-        let by = view.energy_grouping();
+        let by = view.grouping();
         let variant = by.variant();
         let mut out = Self::default();
         let groups = groups(trace);

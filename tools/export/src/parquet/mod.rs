@@ -141,7 +141,7 @@ mod tests {
         let document = Document {
             view: &view,
             power: &power,
-            by: view.energy_grouping(),
+            by: view.grouping(),
             sources: &sources,
             tables: &[],
             stop: Some(&stop),

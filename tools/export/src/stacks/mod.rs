@@ -120,7 +120,7 @@ struct Class {
 /// If a file of readings that the user named cannot be read.
 pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsError> {
     let trace = view.trace();
-    let by = view.energy_grouping();
+    let by = view.grouping();
     let variant = by.variant();
     // Process, place, name, class, device.
     type Key = (u32, u32, String, Option<(String, bool)>, u32);

@@ -1,7 +1,7 @@
 //! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors,
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
-use super::activity::{By, PhysicalDevice};
+use super::activity::PhysicalDevice;
 use super::borrowed::{self, Elsewhere, Lender};
 use super::explained::Explained;
 use super::power::{self, Power};
@@ -27,8 +27,6 @@ pub struct Options {
     /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
     /// recorded, else auto]
     pub gpu_power: Option<Choice>,
-    /// What gets its own energy figure and counters [default: kernel, or as in --by]
-    pub energy_by: Option<By>,
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     pub iteration_kernel: Option<String>,
     /// Floating-point operations of one launch of a kernel, for GFLOP/s/W: KERNEL=2.1e9 (repeat for
@@ -36,8 +34,6 @@ pub struct Options {
     pub flop: Vec<(String, f64)>,
     /// Energy of this part of the run only, in seconds from its beginning: 10..15
     pub energy_window: Option<(f64, f64)>,
-    /// Use the sensor of this name (a part of it is enough) instead of the device's best
-    pub energy_sensor: Option<String>,
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
     /// trace's
     pub readings: Option<std::path::PathBuf>,
@@ -114,7 +110,7 @@ pub fn energy_of(
         ));
     }
     for device in devices {
-        match power::power_of(device, devices, readings, choice, options.energy_sensor.as_deref()) {
+        match power::power_of(device, devices, readings, choice) {
             Ok(mut power) => {
                 let times = unrecorded::of_device(trace, device, readings);
                 let rest = unrecorded::without(&power.series, &times);

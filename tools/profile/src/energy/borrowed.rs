@@ -65,8 +65,6 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         .map_err(|source| ReadingsError::With { path: path.to_owned(), source })?;
     let energy = Options {
         gpu_power: of.energy.gpu_power,
-        energy_by: of.energy.energy_by,
-        energy_sensor: of.energy.energy_sensor.clone(),
         // One file may hold what sensors read during both runs.
         readings: of.energy.readings.clone(),
         ..Options::default()
@@ -78,10 +76,9 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
     let (devices, readings, known) = (view.devices(), view.readings()?, view.energy()?);
     let recorded = recorded_formula(profile.files());
     let choice = of.energy.gpu_power.or(recorded.choice).unwrap_or_default();
-    let sensor = of.energy.energy_sensor.as_deref();
     let mut out = Vec::new();
     for device in devices {
-        let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else {
+        let Ok(power) = power::power_of(device, devices, readings, choice) else {
             continue;
         };
         let floor = known.devices.iter().find(|d| d.members == device.members).and_then(floor);

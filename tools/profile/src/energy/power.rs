@@ -65,9 +65,9 @@ pub enum NoPower {
         "no readings of an external meter: `clscope record --meter` or `clscope meter` adds them"
     )]
     NoMeter,
-    /// The caller's choice leaves nothing.
-    #[error("no sensor has the name asked for")]
-    NoSuchSensor,
+    /// A GPU without a sensor of the formula.
+    #[error("no sensor of the GPU reads its energy or power")]
+    NoSensor,
     /// Packages of one host have different planes.
     #[error("a package lacks a plane that the others have")]
     UnlikePackages,
@@ -250,7 +250,7 @@ fn place(device: &PhysicalDevice, has_own: bool) -> GpuPlace {
     }
 }
 
-/// The power of a device. `wanted` narrows its own sensors by name.
+/// The power of a device.
 ///
 /// # Errors
 /// Why there is none.
@@ -259,18 +259,15 @@ pub fn power_of(
     devices: &[PhysicalDevice],
     readings: &Readings,
     choice: Choice,
-    wanted: Option<&str>,
 ) -> Result<Power, NoPower> {
     let processor = Processor::of(readings, device.host);
-    let named = |s: &&Sensor| wanted.is_none_or(|w| s.name().contains(w));
     let meter = usable(readings, device.host)
         .find(|s| kind(s) == SourceKind::Meter && s.series.quantity == Quantity::Power);
     let asked = choice == Choice::Fixed(Formula::Meter);
     // What it reads is of one device only where no other worked.
     let works_alone =
         devices.iter().filter(|d| d.host == device.host && !d.spans.is_empty()).count() <= 1;
-    let meter =
-        meter.filter(|s| asked || (works_alone && wanted.is_none_or(|w| s.name().contains(w))));
+    let meter = meter.filter(|_| asked || works_alone);
     if let Some(meter) = meter
         && (asked || (device.kind == Kind::Cpu && processor.get("PKG").is_none()))
     {
@@ -282,10 +279,6 @@ pub fn power_of(
             return Err(NoPower::NoMeter);
         }
         let terms = processor.terms("PKG", 1.0).ok_or(NoPower::NoPackage)?;
-        let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
-        if terms.is_empty() {
-            return Err(NoPower::NoSuchSensor);
-        }
         let (series, response, period, settle) = of_terms(&terms, readings);
         return Ok(Power {
             formula: "pkg",
@@ -351,12 +344,8 @@ pub fn power_of(
     let (series, response, period, settle, sources, includes, around) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
-            let best = candidates
-                .iter()
-                .copied()
-                .filter(named)
-                .min_by_key(|s| rank(s))
-                .ok_or(NoPower::NoSuchSensor)?;
+            let best =
+                candidates.iter().copied().min_by_key(|s| rank(s)).ok_or(NoPower::NoSensor)?;
             let terms = [(1.0, best)];
             let (series, response, period, settle) = of_terms(&terms, readings);
             let includes =

@@ -59,7 +59,7 @@ fn formula(
     readings: &Readings,
     choice: Choice,
 ) -> Result<&'static str, NoPower> {
-    power_of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
+    power_of(device, std::slice::from_ref(device), readings, choice).map(|p| p.formula)
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_card_is_measured_by_its_own_sensor_only() {
         samples("0000:06:00.0", "NVIDIA H200"),
     ]);
     gpu.pci = Some("0000:06:00.0".into());
-    let power = power_of(&gpu, &[gpu.clone()], &both, Choice::Auto, None).unwrap();
+    let power = power_of(&gpu, &[gpu.clone()], &both, Choice::Auto).unwrap();
     assert_eq!((power.formula, power.matched.as_str()), ("nvml", "PCI address 0000:06:00.0"));
     assert!((power.period - 0.02).abs() < 1e-9);
     gpu.pci = Some("0000:07:00.0".into());
@@ -80,7 +80,7 @@ fn a_card_is_measured_by_its_own_sensor_only() {
     // it will not.
     gpu.pci = None;
     assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
-    assert!(power_of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+    assert!(power_of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto).is_err());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn the_limit_of_a_card_is_its_own() {
     gpu.pci = Some("0000:06:00.0".into());
     let of = |sensors: Vec<Sensor>| {
         let all = readings(sensors);
-        let power = power_of(&gpu, std::slice::from_ref(&gpu), &all, Choice::Auto, None);
+        let power = power_of(&gpu, std::slice::from_ref(&gpu), &all, Choice::Auto);
         power.unwrap().limit
     };
     let own = || samples("0000:06:00.0", "NVIDIA H200");
@@ -188,7 +188,7 @@ fn a_gpu_in_the_processor_is_measured_by_planes() {
     assert_eq!(formula(&cpu, &all, Choice::Auto), Ok("pkg"));
     // A formula of GPUs is not passed over without a word.
     let asked = Choice::Fixed(Formula::PkgPp0Dram);
-    let power = power_of(&cpu, std::slice::from_ref(&cpu), &all, asked, None).unwrap();
+    let power = power_of(&cpu, std::slice::from_ref(&cpu), &all, asked).unwrap();
     assert_eq!(power.formula, "pkg");
     assert!(power.reason.contains("--gpu-power pkg-pp0-dram"), "{}", power.reason);
     let card = PhysicalDevice::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
