@@ -25,7 +25,7 @@ const USUAL: [(&str, &str); 15] = [
     ("kernel", "device from repeat tolerance counters mix local options source export"),
     ("sql", "recipe list format limit engine"),
     ("perfetto", "output from to tracks host-calls"),
-    ("decode", "raw format metrics layouts generation every output"),
+    ("decode", "stream format metrics set counters"),
     ("replay", "for kernel mix counters device trust"),
 ];
 

@@ -9,6 +9,7 @@ use clscope_oa::{Format, Generation, Published};
 use clscope_text::oa as text;
 use std::io::{BufReader, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Options of `clscope oa`.
 #[derive(Debug, clap::Args)]
@@ -33,58 +34,83 @@ enum Action {
 #[command(before_help = "Examples:
   clscope oa decode i915_perf.record
   clscope oa decode i915_perf.record --metrics ~/mesa/src/intel/perf --set ComputeBasic
-  clscope oa decode reports.bin --raw --generation gen9 --hz 12000000 --output csv")]
+  clscope oa decode reports.bin --stream bare,generation=gen9,hz=12000000 --format csv")]
 struct Decode {
     /// The stream
     file: PathBuf,
-    /// Bare reports without records: what xe gives, or a dump of the OA buffer
-    #[arg(long)]
-    raw: bool,
-    /// Report format by the kernel's name (A32u40_A4u32_B8_C8); else as the file or the generation
-    /// says
-    #[arg(long)]
-    format: Option<String>,
-    /// Which published layout to follow where two differ (short formats)
-    #[arg(long, value_enum, default_value_t = Layouts::Tables)]
-    layouts: Layouts,
-    /// gen7 to gen12, dg2, mtl, xe2; else by the device id in the file
-    #[arg(long)]
-    generation: Option<String>,
-    /// Frequency of the OA timestamp; else as the file says
-    #[arg(long)]
-    hz: Option<u64>,
-    /// Metric set, by name or UUID; else the one in the file, else what is built in
+    /// What the file does not say, comma-separated: bare (reports without records: what xe gives,
+    /// or a dump of the OA buffer), generation=gen7 to gen12, dg2, mtl or xe2, hz=FREQUENCY of the
+    /// OA timestamp, reports=FORMAT by the kernel's name (A32u40_A4u32_B8_C8), layouts=igt where
+    /// published layouts differ, and variables of the equations, as in EuCoresTotalCount=24
+    #[arg(long, value_name = "LIST", default_value = "")]
+    stream: Stream,
+    /// Metric set, by name or UUID; counts: the raw counters themselves (A, B, C, GPU ticks)
+    /// [default: the one in the file, else what is built in]
     #[arg(long)]
     set: Option<String>,
     /// Directory (or file) with the metric sets' XML
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
-    /// The raw counters themselves (A, B, C, GPU ticks) instead of a set's figures
-    #[arg(long, conflicts_with_all = ["set", "metrics", "counters"])]
-    counts: bool,
     /// Figures of the set, else all
     #[arg(long, value_delimiter = ',')]
     counters: Vec<String>,
-    /// A variable of the equations, as in EuCoresTotalCount=24
-    #[arg(long, value_name = "NAME=VALUE")]
-    var: Vec<String>,
-    /// Only intervals of this context
-    #[arg(long)]
-    context: Option<u32>,
-    /// Put intervals together until they last so long, for csv and json
-    #[arg(long, value_name = "MS")]
-    every: Option<f64>,
     /// A summary, or one line per interval
     #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    format: Output,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Layouts {
-    /// Tables 2.1 to 2.4 of the Gen9.5 thesis (Duarte 2018)
-    Tables,
-    /// The offsets of igt's tests
-    Igt,
+/// The word in the place of a metric set that stands for the counters themselves.
+const COUNTS: &str = "counts";
+
+/// What the file does not say.
+#[derive(Debug, Clone)]
+struct Stream(Options);
+
+impl FromStr for Stream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut options = Options::default();
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            match word.split_once('=') {
+                None if word == "bare" => options.bare = true,
+                Some(("generation", name)) => options.generation = Some(generation(name)?),
+                Some(("reports", name)) => options.format = Some(format(name)?),
+                Some(("layouts", "igt")) => options.reading = Published::IgtTests,
+                Some(("layouts", "tables")) => options.reading = Published::Tables,
+                Some(("hz", hz)) => options.hz = Some(number(hz)?),
+                Some((name, value)) => {
+                    let name = name.trim_start_matches('$').to_owned();
+                    options.given.push((name, number(value)?));
+                }
+                None => return Err(format!("{word}: expected bare or NAME=VALUE")),
+            }
+        }
+        Ok(Self(options))
+    }
+}
+
+fn generation(name: &str) -> Result<(Generation, bool), String> {
+    let low_power = matches!(name.to_ascii_lowercase().as_str(), "bxt" | "glk");
+    Generation::by_name(name)
+        .map(|generation| (generation, low_power))
+        .ok_or_else(|| format!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
+}
+
+fn format(name: &str) -> Result<Format, String> {
+    let names = || Format::ALL.map(|f| f.layout(Published::Tables).name).join(", ");
+    Format::by_name(name).ok_or_else(|| {
+        format!("no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)", names())
+    })
+}
+
+/// A whole number, hexadecimal behind `0x`.
+fn number(text: &str) -> Result<u64, String> {
+    let value = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    value.map_err(|_| format!("{text} is no whole number"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -116,8 +142,8 @@ struct Sets {
 /// If the file cannot be read or is no such stream, or if a set or figure named does not exist.
 pub fn run(args: &Args) -> Result<()> {
     let mut out: Box<dyn Write> = match &args.action {
-        Action::Decode(args) if args.output == Output::Json => Box::new(crate::output::json()),
-        Action::Decode(args) if args.output == Output::Csv => Box::new(crate::output::screen()),
+        Action::Decode(args) if args.format == Output::Json => Box::new(crate::output::json()),
+        Action::Decode(args) if args.format == Output::Csv => Box::new(crate::output::screen()),
         _ => Box::new(crate::output::prose()),
     };
     match &args.action {
@@ -129,43 +155,16 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The options as the decoder takes them.
 fn options(args: &Decode) -> Result<Options> {
-    let generation = |name: &String| {
-        let low_power = matches!(name.to_ascii_lowercase().as_str(), "bxt" | "glk");
-        Generation::by_name(name)
-            .map(|generation| (generation, low_power))
-            .ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
-    };
-    let format = |name: &String| {
-        let names = || Format::ALL.map(|f| f.layout(Published::Tables).name).join(", ");
-        Format::by_name(name).ok_or_else(|| {
-            anyhow!("no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)", names())
-        })
-    };
-    let variable = |text: &String| {
-        let (name, value) =
-            text.split_once('=').ok_or_else(|| anyhow!("--var {text}: expected NAME=VALUE"))?;
-        let value = match value.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => value.parse(),
-        };
-        Ok((
-            name.trim_start_matches('$').to_owned(),
-            value.with_context(|| format!("--var {text}: not a whole number"))?,
-        ))
-    };
+    let counts = args.set.as_deref() == Some(COUNTS);
+    if counts && (args.metrics.is_some() || !args.counters.is_empty()) {
+        bail!("--set {COUNTS} shows all counters: leave --metrics and --counters out");
+    }
     Ok(Options {
-        bare: args.raw,
-        format: args.format.as_ref().map(format).transpose()?,
-        reading: if args.layouts == Layouts::Igt { Published::IgtTests } else { Published::Tables },
-        generation: args.generation.as_ref().map(generation).transpose()?,
-        hz: args.hz,
-        set: args.set.clone(),
+        set: args.set.clone().filter(|_| !counts),
         metrics: args.metrics.clone(),
-        counts: args.counts,
+        counts,
         counters: args.counters.clone(),
-        given: args.var.iter().map(variable).collect::<Result<_>>()?,
-        context: args.context,
-        every_ms: args.every,
+        ..args.stream.0.clone()
     })
 }
 
@@ -175,7 +174,7 @@ fn decode<W: Write>(args: &Decode, out: &mut W) -> Result<()> {
     let file =
         clscope_io::input::open(&args.file).with_context(|| format!("cannot open {shown}"))?;
     let mut input = BufReader::with_capacity(1 << 20, file);
-    let decoded = match args.output {
+    let decoded = match args.format {
         Output::Text => stream::decode(&mut input, &options, None),
         Output::Csv => intervals::csv(&mut input, &options, out),
         Output::Json => intervals::json(&mut input, &options, out),
@@ -188,8 +187,8 @@ fn decode<W: Write>(args: &Decode, out: &mut W) -> Result<()> {
         }
         error => error.into(),
     })?;
-    if args.output == Output::Text {
-        text::summary(out, &shown.to_string(), &decoded, args.counts)?;
+    if args.format == Output::Text {
+        text::summary(out, &shown.to_string(), &decoded, options.counts)?;
     }
     match decoded.damage {
         Some(error) => Err(error).with_context(|| format!("{shown}: decoded up to the damage")),

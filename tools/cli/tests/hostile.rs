@@ -346,7 +346,8 @@ fn what_is_no_file_is_said_to_be_none_at_once() {
     // Files that are named on the command line.
     let out = clscope(dir.path(), &["report", "t.clscope", "--readings", "/dev/zero"]);
     assert_eq!(out.status.code(), Some(1));
-    let out = clscope(dir.path(), &["oa", "decode", "/dev/zero", "--raw", "--generation", "gen9"]);
+    let out =
+        clscope(dir.path(), &["oa", "decode", "/dev/zero", "--stream", "bare,generation=gen9"]);
     assert_eq!(out.status.code(), Some(1));
 }
 

@@ -41,10 +41,6 @@ pub struct Options {
     pub counters: Vec<String>,
     /// Variables of the equations.
     pub given: Vec<(String, u64)>,
-    /// Only intervals of this context.
-    pub context: Option<u32>,
-    /// Intervals are put together until they last so many milliseconds.
-    pub every_ms: Option<f64>,
 }
 
 impl Default for Options {
@@ -60,8 +56,6 @@ impl Default for Options {
             counts: false,
             counters: Vec::new(),
             given: Vec::new(),
-            context: None,
-            every_ms: None,
         }
     }
 }
@@ -78,7 +72,7 @@ pub enum DecodeError {
     Write(#[source] io::Error),
     /// It begins with something else.
     #[error(
-        "does not begin with an OA record: if it holds bare reports (xe, a dump of the buffer), add --raw and name the --generation"
+        "does not begin with an OA record: if it holds bare reports (xe, a dump of the buffer), name the generation with --stream bare,generation="
     )]
     NoRecord,
     /// It ends before its first report.
@@ -88,11 +82,11 @@ pub enum DecodeError {
     #[error(transparent)]
     Damaged(StreamError),
     /// Nobody says which GPU it is of.
-    #[error("neither the file nor --generation names the GPU")]
+    #[error("neither the file nor --stream generation= names the GPU")]
     NoGeneration,
     /// Its reports have another size than the generation's.
     #[error(
-        "reports of {bytes} bytes are not what {generation:?} gives by default: name the --format"
+        "reports of {bytes} bytes are not what {generation:?} gives by default: name the format with --stream reports="
     )]
     NoFormat {
         /// Bytes of a report.
@@ -185,8 +179,6 @@ pub struct Decoded {
     pub reasons: BTreeMap<String, u64>,
     /// Ticks by context.
     pub contexts: BTreeMap<Option<u32>, u64>,
-    /// Intervals of other contexts, left out.
-    pub foreign: u64,
     /// Records of unknown type, left out.
     pub unknown: u64,
     /// Bytes at the end that are no whole report.
@@ -243,7 +235,6 @@ pub fn decode(
         failed?;
         input.consume(n);
     }
-    pass.flush()?;
     let left = bare.as_ref().map_or(records.unfinished(), Bare::unfinished);
     let (hz, info) = (pass.facts.hz(), pass.facts.info);
     let Some(running) = pass.running else {
@@ -257,7 +248,6 @@ pub fn decode(
         tally: running.accumulator.tally(),
         reasons: running.reasons,
         contexts: running.contexts,
-        foreign: running.foreign,
         unknown: pass.unknown,
         left,
         total: running.total,
@@ -401,13 +391,10 @@ struct Running {
     variables: Variables,
     chosen: Option<Chosen>,
     total: Counts,
-    /// Intervals put together so far.
-    pending: Counts,
-    pending_from: Option<(u64, Option<RawNs>)>,
-    pending_gap: bool,
+    /// Whether reports were lost since the last interval.
+    gap: bool,
     reasons: BTreeMap<String, u64>,
     contexts: BTreeMap<Option<u32>, u64>,
-    foreign: u64,
 }
 
 /// One pass over a stream.
@@ -435,12 +422,9 @@ impl Pass<'_, '_> {
             variables: self.facts.variables(),
             chosen: self.facts.choose()?,
             total: Counts::zero(layout),
-            pending: Counts::zero(layout),
-            pending_from: None,
-            pending_gap: false,
+            gap: false,
             reasons: BTreeMap::new(),
             contexts: BTreeMap::new(),
-            foreign: 0,
         })
     }
 
@@ -448,10 +432,7 @@ impl Pass<'_, '_> {
         match record {
             Record::Sample(report) => self.report(report)?,
             Record::ReportsLost => self.lost(Accumulator::reports_lost),
-            Record::BufferLost => {
-                self.flush()?;
-                self.lost(Accumulator::buffer_lost);
-            }
+            Record::BufferLost => self.lost(Accumulator::buffer_lost),
             Record::DeviceInfo(bytes) => self.facts.info = DeviceInfo::parse(bytes),
             Record::Topology(bytes) => self.facts.topology = Topology::from_i915(bytes),
             Record::Correlation(c) => {
@@ -471,7 +452,7 @@ impl Pass<'_, '_> {
 
     fn lost(&mut self, what: fn(&mut Accumulator)) {
         if let Some(running) = &mut self.running {
-            running.pending_gap = true;
+            running.gap = true;
             what(&mut running.accumulator);
         }
     }
@@ -489,43 +470,22 @@ impl Pass<'_, '_> {
         let bits = running.accumulator.layout().timestamp_bits();
         let Some(interval) = running.accumulator.push(bytes) else { return Ok(()) };
         *running.contexts.entry(interval.context).or_default() += interval.counts.time_ticks();
-        let context = self.facts.options.context;
-        if context.is_some() && interval.context != context {
-            running.foreign += 1;
-            return Ok(());
-        }
         running.total.add(interval.counts);
-        if self.each.is_none() {
-            return Ok(());
-        }
-        running.pending.add(interval.counts);
-        running.pending_gap |= interval.continuity == Continuity::ReportsLost;
-        let (placement, last_pair) = (&running.placement, self.last_pair);
-        running.pending_from.get_or_insert_with(|| {
-            let placed = last_pair.and_then(|p| placement.place(interval.begin, bits, p));
-            (interval.begin, placed.map(Stamp::mid))
-        });
-        let enough = match (self.facts.options.every_ms, self.facts.hz()) {
-            (Some(ms), Some(hz)) => running.pending.time_ticks() as f64 >= ms * 1e-3 * hz as f64,
-            _ => true,
-        };
-        if enough { self.flush() } else { Ok(()) }
-    }
-
-    /// Gives the intervals put together so far.
-    fn flush(&mut self) -> Result<(), DecodeError> {
-        let (Some(running), Some(each)) = (&mut self.running, &mut self.each) else {
-            return Ok(());
-        };
-        let Some((begin_ticks, host)) = running.pending_from.take() else { return Ok(()) };
-        let layout = running.pending.layout();
-        let counts = std::mem::replace(&mut running.pending, Counts::zero(layout));
-        let complete = !std::mem::take(&mut running.pending_gap);
+        let complete =
+            !std::mem::take(&mut running.gap) && interval.continuity != Continuity::ReportsLost;
+        let Some(each) = &mut self.each else { return Ok(()) };
+        let placed = self.last_pair.and_then(|p| running.placement.place(interval.begin, bits, p));
         let figures = running
             .chosen
             .as_ref()
-            .map(|c| (c, c.set.evaluate(&counts, &running.variables, &c.which)));
-        Ok(each(&Interval { begin_ticks, host, counts, complete, figures })?)
+            .map(|c| (c, c.set.evaluate(interval.counts, &running.variables, &c.which)));
+        Ok(each(&Interval {
+            begin_ticks: interval.begin,
+            host: placed.map(Stamp::mid),
+            counts: interval.counts.clone(),
+            complete,
+            figures,
+        })?)
     }
 }
 
@@ -558,20 +518,15 @@ mod tests {
         let (bytes, options) = stream();
         let whole = decode(&mut &bytes[..], &options, None).unwrap();
         assert_eq!((whole.tally.reports, whole.total.time_ticks()), (6, 5_000));
-        for every_ms in [None, Some(0.15), Some(1e9)] {
-            let options = Options { every_ms, ..options.clone() };
-            let (mut ticks, mut pieces) = (0, 0);
-            let mut each = |interval: &Interval<'_>| {
-                assert!(interval.complete && interval.figures.is_some());
-                ticks += interval.counts.time_ticks();
-                pieces += 1;
-                Ok(())
-            };
-            let again = decode(&mut &bytes[..], &options, Some(&mut each)).unwrap();
-            let expected = [(None, 5), (Some(0.15), 3), (Some(1e9), 1)];
-            assert!(expected.contains(&(every_ms, pieces)), "{every_ms:?}: {pieces}");
-            assert_eq!((ticks, again.total.time_ticks()), (5_000, 5_000));
-        }
+        let (mut ticks, mut pieces) = (0, 0);
+        let mut each = |interval: &Interval<'_>| {
+            assert!(interval.complete && interval.figures.is_some());
+            ticks += interval.counts.time_ticks();
+            pieces += 1;
+            Ok(())
+        };
+        let again = decode(&mut &bytes[..], &options, Some(&mut each)).unwrap();
+        assert_eq!((pieces, ticks, again.total.time_ticks()), (5, 5_000, 5_000));
     }
 
     #[test]

@@ -47,7 +47,6 @@ pub fn summary(
         (tally.unwritten, "reports not written yet, skipped"),
         (tally.short, "reports of the wrong size, skipped"),
         (tally.maybe_missed_wraps, "intervals in which a 32-bit counter may have wrapped twice"),
-        (decoded.foreign, "intervals of other contexts, skipped"),
         (decoded.unknown, "records of unknown type, skipped"),
         (decoded.left as u64, "bytes at the end that are no whole report"),
     ];
@@ -56,9 +55,10 @@ pub fn summary(
     }
     let ticks = decoded.total.time_ticks();
     let time = decoded.hz.and_then(|hz| ticks_to_ns(ticks, hz));
-    let seconds = time.map_or(format!("{ticks} ticks (frequency not known: --hz)"), |ns| {
-        format!("{:.6} s", ns as f64 * 1e-9)
-    });
+    let seconds = time
+        .map_or(format!("{ticks} ticks (frequency not known: --stream hz=FREQUENCY)"), |ns| {
+            format!("{:.6} s", ns as f64 * 1e-9)
+        });
     writeln!(out, "  time covered: {seconds} in {} intervals", tally.intervals)?;
     if decoded.contexts.keys().any(Option::is_some) {
         let name = |c: &Option<u32>| c.map_or("none or unknown".to_owned(), |c| format!("{c:#x}"));

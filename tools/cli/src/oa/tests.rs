@@ -96,18 +96,18 @@ fn recordings_are_summed_up() {
 #[test]
 fn intervals_come_as_lines() {
     let (_dir, path) = file(&recording());
-    let csv = run_on(&path, &["--output", "csv", "--counters", "GpuBusy,GpuTime"]).unwrap();
+    let csv = run_on(&path, &["--format", "csv", "--counters", "GpuBusy,GpuTime"]).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!((lines.len(), lines[0]), (11, "begin_ticks,host_ns,ticks,complete,GpuBusy,GpuTime"));
     assert!(
         lines[1].ends_with(",8192,true,50,682666") && lines[8].contains(",8192,false,"),
         "{csv}"
     );
-    let json = run_on(&path, &["--output", "json", "--every", "3", "--context", "7"]).unwrap();
+    let json = run_on(&path, &["--format", "json"]).unwrap();
     let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(
         (objects.len(), &objects[0]["ticks"], &objects[0]["GpuBusy"]),
-        (1, &json!(5 * 8192), &json!(50.0))
+        (10, &json!(8192), &json!(50.0))
     );
     assert!(objects[0]["EuThreadOccupancy"].is_number());
 }
@@ -117,25 +117,17 @@ fn bare_reports_need_their_facts() {
     let layout = Format::A12B8C8.layout(Published::Tables);
     let (_dir, path) = file(&reports(layout).concat());
     let error = run_on(&path, &[]).unwrap_err().to_string();
-    assert!(error.contains("--raw"), "{error}");
-    let error = run_on(&path, &["--raw"]).unwrap_err().to_string();
-    assert!(error.contains("--generation"), "{error}");
+    assert!(error.contains("--stream bare,generation="), "{error}");
+    let error = run_on(&path, &["--stream", "bare"]).unwrap_err().to_string();
+    assert!(error.contains("generation="), "{error}");
     let text = run_on(
         &path,
-        &[
-            "--raw",
-            "--generation",
-            "gen9",
-            "--format",
-            "a12_b8_c8",
-            "--counters",
-            "EuActive,GpuBusy",
-        ],
+        &["--stream", "bare,generation=gen9,reports=a12_b8_c8", "--counters", "EuActive,GpuBusy"],
     )
     .unwrap();
     for want in [
         "note: unresolved",
-        "frequency not known: --hz",
+        "frequency not known: --stream hz=FREQUENCY",
         "the value of $EuCoresTotalCount is not known",
         "the report does not hold A0",
     ] {
@@ -144,13 +136,8 @@ fn bare_reports_need_their_facts() {
     let text = run_on(
         &path,
         &[
-            "--raw",
-            "--generation",
-            "gen9",
-            "--format",
-            "a12_b8_c8",
-            "--var",
-            "EuCoresTotalCount=24",
+            "--stream",
+            "bare,generation=gen9,reports=a12_b8_c8,EuCoresTotalCount=24",
             "--counters",
             "EuActive",
         ],
@@ -158,25 +145,25 @@ fn bare_reports_need_their_facts() {
     .unwrap();
     assert!(text.contains("2.083  percent") && text.contains("given by the user"), "{text}");
     // Without a set for the generation the counts themselves are shown.
-    let text = run_on(&path, &["--raw", "--generation", "gen8", "--format", "a12_b8_c8"]).unwrap();
+    let text = run_on(&path, &["--stream", "bare,generation=gen8,reports=a12_b8_c8"]).unwrap();
     assert!(text.contains("  A7                                      40960"), "{text}");
 }
 
-/// `--counts` shows what the reports hold, also of a GPU that has a metric set.
+/// `--set counts` shows what the reports hold, also of a GPU that has a metric set.
 #[test]
 fn counts_are_shown_in_the_place_of_figures() {
     let (_dir, path) = file(&recording());
-    let text = run_on(&path, &["--counts"]).unwrap();
+    let text = run_on(&path, &["--set", "counts"]).unwrap();
     assert!(text.contains("\ncounts\n"), "{text}");
     assert!(!text.contains("set Core") && !text.contains("EuActive"), "{text}");
     assert!(text.contains("  A7                                      40960"), "{text}");
     // The sum of the intervals' is the whole's.
-    let csv = run_on(&path, &["--counts", "--output", "csv"]).unwrap();
+    let csv = run_on(&path, &["--set", "counts", "--format", "csv"]).unwrap();
     let mut table = csv::Reader::from_reader(csv.as_bytes());
     let column = table.headers().unwrap().iter().position(|name| name == "A7").expect("A7");
     let of = |row: csv::StringRecord| row[column].parse::<u64>().unwrap();
     assert_eq!(table.records().map(|row| of(row.unwrap())).sum::<u64>(), 40_960, "{csv}");
-    let json = run_on(&path, &["--counts", "--output", "json"]).unwrap();
+    let json = run_on(&path, &["--set", "counts", "--format", "json"]).unwrap();
     let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(objects.iter().map(|o| o["A7"].as_u64().unwrap()).sum::<u64>(), 40_960, "{json}");
 }
@@ -187,10 +174,14 @@ fn wrong_wishes_are_refused() {
     let table = [
         (&["--counters", "L3Misses"][..], "has no figure \"L3Misses\""),
         (&["--set", "RenderBasic"], "there is no metric set \"RenderBasic\""),
-        (&["--generation", "gen99"], "no generation \"gen99\""),
-        (&["--format", "A99"], "no report format \"A99\""),
-        (&["--format", "PEC64u64"], "the file's reports have 256 bytes, PEC64u64 needs 576"),
-        (&["--var", "x"], "expected NAME=VALUE"),
+        (&["--stream", "generation=gen99"], "no generation \"gen99\""),
+        (&["--stream", "reports=A99"], "no report format \"A99\""),
+        (
+            &["--stream", "reports=PEC64u64"],
+            "the file's reports have 256 bytes, PEC64u64 needs 576",
+        ),
+        (&["--stream", "x"], "expected bare or NAME=VALUE"),
+        (&["--set", "counts", "--counters", "GpuBusy"], "leave --metrics and --counters out"),
         (&["--metrics", "/nonexistent"], "cannot be read"),
     ];
     for (options, want) in table {
