@@ -327,12 +327,12 @@ fn perf_events_are_counted_where_there_are_any() {
 fn counters_are_listed_with_what_is_missing() {
     let stage = Stage::new(Runtime::Pocl);
     tree(&stage.join("root"), "i915", "0x5916", &[COMPUTE_BASIC, OWN]);
-    let list = |options: &[&str]| {
+    let run = |words: &[&str]| {
         let run = Run::new(artifacts().clscope(), stage.path()).env("COLUMNS", "1000");
-        run.arg("list-counters").args(options).run()
+        run.args(words).run()
     };
     let root = stage.join("root").display().to_string();
-    let text = list(&["--sysfs-root", &root]).success().stdout;
+    let text = run(&["list-counters", "--sysfs-root", &root]).success().stdout;
     for words in [
         "gpm:",
         "card0 (i915, 0000:00:02.0): Gen9",
@@ -342,7 +342,7 @@ fn counters_are_listed_with_what_is_missing() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert!(list(&["oa", "--set", "core"]).success().stdout.contains("EuThreadOccupancy"));
-    let unknown = list(&["oa", "--set", "nonsense"]);
+    assert!(run(&["oa", "sets", "core"]).success().stdout.contains("EuThreadOccupancy"));
+    let unknown = run(&["oa", "sets", "nonsense"]);
     assert!(!unknown.status.success() && unknown.stderr.contains("nonsense"), "{}", unknown.stderr);
 }

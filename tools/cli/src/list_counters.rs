@@ -1,26 +1,22 @@
-//! `clscope list-counters`: which counters this machine has, what each family needs, and the
-//! figures of metric sets. Refuses to look: [`clscope_capture::counters::list`] does.
+//! `clscope list-counters`: which counters this machine has, and what each family needs. Refuses to look: [`clscope_capture::counters::list`] does.
 
 use crate::output::{say, show_text};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use clscope_capture::counters::list::{Wanted, figures, list};
+use clscope_capture::counters::list::{Wanted, list};
 use std::path::PathBuf;
 
 /// Options of `clscope list-counters`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
   clscope list-counters                        what there is, and what is missing
-  clscope list-counters oa --set core          figures of a metric set
+  clscope oa sets core                         figures of a metric set
   clscope list-counters oa --metrics ~/mesa/src/intel/perf
   clscope record --counters oa:ComputeBasic -- ./app")]
 pub struct Args {
     /// Families to list [default: all]
     #[arg(value_enum)]
     family: Vec<Family>,
-    /// Figures of this metric set, by name or UUID
-    #[arg(long, value_name = "NAME")]
-    set: Option<String>,
     /// Directory (or file) with XML of metric sets [default: what is installed]
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
@@ -42,23 +38,15 @@ enum Family {
 /// Runs the command.
 ///
 /// # Errors
-/// If the metric sets cannot be read, or a set that was named does not exist.
+/// If the metric sets cannot be read.
 pub fn run(args: &Args) -> Result<()> {
     let wants = |family| args.family.is_empty() || args.family.contains(&family);
-    let metrics = args.metrics.as_deref();
-    let text = match &args.set {
-        Some(set) if wants(Family::Oa) => figures(set, metrics, |text| say(text))?,
-        Some(_) => String::new(),
-        None => {
-            let wanted = Wanted {
-                gpm: wants(Family::Gpm),
-                oa: wants(Family::Oa),
-                perf: wants(Family::Perf),
-                metrics,
-                sysfs_root: args.sysfs_root.as_deref(),
-            };
-            list(&wanted, |text| say(text))?
-        }
+    let wanted = Wanted {
+        gpm: wants(Family::Gpm),
+        oa: wants(Family::Oa),
+        perf: wants(Family::Perf),
+        metrics: args.metrics.as_deref(),
+        sysfs_root: args.sysfs_root.as_deref(),
     };
-    show_text(&text).context("could not write the list")
+    show_text(&list(&wanted, |text| say(text))?).context("could not write the list")
 }

@@ -107,7 +107,7 @@ enum Command {
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
     Oa(oa::Args),
-    /// List the available hardware counters and the figures of metric sets
+    /// List the available hardware counters
     ListCounters(list_counters::Args),
     /// Measure a device: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),

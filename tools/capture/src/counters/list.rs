@@ -1,4 +1,4 @@
-//! Which counters this machine has, what each family needs, and the figures of metric sets, as
+//! Which counters this machine has, and what each family needs, as
 //! text. Refuses to open streams: it looks, and leaves other programs' measurements alone.
 #![forbid(unsafe_code)]
 
@@ -37,14 +37,6 @@ pub enum ListError {
     /// Metric sets cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// There is no such set.
-    #[error("there is no metric set {wanted:?}; there are: {known}. --metrics DIR reads others")]
-    NoSet {
-        /// Its name, as asked for.
-        wanted: String,
-        /// The names there are.
-        known: String,
-    },
 }
 
 /// What there is, and what is missing.
@@ -175,38 +167,6 @@ fn intel(wanted: &Wanted<'_>, tell: Tell, out: &mut Page) -> Result<(), Director
         );
     }
     Ok(())
-}
-
-/// The figures of a set, by its name or UUID, as text.
-///
-/// # Errors
-/// If sets cannot be read, or there is none of the name.
-pub fn figures(wanted: &str, metrics: Option<&Path>, tell: Tell) -> Result<String, ListError> {
-    let mut page = Page::default();
-    let out = &mut page;
-    let sets = sets(metrics, tell)?;
-    let named = |s: &&MetricSet| {
-        s.symbol.eq_ignore_ascii_case(wanted)
-            || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(wanted))
-    };
-    let mut any = false;
-    for set in sets.iter().filter(named) {
-        any = true;
-        line(out, format_args!("{} ({}, {})", set.symbol, set.chipset, set.origin));
-        for metric in &set.metrics {
-            line(
-                out,
-                format_args!("  {:<28} {:<9} {}", metric.symbol, metric.unit, metric.description),
-            );
-        }
-    }
-    if !any {
-        let mut names: Vec<&str> = sets.iter().map(|s| s.symbol.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        return Err(ListError::NoSet { wanted: wanted.to_owned(), known: names.join(", ") });
-    }
-    Ok(page.into_string())
 }
 
 fn perf(out: &mut Page) {
