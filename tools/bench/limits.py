@@ -27,7 +27,7 @@ for line in open(log):
     words = line.split()
     if words[:1] == ["limit"]:
         causes[words[1]] = words[2].split("|")
-explained = document("explain", trace, "--least", "0", "--parameters", device)["devices"]
+explained = document("explain", trace, "--limit", "0", "--parameters", device)["devices"]
 explained = {kernel["kernel"]: kernel for on in explained for kernel in on["kernels"]}
 # The median of launches: what else ran on the machine for a while is no part of it.
 typical = {kernel["name"]: kernel["time_ns"]["median"] for kernel in document("report", trace)["kernels"] if kernel["time_ns"]}

@@ -160,7 +160,7 @@ fn what_a_call_names_is_judged_also_where_the_process_dies_in_it() {
             assert_eq!(found["ended_inside"].is_array(), died, "{fault}: {found:#}");
             // Some runtimes refuse the call.
             let these = "use-after-release,failed-wait,failed-call";
-            let nothing = ["check", "--ignore", these, "deadly"];
+            let nothing = ["check", "--without", these, "deadly"];
             let code = stage.clscope(nothing).run().status.code();
             assert_eq!(code, Some(if died { 4 } else { 0 }), "{fault} on {runtime:?}");
             std::fs::remove_dir_all(stage.join("deadly.clscope")).unwrap();
@@ -253,8 +253,8 @@ fn exit_codes_tell_findings_from_the_applications_own_end() {
     assert_eq!(code(&["check", "--fail-on", "warning", "--", &app, "never-released"]), Some(3));
     assert_eq!(code(&["check", "--", &app, "race-queues"]), Some(3));
     assert_eq!(code(&["check", "--fail-on", "none", "--", &app, "race-queues"]), Some(0));
-    assert_eq!(code(&["check", "--ignore", "data-race", "--", &app, "race-queues"]), Some(0));
-    assert_eq!(code(&["check", "--ignore", "no-such-rule", "--", &app]), Some(2));
+    assert_eq!(code(&["check", "--without", "data-race", "--", &app, "race-queues"]), Some(0));
+    assert_eq!(code(&["check", "--without", "no-such-rule", "--", &app]), Some(2));
     // The application's own code, where nothing is found; a command that cannot be run.
     assert_eq!(code(&["check", "--", &app, "no-such-fault"]), Some(2));
     assert_eq!(code(&["check", "--", "/no/such/program"]), Some(127));

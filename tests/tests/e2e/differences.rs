@@ -74,14 +74,7 @@ fn an_application_that_was_killed_on_one_side_has_no_verdict() {
             assert!(ci.stderr.contains("cannot judge --fail-on") && ci.stderr.contains(&why));
         }
         // Of a pool one is enough.
-        let pool = [
-            "whole.clscope",
-            "other.clscope",
-            "--base",
-            "other.clscope",
-            "--new",
-            "killed.clscope",
-        ];
+        let pool = ["whole.clscope,other.clscope", "other.clscope,killed.clscope"];
         let document = compared(&stage, &pool);
         assert_eq!((&document["comparable"], judged(&document)), (&false.into(), 0), "{document}");
     }
@@ -98,7 +91,8 @@ fn face_detections_are_compared_in_pools() {
         std::fs::rename(stage.join("t.clscope"), stage.join(name)).unwrap();
     }
     let [b1, b2, b3, n1, n2, n3] = names.each_ref().map(String::as_str);
-    let pool = [b1, n1, "--base", b2, "--base", b3, "--new", n2, "--new", n3];
+    let sides = [[b1, b2, b3].join(","), [n1, n2, n3].join(",")];
+    let pool = sides.each_ref().map(String::as_str);
     let document = compared(&stage, &pool);
     assert_eq!((&document["comparable"], &document["notes"]), (&true.into(), &json!([])));
     let rows = document["rows"].as_array().unwrap();

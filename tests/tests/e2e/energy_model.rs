@@ -288,7 +288,8 @@ fn an_integrated_gpu_has_its_clock_and_operations_of_a_cycle() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, format!("{MHZ:.0}\n")).unwrap();
         let case = "flop/private/float/mad/scalar";
-        let words = format!("{case} --power --window 1 --iterations 100 --blocks 1 --format json");
+        let words =
+            format!("{case} --sensors always --window 1 --iterations 100 --blocks 1 --format json");
         let out = cores.rises(|| run(&words).env("METERED_GPU", "1").run().success().stdout);
         let of: Value = serde_json::from_str(&out).unwrap();
         assert!(of["power_source"].as_str().unwrap().starts_with("pkg-pp0: "), "{of:#}");

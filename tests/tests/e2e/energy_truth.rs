@@ -204,7 +204,7 @@ fn readings_of_a_known_truth_give_it_back() {
     // compile is the machine's affair.
     let first = 1e-9 * (spans[0].0 - number(&document["otherData"]["origin_ns"]));
     let window = format!("{}..{}", first + 0.5, first + 2.5);
-    let part = energy_of(&stage, &["--readings", &readings, "--energy-window", &window]);
+    let part = energy_of(&stage, &["--readings", &readings, "--window", &window]);
     assert!((1e-9 * number(&part["time_ns"]) - 2.0).abs() < 0.2, "{}", part["time_ns"]);
     let csv = stage
         .clscope([

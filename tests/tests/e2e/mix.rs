@@ -142,7 +142,7 @@ fn the_page_shows_what_was_counted() {
     let il = kernels("spv").display().to_string();
     record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
     let document = mix(&stage, "t");
-    let explained = stage.clscope(["explain", "t", "--least", "0", "--format", "json"]);
+    let explained = stage.clscope(["explain", "t", "--limit", "0", "--format", "json"]);
     let explained: Value = serde_json::from_str(&explained.run().success().stdout).unwrap();
     let page = |more: &[&str]| {
         let run = stage.clscope(["report", "t", "--format", "html", "-o", "r.html"]).args(more);
@@ -325,7 +325,7 @@ fn counts_are_those_of_oclgrind() {
     let file = simulated(&stage, &kernels("cl").display().to_string()).display().to_string();
     let il = kernels("spv").display().to_string();
     record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
-    let shown = stage.clscope(["mix", "t", "--against", &file, "--format", "json"]).run();
+    let shown = stage.clscope(["mix", "t", "--with", &file, "--format", "json"]).run();
     let document: Value = serde_json::from_str(&shown.success().stdout).unwrap();
     let against = &document["against"];
     assert_eq!((&against["only_counted"], &against["only_simulated"]), (&json!([]), &json!([])));
@@ -349,8 +349,8 @@ fn counts_are_those_of_oclgrind() {
     }
     assert!(figures.values().sum::<u32>() >= 30, "{figures:?}");
 
-    let text = stage.clscope(["mix", "t", "gemm", "--against", &file]).run().success().stdout;
+    let text = stage.clscope(["mix", "t", "gemm", "--with", &file]).run().success().stdout;
     assert!(text.contains("6 of 6 figures agree"), "{text}");
-    let none = stage.clscope(["mix", "t", "--against", &il]).run();
+    let none = stage.clscope(["mix", "t", "--with", &il]).run();
     assert!(none.stderr.contains("oclgrind --inst-counts"), "{}", none.stderr);
 }

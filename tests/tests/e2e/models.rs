@@ -147,7 +147,7 @@ fn a_face_detection_is_explained_kernel_by_kernel() {
     let stage = Stage::new(Runtime::Pocl);
     let Some(()) = face_detection(&stage) else { return };
     let of =
-        json(&clscope(&stage, "explain t.clscope --format json --least 0").run().success().stdout);
+        json(&clscope(&stage, "explain t.clscope --format json --limit 0").run().success().stdout);
     let kernels = of["devices"][0]["kernels"].as_array().unwrap();
     assert!(kernels.len() > 3);
     let shares: f64 = kernels.iter().map(|k| k["share"].as_f64().unwrap()).sum();
@@ -158,7 +158,7 @@ fn a_face_detection_is_explained_kernel_by_kernel() {
         .collect();
     assert!(times.windows(2).all(|w| w[0] >= w[1] * (1.0 - 1e-9)), "longest first: {times:?}");
     let one = json(
-        &clscope(&stage, "explain t.clscope --format json --by ndrange --least 0")
+        &clscope(&stage, "explain t.clscope --format json --by ndrange --limit 0")
             .run()
             .success()
             .stdout,
@@ -188,7 +188,7 @@ fn measured_parameters_bound_explain_draw_and_predict() {
     assert_eq!(measured["schema"], "clscope-device/3");
     assert!(measured["absent"]["idle"].is_string() && measured["energy"].is_null());
     std::fs::write(stage.join("measured.json"), measured.to_string()).unwrap();
-    clscope(&stage, "bench model --import measured.json").run().success();
+    clscope(&stage, "bench model --parameters measured.json").run().success();
     let file = kept(&stage);
     assert_eq!(json(&std::fs::read_to_string(&file).unwrap()), measured);
     let shown = clscope(&stage, "bench model --show").run().success().stdout;
@@ -303,7 +303,7 @@ fn other_devices(stage: &Stage, file: &Path) {
     assert!(told.stderr.contains("not using"), "{}", told.stderr);
     assert!(told.stdout.contains("not measured"), "{}", told.stdout);
     // Another machine's device has its place beside it, inside the cache.
-    clscope(stage, "bench model --import device.json").run().success();
+    clscope(stage, "bench model --parameters device.json").run().success();
     let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
     assert_eq!(beside, 2);
     assert!(!stage.join("cache/Another.json").exists());

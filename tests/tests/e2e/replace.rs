@@ -1,4 +1,4 @@
-//! What a run changes of its application on request (`record --replace`, `--append-options`,
+//! What a run changes of its application on request (`record --replace`, `--options`,
 //! `--local`): it does what was asked for, the application's objects stay its own, what cannot be
 //! done leaves the application's and says why, and every output says so first.
 
@@ -317,7 +317,7 @@ fn what_cannot_be_right_is_refused_before_the_application_runs() {
         (&["--local", "tell=8x8x8x8"], "one to three sizes"),
         (&["--local", "tell=0"], "sizes of 1 or more"),
         (&["--local", "tell"], "KERNEL=SIZES"),
-        (&["--append-options", " "], "options of the OpenCL compiler"),
+        (&["--options", " "], "options of the OpenCL compiler"),
     ] {
         let told = with(options);
         assert!(told.contains(says), "{options:?}: {told}");

@@ -119,7 +119,7 @@ const ENERGY: [&[&str]; 6] = [
     &["--all", "--idle-power", "9000"],
     &["--all", "--idle-power", "0.5"],
     &["--all", "--iteration-kernel", "absent", "--flop", "absent=1e9"],
-    &["--all", "--energy-window", "0..0.1"],
+    &["--all", "--window", "0..0.1"],
     &["--format", "html"],
 ];
 

@@ -47,7 +47,7 @@ report() {
 pieces() {
     local name=$1 from to
     while read -r from to; do
-        report "$name" ".${from%%.*}" --energy-window "$from..$to"
+        report "$name" ".${from%%.*}" --window "$from..$to"
     done < <(awk -v from="$2" -v to="$3" 'BEGIN { for (; from + 5 <= to; from += 5) printf "%.3f %.3f\n", from, from + 5 }')
 }
 
@@ -56,7 +56,7 @@ alone() {
     local kernel from to
     while read -r _ kernel from to; do
         [ "$kernel" = "$2" ] && continue
-        report "$1" ".$kernel.$from" --energy-window "$(awk -v from="$from" -v to="$to" 'BEGIN { printf "%.3f..%.3f", from + 0.1, to }')"
+        report "$1" ".$kernel.$from" --window "$(awk -v from="$from" -v to="$to" 'BEGIN { printf "%.3f..%.3f", from + 0.1, to }')"
     done < <(grep '^phase' "$log/$1.log")
 }
 
@@ -135,19 +135,19 @@ for run in ${RUNS:-truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3}; do
     mix | eight)
         record "$name" $((seconds + 4)) "${all[@]}" -- "$kind" "$seconds" "$seed" || continue
         window=$(phase "$name")
-        beside report "$name" "" --energy-window "$window"
+        beside report "$name" "" --window "$window"
         beside pieces "$name" "${window%..*}" "${window#*..}"
         seed=$((seed + 1))
         ;;
     sampled)
         record "$name" $((seconds + 4)) --device-timing sample -- mix "$seconds" "$seed" || continue
-        beside report "$name" "" --energy-window "$(phase "$name")"
+        beside report "$name" "" --window "$(phase "$name")"
         seed=$((seed + 1))
         ;;
     steady)
         record "$name" $((seconds + 4)) "${all[@]}" -- steady-mix "$seconds" || continue
         # What the program tries at its start tells kernels apart: that is left out.
-        beside report "$name" "" --energy-window "$(phase "$name")"
+        beside report "$name" "" --window "$(phase "$name")"
         ;;
     replay)
         # Four kernels in eight batches each take eight seconds of it.
@@ -156,7 +156,7 @@ for run in ${RUNS:-truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3}; do
         ;;
     two)
         ENERGY_MIX_ROUNDS=$(rounds) record "$name" $((seconds + 6)) "${all[@]}" -- mix "$seconds" "$seed" "$((seed + 1))" || continue
-        beside report "$name" "" --energy-window "$(phase "$name")"
+        beside report "$name" "" --window "$(phase "$name")"
         seed=$((seed + 2))
         ;;
     calibrate)

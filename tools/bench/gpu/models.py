@@ -52,7 +52,7 @@ def document(*words):
 
 
 def explained(trace):
-    return document("explain", trace, "--by", "ndrange", "--least", "0", "--parameters", arguments.device)
+    return document("explain", trace, "--by", "ndrange", "--limit", "0", "--parameters", arguments.device)
 
 
 def quantile(values, at):

@@ -17,7 +17,7 @@ pub struct Document {
     pub schema: &'static str,
     /// Trace directories.
     pub traces: Vec<String>,
-    /// What the run changed of its application on request (`record --replace`, `--append-options`,
+    /// What the run changed of its application on request (`record --replace`, `--options`,
     /// `--local`), a sentence each: what was found is of the application so changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(default))]

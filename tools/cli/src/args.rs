@@ -2,6 +2,7 @@
 //! any.
 
 use crate::parameters;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
 use clscope_io::text::chain;
@@ -14,6 +15,7 @@ use clscope_profile::names::Form;
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::directory::as_recorded;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -85,7 +87,7 @@ pub struct EnergyArgs {
     pub flop: Vec<(String, f64)>,
     /// Energy of this part of the run only, in seconds from its beginning: 10..15
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
-    pub energy_window: Option<(f64, f64)>,
+    pub window: Option<(f64, f64)>,
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
     /// trace's
     #[arg(long, value_name = "FILE")]
@@ -108,7 +110,7 @@ impl EnergyArgs {
             gpu_power: self.gpu_power,
             iteration_kernel: self.iteration_kernel.clone(),
             flop: self.flop.clone(),
-            energy_window: self.energy_window,
+            energy_window: self.window,
             readings: self.readings.clone(),
             with: self.with.clone(),
             floors: self.idle_power.floors(),
@@ -119,8 +121,7 @@ impl EnergyArgs {
     /// The options that give these again, for another command of clscope.
     pub fn arguments(&self) -> Vec<OsString> {
         // All, so that a new one is not forgotten.
-        let Self { gpu_power, iteration_kernel, flop, energy_window, readings, with, idle_power } =
-            self;
+        let Self { gpu_power, iteration_kernel, flop, window, readings, with, idle_power } = self;
         let mut out = Vec::new();
         // In one word with its name: a value may begin with a dash.
         let mut option = |name: &str, value: &OsStr| {
@@ -137,8 +138,8 @@ impl EnergyArgs {
         for (kernel, count) in flop {
             option("flop", format!("{kernel}={count}").as_ref());
         }
-        if let Some((from, to)) = energy_window {
-            option("energy-window", format!("{from}..{to}").as_ref());
+        if let Some((from, to)) = window {
+            option("window", format!("{from}..{to}").as_ref());
         }
         readings.iter().for_each(|path| option("readings", path.as_os_str()));
         with.iter().for_each(|path| option("with", path.as_os_str()));
@@ -298,6 +299,29 @@ choices! {
     }
 }
 
+/// Runs of one side of a comparison, comma-separated. A path that is there is one run, commas and
+/// all.
+#[derive(Debug, Clone)]
+pub struct Runs(pub Vec<PathBuf>);
+
+impl Runs {
+    /// As clap takes them.
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        OsStringValueParser::new().map(|text| match Path::new(&text).exists() {
+            true => Self(vec![text.into()]),
+            false => {
+                let parts = text.as_bytes().split(|byte| *byte == b',');
+                Self(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
+            }
+        })
+    }
+
+    /// The first, for messages.
+    pub fn first(&self) -> &Path {
+        self.0.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+}
+
 /// Options about sensors.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SensorArgs {
@@ -407,7 +431,7 @@ mod tests {
             "--iteration-kernel=-odd name",
             "--flop=a=2100000000",
             "--flop=b=0.5",
-            "--energy-window=10.25..15",
+            "--window=10.25..15",
             "--readings=r.clt",
             "--with=one.clscope",
             "--with=two.clscope",

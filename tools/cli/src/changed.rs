@@ -1,4 +1,4 @@
-//! Says of a run whose application was changed on request (`record --replace`, `--append-options`,
+//! Says of a run whose application was changed on request (`record --replace`, `--options`,
 //! `--local`) that it was, before anything else that a command says of it. Reports, dumps,
 //! timelines and pages hold it themselves; this is for outputs that have no place for it.
 

@@ -2,6 +2,7 @@
 //! the choice of format and the exit code: 3 where a limit is broken. Refuses to compare: the
 //! library does.
 
+use crate::args::Runs;
 use crate::output::{self, say};
 use crate::select::RowArgs;
 use anyhow::{Result, bail};
@@ -24,21 +25,15 @@ const REGRESSION: u8 = 3;
 #[command(before_help = "Examples:
   clscope diff before.clscope after.clscope
   clscope diff before after --fail-on time:+5%,energy:+5%     exit code 3 on a regression
-  clscope diff b1 n1 --base b2 --base b3 --new n2 --new n3    three runs a side: noise is measured
+  clscope diff b1,b2,b3 n1,n2,n3                              three runs a side: noise is measured
   clscope diff before after --format markdown >> summary.md")]
 pub struct Args {
-    /// Trace that is compared with
-    #[arg(value_name = "BASE")]
-    before: PathBuf,
-    /// Trace that is judged
-    #[arg(value_name = "NEW")]
-    after: PathBuf,
-    /// A further run of the base (repeat for several)
-    #[arg(long, value_name = "TRACE")]
-    base: Vec<PathBuf>,
-    /// A further run of the new side (repeat for several)
-    #[arg(long, value_name = "TRACE")]
-    new: Vec<PathBuf>,
+    /// Trace that is compared with, or several runs: b1,b2,b3
+    #[arg(value_name = "BASE", value_parser = Runs::parser())]
+    base: Runs,
+    /// Trace that is judged, or several runs
+    #[arg(value_name = "NEW", value_parser = Runs::parser())]
+    new: Runs,
     /// Largest rise of a metric, as time:+5%; time, energy, count or bytes (comma-separated). It is
     /// broken where a figure surely rose, and may have risen by so much
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = limit)]
@@ -109,11 +104,11 @@ fn is_shown(rows: &RowArgs, names: &Names, row: &Row) -> bool {
 /// # Errors
 /// If a trace cannot be read, or a limit was set that the runs cannot be judged by.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Profile>> {
+    let side = |runs: &Runs| -> Result<Vec<Profile>> {
         let open = |path: &PathBuf| Ok(Profile::open(std::slice::from_ref(path))?);
-        std::iter::once(first).chain(more).map(open).collect()
+        runs.0.iter().map(open).collect()
     };
-    let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
+    let (base, new) = (side(&args.base)?, side(&args.new)?);
     // A kernel has the same name in all of them, and no other kernel of any has it.
     let names = Rc::new(Names::of_traces(base.iter().chain(&new).map(Profile::files)));
     let runs = |side: &[Profile]| -> Result<Vec<Run>> {

@@ -215,9 +215,9 @@ const SHOWN_OTHERWISE: &[&[&str]] = &[
     &["merge", "t.clscope", "-o", "m"],
     &["report", "no\u{1b}[2Jne"],
     &["mix", "t.clscope", "--format", "json"],
-    &["mix", "t.clscope", "--against", "simulated"],
-    &["explain", "t.clscope", "--least", "0"],
-    &["explain", "t.clscope", "--least", "0", "--format", "json"],
+    &["mix", "t.clscope", "--with", "simulated"],
+    &["explain", "t.clscope", "--limit", "0"],
+    &["explain", "t.clscope", "--limit", "0", "--format", "json"],
     &["check", "t.clscope", "--format", "json"],
     &["kernel", "t.clscope/captures/k.1", "--export", "c", "-o", "alone"],
 ];

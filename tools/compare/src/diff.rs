@@ -171,7 +171,7 @@ impl Diff {
         let assumed = single.then_some(spread);
         if let Some(assumed) = assumed.filter(|_| comparable) {
             notes.push(format!(
-                "a single run does not show how much runs differ: intervals and verdicts assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (--base, --new)",
+                "a single run does not show how much runs differ: intervals and verdicts assume a standard deviation of {} % between runs, which was not measured; name several runs for each side (b1,b2,b3 n1,n2,n3)",
                 100.0 * assumed
             ));
         }
@@ -595,13 +595,8 @@ fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
     let timing = |r: &Report| -> Vec<String> {
         r.processes.iter().map(|p| p.device_timing.clone()).collect()
     };
-    let bias = |r: &Report| vec![if r.bias_corrected { "on" } else { "off" }.to_owned()];
     type Figure<'f> = (&'static str, &'f dyn Fn(&Report) -> Vec<String>);
-    let figures: [Figure<'_>; 3] = [
-        ("devices or drivers", &devices),
-        ("device timing", &timing),
-        ("correction of span bias", &bias),
-    ];
+    let figures: [Figure<'_>; 2] = [("devices or drivers", &devices), ("device timing", &timing)];
     figures
         .iter()
         .map(|(what, figure)| Difference {

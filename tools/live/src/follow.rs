@@ -119,7 +119,7 @@ impl Follower {
             out.extend(files.map(|one| format!("--replace {}={}", one.kernel, one.file)));
             out.extend(asked.local_sizes.iter().map(|one| format!("--local {one}")));
             if !asked.append_options.is_empty() {
-                out.insert(format!("--append-options {}", asked.append_options));
+                out.insert(format!("--options {}", asked.append_options));
             }
         }
         out.into_iter().collect()

@@ -1,4 +1,4 @@
-//! What a run changed of its application on request (`record --replace`, `--append-options`,
+//! What a run changed of its application on request (`record --replace`, `--options`,
 //! `--local`), and what became of each request: such a run is not a plain run, and every output
 //! says so first. Owns counts and sentences; refuses to judge what the change did.
 
@@ -310,7 +310,7 @@ fn unmet(trace: &Trace<'_>) -> Vec<Unmet> {
     }
     let appended = trace.processes.iter().any(|p| !p.definitions.appended_options.is_empty());
     out.extend(options.into_iter().filter(|_| !appended).map(|options| Unmet {
-        request: format!("--append-options {options}"),
+        request: format!("--options {options}"),
         why: "the application built no program from source".to_owned(),
     }));
     out

@@ -89,18 +89,6 @@ pub enum ReadingsError {
     },
 }
 
-/// The span bias of a kernel's device was not measured, so that its times cannot be corrected.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the span bias of {device} is not known, so the times of {kernel} cannot be corrected: run `clscope doctor --calibrate` on that machine, then record again"
-)]
-pub struct UnknownBias {
-    /// Name of the device.
-    pub device: String,
-    /// Name of the kernel.
-    pub kernel: String,
-}
-
 /// The file of calibrations cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

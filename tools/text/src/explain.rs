@@ -50,7 +50,7 @@ fn render_device(of: &Explained, shown: Shown, out: &mut String) {
     }
     if of.more_kernels > 0 && !only {
         out.push_str(&format!(
-            "\n{} with {:.1} % of the time: --least 0 shows {}\n",
+            "\n{} with {:.1} % of the time: --limit 0 shows {}\n",
             count(of.more_kernels as u64, "more kernel", "more kernels"),
             of.more_share * 100.0,
             if of.more_kernels == 1 { "it" } else { "them" }

@@ -125,7 +125,7 @@ pub enum AttributionError {
     },
     /// More than memory and patience allow.
     #[error(
-        "{readings} readings by {classes} kernels and commands are too many to be fitted together; choose a part of the run with --energy-window, or record with a longer sampling period"
+        "{readings} readings by {classes} kernels and commands are too many to be fitted together; choose a part of the run with --window, or record with a longer sampling period"
     )]
     TooMuch {
         /// Rows made of the series.

@@ -30,20 +30,11 @@ pub struct Wanted<'a> {
     pub sysfs_root: Option<&'a Path>,
 }
 
-/// Why nothing is listed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ListError {
-    /// Metric sets cannot be read.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-}
-
 /// What there is, and what is missing.
 ///
 /// # Errors
 /// If metric sets cannot be read.
-pub fn list(wanted: &Wanted<'_>, tell: Tell) -> Result<String, ListError> {
+pub fn list(wanted: &Wanted<'_>, tell: Tell) -> Result<String, DirectoryError> {
     let mut out = Page::default();
     if wanted.gpm {
         nvidia(&mut out);

@@ -2,6 +2,7 @@
 //! reading of the files and the exit code: 3 where the limit is broken. Refuses to compare: the
 //! library does.
 
+use crate::args::Runs;
 use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};
 use clscope_compare::bench::{Diff, MOST_BYTES, Run};
@@ -21,23 +22,18 @@ const REGRESSION: u8 = 3;
   clscope bench diff monday tuesday                    two directories of `clscope bench -o`
   clscope bench diff h100.json h200.json               two devices
   clscope bench diff before after --fail-on 3%       exit code 3 where a figure became worse
-  clscope bench diff b1 n1 --base b2 --base b3 --new n2 --new n3    three runs a side: noise is measured",
+  clscope bench diff b1,b2,b3 n1,n2,n3                 three runs a side: noise is measured",
     after_help = "Rates that fall and times that rise are worse. Power, clocks and sizes have no better direction:
 their changes are told, and break no limit."
 )]
 pub struct DiffArgs {
-    /// Results that are compared with: a results.json, or the directory of `clscope bench -o`
-    #[arg(value_name = "BASE")]
-    before: PathBuf,
-    /// Results that are judged
-    #[arg(value_name = "NEW")]
-    after: PathBuf,
-    /// Further results of the base (repeat for several)
-    #[arg(long, value_name = "RESULTS")]
-    base: Vec<PathBuf>,
-    /// Further results of the new side (repeat for several)
-    #[arg(long, value_name = "RESULTS")]
-    new: Vec<PathBuf>,
+    /// Results that are compared with: a results.json, or the directory of `clscope bench -o`; of
+    /// several runs: b1,b2,b3
+    #[arg(value_name = "BASE", value_parser = Runs::parser())]
+    base: Runs,
+    /// Results that are judged, likewise
+    #[arg(value_name = "NEW", value_parser = Runs::parser())]
+    new: Runs,
     /// Largest change to the worse that is let pass, such as 3%. It is broken where a figure became
     /// worse by more and the intervals leave no doubt that it became worse, or a case that was
     /// measured is wrong or fails
@@ -93,10 +89,8 @@ fn read(path: &Path) -> Result<Run> {
 /// If results cannot be read, the output cannot be written, or a limit was set and nothing could be
 /// judged.
 pub fn run(args: &DiffArgs) -> Result<ExitCode> {
-    let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Run>> {
-        std::iter::once(first).chain(more).map(|path| read(path)).collect()
-    };
-    let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
+    let side = |runs: &Runs| -> Result<Vec<Run>> { runs.0.iter().map(|path| read(path)).collect() };
+    let (base, new) = (side(&args.base)?, side(&args.new)?);
     let diff = Diff::new(&base, &new, args.fail_on);
     let most = args.limit.unwrap_or(30);
     let most = if most == 0 { usize::MAX } else { most };
@@ -124,8 +118,8 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     if args.fail_on.is_some() && diff.judged == 0 {
         bail!(
             "cannot judge --fail-on: no figure of {} can be compared with one of {}",
-            args.before.display(),
-            args.after.display()
+            args.base.first().display(),
+            args.new.first().display()
         );
     }
     Ok(ExitCode::SUCCESS)

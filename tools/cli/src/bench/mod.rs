@@ -96,9 +96,6 @@ pub struct Args {
     /// Seconds for which power is watched [default: 1.2; 4 with --full; idle: 60 after each load]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     window: Option<f64>,
-    /// Watch power in every case that times a kernel, whatever its suite
-    #[arg(long)]
-    power: bool,
     /// Let the compiler fuse a product and a sum (-cl-mad-enable)
     #[arg(long)]
     enable_fma: bool,
@@ -177,8 +174,10 @@ enum Format {
 /// Which sensors are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Sensors {
-    /// Whatever works
+    /// Whatever works, in the cases that are about power
     Auto,
+    /// Whatever works, in every case that times a kernel
+    Always,
     /// None
     Off,
 }
@@ -191,7 +190,6 @@ impl Args {
     /// An option that reads a sensor, if one was given.
     fn sensor_option(&self) -> Option<&'static str> {
         let given = [
-            (self.power, "--power"),
             (self.gpu_power.is_some(), "--gpu-power"),
             (self.meter.is_some(), "--meter"),
             (self.sysfs_root.is_some(), "--sysfs-root"),
@@ -311,7 +309,7 @@ fn idle_options(args: &Args, suite: &str) -> Option<&'static str> {
         (args.iterations.is_some(), "--iterations"),
         (args.warm_up.is_some(), "--warm-up"),
         (args.window.is_some() && suite != "idle", "--window"),
-        (args.power, "--power"),
+        (args.sensors == Sensors::Always, "--sensors always"),
         (args.enable_fma, "--enable-fma"),
         (args.repeat.is_some(), "--repeat"),
         (args.power_smoothing, "--power-smoothing"),
@@ -332,7 +330,7 @@ fn settings(args: &Args) -> Settings {
         iterations: args.iterations,
         warm_up: args.warm_up.map(|n| n as usize),
         window_ns: args.window.map(|s| (s * 1e9) as u64),
-        power: args.power,
+        power: args.sensors == Sensors::Always,
         repeat: args.repeat.unwrap_or(REPEAT).max(1),
         power_smoothing: args.power_smoothing,
         validate: args.validate,

@@ -27,16 +27,16 @@ pub struct ModelArgs {
     pub quick: bool,
     /// model: print the parameters that are kept of the device, and measure nothing; for another
     /// machine: --show --format json > FILE
-    #[arg(long, conflicts_with = "import")]
+    #[arg(long, conflicts_with = "parameters")]
     pub show: bool,
     /// model: keep the parameters of a file, as of a device that another machine has
     #[arg(long, value_name = "FILE")]
-    pub import: Option<PathBuf>,
+    pub parameters: Option<PathBuf>,
     /// model: compare the time model with kernels that the parameters do not come from
-    #[arg(long, conflicts_with_all = ["show", "import"])]
+    #[arg(long, conflicts_with_all = ["show", "parameters"])]
     pub check: bool,
-    /// model: with --import, replace parameters that were measured under another driver
-    #[arg(long, requires = "import")]
+    /// model: with --parameters, replace parameters that were measured under another driver
+    #[arg(long, requires = "parameters")]
     pub force: bool,
 }
 
@@ -47,7 +47,7 @@ impl ModelArgs {
             (self.quick, "--quick"),
             (self.show, "--show"),
             (self.check, "--check"),
-            (self.import.is_some(), "--import"),
+            (self.parameters.is_some(), "--parameters"),
             (self.force, "--force"),
         ]
         .iter()
@@ -112,7 +112,7 @@ fn nothing_kept(device: &Cl, path: &Path) -> anyhow::Error {
 /// Where no device can be opened, nothing is kept that was asked for, or a file cannot be read or
 /// written.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(file) = &args.model.import {
+    if let Some(file) = &args.model.parameters {
         let device = kept::read(file)?;
         let place = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
         kept::replaceable(&place, &device, args.model.force)?;

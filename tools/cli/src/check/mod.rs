@@ -45,7 +45,7 @@ pub struct Args {
     fail_on: FailOn,
     /// Rules to leave out, by their names (comma-separated)
     #[arg(long, value_name = "RULES", value_delimiter = ',', value_parser = rule)]
-    ignore: Vec<String>,
+    without: Vec<String>,
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -192,7 +192,7 @@ fn judged(traces: &[PathBuf], args: &Args) -> Result<Found> {
         );
     }
     let mut document = check(&view, profile.files().names());
-    document.findings.retain(|f| !args.ignore.iter().any(|rule| rule == f.rule));
+    document.findings.retain(|f| !args.without.iter().any(|rule| rule == f.rule));
     match &args.to {
         Some(path) => write_to(path, args, &document)?,
         None if args.format == Format::Json => {

@@ -16,6 +16,9 @@ use clscope_profile::profile::{self, Profile, View};
 use clscope_text::explain as text;
 use std::path::PathBuf;
 
+/// Kernels below this share of the time are left out, unless they are asked for.
+const LEAST_SHARE: f64 = 0.01;
+
 /// Options of `clscope explain`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
@@ -36,9 +39,6 @@ pub struct Args {
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Leave out kernels below this share of the time, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
-    pub least: f64,
     /// The numbers behind each verdict too: all bounds, occupancy, idle lanes, everything not known
     #[arg(long)]
     pub all: bool,
@@ -196,9 +196,6 @@ pub fn unmatched<'l>(view: &View<'_>, stated: &'l [(String, f64)], names: &[&str
 /// If there is no such trace, nothing ran, no kernel has the name, or a file of parameters cannot
 /// be used.
 pub fn run(args: &Args) -> Result<()> {
-    if !(0.0..=100.0).contains(&args.least) {
-        bail!("--least takes percent, 0 to 100, and not {}", args.least);
-    }
     let (traces, kernel) = trace_or_kernel(args.trace.as_ref(), args.kernel.as_ref());
     // Of a single word it is not known which of the two was meant.
     let no_trace = if args.kernel.is_none() { ", and no trace either" } else { "" };
@@ -216,8 +213,9 @@ pub fn run(args: &Args) -> Result<()> {
     {
         bail!("no kernel of the trace is called {asked}{no_trace}; `clscope report` names them");
     }
-    // Who asks for a kernel wants it, however short it is.
-    let least_share = if asked.is_some() { 0.0 } else { args.least / 100.0 };
+    // Who asks for a kernel, or for so many, wants them, however short they are.
+    let is_asked = asked.is_some() || args.rows.limit.is_some();
+    let least_share = if is_asked { 0.0 } else { LEAST_SHARE };
     let mut explanation = Explanation {
         schema: explain::SCHEMA,
         traces: profile.files().names(),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
   clscope record --mix -- ./app   counts the instructions of each kernel
   clscope mix                     shows them, of the newest trace
   clscope mix run1 'gemm*'        of some kernels of a trace
-  clscope mix --against FILE      beside Oclgrind's (`oclgrind --inst-counts ./app > FILE`)")]
+  clscope mix --with FILE         beside Oclgrind's (`oclgrind --inst-counts ./app > FILE`)")]
 pub struct Args {
     /// Trace directory [default: the newest of the working directory]
     #[arg(value_name = "TRACE")]
@@ -33,7 +33,7 @@ pub struct Args {
     /// Compare with what Oclgrind counted of the same application: what `oclgrind --inst-counts`
     /// printed
     #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
+    with: Option<PathBuf>,
     #[command(flatten)]
     names: NameArgs,
 }
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
         names.dedup();
         bail!("no kernel of the trace is called {name}{no_trace}; there are {}", names.join(", "));
     }
-    let against = args.against.as_deref().map(read).transpose()?;
+    let against = args.with.as_deref().map(read).transpose()?;
     let against = against.map(|simulated| simulated::compare(&rows, &simulated));
     match args.format {
         Format::Json => {

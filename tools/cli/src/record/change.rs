@@ -21,7 +21,7 @@ pub struct Args {
     /// Append OPTIONS to those of programs that APP builds or compiles from source; APP is told its
     /// own. Where a program does not build so, it is built as APP asked
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, value_parser = options)]
-    append_options: Option<String>,
+    options: Option<String>,
     /// Work-group size of launches of the kernel KERNEL (a name, or a pattern): sobel=64x1. A
     /// launch that cannot have it keeps APP's; the trace says why. Repeat for several
     #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with_all = ["mix", "replay", "capture"])]
@@ -58,8 +58,9 @@ fn replacement(text: &str) -> Result<String, String> {
 
 fn options(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("give options of the OpenCL compiler: --append-options '-cl-fast-relaxed-math'"
-            .to_owned()),
+        "" => {
+            Err("give options of the OpenCL compiler: --options '-cl-fast-relaxed-math'".to_owned())
+        }
         text => Ok(text.to_owned()),
     }
 }
@@ -77,7 +78,7 @@ impl Args {
                 set.insert(name, list.join(",").into());
             }
         }
-        set.extend(self.append_options.iter().map(|all| (settings::APPEND_OPTIONS, all.into())));
+        set.extend(self.options.iter().map(|all| (settings::APPEND_OPTIONS, all.into())));
     }
 }
 

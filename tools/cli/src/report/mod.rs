@@ -15,8 +15,8 @@ use clscope_profile::energy::result::Energy;
 use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile, View};
 pub use clscope_profile::report::Finding;
+use clscope_profile::report::Report;
 use clscope_profile::report::places::Places;
-use clscope_profile::report::{Report, correct};
 use clscope_text::report::{self, Shown, first};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -30,7 +30,6 @@ use std::rc::Rc;
   clscope report run1 --limit 0           every kernel and every function of run1.clscope
   clscope report a.clscope b.clscope      several traces on one timeline
   clscope report --format json | jq '.kernels[0]'
-  clscope report --correct-bias           kernels without the runtime's own work
   clscope report --by call-site           kernels by where they are launched from
   clscope report --explain-energy blur    which readings decide about the joules of blur
   clscope report --format html -o r.html  one page with a timeline, for a browser
@@ -58,9 +57,6 @@ pub struct Args {
     /// estimates make of it, and what the run and windows of the kernel alone say
     #[arg(long, value_name = "KERNEL")]
     pub explain_energy: Option<String>,
-    /// Subtract the measured span bias (`clscope doctor --calibrate`) from the times of kernels
-    #[arg(long)]
-    pub correct_bias: bool,
     #[command(flatten)]
     pub select: SelectArgs,
     #[command(flatten)]
@@ -99,8 +95,7 @@ fn page_size(text: &str) -> std::result::Result<u64, String> {
 
 /// Whether the first screen is wanted: who chooses rows or columns wants the tables.
 fn is_first(args: &Args) -> bool {
-    let chosen =
-        args.all || args.correct_bias || args.explain_energy.is_some() || args.select.is_chosen();
+    let chosen = args.all || args.explain_energy.is_some() || args.select.is_chosen();
     args.format == Format::Table && !chosen
 }
 
@@ -143,9 +138,6 @@ pub fn run(args: &Args) -> Result<()> {
         names: None,
     });
     let mut report = view.times();
-    if args.correct_bias {
-        correct::apply(&mut report)?;
-    }
     if report.duration_ns.is_none() && refuse_unreadable(&report.issues) {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }

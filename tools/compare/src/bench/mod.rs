@@ -284,7 +284,7 @@ impl Diff {
         let mut notes = Vec::new();
         if base.len() < 2 || new.len() < 2 {
             notes.push(format!(
-                "one run does not show how much runs differ: {} % is assumed; name several for each side (--base, --new)",
+                "one run does not show how much runs differ: {} % is assumed; name several for each side (b1,b2,b3 n1,n2,n3)",
                 100.0 * spread
             ));
         }

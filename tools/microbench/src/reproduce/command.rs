@@ -114,7 +114,7 @@ impl Part {
             out += &format!(" --repeat {}", settings.repeat);
         }
         for (given, option) in [
-            (settings.power, " --power"),
+            (settings.power, " --sensors always"),
             (settings.counters, " --counters"),
             (settings.enable_fma, " --enable-fma"),
             (settings.power_smoothing, " --power-smoothing"),
@@ -141,7 +141,7 @@ mod tests {
         );
         assert_eq!(
             part.command(),
-            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --power"
+            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --sensors always"
         );
         let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
         assert_eq!(

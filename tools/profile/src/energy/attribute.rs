@@ -416,7 +416,7 @@ pub(super) fn measure(
                 ));
             } else if let Some((from, to)) = options.energy_window.filter(|_| is_unread(&series)) {
                 out.failed = Some(format!(
-                    "no reading of the sensor lies between {from} and {to} s (--energy-window): the run is {:.1} s long",
+                    "no reading of the sensor lies between {from} and {to} s (--window): the run is {:.1} s long",
                     trace.bounds().map_or(0.0, |all| all.end.since(all.begin) as f64 * 1e-9)
                 ));
             } else {

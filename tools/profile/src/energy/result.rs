@@ -397,7 +397,7 @@ pub struct Repetitions {
     /// Traces in which they are kept: this one, where its captured launches were measured afterwards,
     /// or those of `--with`; null where the run itself holds them.
     pub from: Option<String>,
-    /// Batches that began in the part of the run that the figures are of (`--energy-window`), of
+    /// Batches that began in the part of the run that the figures are of (`--window`), of
     /// which time and energy here are; rows rest on the batches of the whole run. Null for that.
     pub batches_in_window: Option<usize>,
 }

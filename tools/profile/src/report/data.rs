@@ -46,8 +46,6 @@ pub struct Report {
     pub totals: Totals,
     /// What recording took, estimated from the numbers of records and typical costs.
     pub recording: super::recording::Share,
-    /// Whether the measured span bias was taken off all figures of kernels, as the user asked.
-    pub bias_corrected: bool,
     /// What part of the kernel launches was timed, and why; null where all were to be.
     pub sampling: Option<Sampling>,
     /// Readable names of kernels, by their names everywhere else in this document, which are those
@@ -245,8 +243,7 @@ pub struct Totals {
     /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the
     /// timed ones alone.
     pub kernel_estimate_ns: Option<Interval>,
-    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all;
-    /// null where `bias_corrected`, since the sums above are that.
+    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all.
     pub kernel_corrected_ns: Option<Interval>,
     /// Sum of the timed transfers' times.
     pub transfer_ns: u128,
@@ -314,8 +311,7 @@ pub struct Commands {
     pub estimate: Option<Estimates>,
     /// What of every launch's time is the runtime's own work; null where it was not measured.
     pub span_bias_ns: Option<Interval>,
-    /// Total (estimated or not) less the measured span bias; null where it was not measured, or
-    /// where `bias_corrected`.
+    /// Total (estimated or not) less the measured span bias; null where it was not measured.
     pub corrected_total_ns: Option<Interval>,
 }
 

@@ -492,7 +492,6 @@ impl Report {
                 stats.recorded_ns(),
                 None,
             ),
-            bias_corrected: false,
             sampling: sums.sampling(),
             display_names: BTreeMap::new(),
             kernels: sums.kernels(),

@@ -1,7 +1,5 @@
-//! The report as a value: its figures ([`data`]), how they are gathered, and taking a measured
-//! bias off them ([`correct`]).
+//! The report as a value: its figures ([`data`]), and how they are gathered.
 
-pub mod correct;
 pub mod data;
 mod gather;
 pub mod places;

@@ -172,11 +172,7 @@ pub(super) fn heading(report: &Report, width: usize) -> Page {
         line(&mut out, "", &text);
         if let Some(bias) = &device.span_bias_ns {
             let bias = format!("span bias {} +-{}", time(bias.value), time(bias.half()));
-            let text = if report.bias_corrected {
-                format!("{bias} was taken off every kernel launch, as --correct-bias asks")
-            } else {
-                format!("{bias} is in every span; only \"corrected\" is without it")
-            };
+            let text = format!("{bias} is in every span; only \"corrected\" is without it");
             line(&mut out, "", &text);
         }
     }

@@ -5,7 +5,6 @@ use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
 use clscope_profile::energy::activity::{self, Grouping};
-use clscope_profile::report::correct;
 use clscope_profile::sites::Sites;
 use clscope_trace::Untimed;
 use clscope_trace::record::CommandKind;
@@ -308,56 +307,6 @@ fn samples_of_a_cpu_are_warned_of() {
     assert!(device.busy_absent.as_ref().is_some_and(|why| why.contains("out-of-order")));
     let shown_text = text::render(&report, &shown());
     assert!(shown_text.contains("busy time is not known: an out-of-order queue"), "{shown_text}");
-}
-
-#[test]
-fn the_bias_is_taken_off_every_figure_of_kernels_when_asked() {
-    let plain = report(&sampled());
-    let mut less = report(&sampled());
-    correct::apply(&mut less).unwrap();
-    for (k, c) in plain.kernels.iter().zip(&less.kernels) {
-        let n = k.time_ns.count as f64;
-        assert_eq!(k.span_bias_ns.as_ref().map(|b| b.value), Some(1_900.0));
-        assert!(
-            (k.time_ns.total as f64 - c.time_ns.total as f64 - 1_900.0 * n).abs() <= 1.0,
-            "{}",
-            k.name
-        );
-        assert!(
-            (k.mean() - c.mean() - 1_900.0).abs() < 1e-6
-                && (k.total() - c.total() - 1_900.0 * k.count as f64).abs() <= 1.0
-        );
-        assert_eq!(k.time_ns.min.map(|m| m - 1_900), c.time_ns.min);
-        assert!(c.corrected_total_ns.is_none());
-    }
-    let shares: f64 = less.kernels.iter().filter_map(|k| k.share).sum();
-    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
-    let whole = less.totals.kernel_estimate_ns.as_ref().unwrap().value;
-    assert!((whole - less.kernels.iter().map(|k| k.total()).sum::<f64>()).abs() <= 1.0);
-    let text = text::render(&less, &shown());
-    assert!(
-        text.contains("span bias 1.90us +-100ns was taken off")
-            && !text.contains("without the span bias"),
-        "{text}"
-    );
-    assert!(!text.contains("corrected  "), "{text}");
-}
-
-#[test]
-fn a_bias_that_is_not_known_is_not_taken_off() {
-    let host = HostModel::default();
-    let mut p = ProcessBuilder::standard(host, 4242, 1);
-    p.thread(0).enqueue(10_000, 10_900, &CommandSpec::sampled(1, 1, 1, 1.0, true));
-    p.thread(0).timing(
-        40_000,
-        1,
-        [10_200, 10_600, 12_000, 20_000].map(|ns| HostModel::default().raw + ns),
-    );
-    p.exit(50_000, 0);
-    let mut r = report(&p.build());
-    let error = correct::apply(&mut r).unwrap_err().to_string();
-    assert!(error.contains("doctor --calibrate") && error.contains("matmul"), "{error}");
-    assert!(!r.bias_corrected);
 }
 
 #[test]
