@@ -66,6 +66,10 @@ fn first_sentence(text: &str) -> String {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    /// Distinct options of all commands.
+    const OPTIONS: usize = 104;
 
     /// Lines and columns of a small screen.
     const SCREEN: (usize, usize) = (50, 100);
@@ -104,6 +108,16 @@ mod tests {
                 assert!(of.iter().any(has), "{name}: {option}");
             }
         }
+    }
+
+    /// A new option takes the place of another, or is one more thing for every reader.
+    #[test]
+    fn there_are_no_more_options_than_today() {
+        let mut all = Vec::new();
+        each(&crate::Cli::command(), &mut all);
+        let arguments = all.iter().flat_map(Command::get_arguments);
+        let options: BTreeSet<&str> = arguments.filter_map(Arg::get_long).collect();
+        assert!(options.len() <= OPTIONS, "{} options: {options:?}", options.len());
     }
 
     #[test]

@@ -31,7 +31,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
     before_help = "Examples:
   clscope bench                               the quick choice of every suite on the first GPU
   clscope bench flop power --device 1         two suites on the second device of `bench devices`
-  clscope bench devices                       the OpenCL devices by number
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a document, beside ours
@@ -115,8 +114,8 @@ pub struct Args {
     /// All variants and finer sweeps: takes many minutes
     #[arg(long)]
     full: bool,
-    /// Directory for results.json, results.csv and plots: SVG, and PNG too where clscope was built
-    /// with --features png
+    /// Directory for results.json, results.csv and plots. They are SVG, and PNG too where clscope was
+    /// built with --features png
     #[arg(short = 'o', long, alias = "dump", value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the kernels' sources and end

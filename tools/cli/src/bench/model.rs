@@ -25,7 +25,7 @@ pub struct ModelArgs {
     /// model: fewer cases, no joules, no idle states
     #[arg(long)]
     pub quick: bool,
-    /// model: print the parameters that are kept of the device, and measure nothing; for another
+    /// model: print the parameters that are kept of the device, and measure nothing. For another
     /// machine: --show --format json > FILE
     #[arg(long, conflicts_with = "parameters")]
     pub show: bool,
