@@ -66,7 +66,7 @@ pub fn begin(recording: &Recording) {
         return;
     }
     let roots = wanted.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
-    let mut opened = doctor::open_host(&Raised, &roots, &NO_PERF, None);
+    let mut opened = doctor::open_host(&Raised, &roots, &NO_PERF);
     if opened.sources.is_empty() {
         if wanted.snapshot && wanted.counters.is_empty() {
             diag::warn(

@@ -125,7 +125,7 @@ impl Options {
     /// around its commands (`--snapshot`); `None` where it can.
     pub fn blind_around_commands(&self) -> Option<String> {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
-        let host = doctor::open_host(&System, &roots, &INSIDE, None);
+        let host = doctor::open_host(&System, &roots, &INSIDE);
         let looked = host.findings.iter().filter(|f| !matches!(f.state, State::Skipped(_)));
         let said = looked.map(|f| match &f.why {
             Some(why) => format!("{}: {why}", f.name),
@@ -209,7 +209,7 @@ impl Options {
     fn open_host(&self, opened: &mut Opened) {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
         let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &ELSEWHERE } else { &Kernel };
-        let host = doctor::open_host(&System, &roots, perf, None);
+        let host = doctor::open_host(&System, &roots, perf);
         let is_rapl = |f: &SensorFinding| f.kind == SourceKind::Rapl;
         let mut refused = false;
         let mut places = Vec::with_capacity(host.findings.len());

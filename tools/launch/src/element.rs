@@ -123,11 +123,6 @@ impl Element {
         }
     }
 
-    /// Whether differences are counted in ULPs.
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::Half | Self::Float | Self::Double)
-    }
-
     /// A floating-point element; nothing for others, and for bytes of another size.
     pub fn ordered(self, of: &[u8]) -> Option<Ordered> {
         // The sign and magnitude of IEEE 754 as two's complement: both zeros become 0.

@@ -14,13 +14,11 @@
 //! | [`xml`], [`directory`] | sets from XML, and the files that hold them |
 //! | [`decode`], [`intervals`] | recorded streams, decoded; their intervals as lines |
 //! | [`builtin`] | sets of what the A counters give |
-//! | [`derived`] | FLOP per cycle, instructions per cycle, peaks |
 
 #![forbid(unsafe_code)]
 
 pub mod builtin;
 pub mod decode;
-pub mod derived;
 pub mod directory;
 pub mod intervals;
 pub mod rpn;

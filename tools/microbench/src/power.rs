@@ -183,7 +183,7 @@ impl Sensors {
         if let Some(path) = &of.readings {
             sources.push(Box::new(Replay::open(path, Pacing::Live)?) as Box<dyn SensorSource>);
         } else {
-            let opened = clscope_sensors::doctor::open_host(&System, &roots, perf, None);
+            let opened = clscope_sensors::doctor::open_host(&System, &roots, perf);
             (sources, findings) = (opened.sources, opened.findings);
         }
         match (root.is_none() && of.readings.is_none()).then(|| clscope_nvml::load(None)) {

@@ -13,7 +13,7 @@ use crate::cl::DeviceFacts;
 use crate::stats::{Interval, Summary};
 use crate::sweep::Place;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -206,41 +206,6 @@ pub struct Results {
     pub meter: Vec<String>,
 }
 
-/// Writes what the launches of cases executed, where it was counted: an array with one object a
-/// case, for fits that are made again elsewhere.
-///
-/// # Errors
-/// What the writer returned.
-pub fn write_counted<'r>(
-    cases: impl Iterator<Item = &'r CaseResult>,
-    out: impl Write,
-) -> serde_json::Result<()> {
-    let all: Vec<Value> = cases
-        .filter_map(|case| {
-            let counted = case.counted.as_ref()?;
-            let classes: serde_json::Map<String, Value> = counted
-                .mix
-                .classes
-                .iter()
-                .map(|(class, t)| {
-                    let tally = json!({ "threads": t.threads, "warps": t.warps, "flop": t.flop, "bytes": t.bytes, "transactions": t.transactions });
-                    (class.name().to_owned(), tally)
-                })
-                .collect();
-            let timing = case.timing.as_ref();
-            Some(json!({
-                "case": case.id,
-                "groups": timing.map(|t| t.groups),
-                "group_size": timing.map(|t| t.group_size),
-                "time_ns": timing.map(|t| t.time_ns.mean.value),
-                "buffer_bytes": counted.buffer_bytes,
-                "classes": classes,
-            }))
-        })
-        .collect();
-    serde_json::to_writer(out, &all)
-}
-
 /// Writes one row per figure, and one row without a figure for every case that gave none.
 ///
 /// # Errors
@@ -288,42 +253,4 @@ pub fn write_csv(results: &Results, out: impl Write) -> Result<(), csv::Error> {
     }
     csv.flush()?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clscope_mix::{Class, Mix, Tally};
-
-    #[test]
-    fn counts_are_written_of_cases_that_have_them() {
-        let bare = CaseResult {
-            id: "a/bare".to_owned(),
-            suite: "a",
-            parameters: BTreeMap::new(),
-            swept: None,
-            status: Status::Measured,
-            reason: None,
-            build_log: None,
-            timing: None,
-            figures: Vec::new(),
-            series: Vec::new(),
-            notes: Vec::new(),
-            counted: None,
-        };
-        let mut mix = Mix::default();
-        let tally = Tally { threads: 64, warps: Some(2), flop: 128, ..Tally::default() };
-        mix.classes.insert(Class::SingleFma, tally);
-        let counted = crate::bench::Counted { mix, blocks: Vec::new(), buffer_bytes: 4096 };
-        let with = CaseResult { id: "a/with".to_owned(), counted: Some(counted), ..bare.clone() };
-        let mut out = Vec::new();
-        write_counted([bare, with].iter(), &mut out).unwrap();
-        let found: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(found.as_array().map(Vec::len), Some(1));
-        assert_eq!(found[0]["case"], "a/with");
-        assert_eq!(found[0]["buffer_bytes"], 4096);
-        let of = &found[0]["classes"][Class::SingleFma.name()];
-        assert_eq!((of["threads"].as_u64(), of["warps"].as_u64()), (Some(64), Some(2)));
-        assert_eq!(of["flop"], 128);
-    }
 }

@@ -61,11 +61,6 @@ impl Link {
         Figure::new(value, (value - side).max(0.0), value + side, Evidence::Modelled)
     }
 
-    /// The size at which half of the time is latency, bytes.
-    pub fn half_size(&self) -> f64 {
-        self.segments.first().map_or(0.0, |s| s.latency_ns * s.gigabytes_per_second)
-    }
-
     /// Latency of small transfers, ns.
     pub fn latency_ns(&self) -> f64 {
         self.segments.first().map_or(0.0, |s| s.latency_ns)
@@ -212,7 +207,6 @@ mod tests {
         assert!((segments[0].latency_ns - 14e3).abs() < 1.0 && misfit < 1e-6);
         let link = link(segments, misfit);
         assert!((link.time_ns(1e9).value - (14e3 + 1e9 / 54.4)).abs() < 1e3);
-        assert!((link.half_size() - 14e3 * 54.4).abs() < 10.0);
     }
 
     #[test]

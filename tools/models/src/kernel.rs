@@ -145,15 +145,6 @@ impl Kernel {
         })
     }
 
-    /// FLOP of a type.
-    ///
-    /// # Errors
-    /// Where instructions were not counted.
-    pub fn flop_of(&self, precision: Precision) -> Result<Figure, Missing> {
-        let mix = self.counted()?;
-        Ok(Figure::counted(mix.flop(precision)))
-    }
-
     /// FLOP of all types: counted, else as stated.
     ///
     /// # Errors
@@ -302,15 +293,6 @@ impl Kernel {
         let of_item = (self.requested().ok()?.value + beyond) / self.items? as f64;
         // An item with many accesses has some of them under way.
         (of_item > 0.0 && of_item <= STREAMED).then(|| left / of_item)
-    }
-
-    /// Bytes of the passes through the banks of local memory, at their full width; where passes
-    /// were not counted, the bytes asked for.
-    ///
-    /// # Errors
-    /// Where instructions were not counted.
-    pub fn local_passes(&self) -> Result<Figure, Missing> {
-        Ok(Figure::counted(self.counted()?.bank_bytes()))
     }
 
     /// Bytes through local memory.

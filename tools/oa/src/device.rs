@@ -62,11 +62,6 @@ impl DrmFile {
             .map(|file| DrmFile { file: place(file), place })
             .map_err(|source| OaError::Open { path: path.to_owned(), source })
     }
-
-    /// Over a descriptor that was received from elsewhere.
-    pub fn from_fd(fd: OwnedFd) -> DrmFile {
-        DrmFile { file: File::from(fd), place: |file| file }
-    }
 }
 
 /// Writes the addresses of everything a block points to into it.
@@ -90,7 +85,6 @@ impl StreamDevice for DrmFile {
         let size = (call.request >> 16 & 0x3fff) as usize;
         let argument: u64 = match &mut call.argument {
             Argument::None => 0,
-            Argument::Value(value) => *value,
             Argument::Block(block) => {
                 // Calls of streams carry no size in their number; their structures are fixed by
                 // `uapi`.
@@ -102,7 +96,7 @@ impl StreamDevice for DrmFile {
             }
         };
         loop {
-            // SAFETY: the descriptor is open while `self` lives. The argument is a value, or points
+            // SAFETY: the descriptor is open while `self` lives. The argument is nothing, or points
             // to a buffer that lives in `call` over the call and is as long as the request's number
             // says (checked above, or fixed by the builder in `uapi`, the only maker of calls);
             // every pointer in it was just set to a buffer that `call` owns, whose length is the

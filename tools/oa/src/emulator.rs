@@ -184,7 +184,6 @@ impl StreamDevice for Emulator {
             },
             request::XE_DEVICE_QUERY => Self::xe_query(&mut script, call),
             request::STREAM_ENABLE | request::STREAM_DISABLE => Ok(0),
-            request::STREAM_CONFIG => Ok(2),
             request::XE_STREAM_STATUS => {
                 let status = script.statuses.pop_front().unwrap_or(0);
                 call.answer(&[], 8, &status.to_le_bytes());

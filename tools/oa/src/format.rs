@@ -124,8 +124,6 @@ pub struct Layout {
 
 /// The most values of any layout: time, ticks, and 64 + 16 counters.
 pub const MAX_SLOTS: usize = 82;
-/// The most bytes of any report.
-pub const MAX_BYTES: usize = 640;
 /// Slot of the timestamp in [`super::Counts`].
 pub const TIME_SLOT: usize = 0;
 /// Slot of GPU_TICKS.
@@ -459,7 +457,7 @@ mod tests {
     fn layouts_fit_and_overlap_only_where_said() {
         for layout in all_layouts() {
             assert!(
-                layout.slots() <= MAX_SLOTS && layout.bytes <= MAX_BYTES && layout.bytes % 64 == 0,
+                layout.slots() <= MAX_SLOTS && layout.bytes <= 640 && layout.bytes % 64 == 0,
                 "{}",
                 layout.name
             );

@@ -278,15 +278,3 @@ pub fn switch(stream: &dyn StreamDevice, on: bool) -> Result<(), OaError> {
         .map(|_| ())
         .map_err(|source| OaError::Io { what, source })
 }
-
-/// Gives a stream another configuration; returns the one it had.
-///
-/// # Errors
-/// The kernel's.
-pub fn reconfigure(stream: &dyn StreamDevice, config: ConfigId) -> Result<ConfigId, OaError> {
-    let what = "giving an OA stream another configuration";
-    let old = stream
-        .call(&mut uapi::stream_config(config.0))
-        .map_err(|source| OaError::Io { what, source })?;
-    u64::try_from(old).map(ConfigId).map_err(|_| OaError::Answer { what, bytes: 0 })
-}

@@ -53,6 +53,6 @@ mod tests;
 pub use accumulate::{Accumulator, Continuity, Counts, Interval, Tally};
 pub use error::OaError;
 pub use format::{Counter, Format, Group, Layout, Published};
-pub use report::{Generation, Hertz, Reason, Report};
+pub use report::{Generation, Reason, Report};
 pub use sampling::OaSampler;
 pub use source::{CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};

@@ -109,10 +109,6 @@ impl Reason {
     }
 }
 
-/// A clock in hertz.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Hertz(pub u64);
-
 /// One report's bytes, known to be long enough for its layout.
 #[derive(Clone, Copy)]
 pub struct Report<'a> {
@@ -189,24 +185,6 @@ impl<'a> Report<'a> {
         Some(Reason((self.id() >> 19) as u8 & mask))
     }
 
-    /// The slice clock: bits 31:25 and, above them, 10:9, in steps of 16.67 MHz. On Gen8 bit 25
-    /// says that the context is valid, and from Gen12 it is a reason: the ratio is even there, and
-    /// low by up to one step.
-    pub fn slice_clock(&self, generation: Generation) -> Option<Hertz> {
-        let id = self.id();
-        let low = match generation {
-            Generation::Gen7 => return None,
-            Generation::Gen9 | Generation::Gen11 => id >> 25 & 0x7f,
-            _ => id >> 25 & 0x7e,
-        };
-        Some(ratio(low | (id >> 9 & 3) << 7))
-    }
-
-    /// The unslice clock: bits 8:0 in steps of 16.67 MHz.
-    pub fn unslice_clock(&self, generation: Generation) -> Option<Hertz> {
-        (generation > Generation::Gen7).then(|| ratio(self.id() & 0x1ff))
-    }
-
     /// GPU_TICKS as reported; `None` where the format has none.
     pub fn ticks(&self) -> Option<u64> {
         match self.layout.ticks {
@@ -271,11 +249,6 @@ impl<'a> Report<'a> {
     }
 }
 
-fn ratio(steps: u64) -> Hertz {
-    // 16.666667 MHz is 100 MHz / 6 (Mesa, intel_perf.c).
-    Hertz(steps * 16_666_667)
-}
-
 /// `new - old` of every slot, each modulo its own width.
 pub(super) fn raw_deltas(
     layout: &Layout,
@@ -323,35 +296,25 @@ mod tests {
     fn header_fields_follow_the_generation() {
         let layout = Format::A32u40A4u32B8C8.layout(Published::Tables);
         let table = [
-            // id, generation, context, reason, slice steps, unslice steps
-            (1 << 25, Generation::Gen8, Some(77), 0, 0, 0),
-            (1 << 25, Generation::Gen9, None, 0, 1, 0),
-            (1 << 16, Generation::Gen8, None, 0, 0, 0),
-            (1 << 16, Generation::Gen9, Some(77), 0, 0, 0),
-            (1 << 16 | 1 << 19, Generation::Gen11, Some(77), 1, 0, 0),
-            (0x3f << 19, Generation::Gen9, None, 0x3f, 0, 0),
+            // id, generation, context, reason
+            (1 << 25, Generation::Gen8, Some(77), 0),
+            (1 << 25, Generation::Gen9, None, 0),
+            (1 << 16, Generation::Gen8, None, 0),
+            (1 << 16, Generation::Gen9, Some(77), 0),
+            (1 << 16 | 1 << 19, Generation::Gen11, Some(77), 1),
+            (0x3f << 19, Generation::Gen9, None, 0x3f),
             // Bit 25 is a reason on Gen12 and part of the ratio before it.
-            (0x7f << 19, Generation::Gen12, None, 0x7f, 0, 0),
-            (0x7f << 19, Generation::Gen11, None, 0x3f, 1, 0),
-            (1 << 22, Generation::Xe, None, 8, 0, 0),
-            (63 << 25 | 0b11 << 9 | 63, Generation::Gen9, None, 0, 63 + 384, 63),
-            (0x1ff, Generation::Gen12, None, 0, 0, 511),
+            (0x7f << 19, Generation::Gen12, None, 0x7f),
+            (0x7f << 19, Generation::Gen11, None, 0x3f),
+            (1 << 22, Generation::Xe, None, 8),
+            (63 << 25 | 0b11 << 9 | 63, Generation::Gen9, None, 0),
+            (0x1ff, Generation::Gen12, None, 0),
         ];
-        for (id, generation, context, reason, slice, unslice) in table {
+        for (id, generation, context, reason) in table {
             let bytes = with_id(id);
             let report = Report::new(&bytes, layout).unwrap();
             assert_eq!(report.context(generation), context, "{id:#x} {generation:?}");
             assert_eq!(report.reason(generation), Some(Reason(reason)), "{id:#x} {generation:?}");
-            assert_eq!(
-                report.slice_clock(generation),
-                Some(ratio(slice)),
-                "{id:#x} {generation:?}"
-            );
-            assert_eq!(
-                report.unslice_clock(generation),
-                Some(ratio(unslice)),
-                "{id:#x} {generation:?}"
-            );
         }
         let bytes = with_id(u32::MAX);
         let report = Report::new(&bytes, layout).unwrap();
@@ -359,12 +322,6 @@ mod tests {
             (report.context(Generation::Gen7), report.reason(Generation::Gen7)),
             (None, None)
         );
-        assert_eq!(
-            (report.slice_clock(Generation::Gen7), report.unslice_clock(Generation::Gen7)),
-            (None, None)
-        );
-        // 63 steps are the 1050 MHz of the Gen9.5 thesis's GPU.
-        assert_eq!(ratio(63).0 / 1_000_000, 1050);
         assert_eq!(Reason(0b1001).words(), "timer + context switch");
     }
 

@@ -30,8 +30,6 @@ pub mod request {
     pub const STREAM_ENABLE: u32 = 0x6900;
     /// On a stream: pause.
     pub const STREAM_DISABLE: u32 = 0x6901;
-    /// On a stream: another configuration; i915 takes its number by value.
-    pub const STREAM_CONFIG: u32 = 0x6902;
     /// On a stream of xe: what was lost.
     pub const XE_STREAM_STATUS: u32 = 0x6903;
 }
@@ -125,7 +123,6 @@ impl Block {
 #[derive(Debug)]
 pub(super) enum Argument {
     None,
-    Value(u64),
     Block(Block),
 }
 
@@ -145,11 +142,6 @@ impl Call {
     /// The request's number.
     pub fn request(&self) -> u32 {
         self.request
-    }
-
-    /// The argument passed by value, if it is.
-    pub fn value(&self) -> Option<u64> {
-        if let Argument::Value(value) = self.argument { Some(value) } else { None }
     }
 
     /// Whether its result is the descriptor of a new stream.
@@ -256,11 +248,6 @@ pub(super) fn perf_remove_config(id: u64) -> Call {
 pub(super) fn stream_switch(on: bool) -> Call {
     let request = if on { request::STREAM_ENABLE } else { request::STREAM_DISABLE };
     Call { request, argument: Argument::None, answered: false }
-}
-
-/// CONFIG of an i915 stream.
-pub(super) fn stream_config(id: u64) -> Call {
-    Call { request: request::STREAM_CONFIG, argument: Argument::Value(id), answered: false }
 }
 
 fn observation(operation: u64, parameter: Block) -> Call {

@@ -67,10 +67,6 @@ pub struct Status {
     pub reports_lost: bool,
     /// The buffer overflowed.
     pub buffer_overflow: bool,
-    /// A counter overflowed before it was reported.
-    pub counter_overflow: bool,
-    /// Reports asked for by register writes were dropped.
-    pub trigger_queue_full: bool,
 }
 
 /// A GPU of xe.
@@ -291,10 +287,5 @@ pub fn status(stream: &dyn StreamDevice) -> Result<Status, OaError> {
     })?;
     let bits = call.u64_at(&[], 8);
     let bit = |n: u32| bits >> n & 1 != 0;
-    Ok(Status {
-        reports_lost: bit(0),
-        buffer_overflow: bit(1),
-        counter_overflow: bit(2),
-        trigger_queue_full: bit(3),
-    })
+    Ok(Status { reports_lost: bit(0), buffer_overflow: bit(1) })
 }

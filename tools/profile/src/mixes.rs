@@ -181,12 +181,6 @@ impl KernelMix {
         (!self.local.is_empty()).then_some(groups)
     }
 
-    /// Work-items of a work-group; `None` where the runtime chose its size.
-    pub fn group_items(&self) -> Option<u64> {
-        let items = self.local.iter().fold(1u64, |all, n| all.saturating_mul(*n));
-        (!self.local.is_empty()).then_some(items)
-    }
-
     /// Bytes of local memory that arguments of the last counted launch asked for, beside those of
     /// [`Resources::local_bytes`].
     pub fn local_argument_bytes(&self) -> u64 {
@@ -533,7 +527,7 @@ mod tests {
         assert_eq!(row.refused.iter().collect::<Vec<_>>(), ["no"]);
         // Block 7 was never entered.
         assert_eq!(row.loops, [Loop { block: 2, threads: 704, warps: Some(22) }]);
-        assert_eq!((row.items(), row.groups(), row.group_items()), (192, Some(8), Some(32)));
+        assert_eq!((row.items(), row.groups()), (192, Some(8)));
         assert_eq!(row.per_launch(fma.flop), Some(704.0));
         add(&mut row, &counted(32, "b"));
         assert_eq!(row.blocks, BTreeMap::from([(2, (32, Some(1)))]), "blocks of another text");

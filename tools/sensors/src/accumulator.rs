@@ -212,15 +212,6 @@ impl Accumulator {
     pub fn counts(&self) -> StepCounts {
         self.counts
     }
-
-    /// How long the counter may be left unread before it could wrap twice unseen at `watts`, in
-    /// nanoseconds; `None` where it does not wrap.
-    pub fn wrap_time_ns(&self, watts: f64) -> Option<u64> {
-        match self.range {
-            Range::Endless => None,
-            Range::Wraps(range) => Some((range as f64 * self.unit.joules().0 / watts * 1e9) as u64),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -314,7 +305,6 @@ mod tests {
         assert_eq!(acc.counts().maybe_missed_wraps, 0);
         acc.push(RawNs(60 * SECOND), 2);
         assert_eq!(acc.counts().maybe_missed_wraps, 1);
-        assert_eq!(acc.wrap_time_ns(200.0).map(|ns| ns / SECOND), Some(327));
     }
 
     proptest! {

@@ -9,7 +9,6 @@ use crate::gt_clock::GtClock;
 use crate::hwmon::Hwmon;
 use crate::kind::SourceKind;
 use crate::liveness::{Liveness, Verdict};
-use crate::rapl::msr::{Msr, MsrConsent};
 use crate::rapl::perf::{PerfOpener, PerfPower};
 use crate::rapl::powercap::Powercap;
 use crate::source::{Plane, SensorSource};
@@ -124,15 +123,9 @@ impl Opened {
     }
 }
 
-/// Opens RAPL (powercap, else perf, else, with consent, MSRs: the same counters by three doors, so
-/// one of them) and hwmon. An interface that opens only domains that are not needed does not keep
+/// Opens RAPL (powercap, else perf: the same counters by two doors, so one of them) and hwmon. An interface that opens only domains that are not needed does not keep
 /// the next one shut: a machine whose powercap has no package zone is asked through perf too.
-pub fn open_host(
-    files: &dyn Files,
-    roots: &Roots,
-    perf: &dyn PerfOpener,
-    msr: Option<MsrConsent>,
-) -> Opened {
+pub fn open_host(files: &dyn Files, roots: &Roots, perf: &dyn PerfOpener) -> Opened {
     const SAME: &str = "another interface gives the same counters";
     let rapl = |name: &str, error: &SensorError| {
         SensorFinding::refused(SourceKind::Rapl, name.to_owned(), error)
@@ -154,22 +147,10 @@ pub fn open_host(
     } else {
         match PerfPower::open(files, roots, perf) {
             Ok((source, problems)) => {
-                has_package |= counts_package(&source);
                 opened.add(Box::new(source), "RAPL through perf", &problems);
             }
             Err(error) => opened.findings.push(rapl("RAPL through perf", &error)),
         }
-    }
-    match msr {
-        _ if has_package => opened.findings.push(SensorFinding::skipped("RAPL through MSRs", SAME)),
-        None => opened.findings.push(SensorFinding::skipped(
-            "RAPL through MSRs",
-            "not asked for: an open MSR file reads every register of a CPU",
-        )),
-        Some(consent) => match Msr::open(files, roots, consent) {
-            Ok(source) => opened.add(Box::new(source), "RAPL through MSRs", &[]),
-            Err(error) => opened.findings.push(rapl("RAPL through MSRs", &error)),
-        },
     }
     match Hwmon::open(files, roots) {
         Ok((sources, problems)) => {

@@ -4,14 +4,12 @@
 use clscope_sensors::doctor::{Observation, State, open_host};
 use clscope_sensors::files::{Files, ReadAt, Roots, System};
 use clscope_sensors::hwmon::Hwmon;
-use clscope_sensors::rapl::msr::{Msr, MsrConsent};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener, PerfPower, PowerPmu};
 use clscope_sensors::rapl::powercap::Powercap;
 use clscope_sensors::{
     EnergyUnit, Plane, Quantity, Range, RawNs, Reading, SensorError, SensorSource, Value,
 };
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -350,74 +348,6 @@ fn the_real_system_call_counts_or_is_refused_in_words() {
     }
 }
 
-fn msr_tree(cpuinfo: &str, registers: &[(u64, u64)]) -> Tree {
-    let tree = Tree::new();
-    tree.put("proc/cpuinfo", cpuinfo);
-    for cpu in 0..4 {
-        let package = cpu / 2;
-        let base = format!("sys/devices/system/cpu/cpu{cpu}/topology");
-        tree.put(&format!("{base}/physical_package_id"), package.to_string());
-        tree.put(&format!("{base}/core_id"), (cpu % 2).to_string());
-        // Sparse: eight bytes at each register's number.
-        tree.put(&format!("dev/cpu/{cpu}/msr"), "");
-        let path = tree.dir.path().join(format!("dev/cpu/{cpu}/msr"));
-        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-        for (number, value) in registers {
-            file.write_all_at(&value.to_le_bytes(), *number).unwrap();
-        }
-    }
-    tree.put("dev/cpu/microcode", "");
-    tree
-}
-
-const SKYLAKE_X: &str = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\n";
-
-#[test]
-fn intel_registers_decode() {
-    // The upper half of a register is reserved: it must not leak into the count.
-    let registers = [
-        (0x606, 0xA_0E03),
-        (0x611, 0xDEAD_0000_0001),
-        (0x619, 7),
-        (0x639, 8),
-        (0x641, 0),
-        (0x64D, 9),
-    ];
-    let tree = msr_tree(SKYLAKE_X, &registers);
-    let mut source = Msr::open(&System, &tree.roots, MsrConsent::given_by_user()).unwrap();
-    assert_eq!(
-        names(&source)[..6],
-        ["package-0", "package-0/core", "package-0/uncore", "package-0/dram", "psys", "package-1"]
-    );
-    let unit = |i: usize| match source.domains()[i].quantity {
-        Quantity::Energy { unit, range: Range::Wraps(0x1_0000_0000) } => unit,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(unit(0), EnergyUnit::power_of_two(14));
-    assert_eq!(unit(3), EnergyUnit::power_of_two(16), "server DRAM has a unit of its own");
-    let (got, result) = read_all(&mut source);
-    result.unwrap();
-    assert_eq!(got[0].value, Value::Counter(1));
-}
-
-#[test]
-fn registers_that_do_not_answer_are_absent() {
-    // The file ends behind 0x639: PP1 and psys cannot be read. DRAM's hole reads 0, as hardware
-    // does.
-    let tree = msr_tree(SKYLAKE_X, &[(0x606, 0xA_0E03), (0x611, 5), (0x639, 6)]);
-    let source = Msr::open(&System, &tree.roots, MsrConsent::given_by_user()).unwrap();
-    assert_eq!(names(&source)[..3], ["package-0", "package-0/core", "package-0/dram"]);
-    let tree = msr_tree("vendor_id : Other\n", &[]);
-    let error = Msr::open(&System, &tree.roots, MsrConsent::given_by_user()).err().unwrap();
-    assert!(matches!(error, SensorError::Unsupported { .. }), "{error}");
-    let error = Msr::open(&System, &Tree::new().roots, MsrConsent::given_by_user()).err().unwrap();
-    assert!(matches!(error, SensorError::Unsupported { .. }), "{error}");
-    let tree = msr_tree(SKYLAKE_X, &[]);
-    let error =
-        Msr::open(&Refusing("msr"), &tree.roots, MsrConsent::given_by_user()).err().unwrap();
-    assert!(error.to_string().contains("CAP_SYS_RAWIO"), "{error}");
-}
-
 fn gpu_tree() -> Tree {
     let tree = Tree::new();
     let base = "sys/class/hwmon";
@@ -505,7 +435,7 @@ fn doctor_opens_one_door_and_believes_no_dead_counter() {
     // powercap with packages: perf is left alone.
     let tree = two_packages();
     let refuse_all = Script { refuse: |_| Some(libc::EACCES) };
-    let opened = open_host(&System, &tree.roots, &refuse_all, None);
+    let opened = open_host(&System, &tree.roots, &refuse_all);
     let states: Vec<_> = opened.findings.iter().map(|f| &f.state).collect();
     assert!(
         matches!(states[..], [State::Opened, State::Skipped(_), State::Skipped(_), State::Absent]),
@@ -518,7 +448,7 @@ fn doctor_opens_one_door_and_believes_no_dead_counter() {
         tree.remove(&format!("sys/bus/event_source/devices/power/events/energy-{name}"));
     }
     let count = Arc::new(AtomicU64::new(0));
-    let mut opened = open_host(&System, &tree.roots, &OneShared(Arc::clone(&count)), None);
+    let mut opened = open_host(&System, &tree.roots, &OneShared(Arc::clone(&count)));
     assert_eq!(opened.sources.len(), 1);
     let mut seen = Observation::new(&opened.sources);
     let mut decided = false;
@@ -544,7 +474,7 @@ fn doctor_opens_one_door_and_believes_no_dead_counter() {
 
 #[test]
 fn an_empty_machine_gives_findings_and_no_sources() {
-    let opened = open_host(&System, &Tree::new().roots, &Script { refuse: |_| None }, None);
+    let opened = open_host(&System, &Tree::new().roots, &Script { refuse: |_| None });
     assert!(opened.sources.is_empty());
     let absent = opened.findings.iter().filter(|f| f.state == State::Absent).count();
     assert_eq!((absent, opened.findings.len()), (3, 4), "{:?}", opened.findings);

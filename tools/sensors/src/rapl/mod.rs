@@ -2,7 +2,6 @@
 //! MSRs. Owns what the interfaces share: the processor's identity and the meaning of domain names.
 #![forbid(unsafe_code)]
 
-pub mod msr;
 pub mod perf;
 pub mod powercap;
 
@@ -17,10 +16,6 @@ pub(crate) const POWERCAP_REMEDY: &str = "sudo clscope sensord";
 pub struct Processor {
     /// `GenuineIntel`, `AuthenticAMD`, `HygonGenuine`; `None` where the file does not say.
     pub vendor: Option<String>,
-    /// CPU family, displayed form.
-    pub family: Option<u32>,
-    /// Model, displayed form.
-    pub model: Option<u32>,
     /// Whether the kernel runs under a hypervisor, where RAPL often exists and counts nothing.
     pub virtualised: bool,
 }
@@ -36,8 +31,6 @@ impl Processor {
             let value = value.trim();
             match key.trim() {
                 "vendor_id" => cpu.vendor = Some(value.to_owned()),
-                "cpu family" => cpu.family = value.parse().ok(),
-                "model" => cpu.model = value.parse().ok(),
                 "flags" => {
                     cpu.virtualised = value.split_whitespace().any(|flag| flag == "hypervisor")
                 }
@@ -50,13 +43,6 @@ impl Processor {
     /// Whether the "core" domain counts one core only (AMD, and Hygon which shares its design).
     pub fn counts_single_cores(&self) -> bool {
         matches!(self.vendor.as_deref(), Some("AuthenticAMD" | "HygonGenuine"))
-    }
-
-    /// Whether this is an Intel model of family 6 in `models`.
-    fn is_intel_model(&self, models: &[u32]) -> bool {
-        self.vendor.as_deref() == Some("GenuineIntel")
-            && self.family == Some(6)
-            && self.model.is_some_and(|model| models.contains(&model))
     }
 }
 
@@ -85,13 +71,13 @@ mod tests {
         let table = [
             (
                 "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 142\nmodel name\t: x\nflags\t\t: fpu hypervisor\n\nvendor_id\t: Other\n",
-                (Some("GenuineIntel"), Some(6), Some(142), true, false),
+                (Some("GenuineIntel"), true, false),
             ),
             (
                 "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 80\nflags : fpu\n",
-                (Some("AuthenticAMD"), Some(25), Some(80), false, true),
+                (Some("AuthenticAMD"), false, true),
             ),
-            ("Processor: AArch64\nmodel : x\n", (None, None, None, false, false)),
+            ("Processor: AArch64\nmodel : x\n", (None, false, false)),
         ];
         for (text, want) in table {
             let dir = tempfile::tempdir().unwrap();
@@ -100,10 +86,7 @@ mod tests {
             std::fs::write(roots.proc.join("cpuinfo"), text).unwrap();
             let cpu = Processor::read(&System, &roots);
             let single = cpu.counts_single_cores();
-            assert_eq!(
-                (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.virtualised, single),
-                want
-            );
+            assert_eq!((cpu.vendor.as_deref(), cpu.virtualised, single), want);
         }
         let absent = tempfile::tempdir().unwrap();
         assert_eq!(Processor::read(&System, &Roots::below(absent.path())), Processor::default());

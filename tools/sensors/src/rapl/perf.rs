@@ -328,13 +328,6 @@ impl PerfPower {
         }
         Ok((found, problems))
     }
-
-    /// From counters that were opened elsewhere (by the helper), each with its domain.
-    pub fn from_counters(counters: Vec<(Domain, Box<dyn PerfCounter>)>) -> PerfPower {
-        let path = PathBuf::from(PowerPmu::DIR);
-        let (domains, counters) = counters.into_iter().map(|(d, c)| (d, (path.clone(), c))).unzip();
-        PerfPower { domains, counters }
-    }
 }
 
 impl SensorSource for PerfPower {
