@@ -38,6 +38,15 @@ macro_rules! choices {
 }
 pub(crate) use choices;
 
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Text and tables for people
+    Text,
+    /// JSON for programs: one object, of `dump` one a line
+    Json,
+}
+
 choices! {
     /// What counts as one class.
     #[derive(Default)]

@@ -1,7 +1,7 @@
 //! `clscope doctor`: what works on this machine, what does not, why, and the one command that fixes
 //! it, as lines or JSON. Refuses to examine anything: [`clscope_doctor`] does.
 
-use crate::args::choices;
+use crate::args::{Format, choices};
 use anyhow::{Context, Result};
 use clscope_doctor::{Status, Wanted, calibrate, examine};
 use clscope_text::doctor::text;
@@ -28,14 +28,6 @@ pub struct Args {
     /// `record` puts it into traces
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "spans,sensors")]
     calibrate: Vec<Part>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Lines for people
-    Text,
-    /// One JSON object
-    Json,
 }
 
 choices! {

@@ -1,10 +1,9 @@
 //! `clscope dump`: everything a trace holds, one line each. Refuses to make the lines: the library
 //! does.
 
-use crate::args::NameArgs;
+use crate::args::{Format, NameArgs};
 use crate::report::{Finding, refuse_unreadable, warn};
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use clscope_export::dump;
 use clscope_profile::trace_files::TraceFiles;
 use std::io::Write;
@@ -25,15 +24,6 @@ pub struct Args {
     pub format: Format,
     #[command(flatten)]
     names: NameArgs,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Text.
-    Text,
-    /// JSON lines. Times are nanoseconds on the timeline.
-    Json,
 }
 
 /// Runs the command.

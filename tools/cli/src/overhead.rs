@@ -1,6 +1,7 @@
 //! `clscope overhead`: what recording costs on this machine, and what it took of a trace. Refuses
 //! to measure: [`clscope_doctor::overhead`] does.
 
+use crate::args::Format;
 use crate::output::{show_json, show_text};
 use anyhow::Result;
 use clscope_doctor::overhead::{Overhead, SCHEMA, measure};
@@ -22,15 +23,6 @@ pub struct Args {
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Sentences
-    Text,
-    /// One JSON object
-    Json,
 }
 
 /// Runs the command.

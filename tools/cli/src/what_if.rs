@@ -1,7 +1,8 @@
 //! `clscope what-if`: time and joules of a launch that is not the one that was measured. Owns the
 //! options; refuses to predict: the models do.
 
-use crate::explain::{FactArgs, Format};
+use crate::args::Format;
+use crate::explain::FactArgs;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::NonEmptyStringValueParser;
 use clscope_io::text::line;

@@ -2,7 +2,7 @@
 //! recording of a run that is to be checked, and the exit code: 3 where something was found.
 //! Refuses to judge: the library does.
 
-use crate::args::NameArgs;
+use crate::args::{Format, NameArgs};
 use crate::output::{self, say};
 use crate::record::{self, Alone, Ran, end_alike};
 use anyhow::{Result, bail};
@@ -87,15 +87,6 @@ impl FailOn {
             Self::None => None,
         }
     }
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Sentences
-    Text,
-    /// One JSON object
-    Json,
 }
 
 fn rule(text: &str) -> Result<String, String> {

@@ -1,7 +1,7 @@
 //! `clscope explain`: why kernels take their time and joules, and what would change it. Owns the
 //! options and the choice of format; refuses to compute: statements come from the models.
 
-use crate::args::{By, EnergyArgs, NameArgs, trace_or_kernel};
+use crate::args::{By, EnergyArgs, Format, NameArgs, trace_or_kernel};
 use crate::output;
 use crate::parameters::ParameterArgs;
 use crate::select::RowArgs;
@@ -59,15 +59,6 @@ pub enum Form {
     Joules,
     /// Access rates times the power of components beside it.
     AccessRate,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Sentences.
-    Text,
-    /// One JSON object.
-    Json,
 }
 
 /// Where the inputs of models come from.

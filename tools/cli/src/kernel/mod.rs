@@ -4,7 +4,7 @@
 
 pub mod worker;
 
-use crate::args::NameArgs;
+use crate::args::{Format, NameArgs};
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clscope_capture::system;
@@ -172,15 +172,6 @@ enum From {
     Il,
     /// The device's binary
     Binary,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Sentences and tables
-    Text,
-    /// One JSON object
-    Json,
 }
 
 fn sizes(text: &str) -> Result<Sizes, String> {

@@ -1,10 +1,9 @@
 //! `clscope mix`: what kernels executed, by class of instruction, from a trace of `record --mix`;
 //! and of kernels that were not counted, why. Refuses to estimate.
 
-use crate::args::{NameArgs, trace_or_kernel};
+use crate::args::{Format, NameArgs, trace_or_kernel};
 use crate::output;
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use clscope_profile::mixes::document::Document;
 use clscope_profile::mixes::{KernelMix, simulated};
@@ -36,15 +35,6 @@ pub struct Args {
     with: Option<PathBuf>,
     #[command(flatten)]
     names: NameArgs,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Text and tables
-    Text,
-    /// One JSON object
-    Json,
 }
 
 /// Most bytes of a file of Oclgrind's: a launch takes about a kilobyte.
