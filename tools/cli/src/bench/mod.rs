@@ -34,7 +34,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a document, beside ours
-  clscope bench --reproduce '002/*' 001/ch7   several of them
   clscope bench --reproduce 002/fig13.1 --with wl=1024,gs=4    a model of a document with your parameters
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
