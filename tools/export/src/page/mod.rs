@@ -14,6 +14,7 @@ mod executed;
 mod findings;
 pub mod html;
 mod places;
+mod recording;
 mod spans;
 mod tables;
 
@@ -168,7 +169,7 @@ fn write_to(
     page.raw("<section id=\"flame\"><h2>Flame graph</h2>\n");
     charts::flames(&mut page, &stacks);
     page.raw("</section>\n");
-    tables::recording(&mut page, report);
+    recording::section(&mut page, report);
     let facts = Facts {
         length,
         lanes: &timeline.lanes,

@@ -9,6 +9,7 @@ pub mod data;
 pub mod habits;
 mod patterns;
 mod rows;
+mod sentences;
 
 pub(crate) use causes::OVER;
 pub use data::Answer;

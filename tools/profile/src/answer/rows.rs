@@ -1,9 +1,10 @@
 //! Owns the rows of the answer: kernels, copies, calls, energy and gaps, each with its share of the
 //! wall time. Refuses to estimate: figures are the report's.
 
-use super::causes::{self, CAPTURED, direction, outliers};
+use super::causes::{self, CAPTURED, direction};
 use super::data::{Answer, CopyRow, EnergyRow, GapRow, HostRow, JoulesTogether, KernelRow, Run};
 use super::percent;
+use super::sentences::outliers;
 use crate::energy::result::{Class, DeviceEnergy, PartOf};
 use crate::interval::Interval;
 use crate::report::Report;
