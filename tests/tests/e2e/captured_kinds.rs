@@ -37,7 +37,7 @@ fn a_program_compiled_with_headers_and_linked_runs_alone_from_its_source() {
         let text = std::fs::read_to_string(capture.join("program.cl")).unwrap();
         std::fs::write(stage.join("own.cl"), text.replace("NINE * TIMES", "TIMES * NINE")).unwrap();
         let own = stage.join("own.cl").display().to_string();
-        let found = alone(&stage, &capture, &["--source", &own]);
+        let found = alone(&stage, &capture, &[&own]);
         assert_eq!(found["changed"]["version"]["results"]["verdict"], "same");
         // So does the program that stands alone, from files.
         let folder = stage.join("bug");

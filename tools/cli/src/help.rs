@@ -22,10 +22,10 @@ const USUAL: [(&str, &str); 15] = [
     ("what-if", "local global clock on local-memory format parameters"),
     ("top", "interval sort once format output"),
     ("bench", "device list choose reproduce budget counters quick full output format show"),
-    ("kernel", "device from repeat tolerance counters mix local options source export"),
+    ("kernel", "device from repeat tolerance counters mix local options export"),
     ("sql", "recipe list format limit engine"),
     ("perfetto", "output from to tracks host-calls"),
-    ("decode", "stream format metrics set counters"),
+    ("decode", "stream format metrics counters"),
     ("replay", "for kernel mix counters device trust"),
 ];
 
@@ -69,7 +69,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Distinct options of all commands.
-    const OPTIONS: usize = 104;
+    const OPTIONS: usize = 102;
 
     /// Lines and columns of a small screen.
     const SCREEN: (usize, usize) = (50, 100);

@@ -33,21 +33,20 @@ enum Action {
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
   clscope oa decode i915_perf.record
-  clscope oa decode i915_perf.record --metrics ~/mesa/src/intel/perf --set ComputeBasic
+  clscope oa decode i915_perf.record ComputeBasic --metrics ~/mesa/src/intel/perf
   clscope oa decode reports.bin --stream bare,generation=gen9,hz=12000000 --format csv")]
 struct Decode {
     /// The stream
     file: PathBuf,
+    /// Metric set, by name or UUID; counts: the raw counters themselves (A, B, C, GPU ticks)
+    /// [default: the one in the file, else what is built in]
+    set: Option<String>,
     /// What the file does not say, comma-separated: bare (reports without records: what xe gives,
     /// or a dump of the OA buffer), generation=gen7 to gen12, dg2, mtl or xe2, hz=FREQUENCY of the
     /// OA timestamp, reports=FORMAT by the kernel's name (A32u40_A4u32_B8_C8), layouts=igt where
     /// published layouts differ, and variables of the equations, as in EuCoresTotalCount=24
     #[arg(long, value_name = "LIST", default_value = "")]
     stream: Stream,
-    /// Metric set, by name or UUID; counts: the raw counters themselves (A, B, C, GPU ticks)
-    /// [default: the one in the file, else what is built in]
-    #[arg(long)]
-    set: Option<String>,
     /// Directory (or file) with the metric sets' XML
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
@@ -157,7 +156,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn options(args: &Decode) -> Result<Options> {
     let counts = args.set.as_deref() == Some(COUNTS);
     if counts && (args.metrics.is_some() || !args.counters.is_empty()) {
-        bail!("--set {COUNTS} shows all counters: leave --metrics and --counters out");
+        bail!("{COUNTS} are all counters: leave --metrics and --counters out");
     }
     Ok(Options {
         set: args.set.clone().filter(|_| !counts),

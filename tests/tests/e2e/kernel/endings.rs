@@ -23,7 +23,7 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
         let stage = Stage::new(runtime);
         let capture = saxpy(&stage.join("saxpy.1")).write();
         let wild = source(&stage, "wild.cl", WILD);
-        let (found, code) = document(&stage, &capture, &["--source", &wild]);
+        let (found, code) = document(&stage, &capture, &[&wild]);
         assert_eq!((code, &found["changed"]), (4, &Value::Null), "{found:#}");
         let ended = &found["ended"][0];
         assert_eq!((&ended["who"], &ended["step"]), (&"other".into(), &"results".into()));
@@ -31,7 +31,7 @@ fn a_version_that_crashes_is_told_and_the_other_is_measured() {
         assert!(ended["how"].as_str().unwrap().starts_with("signal "), "{ended}");
         assert_eq!(found["base"]["results"]["verdict"], "same");
         assert!(found["base"]["time"]["median_ns"]["value"].as_f64().unwrap() > 0.0);
-        let words = ["kernel", &capture, "--source", &wild, "--sensors", "off", "--repeat", "6"];
+        let words = ["kernel", &capture, &wild, "--sensors", "off", "--repeat", "6"];
         let ran = stage.clscope(words).run();
         assert_eq!(ran.status.code(), Some(4), "{}", ran.stderr);
         assert!(
@@ -64,7 +64,7 @@ fn a_version_that_does_not_end_is_left_out_after_the_limit() {
     let stage = Stage::new(Runtime::Pocl);
     let capture = saxpy(&stage.join("saxpy.1")).write();
     let hang = source(&stage, "hang.cl", HANG);
-    let (found, code) = document(&stage, &capture, &["--source", &hang, "--limit", "20"]);
+    let (found, code) = document(&stage, &capture, &[&hang, "--limit", "20"]);
     assert_eq!((code, &found["changed"]), (4, &Value::Null), "{found:#}");
     let ended = &found["ended"][0];
     assert_eq!((&ended["who"], &ended["step"]), (&"other".into(), &"results".into()));
@@ -108,13 +108,13 @@ fn a_write_behind_a_memory_is_told() {
         let behind =
             SAXPY.replace("{ size_t", "{ if (get_global_id(0) == 0) y[1024 + 9] = a; size_t");
         let behind = source(&stage, "behind.cl", &behind);
-        let (found, code) = document(&stage, &capture, &["--source", &behind]);
+        let (found, code) = document(&stage, &capture, &[&behind]);
         let results = &found["changed"]["version"]["results"];
         assert_eq!((code, &results["verdict"]), (4, &"same".into()), "{results:#}");
         let expected = json!([{"memory": 1, "arguments": ["1"], "bytes": 40}]);
         assert_eq!(results["overruns"], expected);
         assert_eq!(found["base"]["results"]["overruns"], json!([]));
-        let words = ["kernel", &capture, "--source", &behind, "--sensors", "off", "--repeat", "6"];
+        let words = ["kernel", &capture, &behind, "--sensors", "off", "--repeat", "6"];
         let text = stage.clscope(words).run().stdout;
         let told = "wrote behind the end of memory 1 (argument 1), up to byte 40 from there";
         assert!(text.contains(told), "{text}");
@@ -126,7 +126,7 @@ fn a_write_behind_a_memory_is_told() {
             "far.cl",
             &text.replace("out[0] = sum;", "out[0] = sum; first[3].value = 1;"),
         );
-        let (found, code) = document(&stage, &capture, &["--source", &far]);
+        let (found, code) = document(&stage, &capture, &[&far]);
         let overruns = &found["changed"]["version"]["results"]["overruns"];
         assert_eq!((code, &overruns[0]["memory"]), (4, &0.into()), "{found:#}");
     }
@@ -140,7 +140,7 @@ fn an_interruption_leaves_no_process() {
     let endless = "kernel void saxpy(global const float *x, global float *y, float a)
         { volatile global float *v = y; while (v[0] < 1e30f) v[1] = a; }";
     let endless = source(&stage, "endless.cl", endless);
-    let words = ["kernel", &capture, "--source", &endless, "--sensors", "off"];
+    let words = ["kernel", &capture, &endless, "--sensors", "off"];
     let mut child = stage.clscope(words).begin();
     // Its child is there before anything is launched.
     let workers = || -> Vec<String> {

@@ -152,7 +152,9 @@ fn intermediate_language_runs_where_it_is_taken() {
         let stage = Stage::new(runtime.clone());
         let capture = gcd(&stage.join("gcd.1")).write();
         match runtime {
-            Runtime::Pocl => refused(&stage, &[&capture], &["takes no SPIR-V", "--source FILE"]),
+            Runtime::Pocl => {
+                refused(&stage, &[&capture], &["takes no SPIR-V", "source behind the capture"])
+            }
             _ => {
                 assert_eq!(same(&stage, &capture, 1)["base"]["form"], "il");
                 let (found, code) = document(&stage, &capture, &["--mix"]);
@@ -200,12 +202,12 @@ fn binaries_of_another_device_need_a_source() {
             "does not take the captured binary (",
             "CL_INVALID_BINARY (-42)",
             "which was made for D (P, driver 1): the capture has neither source nor SPIR-V",
-            "with --source FILE",
+            "source behind the capture",
             "OPENCV_OPENCL_CACHE_ENABLE=0, PyOpenCL: PYOPENCL_NO_CACHE=1",
         ];
         refused(&stage, &[&capture], &told);
         std::fs::write(stage.join("own.cl"), SAXPY).unwrap();
-        let own = ["--source", "own.cl"];
+        let own = ["own.cl"];
         let (found, code) = document(&stage, &capture, &own);
         let base = &found["base"];
         assert_eq!((code, &found["changed"]), (0, &Value::Null));
@@ -318,7 +320,7 @@ fn another_version_is_compared_with_the_captured_one() {
             name.to_owned()
         };
         let right = write("right.cl", &SAXPY.replace("a * x[i] + y[i]", "y[i] + x[i] * a"));
-        let (found, code) = document(&stage, &capture, &["--source", &right, "--local", "32"]);
+        let (found, code) = document(&stage, &capture, &[&right, "--local", "32"]);
         let changed = &found["changed"];
         let results = &changed["version"]["results"];
         assert_eq!(
@@ -331,7 +333,7 @@ fn another_version_is_compared_with_the_captured_one() {
         );
         assert!(changed["time_change"]["value"].is_number(), "{changed:#}");
         let wrong = write("wrong.cl", &SAXPY.replace("y[i] = a", "if (i % 2) y[i] = a"));
-        let (found, code) = document(&stage, &capture, &["--source", &wrong]);
+        let (found, code) = document(&stage, &capture, &[&wrong]);
         let memory = &found["changed"]["version"]["results"]["memories"][0];
         // Element 0 is 0 in both.
         assert_eq!(
@@ -342,22 +344,18 @@ fn another_version_is_compared_with_the_captured_one() {
         let slow = "kernel void saxpy(global const float *x, global float *y, float a)
             { size_t i = get_global_id(0); volatile uint n = 0; while (n < 20000) n++; y[i] = a * x[i] + y[i]; }";
         let slow = write("slow.cl", slow);
-        let (found, code) = document(&stage, &capture, &["--source", &slow, "--fail-on", "50%"]);
+        let (found, code) = document(&stage, &capture, &[&slow, "--fail-on", "50%"]);
         assert_eq!((code, &found["changed"]["time_verdict"]), (3, &"more".into()), "{found:#}");
         assert_eq!(found["changed"]["version"]["results"]["verdict"], "same");
-        let (_, code) = document(&stage, &capture, &["--source", &slow]);
+        let (_, code) = document(&stage, &capture, &[&slow]);
         assert_eq!(code, 0);
         // What does not build: the compiler's words, without what moves the cursor.
         let broken =
             write("broken.cl", "kernel void saxpy(global float *x) { undeclared\u{1b}[2J(x); }");
-        refused(
-            &stage,
-            &[&capture, "--source", &broken],
-            &["building broken.cl failed", "undeclared"],
-        );
+        refused(&stage, &[&capture, &broken], &["building broken.cl failed", "undeclared"]);
         let other = write("other.cl", "kernel void saxpy(global float *x) { x[0] = 1; }");
-        refused(&stage, &[&capture, "--source", &other], &["takes 1 arguments, 3 were captured"]);
-        refused(&stage, &[&capture, "--source", "none.cl"], &["cannot read the source none.cl"]);
+        refused(&stage, &[&capture, &other], &["takes 1 arguments, 3 were captured"]);
+        refused(&stage, &[&capture, "none.cl"], &["cannot read the source none.cl"]);
         refused(&stage, &[&capture, "--local", "48"], &["no multiple of the local size 48"]);
         refused(&stage, &[&capture, "--local", "16x2"], &["--local has 2 sizes"]);
         refused(&stage, &[&capture, "--fail-on", "3%"], &["--fail-on is about another version"]);
@@ -467,7 +465,7 @@ fn damaged_and_hostile_captures_are_refused() {
     );
     check(
         &|m| m.launch["program"]["files"] = json!([]),
-        &["no program as source", "--source FILE"],
+        &["no program as source", "source behind the capture"],
     );
     check(&|m| memory(m, "kind", "pipe".into()), &["is a pipe"]);
     check(&|m| memory(m, "kind", "image".into()), &["has no format"]);

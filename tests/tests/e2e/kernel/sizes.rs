@@ -120,6 +120,6 @@ fn more_local_memory_than_there_is_is_refused_before_the_launch() {
             "a group takes 80000000 bytes of local memory, 80000000 of them declared",
             "CL_DEVICE_LOCAL_MEM_SIZE",
         ];
-        refused(&stage, &[&capture, "--source", "big.cl"], &told);
+        refused(&stage, &[&capture, "big.cl"], &told);
     }
 }

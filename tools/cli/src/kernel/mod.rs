@@ -33,7 +33,7 @@ const ENDED: u8 = 4;
 #[command(before_help = "Examples:
   clscope kernel run.clscope/captures/blur.1                  results, time and joules of the launch
   clscope kernel run --device NVIDIA                          the only capture of a trace, elsewhere
-  clscope kernel run --source blur2.cl --fail-on 3%         another source beside the captured one
+  clscope kernel run blur2.cl --fail-on 3%                  another source beside the captured one
   clscope kernel run --local 64x1 --options '-cl-fast-relaxed-math' --tolerance 100
   clscope kernel run --local fastest                          searches a work-group size
   clscope kernel run --export c -o bug                        a program that stands alone, in C
@@ -47,6 +47,9 @@ pub struct Args {
     /// Folder of a capture, or a trace that has one
     #[arg(value_name = "CAPTURE")]
     capture: PathBuf,
+    /// Source in OpenCL C of another version, which runs beside the captured one
+    #[arg(value_name = "SOURCE")]
+    source: Option<PathBuf>,
     /// Device: a part of its name, or its number in `clscope bench devices` [default: the
     /// one it was captured on, else the first GPU]
     #[arg(short, long, value_name = "DEVICE")]
@@ -124,9 +127,6 @@ struct VersionArgs {
     /// Build options, instead of the captured ones
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Option<String>,
-    /// Source in OpenCL C
-    #[arg(long, value_name = "FILE")]
-    source: Option<PathBuf>,
     /// Exit code 3 where it is slower than the captured version by more: 3%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     fail_on: Option<f64>,
@@ -206,15 +206,19 @@ impl VersionArgs {
         matches!(self.local, Some(Local::Size(_)))
             || self.global.is_some()
             || self.options.is_some()
-            || self.source.is_some()
     }
 
-    fn recipe(&self, capture: &Capture, form: Option<Form>) -> Result<Option<Recipe>> {
-        if !self.is_given() {
+    fn recipe(
+        &self,
+        source: Option<&Path>,
+        capture: &Capture,
+        form: Option<Form>,
+    ) -> Result<Option<Recipe>> {
+        if source.is_none() && !self.is_given() {
             return Ok(None);
         }
         let dimensions = capture.launch.dimensions;
-        let source = match &self.source {
+        let source = match source {
             None => None,
             Some(path) => {
                 let bytes = input::read(path, input::TEXT)
@@ -250,11 +254,11 @@ impl Args {
             From::Il => Form::Il,
             From::Binary => Form::Binary,
         });
-        let changed = self.version.recipe(capture, form)?;
+        let changed = self.version.recipe(self.source.as_deref(), capture, form)?;
         let tune = self.version.local == Some(Local::Fastest);
         if tune && (changed.is_some() || self.version.fail_on.is_some()) {
             bail!(
-                "--local fastest is about the captured version: leave out --global, --options, --source and --fail-on"
+                "--local fastest is about the captured version: leave out SOURCE, --global, --options and --fail-on"
             );
         }
         let energy = self.sensors == Sensors::Auto;
@@ -263,7 +267,7 @@ impl Args {
         }
         if changed.is_none() && self.version.fail_on.is_some() {
             bail!(
-                "--fail-on is about another version: name one with --source, --options, --local or --global"
+                "--fail-on is about another version: name its source, or --options, --local or --global"
             );
         }
         Ok(Wanted {

@@ -149,21 +149,21 @@ fn bare_reports_need_their_facts() {
     assert!(text.contains("  A7                                      40960"), "{text}");
 }
 
-/// `--set counts` shows what the reports hold, also of a GPU that has a metric set.
+/// `counts` shows what the reports hold, also of a GPU that has a metric set.
 #[test]
 fn counts_are_shown_in_the_place_of_figures() {
     let (_dir, path) = file(&recording());
-    let text = run_on(&path, &["--set", "counts"]).unwrap();
+    let text = run_on(&path, &["counts"]).unwrap();
     assert!(text.contains("\ncounts\n"), "{text}");
     assert!(!text.contains("set Core") && !text.contains("EuActive"), "{text}");
     assert!(text.contains("  A7                                      40960"), "{text}");
     // The sum of the intervals' is the whole's.
-    let csv = run_on(&path, &["--set", "counts", "--format", "csv"]).unwrap();
+    let csv = run_on(&path, &["counts", "--format", "csv"]).unwrap();
     let mut table = csv::Reader::from_reader(csv.as_bytes());
     let column = table.headers().unwrap().iter().position(|name| name == "A7").expect("A7");
     let of = |row: csv::StringRecord| row[column].parse::<u64>().unwrap();
     assert_eq!(table.records().map(|row| of(row.unwrap())).sum::<u64>(), 40_960, "{csv}");
-    let json = run_on(&path, &["--set", "counts", "--format", "json"]).unwrap();
+    let json = run_on(&path, &["counts", "--format", "json"]).unwrap();
     let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(objects.iter().map(|o| o["A7"].as_u64().unwrap()).sum::<u64>(), 40_960, "{json}");
 }
@@ -173,7 +173,7 @@ fn wrong_wishes_are_refused() {
     let (_dir, path) = file(&recording());
     let table = [
         (&["--counters", "L3Misses"][..], "has no figure \"L3Misses\""),
-        (&["--set", "RenderBasic"], "there is no metric set \"RenderBasic\""),
+        (&["RenderBasic"], "there is no metric set \"RenderBasic\""),
         (&["--stream", "generation=gen99"], "no generation \"gen99\""),
         (&["--stream", "reports=A99"], "no report format \"A99\""),
         (
@@ -181,7 +181,7 @@ fn wrong_wishes_are_refused() {
             "the file's reports have 256 bytes, PEC64u64 needs 576",
         ),
         (&["--stream", "x"], "expected bare or NAME=VALUE"),
-        (&["--set", "counts", "--counters", "GpuBusy"], "leave --metrics and --counters out"),
+        (&["counts", "--counters", "GpuBusy"], "leave --metrics and --counters out"),
         (&["--metrics", "/nonexistent"], "cannot be read"),
     ];
     for (options, want) in table {
@@ -211,14 +211,14 @@ fn sets_of_a_directory_are_used() {
     std::fs::write(dir.path().join("oa-kblgt2.xml"), set("KBLGT2")).unwrap();
     let (_dir, path) = file(&recording());
     let place = dir.path().to_str().unwrap();
-    let text = run_on(&path, &["--metrics", place, "--set", "mine"]).unwrap();
+    let text = run_on(&path, &["--metrics", place, "mine"]).unwrap();
     assert!(
         text.contains("set Mine (KBLGT2, oa-kblgt2.xml)")
             && text.contains("Twice                                   81920  events"),
         "{text}"
     );
     std::fs::write(dir.path().join("oa-tgl.xml"), set("TGLGT2")).unwrap();
-    let error = run_on(&path, &["--metrics", place, "--set", "mine"]).unwrap_err().to_string();
+    let error = run_on(&path, &["--metrics", place, "mine"]).unwrap_err().to_string();
     assert!(error.contains("KBLGT2, TGLGT2"), "{error}");
     let mut out = Vec::new();
     list(&Sets { metrics: Some(dir.path().to_owned()), set: None }, &mut out).unwrap();

@@ -399,7 +399,7 @@ impl<'c> Stage<'c> {
             return Err(StageError::NoProgram {
                 form: named.join(", "),
                 why,
-                next: "give the kernel's source with --source FILE".to_owned(),
+                next: "name a file with the kernel's source behind the capture".to_owned(),
             });
         };
         let bytes = self.capture.program(file)?;
@@ -437,7 +437,7 @@ impl<'c> Stage<'c> {
                 }
                 (false, None) => "the capture has neither source nor SPIR-V".to_owned(),
             };
-            let next = "name that device with --device, or the kernel's source with --source FILE";
+            let next = "name that device with --device, or a file with the kernel's source behind the capture";
             let again = match launch.program.is_cached() {
                 true => {
                     format!(", or capture again without the application's program cache ({CACHES})")
