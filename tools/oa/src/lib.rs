@@ -22,33 +22,26 @@
 //! | [`spans`] | counts of kernels out of counts of windows |
 //! | [`testing`], [`emulator`] | synthesised reports; a scripted GPU |
 
-pub mod accumulate;
-pub mod config;
 pub mod cpu;
-pub mod device;
-#[cfg(any(test, feature = "testing"))]
-pub mod emulator;
+mod driver;
 pub mod error;
-pub mod flex;
-pub mod format;
-pub mod i915;
 pub mod means;
-pub mod open;
 pub mod query;
-pub mod report;
+mod reports;
 pub mod sampling;
 pub mod source;
 pub mod spans;
-pub mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod time;
-pub mod topology;
-pub mod uapi;
-pub mod xe;
 
 #[cfg(test)]
 mod tests;
+
+pub use reports::{accumulate, format, report, stream, time};
+
+#[cfg(any(test, feature = "testing"))]
+pub use driver::emulator;
+pub use driver::{config, device, flex, i915, open, topology, uapi, xe};
 
 pub use accumulate::{Accumulator, Continuity, Counts, Interval, Tally};
 pub use error::OaError;

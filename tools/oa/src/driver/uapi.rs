@@ -1,12 +1,12 @@
 //! The calls of i915 and xe as bytes: numbers, structures, and the buffers they point to. Owns
 //! every layout that crosses the boundary to the kernel; refuses to make calls (that is
-//! [`super::device`]).
+//! [`crate::device`]).
 //!
 //! Sources: i915_drm.h and xe_drm.h of Linux 6.12. All structures are little-endian; pointers are
 //! filled in at the call, so that what is here is plain bytes and can be compared in tests.
 #![forbid(unsafe_code)]
 
-use super::config::{Register, Uuid};
+use crate::config::{Register, Uuid};
 
 /// Request numbers.
 pub mod request {
@@ -36,7 +36,7 @@ pub mod request {
 
 /// How a structure gives the length of a buffer that it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(crate) struct Count {
     /// The offset of the u32 with the length.
     pub at: usize,
     /// Bytes per item counted.
@@ -45,7 +45,7 @@ pub(super) struct Count {
 
 /// A pointer in a structure.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Where the u64 stands.
     pub at: usize,
     /// What it points to.
@@ -56,7 +56,7 @@ pub(super) struct Link {
 
 /// A structure and what it points to.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub bytes: Vec<u8>,
     pub links: Vec<Link>,
 }
@@ -121,7 +121,7 @@ impl Block {
 
 /// The argument of a call.
 #[derive(Debug)]
-pub(super) enum Argument {
+pub(crate) enum Argument {
     None,
     Block(Block),
 }
@@ -129,9 +129,9 @@ pub(super) enum Argument {
 /// One call, ready to be made: made only here, so that whoever makes it may rely on its lengths.
 #[derive(Debug)]
 pub struct Call {
-    pub(super) request: u32,
-    pub(super) argument: Argument,
-    pub(super) answered: bool,
+    pub(crate) request: u32,
+    pub(crate) argument: Argument,
+    pub(crate) answered: bool,
 }
 
 impl Call {
@@ -178,30 +178,30 @@ impl Call {
         block.bytes.get_mut(at..at + bytes.len()).map(|to| to.copy_from_slice(bytes)).is_some()
     }
 
-    pub(super) fn u32_at(&self, path: &[usize], at: usize) -> u32 {
+    pub(crate) fn u32_at(&self, path: &[usize], at: usize) -> u32 {
         self.bytes(path)
             .and_then(|b| b.get(at..at + 4))
             .and_then(|b| b.try_into().ok())
             .map_or(0, u32::from_le_bytes)
     }
 
-    pub(super) fn u64_at(&self, path: &[usize], at: usize) -> u64 {
+    pub(crate) fn u64_at(&self, path: &[usize], at: usize) -> u64 {
         u64::from(self.u32_at(path, at)) | u64::from(self.u32_at(path, at + 4)) << 32
     }
 }
 
 /// GETPARAM.
-pub(super) fn get_param(param: u32) -> Call {
+pub(crate) fn get_param(param: u32) -> Call {
     Call::block(request::I915_GETPARAM, Block::new(16).u32(0, param).link(8, Block::new(4)))
 }
 
 /// REG_READ.
-pub(super) fn reg_read(offset: u64) -> Call {
+pub(crate) fn reg_read(offset: u64) -> Call {
     Call::block(request::I915_REG_READ, Block::new(16).u64(0, offset))
 }
 
 /// QUERY of one item, with `length` bytes for the answer; 0 asks how many there are.
-pub(super) fn i915_query(id: u64, length: u32) -> Call {
+pub(crate) fn i915_query(id: u64, length: u32) -> Call {
     let item = Block::new(24).u64(0, id).counted(
         16,
         Count { at: 8, item: 1 },
@@ -211,7 +211,7 @@ pub(super) fn i915_query(id: u64, length: u32) -> Call {
 }
 
 /// PERF_OPEN.
-pub(super) fn perf_open(flags: u32, properties: &[(u64, u64)]) -> Call {
+pub(crate) fn perf_open(flags: u32, properties: &[(u64, u64)]) -> Call {
     let list: Vec<u8> = properties
         .iter()
         .flat_map(|(id, value)| [*id, *value])
@@ -225,7 +225,7 @@ pub(super) fn perf_open(flags: u32, properties: &[(u64, u64)]) -> Call {
 }
 
 /// PERF_ADD_CONFIG.
-pub(super) fn perf_add_config(
+pub(crate) fn perf_add_config(
     uuid: &Uuid,
     mux: &[Register],
     boolean: &[Register],
@@ -240,12 +240,12 @@ pub(super) fn perf_add_config(
 }
 
 /// PERF_REMOVE_CONFIG.
-pub(super) fn perf_remove_config(id: u64) -> Call {
+pub(crate) fn perf_remove_config(id: u64) -> Call {
     Call::block(request::I915_PERF_REMOVE_CONFIG, Block::new(8).u64(0, id))
 }
 
 /// ENABLE, DISABLE.
-pub(super) fn stream_switch(on: bool) -> Call {
+pub(crate) fn stream_switch(on: bool) -> Call {
     let request = if on { request::STREAM_ENABLE } else { request::STREAM_DISABLE };
     Call { request, argument: Argument::None, answered: false }
 }
@@ -256,7 +256,7 @@ fn observation(operation: u64, parameter: Block) -> Call {
 
 /// OBSERVATION, open: a chain of 48-byte properties {u64 next, u32 name, u32 pad, u32 property, u32
 /// pad, u64 value, u64[2]}.
-pub(super) fn xe_open(properties: &[(u32, u64)]) -> Call {
+pub(crate) fn xe_open(properties: &[(u32, u64)]) -> Call {
     let chain = properties.iter().rev().fold(None, |next, (property, value)| {
         let one = Block::new(48).u32(16, *property).u64(24, *value);
         Some(match next {
@@ -268,18 +268,18 @@ pub(super) fn xe_open(properties: &[(u32, u64)]) -> Call {
 }
 
 /// OBSERVATION, add: 56 bytes {u64 extensions, uuid[36], u32 n, *registers}.
-pub(super) fn xe_add_config(uuid: &Uuid, registers: &[Register]) -> Call {
+pub(crate) fn xe_add_config(uuid: &Uuid, registers: &[Register]) -> Call {
     let config = Block::new(56).put(8, uuid.as_bytes());
     observation(1, config.counted(48, Count { at: 44, item: 8 }, Block::of_registers(registers)))
 }
 
 /// OBSERVATION, remove.
-pub(super) fn xe_remove_config(id: u64) -> Call {
+pub(crate) fn xe_remove_config(id: u64) -> Call {
     observation(2, Block::new(8).u64(0, id))
 }
 
 /// DEVICE_QUERY; no data asks how long the answer is.
-pub(super) fn xe_query(query: u32, data: Vec<u8>) -> Call {
+pub(crate) fn xe_query(query: u32, data: Vec<u8>) -> Call {
     let data = Block { bytes: data, links: Vec::new() };
     Call::block(
         request::XE_DEVICE_QUERY,
@@ -288,7 +288,7 @@ pub(super) fn xe_query(query: u32, data: Vec<u8>) -> Call {
 }
 
 /// STATUS of an xe stream: {u64 extensions, u64 status, u64[3]}.
-pub(super) fn xe_status() -> Call {
+pub(crate) fn xe_status() -> Call {
     Call::block(request::XE_STREAM_STATUS, Block::new(40))
 }
 

@@ -3,8 +3,8 @@
 //! lists: they come from published metric sets.
 #![forbid(unsafe_code)]
 
-use super::error::OaError;
-use super::flex::{FlexError, Programmed, encode};
+use crate::error::OaError;
+use crate::flex::{FlexError, Programmed, encode};
 use clscope_sensors::files::{Files, Roots};
 use std::fmt;
 use std::io;
@@ -158,7 +158,7 @@ pub fn find_loaded(
 }
 
 /// What a driver's answer to loading a configuration means.
-pub(super) fn added(
+pub(crate) fn added(
     answer: io::Result<i32>,
     what: &'static str,
     uuid: &Uuid,
@@ -178,7 +178,7 @@ pub(super) fn added(
 ///
 /// # Errors
 /// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else those of `add`.
-pub(super) fn ensure(
+pub(crate) fn ensure(
     (files, roots, card): (&dyn Files, &Roots, &str),
     uuid: &Uuid,
     lists: Option<&Registers>,

@@ -2,8 +2,8 @@
 //! does to the chain, and which context an interval belongs to; refuses to evaluate anything.
 #![forbid(unsafe_code)]
 
-use super::format::{Counter, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks};
-use super::report::{Generation, Reason, Report, raw_deltas};
+use crate::format::{Counter, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks};
+use crate::report::{Generation, Reason, Report, raw_deltas};
 
 /// Counts of every counter of a layout between two points in time, wraps undone.
 #[derive(Clone)]
@@ -272,9 +272,9 @@ fn ahead(since: u64, raw: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Format, Group, Published};
-    use super::super::testing::{Writer, switch_id, timer_id};
     use super::*;
+    use crate::format::{Format, Group, Published};
+    use crate::testing::{Writer, switch_id, timer_id};
     use proptest::prelude::*;
 
     fn a(index: u8) -> Counter {

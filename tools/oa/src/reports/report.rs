@@ -1,8 +1,8 @@
 //! One OA report: its header fields as each generation defines them, and its raw counters. Owns the
-//! bits of RPT_ID; refuses to look at more than one report (that is [`super::accumulate`]).
+//! bits of RPT_ID; refuses to look at more than one report (that is [`crate::accumulate`]).
 #![forbid(unsafe_code)]
 
-use super::format::{
+use crate::format::{
     Block, Counter, Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width,
 };
 
@@ -65,14 +65,14 @@ impl Generation {
     }
 
     /// The format to ask for: all that the generation's reports can hold.
-    pub fn widest_format(self) -> super::Format {
+    pub fn widest_format(self) -> crate::Format {
         match self {
-            Generation::Gen7 => super::Format::HswA45B8C8,
+            Generation::Gen7 => crate::Format::HswA45B8C8,
             Generation::Gen8 | Generation::Gen9 | Generation::Gen11 | Generation::Gen12 => {
-                super::Format::A32u40A4u32B8C8
+                crate::Format::A32u40A4u32B8C8
             }
-            Generation::Xe => super::Format::A24u40A14u32B8C8,
-            Generation::Xe2 => super::Format::Pec64u64,
+            Generation::Xe => crate::Format::A24u40A14u32B8C8,
+            Generation::Xe2 => crate::Format::Pec64u64,
         }
     }
 }
@@ -213,7 +213,7 @@ impl<'a> Report<'a> {
     }
 
     /// All raw values in slot order, for [`raw_deltas`].
-    pub(super) fn read_into(&self, out: &mut [u64; MAX_SLOTS]) {
+    pub(crate) fn read_into(&self, out: &mut [u64; MAX_SLOTS]) {
         out[TIME_SLOT] = self.timestamp();
         out[TICKS_SLOT] = self.ticks().unwrap_or(0);
         let mut rest = &mut out[2..];
@@ -250,7 +250,7 @@ impl<'a> Report<'a> {
 }
 
 /// `new - old` of every slot, each modulo its own width.
-pub(super) fn raw_deltas(
+pub(crate) fn raw_deltas(
     layout: &Layout,
     old: &[u64; MAX_SLOTS],
     new: &[u64; MAX_SLOTS],
@@ -282,8 +282,8 @@ pub(super) fn raw_deltas(
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Format, Group, Published};
     use super::*;
+    use crate::format::{Format, Group, Published};
 
     fn with_id(id: u32) -> Vec<u8> {
         let mut bytes = vec![0; 256];

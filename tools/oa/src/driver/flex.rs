@@ -8,7 +8,7 @@
 //! codes are Gen9's; later ones differ.
 #![forbid(unsafe_code)]
 
-use super::config::Register;
+use crate::config::Register;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;

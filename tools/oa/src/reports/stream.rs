@@ -321,8 +321,8 @@ impl Bare {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::record;
     use super::*;
+    use crate::testing::record;
     use proptest::prelude::*;
 
     fn parse(chunks: &[&[u8]]) -> (Vec<String>, Option<StreamError>, usize) {

@@ -5,14 +5,14 @@
 //! Source: xe_drm.h and xe_oa.c of Linux 6.12. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
 
-use super::config::{self, ConfigId, Registers, Uuid};
-use super::device::StreamDevice;
-use super::error::OaError;
-use super::format::Format;
-use super::i915::sysctl;
-use super::time::{ClockPair, narrowest};
-use super::topology::Topology;
-use super::uapi;
+use crate::config::{self, ConfigId, Registers, Uuid};
+use crate::device::StreamDevice;
+use crate::error::OaError;
+use crate::format::Format;
+use crate::i915::sysctl;
+use crate::time::{ClockPair, narrowest};
+use crate::topology::Topology;
+use crate::uapi;
 use clscope_sensors::files::{Files, Roots};
 use clscope_sensors::units::{RawNs, Stamp};
 use std::io;
@@ -180,7 +180,7 @@ impl<'a> Xe<'a> {
     }
 
     /// The host's CLOCK_MONOTONIC_RAW and an engine's clock at one moment, the latter shifted to OA
-    /// ticks (see [`super::time::engine_shift`]): three tries, the narrowest. Needs no privilege.
+    /// ticks (see [`crate::time::engine_shift`]): three tries, the narrowest. Needs no privilege.
     ///
     /// # Errors
     /// Where the query fails.
@@ -258,7 +258,7 @@ impl<'a> Xe<'a> {
             what: OPEN,
             reason: format!(
                 "{} is a format of i915",
-                options.format.layout(super::Published::Tables).name
+                options.format.layout(crate::Published::Tables).name
             ),
         })?;
         let properties = [

@@ -5,13 +5,13 @@
 //! Source: i915_drm.h and i915_perf.c of Linux 6.12. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
 
-use super::config::{self, ConfigId, Registers, Uuid};
-use super::device::StreamDevice;
-use super::error::OaError;
-use super::format::Format;
-use super::time::{ClockPair, engine_shift, narrowest};
-use super::topology::Topology;
-use super::uapi;
+use crate::config::{self, ConfigId, Registers, Uuid};
+use crate::device::StreamDevice;
+use crate::error::OaError;
+use crate::format::Format;
+use crate::time::{ClockPair, engine_shift, narrowest};
+use crate::topology::Topology;
+use crate::uapi;
 use clscope_sensors::files::{Files, Roots};
 use clscope_sensors::units::{Clock, RawNs, Stamp};
 use std::io;
@@ -44,7 +44,7 @@ pub struct StreamOptions {
     pub config: ConfigId,
     /// The reports' format.
     pub format: Format,
-    /// Exponent of the period (see [`super::time::exponent_for`]).
+    /// Exponent of the period (see [`crate::time::exponent_for`]).
     pub exponent: u32,
     /// A GEM context of the same descriptor, to see no other (other contexts' ids become
     /// 0xffffffff).
@@ -54,7 +54,7 @@ pub struct StreamOptions {
 }
 
 /// A sysctl's value as text: `dev.i915.oa_max_sample_rate`.
-pub(super) fn sysctl(files: &dyn Files, roots: &Roots, name: &str) -> Option<String> {
+pub(crate) fn sysctl(files: &dyn Files, roots: &Roots, name: &str) -> Option<String> {
     let path = roots.proc.join("sys").join(name.replace('.', "/"));
     files.text(&path).ok().map(|t| t.trim().to_owned())
 }
@@ -164,7 +164,7 @@ impl<'a> I915<'a> {
         self.clock_pair_shifted(clock, shift)
     }
 
-    pub(super) fn clock_pair_shifted(
+    pub(crate) fn clock_pair_shifted(
         &self,
         clock: &mut dyn Clock,
         shift: u32,
@@ -242,7 +242,7 @@ impl<'a> I915<'a> {
             what: OPEN,
             reason: format!(
                 "{} is a format of xe",
-                options.format.layout(super::Published::Tables).name
+                options.format.layout(crate::Published::Tables).name
             ),
         })?;
         let mut properties =

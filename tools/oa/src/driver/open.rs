@@ -3,16 +3,16 @@
 //! missing: the error names it.
 #![forbid(unsafe_code)]
 
-use super::config::{ConfigId, Node, Registers, Uuid};
-use super::device::StreamDevice;
-use super::error::OaError;
-use super::format::{Format, Published};
-use super::i915::{self, I915};
-use super::report::Generation;
-use super::sampling::{Driver, OaSampler, StreamFacts};
-use super::time::{ClockPair, engine_shift, exponent_for};
-use super::topology::Topology;
-use super::xe::{self, Xe};
+use crate::config::{ConfigId, Node, Registers, Uuid};
+use crate::device::StreamDevice;
+use crate::error::OaError;
+use crate::format::{Format, Published};
+use crate::i915::{self, I915};
+use crate::report::Generation;
+use crate::sampling::{Driver, OaSampler, StreamFacts};
+use crate::time::{ClockPair, engine_shift, exponent_for};
+use crate::topology::Topology;
+use crate::xe::{self, Xe};
 use clscope_sensors::files::{Files, Roots};
 use clscope_sensors::units::Clock;
 
@@ -205,11 +205,11 @@ pub fn open(
 
 #[cfg(test)]
 mod tests {
-    use super::super::emulator::{Emulator, Script};
-    use super::super::source::CounterSource;
-    use super::super::topology::synthesised_i915;
-    use super::super::uapi::request;
     use super::*;
+    use crate::emulator::{Emulator, Script};
+    use crate::source::CounterSource;
+    use crate::topology::synthesised_i915;
+    use crate::uapi::request;
     use clscope_sensors::files::System;
     use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! A scripted GPU behind [`super::device::StreamDevice`]: plays i915 and xe with given content and
+//! A scripted GPU behind [`crate::device::StreamDevice`]: plays i915 and xe with given content and
 //! any errno. For tests and demonstrations; refuses to pass for hardware: what is shown with it is
 //! the order of calls, the bytes of structures and the handling of errors, not what a kernel
 //! accepts.
 #![forbid(unsafe_code)]
 
-use super::device::StreamDevice;
-use super::uapi::{Call, request};
+use crate::device::StreamDevice;
+use crate::uapi::{Call, request};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -124,7 +124,7 @@ pub struct Layout {
 
 /// The most values of any layout: time, ticks, and 64 + 16 counters.
 pub const MAX_SLOTS: usize = 82;
-/// Slot of the timestamp in [`super::Counts`].
+/// Slot of the timestamp in [`crate::Counts`].
 pub const TIME_SLOT: usize = 0;
 /// Slot of GPU_TICKS.
 pub const TICKS_SLOT: usize = 1;
@@ -135,7 +135,7 @@ impl Layout {
         2 + self.blocks.iter().map(|b| usize::from(b.count)).sum::<usize>()
     }
 
-    /// The index of a counter in [`super::Counts`]; `None` where the format does not have it.
+    /// The index of a counter in [`crate::Counts`]; `None` where the format does not have it.
     pub fn slot(&self, counter: Counter) -> Option<usize> {
         let mut base = 2;
         for block in self.blocks {

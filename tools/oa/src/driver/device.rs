@@ -1,9 +1,9 @@
 //! The boundary to the kernel: a trait that makes calls and reads streams, and its real
 //! implementation. Owns the only unsafe lines of the counters' access; refuses calls that did not
-//! come from [`super::uapi`].
+//! come from [`crate::uapi`].
 
-use super::error::OaError;
-use super::uapi::{Argument, Block, Call};
+use crate::error::OaError;
+use crate::uapi::{Argument, Block, Call};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -145,8 +145,8 @@ fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::uapi;
     use super::*;
+    use crate::uapi;
 
     /// A file that is no DRM node answers ENOTTY: the call reaches the kernel and its errno comes
     /// back.
