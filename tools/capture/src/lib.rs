@@ -3,26 +3,23 @@
 //! of running processes, and the privileged helper. Refuses to parse a command line, to read the
 //! environment and to print: what a running thread has to say goes through [`Tell`].
 
+mod application;
 pub mod compiler;
 pub mod control;
 pub mod counters;
 pub mod directory;
 pub mod disassembler;
 pub mod drainer;
-pub mod elf;
-pub mod environment;
 pub mod error;
-pub mod launch;
-pub mod library;
 pub mod meta;
 pub mod meter;
-pub mod program;
 pub mod ranks;
-pub mod running;
 pub mod sampler;
 pub mod sensord;
 pub mod sources;
 pub mod system;
+
+pub use application::{elf, environment, launch, library, program, running};
 
 /// Takes one message to the user: warnings of threads that sample while an application runs.
 pub type Tell = fn(&dyn std::fmt::Display);

@@ -2,9 +2,7 @@
 //! the whole chain of causes, prefixed, on stderr. Refuses to do any work itself.
 #![forbid(unsafe_code)]
 
-mod args;
 mod bench;
-mod changed;
 mod check;
 mod ctl;
 mod diff;
@@ -12,30 +10,30 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
-mod help;
 mod kernel;
 mod list_counters;
 mod merge;
 mod meter;
 mod mix;
 mod oa;
-mod output;
+mod options;
 mod overhead;
-mod pages;
-mod parameters;
 mod programs;
-mod progress;
 mod record;
 mod replay;
 mod report;
 mod roofline;
-mod select;
+mod screen;
 mod sensord;
 mod sql;
 mod stat;
 mod top;
 mod view;
 mod what_if;
+
+use screen::{changed, output, pages, progress};
+
+use options::{args, help, parameters, select};
 
 use crate::output::say;
 use anyhow::Context;

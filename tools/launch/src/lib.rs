@@ -27,13 +27,8 @@ pub mod compare;
 mod device;
 pub mod document;
 pub mod element;
-pub mod energy;
 pub mod export;
-pub mod imitate;
-pub mod measure;
-pub mod metering;
-pub mod mix;
-mod order;
+mod measuring;
 pub mod progress;
 pub mod read;
 pub mod replay;
@@ -43,6 +38,9 @@ pub mod supervise;
 pub mod there;
 pub mod tune;
 pub mod worker;
+
+use measuring::order;
+pub use measuring::{energy, imitate, measure, metering, mix};
 
 pub use device::device_for;
 pub use document::Document;

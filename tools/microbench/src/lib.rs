@@ -25,27 +25,25 @@
 pub use clscope_opencl as cl;
 
 pub mod bench;
-pub mod change;
 pub mod check;
-pub mod files;
-pub mod fit;
+mod figures;
 #[cfg(test)]
 mod golden;
-pub mod half;
 pub mod idle;
 pub mod job;
 pub mod model;
-pub mod peak;
-pub mod plot;
-#[cfg(feature = "png")]
-pub mod png;
+mod output;
 pub mod power;
 pub mod reproduce;
-pub mod results;
 pub mod run;
 pub mod settings;
 pub mod source;
-pub mod stats;
 pub mod suite;
 pub mod sweep;
 pub mod virus;
+
+#[cfg(feature = "png")]
+pub use output::png;
+pub use output::{files, plot, results};
+
+pub use figures::{change, fit, half, peak, stats};

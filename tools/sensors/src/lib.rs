@@ -20,20 +20,17 @@ pub mod doctor;
 pub mod error;
 pub mod files;
 pub mod gpu_power;
-pub mod gt_clock;
 pub mod handover;
-pub mod hwmon;
+mod interfaces;
 mod kind;
 pub mod liveness;
-pub mod meter;
-pub mod perf_event;
-pub mod rapl;
 mod repeats;
-pub mod replay;
 pub mod response;
 pub mod sampler;
 pub mod source;
 pub mod units;
+
+pub use interfaces::{gt_clock, hwmon, meter, perf_event, rapl, replay};
 
 pub use error::SensorError;
 pub use files::{Files, Roots, System};
