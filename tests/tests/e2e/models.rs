@@ -166,7 +166,7 @@ fn a_face_detection_is_explained_kernel_by_kernel() {
     assert!(one["devices"][0]["kernels"].as_array().unwrap().len() >= kernels.len());
 }
 
-/// Parameters that `clscope bench model --quick --json` measured once, made those of the device
+/// Parameters that `clscope bench model --quick --format json` measured once, made those of the device
 /// that a trace is of: measuring again is `tools/bench/model.sh`'s.
 fn measured_parameters(recorded: &Recorded) -> Value {
     let definitions = &recorded.only().definitions;

@@ -99,7 +99,6 @@ fn class_worker() {
         suites: vec!["classes".to_owned()],
         cases: vec![name.clone()],
         sensors: clscope_microbench::power::Metering { off: true, ..Default::default() },
-        ..Choice::default()
     };
     let results = run(&device, &settings, &choice, &mut Never).expect("the device opens");
     let case = results.cases.iter().find(|c| c.id == name).expect("it was chosen");
