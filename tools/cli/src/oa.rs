@@ -45,7 +45,7 @@ struct Decode {
     /// or a dump of the OA buffer), generation=gen7 to gen12, dg2, mtl or xe2, hz=FREQUENCY of the
     /// OA timestamp, reports=FORMAT by the kernel's name (A32u40_A4u32_B8_C8), layouts=igt where
     /// published layouts differ, and variables of the equations, as in EuCoresTotalCount=24
-    #[arg(long, value_name = "LIST", default_value = "")]
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     stream: Stream,
     /// Directory (or file) with the metric sets' XML
     #[arg(long, value_name = "DIR")]

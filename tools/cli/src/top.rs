@@ -2,7 +2,7 @@
 //! watts, transfers, host time. Owns options and the choice between screen and print-out; refuses
 //! to read a trace: `clscope_live` does, without the application noticing.
 
-use crate::args::{EnergyArgs, choices};
+use crate::args::{EnergyArgs, TableFormat, choices};
 use crate::output::{say, show_json, show_text};
 use anyhow::{Result, bail};
 use clscope_top::target::Target;
@@ -27,16 +27,6 @@ choices! {
         /// Name
         Name,
     }
-}
-
-/// How `--once` writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum Format {
-    /// Tables
-    #[default]
-    Table,
-    /// JSON
-    Json,
 }
 
 /// Options of `clscope top`.
@@ -67,8 +57,8 @@ pub struct Args {
     #[arg(long)]
     once: bool,
     /// How `--once` writes
-    #[arg(long, value_enum, default_value_t, requires = "once", value_name = "FORMAT")]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Table, requires = "once", value_name = "FORMAT")]
+    format: TableFormat,
     /// Where the trace of an application that is started here goes [default: APP-top-PID.clscope]
     #[arg(short, long, value_name = "NAME", requires = "app")]
     output: Option<OsString>,
@@ -113,8 +103,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let changed = |text: &str| say(format_args!("the run was changed: {text}"));
         let document = once(&mut target, &options, &changed)?;
         match args.format {
-            Format::Json => show_json(&document)?,
-            Format::Table => {
+            TableFormat::Json => show_json(&document)?,
+            TableFormat::Table => {
                 let width = terminal_size::terminal_size().map_or(100, |(w, _)| usize::from(w.0));
                 show_text(&text(&document, width))?;
             }

@@ -5,6 +5,7 @@ mod diff;
 mod model;
 mod reproduce;
 
+use crate::args::TableFormat;
 use crate::output::{say, show, show_json};
 use anyhow::{Context, Result, bail};
 use clscope_capture::meter::Wanted;
@@ -121,8 +122,8 @@ pub struct Args {
     #[arg(long)]
     dump_kernel: bool,
     /// Tables, or results.json on standard output
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Table)]
+    format: TableFormat,
     /// Print no tables: for use with --output
     #[arg(short, long, conflicts_with = "format")]
     quiet: bool,
@@ -160,15 +161,6 @@ pub struct Args {
     of: Option<Of>,
 }
 
-/// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Aligned tables
-    Table,
-    /// One JSON object
-    Json,
-}
-
 /// Which sensors are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Sensors {
@@ -182,7 +174,7 @@ enum Sensors {
 
 impl Args {
     fn is_json(&self) -> bool {
-        self.format == Format::Json
+        self.format == TableFormat::Json
     }
 
     /// An option that reads a sensor, if one was given.

@@ -33,7 +33,7 @@ const ENDED: u8 = 4;
 #[command(before_help = "Examples:
   clscope kernel run.clscope/captures/blur.1                  results, time and joules of the launch
   clscope kernel run --device NVIDIA                          the only capture of a trace, elsewhere
-  clscope kernel run blur2.cl --fail-on 3%                  another source beside the captured one
+  clscope kernel run blur2.cl --fail-on 3%                    another source beside the captured one
   clscope kernel run --local 64x1 --options '-cl-fast-relaxed-math' --tolerance 100
   clscope kernel run --local fastest                          searches a work-group size
   clscope kernel run --export c -o bug                        a program that stands alone, in C

@@ -47,6 +47,15 @@ pub enum Format {
     Json,
 }
 
+/// How figures are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum TableFormat {
+    /// Aligned tables for people
+    Table,
+    /// One JSON object
+    Json,
+}
+
 choices! {
     /// What counts as one class.
     #[derive(Default)]

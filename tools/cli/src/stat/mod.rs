@@ -2,7 +2,7 @@
 //! the habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a
 //! file.
 
-use crate::args::{EnergyArgs, FloorArg};
+use crate::args::{EnergyArgs, FloorArg, TableFormat};
 use crate::output::{self, say};
 use crate::record::{self, Alone, Ran, end_alike};
 use crate::select::RowArgs;
@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// How figures are written
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Table)]
+    format: TableFormat,
     /// File to write figures to instead of stderr
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
@@ -60,15 +60,6 @@ pub struct Args {
     names: crate::args::NameArgs,
     #[command(flatten)]
     record: record::Args,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Aligned tables
-    Table,
-    /// One JSON object
-    Json,
 }
 
 /// Runs the command. The exit code is that of the run that ended badly, if one did.
@@ -208,14 +199,14 @@ fn measured(
 fn write(args: &Args, mut figures: Repeated) -> Result<()> {
     let kernels = figures.rows.iter().filter(|row| row.kind == "kernel");
     let names = Names::new(kernels.map(|row| row.name.as_str()));
-    let most = args.rows.most((args.format == Format::Table).then_some(15));
+    let most = args.rows.most((args.format == TableFormat::Table).then_some(15));
     let is_shown = |row: &Row| {
         args.rows.is_shown(&names, &row.name)
             && row.device.as_deref().is_none_or(|device| args.rows.has_device(device))
     };
     figures.rows.retain(is_shown);
     let text = match args.format {
-        Format::Table => {
+        TableFormat::Table => {
             let form = args.names.form(false);
             for row in figures.rows.iter_mut().filter(|row| row.kind == "kernel") {
                 row.name = names.shown(&row.name, form).to_owned();
@@ -227,7 +218,7 @@ fn write(args: &Args, mut figures: Repeated) -> Result<()> {
             };
             clscope_text::stat::render(&figures, most, width)
         }
-        Format::Json => {
+        TableFormat::Json => {
             figures.display_names = names.display();
             figures.rows.truncate(most);
             format!("{}\n", serde_json::to_string_pretty(&figures)?)

@@ -17,8 +17,6 @@ pub enum Read {
     Bytes(Vec<u8>),
     /// This errno.
     Errno(i32),
-    /// The clock of the GPU goes on by so many ticks before what follows.
-    Advance(u64),
 }
 
 /// What the GPU answers.
@@ -219,23 +217,20 @@ impl StreamDevice for Emulator {
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let mut script = self.script();
-        loop {
-            match script.reads.pop_front() {
-                None => return Err(errno(libc::EAGAIN)),
-                Some(Read::Errno(code)) => return Err(errno(code)),
-                Some(Read::Advance(ticks)) => script.ticks = script.ticks.wrapping_add(ticks),
-                Some(Read::Bytes(bytes)) => {
-                    let n = bytes.len().min(buf.len());
-                    if let (Some(to), Some(from)) = (buf.get_mut(..n), bytes.get(..n)) {
-                        to.copy_from_slice(from);
-                    }
-                    if n < bytes.len() {
-                        script
-                            .reads
-                            .push_front(Read::Bytes(bytes.get(n..).unwrap_or_default().to_vec()));
-                    }
-                    return Ok(n);
+        match script.reads.pop_front() {
+            None => Err(errno(libc::EAGAIN)),
+            Some(Read::Errno(code)) => Err(errno(code)),
+            Some(Read::Bytes(bytes)) => {
+                let n = bytes.len().min(buf.len());
+                if let (Some(to), Some(from)) = (buf.get_mut(..n), bytes.get(..n)) {
+                    to.copy_from_slice(from);
                 }
+                if n < bytes.len() {
+                    script
+                        .reads
+                        .push_front(Read::Bytes(bytes.get(n..).unwrap_or_default().to_vec()));
+                }
+                Ok(n)
             }
         }
     }

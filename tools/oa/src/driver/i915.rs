@@ -27,8 +27,6 @@ const CLOCK: &str = "reading the GPU's clock through i915 (REG_READ)";
 pub enum Param {
     /// PCI device id.
     ChipsetId = 4,
-    /// Stepping.
-    Revision = 32,
     /// Frequency of the engines' timestamp, Hz.
     CsTimestampHz = 51,
     /// Revision of the perf interface.
