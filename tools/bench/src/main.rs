@@ -4,25 +4,20 @@
 //! `stress`, `programs` and the fuzzers fail, on what must never happen.
 
 mod apps;
-mod callgrind;
 mod captured;
-mod cheap;
-mod cost;
-mod enqueue;
-mod fuzz;
-mod fuzz_command;
-mod fuzz_counters;
-mod fuzz_fields;
-mod fuzz_made;
+mod costs;
+mod fuzzing;
 mod kill;
-mod load;
 mod process;
 mod programs;
 mod random;
 mod soak;
 mod stress;
 mod table;
-mod unreasonable;
+
+use fuzzing::{fuzz, fuzz_command, fuzz_counters, fuzz_fields, fuzz_made, unreasonable};
+
+use costs::{callgrind, cheap, cost, enqueue, load};
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -38,13 +38,12 @@ pub mod hockney;
 pub mod idle;
 pub mod kept;
 pub mod kernel;
-pub mod latency;
+mod latency_hiding;
 pub mod predict;
-pub mod prior;
 pub mod roofline;
 pub mod split;
-pub mod stations;
-pub mod waves;
+
+pub use latency_hiding::{latency, prior, stations, waves};
 
 pub use device::Device;
 pub use figure::{Evidence, Figure, Missing};

@@ -25,22 +25,19 @@
 
 pub mod answer;
 pub mod calibration;
-pub mod captures;
 pub mod changes;
-pub mod contents;
 pub mod counters;
 pub mod energy;
 pub mod error;
 pub mod interval;
-pub mod live_ring;
-pub mod measured;
-pub mod merge;
 pub mod mixes;
 pub mod names;
 pub mod opencl_c;
 pub mod profile;
 pub mod programs;
-mod renamed;
 pub mod report;
 pub mod sites;
-pub mod trace_files;
+mod trace_folder;
+
+use trace_folder::renamed;
+pub use trace_folder::{captures, contents, live_ring, measured, merge, trace_files};

@@ -1,5 +1,6 @@
-//! The application that is recorded: its program, what it is linked to, its environment, its start and
-//! what it leaves running. Refuses to know a trace's content.
+//! The application that is recorded: its program, what it is linked to, its environment, its start
+//! and what it leaves running. Refuses to know a trace's content.
+#![forbid(unsafe_code)]
 
 pub mod elf;
 pub mod environment;

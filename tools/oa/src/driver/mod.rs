@@ -1,5 +1,5 @@
-//! The drivers i915 and xe: their calls, their streams, and what they say of a GPU. Owns all that is
-//! asked of the kernel. Refuses to know what reports mean.
+//! The drivers i915 and xe: their calls, their streams, and what they say of a GPU. Owns all that
+//! is asked of the kernel. Refuses to know what reports mean.
 
 pub mod config;
 pub mod device;
