@@ -57,7 +57,7 @@ for kernel in document("mix", trace)["kernels"]:
             "local_bytes": (resources.get("local_bytes") or 0) + given,
             "longest_group": counted.get("longest_group"),
             "private_bytes": resources.get("private_bytes"),
-            "dram_bytes": of["dram_bytes"] and of["dram_bytes"]["value"],
+            "dram_bytes": of["dram_bytes"] and [of["dram_bytes"][end] for end in ("value", "low", "high")],
         }
     )
     rows[-1]["blocks"] = [[b["block"], each(b["threads"]), each(b["warps"])] for b in counted["blocks"]]

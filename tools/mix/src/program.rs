@@ -24,6 +24,8 @@ pub struct Function {
     pub blocks: Range<usize>,
     /// Arguments that its code reads, by their index.
     pub arguments: BTreeSet<u32>,
+    /// Of them, those whose memory it both loads from and stores to, as far as addresses tell.
+    pub in_place: BTreeSet<u32>,
 }
 
 /// A program that was read.
@@ -173,16 +175,22 @@ pub struct Counts {
     pub shards: Vec<u64>,
 }
 
+/// Groups up to which those that are longer than others are single ones: copies are taken in turns,
+/// and rows of an image have a power of two of groups.
+const LONGEST: usize = 8;
+
 impl Counts {
     /// Instructions of the longest of so many groups, as [`shards`](Self::shards) tell: of the copy
-    /// with the most, those that remain if its other groups did as those of a typical copy. `None`
-    /// where groups are not told apart.
+    /// with the most, those that remain if its other groups did as those of the copy that has the
+    /// [`LONGEST`]th most. What is alike in so many copies is the shape of the work, as of an image
+    /// of which one part takes long, and no single group. `None` where groups are not told apart.
     pub fn longest_group(&self, groups: u64) -> Option<u64> {
         let mut shards = self.shards.clone();
         shards.sort_unstable();
         let most = *shards.last().filter(|most| shards.len() > 1 && groups > 1 && **most > 0)?;
         let each = groups.div_ceil(shards.len() as u64);
-        let typical = shards.get(shards.len() / 2)? / each;
+        let typical = shards.len().saturating_sub(LONGEST).max(shards.len() / 2);
+        let typical = shards.get(typical)? / each;
         Some(most.saturating_sub(typical.saturating_mul(each - 1)).max(most / each))
     }
 }
@@ -316,6 +324,13 @@ impl Program {
         self.kernel(kernel)?;
         let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
         of_the_name.map(|f| f.arguments.clone()).reduce(|a, b| &a & &b)
+    }
+
+    /// Arguments whose memory a kernel's code both loads from and stores to, by their index: that
+    /// memory is moved twice. Empty where nobody looked for them, as in SPIR-V.
+    pub fn in_place(&self, kernel: &str) -> BTreeSet<u32> {
+        let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
+        of_the_name.flat_map(|f| f.in_place.iter().copied()).collect()
     }
 
     /// Work-items that entered a kernel, by its first block. Compilers write an entry point that
@@ -468,6 +483,7 @@ mod tests {
                 kernel: true,
                 blocks: 0..2,
                 arguments: BTreeSet::new(),
+                in_place: BTreeSet::new(),
             }],
             blocks: vec![
                 Block { instructions: vec![instruction(Class::LoadGlobal, 0, 4)] },
@@ -554,6 +570,9 @@ mod tests {
         let mut shards = vec![8 * 16; 64];
         shards[63] += 400_000 - 16;
         assert_eq!(of(&shards).longest_group(512), Some(400_000));
+        // An eighth of all take ten times as long: none of them stands out.
+        let bands: Vec<u64> = (0..64).map(|n| if n % 8 == 5 { 8 * 160 } else { 8 * 16 }).collect();
+        assert_eq!(of(&bands).longest_group(512), Some(160));
         // All alike; fewer groups than copies; one copy.
         assert_eq!(of(&[128; 64]).longest_group(512), Some(16));
         assert_eq!(of(&[7, 9, 0, 0]).longest_group(2), Some(9));

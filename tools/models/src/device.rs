@@ -246,23 +246,23 @@ impl Device {
         text + ".json"
     }
 
-    /// Bytes that its last cache holds: the largest set that is read nearer to the cache's bandwidth
-    /// than to memory's, where sets were measured; else the plateau's.
+    /// Bytes that its last cache holds: what it serves of the first set that is read nearer to
+    /// memory's bandwidth than to the cache's, where sets were measured; else the plateau's.
     pub fn last_cache(&self) -> Option<f64> {
         let plateau = self.get(name::L2_BYTES).ok().map(|bytes| bytes.value);
         let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
         let between = between.map(|(cache, memory)| (cache.value * memory.value).sqrt());
         let held = |l: &&Level| between.is_some_and(|rate| l.gigabytes_per_second >= rate);
         let largest = self.levels.iter().rposition(|l| held(&l)).map(|at| {
-            // Between the last size that it holds and the next one, by the logarithms.
             let (last, next) = (&self.levels[at], self.levels.get(at + 1));
-            let falls = |next: &Level| {
-                let by = |rate: f64| (last.gigabytes_per_second / rate).ln();
-                let share = by(between.unwrap_or(last.gigabytes_per_second))
-                    / by(next.gigabytes_per_second);
-                last.bytes * (next.bytes / last.bytes).powf(share.clamp(0.0, 1.0))
+            // Times of a byte add up: of those that the cache serves, and of the others.
+            let serves = |next: &Level| {
+                let cache = last.gigabytes_per_second.recip();
+                let memory = self.get(name::DRAM).map_or(f64::INFINITY, |d| d.value.recip());
+                let share = (memory - next.gigabytes_per_second.recip()) / (memory - cache);
+                (share * next.bytes).clamp(last.bytes, next.bytes)
             };
-            next.map_or(last.bytes, falls)
+            next.map_or(last.bytes, serves)
         });
         largest.into_iter().chain(plateau).reduce(f64::max)
     }

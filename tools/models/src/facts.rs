@@ -397,7 +397,7 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         kernel.uncounted = why.first().map(|w| (*w).to_owned());
     } else {
         let mut mix = Mix::default();
-        let mut footprint = Some(0.0);
+        let (mut footprint, mut in_place) = (Some(0.0), 0.0);
         for row in &counted {
             let n = row.launches.max(row.counted) as f64;
             mix.add(&scaled(&row.mix, n / row.counted as f64 / launches as f64));
@@ -407,9 +407,13 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
             let is_read = |index: u32| reads.as_ref().is_none_or(|all| all.contains(&index));
             let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
             let buffers = buffers.filter(|a| is_read(a.index));
+            let both = program.map(|p| p.in_place(&row.kernel)).unwrap_or_default();
+            let both = buffers.clone().filter(|a| both.contains(&a.index)).filter_map(|a| a.size);
+            let both = both.fold(0, u64::saturating_add);
             let bytes = (buffers.map(|a| a.size))
                 .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
+            in_place += both as f64 * n / launches as f64;
             let blocks = program.map_or(&[][..], |p| &p.blocks);
             let times = n / row.counted as f64 / launches as f64;
             kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (threads, warps))| {
@@ -422,7 +426,7 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts<'_, '_>) {
         let mean = all.warps.unwrap_or(all.threads) as f64 / kernel.groups().unwrap_or(1) as f64;
         let longest = counted.iter().filter_map(|row| row.longest_group).max();
         kernel.longest_group = longest.map(|n| n as f64 / mean).filter(|times| times.is_finite());
-        (kernel.mix, kernel.footprint) = (Some(mix), footprint);
+        (kernel.mix, kernel.footprint, kernel.in_place) = (Some(mix), footprint, in_place);
     }
     // What takes most leaves room for the fewest.
     let most = |of: &dyn Fn(&KernelMix) -> Option<u64>| rows.iter().filter_map(|r| of(r)).max();

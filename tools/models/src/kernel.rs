@@ -78,6 +78,8 @@ pub struct Kernel {
     pub blocks: Vec<(Block, f64)>,
     /// Bytes of its buffers: what it can touch at most.
     pub footprint: Option<f64>,
+    /// Of them, bytes of those that it both loads from and stores to; 0 where that is not known.
+    pub in_place: f64,
     /// What is set aside for it.
     pub resources: Resources,
     /// Share of memory's bandwidth in use, from counters, of what they call 100 %.
@@ -200,6 +202,13 @@ impl Kernel {
         self.mix.as_ref()?.scattered_bytes()
     }
 
+    /// Bytes of the pieces that warps touch, each time, where they were counted: fewer than are asked
+    /// for where items of a warp share words, more where they scatter.
+    pub fn pieces(&self) -> Option<Figure> {
+        let all = self.requested().ok()?.value + self.beyond()?;
+        Some(Figure::counted(all.max(0.0) as u64))
+    }
+
     /// Bytes of touched pieces of global memory that nobody asked for.
     fn scattered(&self) -> Option<Figure> {
         self.beyond().filter(|b| *b > 0.0).map(|b| Figure::counted(b as u64))
@@ -228,7 +237,11 @@ impl Kernel {
         // The last cache keeps half of its size for certain, and three quarters at most.
         let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         let least = self.at_least.unwrap_or_default();
-        let memory = self.dram_bytes.map_or((touched * missed).max(least.memory), |b| b.value);
+        // What is loaded and stored in place moves in both directions.
+        let both = touched + self.in_place.min(stored as f64);
+        let memory = (both * missed).max(least.memory);
+        // Counters say between which two it lies.
+        let memory = self.dram_bytes.map_or(memory, |b| memory.clamp(b.low, b.high.max(b.low)));
         // What streams passes the nearest cache in pieces: those that a warp touches, where an item
         // is soon done. One with many accesses finds the rest of a piece again in its next ones.
         let global = |c: &Class| c.memory() == Some(Space::Global);

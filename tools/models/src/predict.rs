@@ -114,6 +114,7 @@ fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
         of.bytes = of.bytes.map(|b| b * by);
         of.dram_bytes = of.dram_bytes.map(|b| b.times(by));
         of.footprint = of.footprint.map(|b| b * by);
+        of.in_place *= by;
     }
     of
 }

@@ -112,6 +112,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
             kernel: body.entry,
             blocks: first..program.blocks.len(),
             arguments: arguments(body),
+            in_place: in_place(body, functions.last().map_or(&[], |f| &f.accesses)),
         });
     }
     program.unknown = unknown.into_iter().collect();
@@ -133,12 +134,25 @@ fn arguments(body: &Body<'_>) -> BTreeSet<u32> {
         Statement::Instruction { operands, .. } => Some(*operands),
         Statement::Label { .. } => None,
     });
-    let named = operands.filter_map(|operands| {
-        let (_, rest) = operands.split_once(&begin)?;
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        rest.get(..digits)?.parse().ok()
-    });
-    named.collect()
+    operands.filter_map(|operands| reach::argument(operands, &begin)).collect()
+}
+
+/// Arguments of which memory is both loaded and stored.
+fn in_place(body: &Body<'_>, accesses: &[Place<'_>]) -> BTreeSet<u32> {
+    let reaches = reach::Reaches::new(&body.statements, body.entry);
+    let begin = format!("{}_param_", body.name);
+    let (mut loaded, mut stored) = (BTreeSet::new(), BTreeSet::new());
+    for access in accesses.iter().filter(|a| a.class.memory() == Some(crate::class::Space::Global))
+    {
+        let of = reaches.arguments(access.operands, &begin);
+        if !access.class.stores() || access.class == Class::AtomicGlobal {
+            loaded.extend(&of);
+        }
+        if access.class.stores() || access.class == Class::AtomicGlobal {
+            stored.extend(of);
+        }
+    }
+    &loaded & &stored
 }
 
 /// Splits a body: a block begins at a label and behind whatever may go elsewhere.

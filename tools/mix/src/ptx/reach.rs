@@ -3,7 +3,7 @@
 
 use super::scan::Statement;
 use crate::reach::{DEPTH, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Most work-items of a group along one dimension.
 const GROUP: u64 = 1024;
@@ -34,7 +34,46 @@ fn types(opcode: &str) -> impl Iterator<Item = (bool, u32)> {
     })
 }
 
+/// The index N of an argument that is named in operands, as `NAME_param_N`; `begin` is all of it but
+/// the number.
+pub(super) fn argument(operands: &str, begin: &str) -> Option<u32> {
+    let (_, rest) = operands.split_once(begin)?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    rest.get(..digits)?.parse().ok()
+}
+
+/// The register in an access's brackets.
+fn base(operands: &str) -> Option<&str> {
+    let (_, rest) = operands.split_once('[')?;
+    let (inside, _) = rest.split_once(']')?;
+    Some(inside.split_once('+').map_or(inside, |(base, _)| base).trim())
+}
+
 impl<'t> Reaches<'t> {
+    /// Arguments that an access's address is made of by sums: one of them is where its memory
+    /// begins. Names of arguments begin so.
+    pub fn arguments(&self, operands: &'t str, begin: &str) -> BTreeSet<u32> {
+        let (mut out, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut next: Vec<&str> = base(operands).into_iter().collect();
+        while let Some(register) = next.pop() {
+            if !seen.insert(register) {
+                continue;
+            }
+            for (opcode, rest) in self.writes.get(register).into_iter().flatten() {
+                let of = opcode.split('.').next().unwrap_or_default();
+                let operands = rest.split(',').map(str::trim).filter(|o| o.starts_with('%'));
+                match of {
+                    "ld" => out.extend(argument(rest, begin)),
+                    "mov" | "cvta" | "add" | "sub" | "selp" => next.extend(operands),
+                    // What is multiplied is an index.
+                    "mad" => next.extend(operands.skip(2)),
+                    _ => {}
+                }
+            }
+        }
+        out
+    }
+
     pub fn new(statements: &[Statement<'t>], kernel: bool) -> Self {
         let mut writes: HashMap<&str, Vec<(&str, &str)>> = HashMap::new();
         for statement in statements {
@@ -51,10 +90,7 @@ impl<'t> Reaches<'t> {
     /// Bytes that an access can touch; `u64::MAX`: anywhere. `None` where its operands have no
     /// address.
     pub fn reach(&mut self, operands: &'t str, bytes: u32) -> Option<u64> {
-        let (_, rest) = operands.split_once('[')?;
-        let (inside, _) = rest.split_once(']')?;
-        let base = inside.split_once('+').map_or(inside, |(base, _)| base);
-        Some(self.operand(base.trim(), 64, DEPTH).reach(bytes))
+        Some(self.operand(base(operands)?, 64, DEPTH).reach(bytes))
     }
 
     fn operand(&mut self, of: &'t str, bits: u32, depth: u32) -> Value {

@@ -376,6 +376,7 @@ $again:
 ";
     let read = read(text).unwrap();
     assert_eq!(read.arguments("count"), Some([0, 1].into()));
+    assert_eq!(read.in_place("count"), [0].into());
     let all = read.blocks.iter().flat_map(|b| &b.instructions);
     let reach: Vec<_> =
         all.filter(|i| i.class.memory().is_some()).map(|i| i.reach.unwrap()).collect();

@@ -306,6 +306,7 @@ impl Module {
                             .unwrap_or_default(),
                         blocks: blocks - function.blocks.len()..blocks,
                         arguments: std::mem::take(&mut read),
+                        in_place: BTreeSet::new(),
                     });
                     parameters.clear();
                     out.functions.push(function);

@@ -73,6 +73,10 @@ impl Candidate {
     /// In words; never more than the whole time.
     fn share(&self) -> String {
         match (self.least, self.most) {
+            // What is asked for and does not fit into the time came from caches.
+            (least, _) if least > ABOVE && self.resource == Resource::MemoryIfMissed => {
+                "all of the time, and caches served a part".to_owned()
+            }
             (least, _) if least > ABOVE => {
                 "all of the time by its ceiling, which is too low, or the compiler merged some"
                     .to_owned()
@@ -119,6 +123,10 @@ fn candidates(of: &Kernel, device: Option<&Device>, model: &Bounds, worked: f64)
         all.retain(|c| c.resource != Resource::MemoryIfMissed);
         all.push(Candidate::measured(Resource::Memory, share));
     }
+    // What one unit explains as well is no matter of issuing alone.
+    let of_units = all.iter().filter(|c| c.resource.is_issued_to()).map(|c| c.least);
+    let of_units = of_units.fold(0.0, f64::max);
+    all.retain(|c| c.resource != Resource::Issue || of_units < RATHER * c.least);
     // Units without work, though there are groups for all.
     let rest = of.units_busy.map(|share| Figure { value: 1.0 - share.value, ..share });
     if let Some(rest) = rest.filter(|rest| rest.value > UNEVEN) {

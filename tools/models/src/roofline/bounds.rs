@@ -319,10 +319,9 @@ fn accesses(kernel: &Kernel) -> Option<u64> {
 /// Bytes that caches move if each access fetches a piece of its own: those that were counted, where
 /// pieces were.
 fn in_pieces(kernel: &Kernel, device: &Device, asked: Figure) -> Figure {
-    let counted = kernel.mix.as_ref().is_some_and(|m| m.sectors().is_some());
     let all = accesses(kernel).map(|n| Figure::counted(n.saturating_mul(device.piece())));
-    match (kernel.cached(), all) {
-        (Ok(cached), _) if counted => cached,
+    match (kernel.pieces(), all) {
+        (Some(pieces), _) => pieces,
         (_, Some(all)) => asked.larger(all),
         _ => asked,
     }
@@ -516,7 +515,9 @@ fn of_memory(
             found.range(Resource::LastCache, Some(least), None, Some(most), false);
         }
         if kernel.dram_bytes.is_none() {
-            let time = device.get(name::DRAM).map(|r| Some(bytes.over(r)));
+            // What items of a warp share comes once.
+            let once = kernel.pieces().filter(|pieces| pieces.value < bytes.value);
+            let time = device.get(name::DRAM).map(|r| Some(once.unwrap_or(bytes).over(r)));
             found.add(Resource::MemoryIfMissed, time, false);
         }
     }

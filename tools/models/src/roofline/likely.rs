@@ -17,7 +17,18 @@ pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
     (bytes > 0.0).then_some(bytes / rate.value)
 }
 
-/// What each resource needs of a launch's work, ns, of those that need something.
+/// Times that overlap in part, as one.
+fn together(times: impl Iterator<Item = f64> + Clone) -> f64 {
+    let most = times.clone().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return 0.0;
+    }
+    most * times.map(|t| (t / most).powf(OVERLAP)).sum::<f64>().powf(OVERLAP.recip())
+}
+
+/// What each resource needs of a launch's work, ns, of those that need something. Issuing is there
+/// only where it takes longer than all units that instructions are issued to: what they do is in it
+/// already.
 fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> {
     let counted = of.by_resource(Resource::Memory).map_or(0.0, |b| b.ns.value);
     let memory = moving(kernel, device).unwrap_or(0.0).max(counted);
@@ -29,7 +40,14 @@ fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> 
         )
     });
     let each = each.map(|b| (b.resource, b.likely)).chain([(Resource::Memory, memory)]);
-    each.filter(|(_, ns)| *ns > 0.0).collect()
+    let mut each: Vec<(Resource, f64)> = each.filter(|(_, ns)| *ns > 0.0).collect();
+    let units = together(each.iter().filter(|of| of.0.is_issued_to()).map(|of| of.1));
+    let issue = each.iter().find(|of| of.0 == Resource::Issue).map_or(0.0, |of| of.1);
+    each.retain(|of| match issue > units {
+        true => !of.0.is_issued_to(),
+        false => of.0 != Resource::Issue,
+    });
+    each
 }
 
 /// The resource that takes most of the likely time: of the work, or starting its groups where that
@@ -74,8 +92,8 @@ impl Family {
     /// `tests/limits.rs`, which leaves each of them out in turn.
     pub const fn spread(self) -> (f64, f64) {
         match self {
-            Self::Instructions => (0.65, 1.9),
-            Self::Accesses => (0.75, 3.1),
+            Self::Instructions => (0.65, 2.7),
+            Self::Accesses => (0.3, 4.6),
             Self::Compiler => (0.19, 9.0),
         }
     }
@@ -90,10 +108,8 @@ pub fn likely(kernel: &Kernel, device: &Device, of: &Bounds) -> Option<Figure> {
     let launch = of.by_resource(Resource::Launch);
     let (least, launch) = (launch.map_or(0.0, |b| b.ns.value), launch.map_or(0.0, |b| b.likely));
     let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
-    let needs: Vec<f64> = needs(kernel, device, of).into_iter().map(|(_, ns)| ns).collect();
-    let most = needs.iter().copied().fold(1e-300, f64::max);
-    let diagonal: f64 = needs.iter().map(|t| (t / most).powf(OVERLAP)).sum();
-    let value = (most * diagonal.powf(OVERLAP.recip())).max(certain) + launch;
+    let needs = needs(kernel, device, of);
+    let value = together(needs.iter().map(|of| of.1)).max(certain) + launch;
     let most = dominant(kernel, device, of).unwrap_or(Resource::Latency);
     let (low, high) = Family::of(device, most).spread();
     let (mut low, mut high) = (low * value, high * value);

@@ -61,6 +61,26 @@ pub enum Resource {
     Latency,
 }
 
+impl Resource {
+    /// Whether it is a unit that instructions are issued to: each of what it does takes a slot of
+    /// [`Resource::Issue`], too.
+    pub const fn is_issued_to(self) -> bool {
+        matches!(
+            self,
+            Self::Fp16
+                | Self::Fp32
+                | Self::Fp64
+                | Self::Integer
+                | Self::IntegerMultiply
+                | Self::IntegerDivision
+                | Self::Division
+                | Self::Special
+                | Self::Conversion
+                | Self::Barriers
+        )
+    }
+}
+
 /// The measurement of how accesses lie.
 const ACCESSES: &str = "`clscope record --mix=accesses` counts how accesses lie";
 /// The measurement of what is busy.
