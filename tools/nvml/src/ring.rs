@@ -38,6 +38,8 @@ pub struct Ring {
     counts: RingCounts,
 }
 
+/// How often the driver is called, nanoseconds. The ring seen holds 2.4 s.
+const EVERY_NS: u64 = 500_000_000;
 /// Samples remembered: several rings' worth (119 where it was seen).
 const REMEMBER: usize = 512;
 /// Each call asks again for this much before the newest known sample, microseconds, so that late
@@ -64,11 +66,6 @@ impl Ring {
     /// What to ask the driver for: samples after this stamp.
     pub fn ask_after_us(&self) -> u64 {
         self.known.back().map_or(0, |newest| newest.stamp_us.saturating_sub(OVERLAP_US))
-    }
-
-    /// The usual distance of two samples, microseconds; `None` before three were seen.
-    pub fn period_us(&self) -> Option<u64> {
-        (self.period_us > 0).then_some(self.period_us)
     }
 
     /// What was seen so far.
@@ -205,7 +202,6 @@ pub struct PowerRing {
     domains: [Domain; 1],
     ring: Ring,
     carry: Carry,
-    every_ns: u64,
     unplaced: u64,
 }
 
@@ -237,25 +233,8 @@ impl PowerRing {
             domains: [domain],
             ring: Ring::new(),
             carry: Carry::default(),
-            every_ns: 500_000_000,
             unplaced: 0,
         })
-    }
-
-    /// Calls the driver every so often instead of every half second. The ring seen holds 2.4 s.
-    pub fn every_ns(mut self, ns: u64) -> PowerRing {
-        self.every_ns = ns.clamp(20_000_000, 2_000_000_000);
-        self
-    }
-
-    /// What the ring gave so far.
-    pub fn counts(&self) -> RingCounts {
-        self.ring.counts()
-    }
-
-    /// The usual distance of two samples, microseconds.
-    pub fn period_us(&self) -> Option<u64> {
-        self.ring.period_us()
     }
 }
 
@@ -269,7 +248,7 @@ impl SensorSource for PowerRing {
     }
 
     fn pace(&self) -> Pace {
-        Pace { fastest_ns: self.every_ns, slowest_ns: 2_000_000_000, adaptive: false }
+        Pace { fastest_ns: EVERY_NS, slowest_ns: 2_000_000_000, adaptive: false }
     }
 
     fn read(
@@ -336,7 +315,7 @@ mod tests {
         let counts = ring.counts();
         assert_eq!((counts.fresh, counts.seen_again), (160, 9 + 50));
         assert_eq!((counts.missing, counts.late, counts.duplicates), (0, 0, 0));
-        assert_eq!(ring.period_us(), Some(20_000));
+        assert_eq!(ring.period_us, 20_000);
         assert_eq!(ring.ask_after_us(), 1_000_000 + 159 * 20_000 - OVERLAP_US);
     }
 

@@ -16,7 +16,6 @@
 //! | [`i915`], [`xe`] | the two drivers: clocks, configurations, streams, and what their errors mean |
 //! | [`source`], [`sampling`] | the trait of all counter sources; OA streams behind it |
 //! | [`open`] | from a card to a running sampler in one step |
-//! | [`means`] | sources of means over windows (NVIDIA's GPM) as counter sources |
 //! | [`cpu`] | perf events of a process's threads |
 //! | [`query`] | reports of the runtime's own queries, one for each command |
 //! | [`spans`] | counts of kernels out of counts of windows |
@@ -25,7 +24,6 @@
 pub mod cpu;
 mod driver;
 pub mod error;
-pub mod means;
 pub mod query;
 mod reports;
 pub mod sampling;

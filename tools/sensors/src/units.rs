@@ -141,8 +141,6 @@ impl EnergyUnit {
     pub const MICROJOULE: EnergyUnit = EnergyUnit { numerator: 1, denominator: 1 };
     /// Counters that count millijoules (NVML).
     pub const MILLIJOULE: EnergyUnit = EnergyUnit { numerator: 1000, denominator: 1 };
-    /// Counters that count joules (the platform counter of two server families).
-    pub const JOULE: EnergyUnit = EnergyUnit { numerator: 1_000_000, denominator: 1 };
 
     /// 2^-exponent joules (Intel SDM vol. 3B, MSR_RAPL_POWER_UNIT). `exponent` is at most 63.
     pub fn power_of_two(exponent: u32) -> EnergyUnit {
@@ -217,7 +215,10 @@ mod tests {
         let perf = EnergyUnit::from_joules(2.328_306_436_538_696_3e-10).unwrap();
         assert_eq!(perf, EnergyUnit::power_of_two(32));
         assert_eq!(perf.microjoules(7 << 32), Microjoules(7_000_000));
-        assert_eq!(EnergyUnit::JOULE.microjoules(u64::MAX), Microjoules(u64::MAX));
+        assert_eq!(
+            EnergyUnit::fraction(1_000_000, 1).unwrap().microjoules(u64::MAX),
+            Microjoules(u64::MAX)
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@
 use crate::error::SensorError;
 use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, SensorSource, Value};
 use crate::units::{Clock, EnergyUnit, Microwatts, RawNs, Stamp};
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 /// The first line of every such file.
@@ -302,53 +302,44 @@ impl SensorSource for Replay {
     }
 }
 
-/// Writes a file of readings.
-pub struct ReplayWriter<W: Write> {
-    out: W,
-}
-
-impl<W: Write> ReplayWriter<W> {
-    /// Writes the head: the format's line and the domains. A comma or line break in a name is
-    /// replaced.
-    ///
-    /// # Errors
-    /// The writer's.
-    pub fn new(mut out: W, domains: &[Domain]) -> io::Result<ReplayWriter<W>> {
-        writeln!(out, "{HEADER}")?;
-        for (id, domain) in domains.iter().enumerate() {
-            writeln!(out, "{}", domain_line(id, domain))?;
-        }
-        Ok(ReplayWriter { out })
-    }
-
-    /// Writes one reading. Accumulated energies are written as microjoules.
-    ///
-    /// # Errors
-    /// The writer's.
-    pub fn reading(&mut self, reading: &Reading) -> io::Result<()> {
-        let (before, after) = (reading.stamp.before.0, reading.stamp.after.0);
-        write!(self.out, "{},{before},{after},", reading.domain.0)?;
-        match reading.value {
-            Value::Counter(n) | Value::Bits(n) => writeln!(self.out, "{n}"),
-            Value::Energy(e) => writeln!(self.out, "{}", e.0),
-            Value::Power(p) => writeln!(self.out, "{}", p.0),
-            Value::Megahertz(x) | Value::Percent(x) | Value::MebibytesPerSecond(x) => {
-                writeln!(self.out, "{x}")
-            }
-            Value::Millicelsius(t) => writeln!(self.out, "{t}"),
-        }
-    }
-
-    /// Gives the writer back.
-    pub fn into_inner(self) -> W {
-        self.out
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::Write;
+
+    /// What is read again.
+    struct ReplayWriter<W: Write> {
+        out: W,
+    }
+
+    impl<W: Write> ReplayWriter<W> {
+        fn new(mut out: W, domains: &[Domain]) -> io::Result<ReplayWriter<W>> {
+            writeln!(out, "{HEADER}")?;
+            for (id, domain) in domains.iter().enumerate() {
+                writeln!(out, "{}", domain_line(id, domain))?;
+            }
+            Ok(ReplayWriter { out })
+        }
+
+        fn reading(&mut self, reading: &Reading) -> io::Result<()> {
+            let (before, after) = (reading.stamp.before.0, reading.stamp.after.0);
+            write!(self.out, "{},{before},{after},", reading.domain.0)?;
+            match reading.value {
+                Value::Counter(n) | Value::Bits(n) => writeln!(self.out, "{n}"),
+                Value::Energy(e) => writeln!(self.out, "{}", e.0),
+                Value::Power(p) => writeln!(self.out, "{}", p.0),
+                Value::Megahertz(x) | Value::Percent(x) | Value::MebibytesPerSecond(x) => {
+                    writeln!(self.out, "{x}")
+                }
+                Value::Millicelsius(t) => writeln!(self.out, "{t}"),
+            }
+        }
+
+        fn into_inner(self) -> W {
+            self.out
+        }
+    }
 
     fn parse(text: &str, pacing: Pacing) -> Result<Replay, SensorError> {
         Replay::parse(text.as_bytes(), Path::new("f"), pacing)
