@@ -203,7 +203,7 @@ impl<'r> Cases<'r> {
     fn fastest(&self, ids: &[&str], figure: &str) -> Option<(&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(|c| ids.contains(&c.id.as_str()));
         let all = ours.filter_map(|c| Some((c, c.figure(figure)?.estimate)));
-        all.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+        all.filter(|of| is_known(&of.1)).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
     fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Interval)> {
@@ -216,8 +216,13 @@ impl<'r> Cases<'r> {
         figure: &str,
     ) -> impl Iterator<Item = (&'r CaseResult, Interval)> {
         let ours = self.0.iter().copied().filter(move |c| c.id.starts_with(begin));
-        ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate)))
+        ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate))).filter(|of| is_known(&of.1))
     }
+}
+
+/// Whether an interval says anything: one reading alone may lie anywhere.
+fn is_known(of: &Interval) -> bool {
+    of.low > 0.0 || of.high.is_finite()
 }
 
 /// The file of a device of which nothing is measured yet; `date` is UTC, as `2026-11-22`.

@@ -36,3 +36,19 @@ fn types_without_fused_operations_are_measured_by_both_in_turn() {
     let measured = cases.iter().filter(|c| c.status == Status::Measured).collect();
     assert_eq!(unfused(&Cases(measured)), ["flop/private/float/mad/"]);
 }
+
+/// A clock that was read once has no interval, and no place in the file of a device.
+#[test]
+fn what_was_read_once_is_not_known() {
+    let with_clock = |low, high| {
+        let mut case = case("float/fma/scalar", Status::Measured);
+        let clock = Interval::estimated(1980.0, low, high);
+        case.figures.push(results::Figure::new("clock", "MHz", clock));
+        case
+    };
+    let known = |case: &CaseResult| {
+        Cases(vec![case]).figures("flop/private/float/fma/", "clock").next().is_some()
+    };
+    assert!(!known(&with_clock(0.0, f64::INFINITY)));
+    assert!(known(&with_clock(1900.0, f64::INFINITY)) && known(&with_clock(0.0, 2100.0)));
+}
