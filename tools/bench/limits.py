@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what was measured of `tests/fixtures/apps/limits.c` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
+"""Writes what was measured of `limits.c` or `suite.c` of `tests/fixtures/apps` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
 predicted times by it.
 
     clscope bench model --quick && clscope bench model --show --format json > device.json
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
     limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
 
-What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Kernels that were not counted are left out, and named.
+What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Copies of large buffers fill the recorder's
+memory: `--capture '*'` and a process for each kernel (`./suite 8 1 NAME`, all of them in one `sh -c`) count all. Kernels that were not counted are left out, and named.
 """
 import json
 import subprocess
