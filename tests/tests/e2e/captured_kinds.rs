@@ -9,7 +9,7 @@ use std::path::Path;
 /// Runs a capture alone: the document.
 fn alone(stage: &Stage, capture: &Path, more: &[&str]) -> Value {
     let words = ["kernel", "--sensors", "off", "--repeat", "6", "--format", "json"];
-    let ran = stage.clscope(words.iter().chain(more)).arg(capture).run().success().stdout;
+    let ran = stage.clscope(words).arg(capture).args(more).run().success().stdout;
     serde_json::from_str(&ran).unwrap()
 }
 
