@@ -275,7 +275,7 @@ fn a_trace_without_counts_says_how_to_get_them() {
     let of_mix = "clscope report t.clscope, clscope mix t.clscope, clscope explain t.clscope";
     assert_eq!(next(&["--mix"]), of_mix);
     let wrong = stage.clscope(["record", "--mix=some", "--", "true"]).run();
-    assert!(wrong.stderr.contains("unexpected value 'some'"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("invalid value 'some'"), "{}", wrong.stderr);
 }
 
 /// A stage with Intel's runtime, for a test that needs a program as well.
