@@ -182,7 +182,7 @@ const LONGEST: usize = 8;
 impl Counts {
     /// Instructions of the longest of so many groups, as [`shards`](Self::shards) tell: of the copy
     /// with the most, those that remain if its other groups did as those of the copy that has the
-    /// [`LONGEST`]th most. What is alike in so many copies is the shape of the work, as of an image
+    /// `LONGEST`th most. What is alike in so many copies is the shape of the work, as of an image
     /// of which one part takes long, and no single group. `None` where groups are not told apart.
     pub fn longest_group(&self, groups: u64) -> Option<u64> {
         let mut shards = self.shards.clone();
