@@ -1,7 +1,7 @@
 //! Verdicts on kernels that each have one limit built in (`tests/fixtures/apps/limits.c`), and on
-//! those of suites of benchmarks (`suite.c` beside it, which no model is fitted to), on what
-//! was counted and measured of them on a device, with the parameters that `bench model` measured
-//! there: files of `tools/models/tests/limits/`.
+//! those of suites of benchmarks (`suite.c` beside it), on what was counted and measured of them on a
+//! device, with the parameters that `bench model` measured there: files of
+//! `tools/models/tests/limits/`.
 
 use clscope_mix::{Class, Counts, Mix, Program, ptx, spirv};
 use clscope_models::device::{Device, name};
