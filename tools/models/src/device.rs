@@ -522,4 +522,17 @@ pub(crate) mod tests {
         let name = Device::file_name("../NVIDIA H200\n/x", "A/B");
         assert_eq!(name, "A-B_NVIDIA-H200-x.json");
     }
+
+    /// A cache of 1.2 MB serves 60 % of a set of 2 MB.
+    #[test]
+    fn the_last_cache_is_as_large_as_what_it_serves() {
+        let mut device = round();
+        let rate = (0.6f64 / 400.0 + 0.4 / 100.0).recip();
+        let sets = [(1e6, 400.0), (2e6, rate), (4e6, 110.0)];
+        device.levels = sets
+            .map(|(bytes, gigabytes_per_second)| Level { bytes, gigabytes_per_second })
+            .to_vec();
+        let found = device.last_cache().unwrap();
+        assert!((found / 1.2e6 - 1.0).abs() < 1e-9, "{found}");
+    }
 }

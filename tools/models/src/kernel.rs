@@ -462,6 +462,15 @@ pub(crate) mod tests {
         // A copy of 4 MB, and one that the last cache keeps.
         assert_eq!(traffic(&of(1_000_000, 4_000_000, Some(8e6))), (8e6, 8e6));
         assert_eq!(traffic(&of(50_000, 200_000, Some(4e5))), (4e5, 0.0));
+        // The same in place: loaded and stored. Counters bound it, and do not replace it.
+        let both = Kernel { in_place: 4e6, ..of(1_000_000, 4_000_000, Some(4e6)) };
+        assert_eq!(traffic(&both), (8e6, 8e6));
+        let counted = |low, high| Kernel {
+            dram_bytes: Some(Figure::new(5e6, low, high, Evidence::Measured)),
+            ..both.clone()
+        };
+        assert_eq!(traffic(&counted(3e6, 9e6)), (8e6, 8e6));
+        assert_eq!(traffic(&counted(4e6, 6e6)), (8e6, 6e6));
         // A product: 1000 loads an item of 12 MB in all.
         let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
         assert_eq!(traffic(&product), (1.2e7, 1.2e7));

@@ -224,3 +224,27 @@ fn a_device_without_fused_operations_has_the_ceiling_of_both_in_turn() {
     keep(&mut device, "rate.fp32.fma", 66.4e3);
     assert_eq!(roofs(&device)[0], ("FP32 FMA".to_owned(), 66.4e3));
 }
+
+/// What a unit does takes slots of issuing, and no time beside them.
+#[test]
+fn issuing_is_no_resource_beside_the_units() {
+    let kernel = Kernel {
+        items: Some(32_000),
+        local: Some(320),
+        mix: Some(mix(&[(Class::SingleFma, 32_000_000, 64_000_000, 0)])),
+        ..Kernel::default()
+    };
+    // 64 MFLOP at 1000 GFLOP/s are 64 us; 1 M instructions of warps on ten units as long at 0.64 ns.
+    let time = |slot: Option<f64>| {
+        let mut device = round();
+        if let Some(slot) = slot {
+            let slot = Figure::exact(slot, Evidence::Measured);
+            device.keep_parameter(name::ISSUE, slot, "ns", "test");
+        }
+        likely(&kernel, &device, &bounds(&kernel, &device)).unwrap().value
+    };
+    let alone = time(None);
+    assert!((alone - 66e3).abs() < 1.0, "{alone}");
+    assert!((time(Some(0.32)) - alone).abs() < 1e-6 && (time(Some(0.64)) - alone).abs() < 1e-6);
+    assert!((time(Some(1.28)) - 130e3).abs() < 1.0, "{}", time(Some(1.28)));
+}
