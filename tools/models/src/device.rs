@@ -260,7 +260,8 @@ impl Device {
                 let cache = last.gigabytes_per_second.recip();
                 let memory = self.get(name::DRAM).map_or(f64::INFINITY, |d| d.value.recip());
                 let share = (memory - next.gigabytes_per_second.recip()) / (memory - cache);
-                (share * next.bytes).clamp(last.bytes, next.bytes)
+                // Sets of a file may be in any order.
+                (share * next.bytes).min(next.bytes).max(last.bytes)
             };
             next.map_or(last.bytes, serves)
         });
@@ -534,5 +535,7 @@ pub(crate) mod tests {
             .to_vec();
         let found = device.last_cache().unwrap();
         assert!((found / 1.2e6 - 1.0).abs() < 1e-9, "{found}");
+        device.levels.reverse();
+        assert!(device.last_cache().is_some());
     }
 }

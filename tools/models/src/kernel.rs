@@ -241,7 +241,7 @@ impl Kernel {
         let both = touched + self.in_place.min(stored as f64);
         let memory = (both * missed).max(least.memory);
         // Counters say between which two it lies.
-        let memory = self.dram_bytes.map_or(memory, |b| memory.clamp(b.low, b.high.max(b.low)));
+        let memory = self.dram_bytes.map_or(memory, |b| memory.min(b.high).max(b.low));
         // What streams passes the nearest cache in pieces: those that a warp touches, where an item
         // is soon done. One with many accesses finds the rest of a piece again in its next ones.
         let global = |c: &Class| c.memory() == Some(Space::Global);
