@@ -40,9 +40,10 @@ sed -i "s/^## Unreleased.*/## Unreleased\n\n## $version ($(date -u +%Y-%m-%d))/"
 git commit -q -am "Release $version"
 git clone -q --no-hardlinks "$work/first" "$work/second"
 
+mkdir -p "$cache"
 for copy in first second; do
     say "building the packages: $copy of two"
-    # Nothing is shared: other folders, other times.
+    # Nothing is shared but the tools: other folders, other times.
     (cd "$work/$copy" && unset CARGO_TARGET_DIR && mkdir -p target && ln -s "$cache" target/setup &&
         tools/setup/package.sh "$work/$copy.packages")
 done
