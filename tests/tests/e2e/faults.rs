@@ -581,6 +581,8 @@ fn the_traces_size_is_kept_below_a_limit_and_the_newest_part_is_there() {
         "{:?}",
         recorded.issue_codes()
     );
+    // What went with the oldest part is not lost.
+    assert!(!recorded.issue_codes().contains(&"missing-blocks"), "{:?}", recorded.issue_codes());
 }
 
 /// The time of what rotated away is called that, and is nobody's to mend.

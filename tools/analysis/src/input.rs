@@ -303,14 +303,26 @@ impl<'a> Process<'a> {
 
         let mut blocks: Vec<Block<'a>> = Vec::new();
         let mut oldest = u32::MAX;
+        // The newest block of each thread in the oldest segment. Blocks are not written in the order
+        // of their numbers: what is missing before it went with the segments that are gone.
+        let mut cut: HashMap<u32, u32> = HashMap::new();
         for file in &segments {
             let Some(found) = check(file, FileKind::Segment, &header, &mut issues) else {
                 continue;
             };
+            let is_oldest = found.segment < oldest;
             oldest = oldest.min(found.segment);
             header.get_or_insert(found);
             let mut read = Blocks::new(file.bytes);
+            let from = blocks.len();
             blocks.extend(read.by_ref());
+            if is_oldest {
+                cut.clear();
+                for block in &blocks[from..] {
+                    let newest = cut.entry(block.thread).or_default();
+                    *newest = block.sequence.max(*newest);
+                }
+            }
             let damage = read.damage();
             if damage.torn_blocks > 0 {
                 issues.push(IssueKind::TornBlocks {
@@ -385,10 +397,14 @@ impl<'a> Process<'a> {
             let next = next_blocks
                 .get(&thread[0].thread)
                 .map_or(0, |n| n.saturating_sub(last.saturating_add(1)));
-            let before = if rotated { 0 } else { first };
-            let lost = u64::from(last - first) + 1 - thread.len() as u64
-                + u64::from(before)
-                + u64::from(next);
+            // What is whole begins here.
+            let begin = match cut.get(&thread[0].thread) {
+                _ if !rotated => 0,
+                Some(newest) => first.max(*newest),
+                None => first,
+            };
+            let there = thread.iter().filter(|b| b.sequence >= begin).count() as u64;
+            let lost = u64::from(last - begin) + 1 - there + u64::from(next);
             threads += u64::from(lost > 0);
             missing += lost;
         }
