@@ -254,7 +254,7 @@ impl Kernel {
         let last = if streams { moved } else { touched };
         // What the nearest cache does not hold until it is wanted again is fetched again, in
         // pieces.
-        let pieces = beyond.map_or(PIECES * requested, |b| (requested + b).max(0.0));
+        let pieces = self.pieces().map_or(PIECES * requested, |pieces| pieces.value);
         let held = if few { 1.0 } else { self.held(device, touched) };
         let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
         let last = last.max(again).max(memory.min(requested)).max(least.last);

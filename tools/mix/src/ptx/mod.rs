@@ -19,6 +19,7 @@ mod transactions;
 
 pub use count::counted;
 
+use crate::class::Space;
 use crate::program::{Block, Function, Program, loop_heads};
 use crate::{Class, Error};
 use scan::{Body, Guard, Statement};
@@ -142,13 +143,13 @@ fn in_place(body: &Body<'_>, accesses: &[Place<'_>]) -> BTreeSet<u32> {
     let reaches = reach::Reaches::new(&body.statements, body.entry);
     let begin = format!("{}_param_", body.name);
     let (mut loaded, mut stored) = (BTreeSet::new(), BTreeSet::new());
-    for access in accesses.iter().filter(|a| a.class.memory() == Some(crate::class::Space::Global))
-    {
+    for access in accesses.iter().filter(|a| a.class.memory() == Some(Space::Global)) {
         let of = reaches.arguments(access.operands, &begin);
-        if !access.class.stores() || access.class == Class::AtomicGlobal {
+        let (stores, does_both) = (access.class.stores(), access.class == Class::AtomicGlobal);
+        if !stores {
             loaded.extend(&of);
         }
-        if access.class.stores() || access.class == Class::AtomicGlobal {
+        if stores || does_both {
             stored.extend(of);
         }
     }
