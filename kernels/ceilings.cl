@@ -1,5 +1,5 @@
 // Ceilings of single kinds of instruction, four chains side by side: -DKIND=MUL|DIV|LONG_ADD|LONG_MUL|LONG_DIV|CONVERT|ROOT|CONSTANT|
-// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE, as numbers that the host names (see below).
+// PRIVATE|BARRIER|ATOMIC|RESULT|LOCAL_ATOMIC|ADD|LOGIC|SINGLE|DOUBLE|GATHER|SCATTER|APART, as numbers that the host names (see below).
 // Arguments: out (a word an item), table (1024 words in constant memory, word w is w * 2654435761), put (words for atomics, 0 at first),
 // trips, a and b (what the kind steps by; see its statement).
 // -DIMAGE has a kernel of its own, `images`. A correct run leaves in out[i] what the same statements give on the host, and adds to put one for each atomic.
@@ -21,8 +21,20 @@
 // 16 is `images`.
 #define SINGLE 17
 #define DOUBLE 18
+// Words of `put`, 0 at first, that are scattered over all of it: loads, stores, atomics.
+#define GATHER 19
+#define SCATTER 20
+#define APART 21
 
 #define EACH(s) s(x) s(y) s(z) s(w)
+
+// A place that has nothing to do with those of its neighbours (the finaliser of a hash).
+uint scattered(uint at)
+{
+    at = (at ^ at >> 16) * 0x7FEB352Du;
+    at = (at ^ at >> 15) * 0x846CA68Bu;
+    return at ^ at >> 16;
+}
 
 #ifdef IMAGE
 // Reads of an image of 1024 x 1024 texels, neighbours side by side: texel t is t * 2654435761. Leaves in out[i] the sum of what was read.
@@ -67,7 +79,11 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
     }
 #endif
     // Of CONSTANT: all items of a launch side by side read one word, or each another one.
+#if KIND >= GATHER
+    uint at = i;
+#else
     uint at = b * i;
+#endif
     for (uint j = 0; j < trips; j++) {
 #if KIND == MUL
 #define STEP(v) v = v * a + b;
@@ -112,6 +128,15 @@ kernel SIZED void ceilings(global uint *out, constant uint *table, global uint *
         EACH(STEP)
 #elif KIND == RESULT
 #define STEP(v) v ^= atomic_add(&put[at & a], 1u); at += 4099u * 32u;
+        EACH(STEP)
+#elif KIND == GATHER
+#define STEP(v) v ^= put[scattered(at) & a]; at += b;
+        TIMES4(EACH(STEP))
+#elif KIND == SCATTER
+#define STEP(v) put[scattered(at) & a] = v; at += b;
+        TIMES4(EACH(STEP))
+#elif KIND == APART
+#define STEP(v) atomic_add(&put[scattered(at) & a], 1u); at += b;
         EACH(STEP)
 #elif KIND == LOCAL_ATOMIC
 #define STEP(v) atomic_add(&scratch[l & a], v);

@@ -8,7 +8,7 @@ use crate::power::Metering;
 use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
 use crate::stats::Interval;
-use crate::suite::levels;
+use crate::suite::{ceilings, levels};
 use clscope_mix::Precision;
 use clscope_models::device::{Device, Level, Parameter, SCHEMA, name};
 use clscope_models::{Evidence, Figure};
@@ -333,6 +333,13 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         // Of `blend`, whose atomics add nothing, compilers for CPUs make loads.
         (name::LOCAL_ATOMIC, &["ceilings/local_atomic"]),
         (name::ATOMIC_FEW, &["ceilings/atomic_few"]),
+        (name::ATOMIC_SOME, &["ceilings/atomic_some"]),
+        (name::ATOMIC_APART, &["ceilings/atomic_apart"]),
+        (name::GATHER_NEAR, &["ceilings/gather_near"]),
+        (name::GATHER_LAST, &["ceilings/gather_last"]),
+        (name::GATHER_MEMORY, &["ceilings/gather_far"]),
+        (name::SCATTER_LAST, &["ceilings/scatter_last"]),
+        (name::SCATTER_MEMORY, &["ceilings/scatter_far"]),
         (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
         (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
         (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
@@ -352,6 +359,9 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
         ("rate.fp64.div", &["blend/double_division"]),
     ] {
         put(key, cases.fastest(ids, "operations"), "Gop/s", out);
+    }
+    if let Some((source, bytes)) = kept_at_random(cases) {
+        out.keep_parameter(name::L2_KEPT, bytes, "B", &source);
     }
     put(name::PRIVATE, cases.fastest(&["ceilings/private"], "bandwidth"), "GB/s", out);
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
@@ -420,6 +430,26 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     if let Some(slot) = issue_slot(cases, out) {
         out.keep_parameter(name::ISSUE, slot, "ns", "the shortest of flop and classes");
     }
+}
+
+/// Bytes that the last cache holds of words that are touched at random. Of a set that is larger, the
+/// share that it holds is loaded as fast as from a set that it holds, and the rest as from memory:
+/// 1 / r = h / r_cache + (1 - h) / r_memory, h = bytes / set.
+fn kept_at_random(cases: &Cases<'_>) -> Option<(String, Figure)> {
+    let of = |id: &str| cases.fastest(&[id], "operations");
+    let (case, between) = of("ceilings/gather_between")?;
+    let (cache, memory) = (of("ceilings/gather_last")?.1.value, of("ceilings/gather_far")?.1.value);
+    // Where memory is as fast as the cache, nothing tells them apart.
+    if memory > 0.8 * cache {
+        return None;
+    }
+    let set = 4.0 * ceilings::BETWEEN as f64;
+    let held = |rate: f64| {
+        let share = (memory.recip() - rate.recip()) / (memory.recip() - cache.recip());
+        set * share.clamp(0.0, 1.0)
+    };
+    let (value, low, high) = (held(between.value), held(between.low), held(between.high));
+    Some((source_of(case), Figure::new(value, low, high, Evidence::Measured)))
 }
 
 /// Where a parameter is from, and whether no two of its measurements agreed.

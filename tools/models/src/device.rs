@@ -7,6 +7,7 @@ use crate::energy::EnergyModel;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::hockney::Link;
 use crate::idle::States;
+use crate::kernel::KEPT;
 use clscope_mix::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -244,6 +245,13 @@ impl Device {
         let mut text = format!("{}_{}", plain(platform), plain(name));
         text.truncate(120);
         text + ".json"
+    }
+
+    /// Bytes that the last cache holds of words that are touched at random: by how far a set larger
+    /// than it slows loads down, where that was measured.
+    pub fn kept_at_random(&self) -> Option<f64> {
+        let kept = self.get(name::L2_KEPT).ok().map(|bytes| bytes.value);
+        kept.or_else(|| Some(KEPT * self.last_cache()?))
     }
 
     /// Bytes that its last cache holds: what it serves of the first set that is read nearer to

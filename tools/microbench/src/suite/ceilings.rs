@@ -1,6 +1,6 @@
 //! Ceilings of kinds of instruction that no other suite has by themselves (kernels/ceilings.cl):
 //! products, divisions, floating-point steps of single items, 64-bit integers, conversions, roots, constant and private memory, barriers,
-//! atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
+//! words that are scattered, atomics at their best and at their worst. Owns the kinds and their host reference; refuses to
 //! say which parameter of a device each gives: `model` does.
 
 use super::{Case, Gave, Suite, geometry};
@@ -42,17 +42,28 @@ enum Kind {
     Image,
     Single,
     Double,
+    Gather,
+    Scatter,
+    Apart,
 }
 
 /// Words of the table in constant memory.
 const TABLE: usize = 1024;
 /// Words that atomics are spread over: 8 MiB, which the last cache of a GPU holds.
 const SPREAD: usize = 1 << 21;
+/// Words of which the nearest cache holds all: 16 KiB.
+const NEAR: usize = 1 << 12;
+/// Words of which a last cache holds some: 128 MiB.
+pub(crate) const BETWEEN: usize = 1 << 25;
+/// Words of which no cache holds a tenth: 1 GiB.
+const FAR: usize = 1 << 28;
+/// Items of a launch that scatters: the step that leads each of them to places of its own.
+const STRIDE: u32 = 1 << 24 | 1;
 
 /// Name, kind, operations or bytes of an item in a turn, what it steps by.
 type Variety = (&'static str, Kind, u32, [u32; 2]);
 
-const VARIETIES: [Variety; 22] = [
+const VARIETIES: [Variety; 30] = [
     ("single", Kind::Single, 16, [2, 1]),
     ("double", Kind::Double, 16, [2, 1]),
     ("image", Kind::Image, 16, [0, 0]),
@@ -70,9 +81,17 @@ const VARIETIES: [Variety; 22] = [
     ("private", Kind::Private, 48, [0, 1]),
     ("barrier", Kind::Barrier, 8, [0, 0]),
     ("atomic", Kind::Atomic, 4, [SPREAD as u32 - 1, 1]),
-    ("atomic_few", Kind::Atomic, 4, [63, 1]),
     ("atomic_word", Kind::Atomic, 4, [0, 1]),
     ("atomic_result", Kind::Result, 4, [0, 1]),
+    ("gather_near", Kind::Gather, 16, [NEAR as u32 - 1, STRIDE]),
+    ("gather_last", Kind::Gather, 16, [SPREAD as u32 - 1, STRIDE]),
+    ("gather_between", Kind::Gather, 16, [BETWEEN as u32 - 1, STRIDE]),
+    ("gather_far", Kind::Gather, 16, [FAR as u32 - 1, STRIDE]),
+    ("scatter_last", Kind::Scatter, 16, [SPREAD as u32 - 1, STRIDE]),
+    ("scatter_far", Kind::Scatter, 16, [FAR as u32 - 1, STRIDE]),
+    ("atomic_apart", Kind::Apart, 4, [SPREAD as u32 - 1, STRIDE]),
+    ("atomic_few", Kind::Apart, 4, [63, STRIDE]),
+    ("atomic_some", Kind::Apart, 4, [1023, STRIDE]),
     ("local_atomic", Kind::LocalAtomic, 4, [1023, 0]),
     ("local_atomic_word", Kind::LocalAtomic, 4, [0, 0]),
 ];
@@ -93,7 +112,7 @@ struct Variant {
 
 impl Variant {
     fn is_atomic(&self) -> bool {
-        matches!(self.kind, Kind::Atomic | Kind::Result)
+        matches!(self.kind, Kind::Atomic | Kind::Result | Kind::Apart)
     }
 
     /// What item `i` leaves; nothing where that depends on the order of the others.
@@ -179,7 +198,10 @@ impl Variant {
                 | Kind::Double
                 | Kind::Barrier
                 | Kind::Atomic
-                | Kind::Result => {}
+                | Kind::Result
+                | Kind::Gather
+                | Kind::Scatter
+                | Kind::Apart => {}
             }
         }
         match self.kind {
@@ -257,7 +279,8 @@ impl Variant {
         if self.kind == Kind::Image {
             return self.of_image(settings);
         }
-        let put = if self.is_atomic() { 4 * (self.by[0] as usize + 1) } else { 64 };
+        let scatters = matches!(self.kind, Kind::Gather | Kind::Scatter);
+        let put = if self.is_atomic() || scatters { 4 * (self.by[0] as usize + 1) } else { 64 };
         let mut defines = vec![format!("-DKIND={}", self.kind as u32)];
         let mut needs = Vec::new();
         if matches!(self.kind, Kind::Root | Kind::Double) {
@@ -320,7 +343,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     // Neighbours exchange, in pairs, and groups fit the scratch memory.
     let group = (1usize << wanted.max(1).ilog2()).clamp(2, 1024);
     let each = VARIETIES.into_iter().map(|(name, kind, each, by)| {
-        let variant = Variant { kind, each, by, groups, group };
+        let last = if settings.tiny { by[0].min(SPREAD as u32 - 1) } else { by[0] };
+        let variant = Variant { kind, each, by: [last, by[1]], groups, group };
         Case {
             id: format!("ceilings/{name}"),
             suite: SUITE.name,
@@ -351,7 +375,9 @@ mod tests {
                 Kind::Root | Kind::Single | Kind::Double | Kind::Barrier | Kind::Result => {
                     assert_eq!(some, None, "{name}");
                 }
-                Kind::Atomic => assert_eq!(some, more, "{name}"),
+                Kind::Atomic | Kind::Gather | Kind::Scatter | Kind::Apart => {
+                    assert_eq!(some, more, "{name}")
+                }
                 _ => assert_ne!(some, more, "{name}"),
             }
         }

@@ -44,7 +44,21 @@ pub const PRIVATE: &str = "bandwidth.private";
 pub const IMAGE: &str = "rate.image";
 /// Work-items that pass a barrier.
 pub const BARRIER: &str = "rate.barrier";
-/// Atomics on global memory, neighbours on neighbouring ones of 64 words.
+/// Loads of words that are scattered over what the nearest cache holds.
+pub const GATHER_NEAR: &str = "rate.gather.l1";
+/// Loads of words that are scattered over what the last cache holds.
+pub const GATHER_LAST: &str = "rate.gather.l2";
+/// Loads of words that are scattered over memory.
+pub const GATHER_MEMORY: &str = "rate.gather.dram";
+/// Stores to words that are scattered over what the last cache holds.
+pub const SCATTER_LAST: &str = "rate.scatter.l2";
+/// Stores to words that are scattered over memory.
+pub const SCATTER_MEMORY: &str = "rate.scatter.dram";
+/// Atomics on global memory, on words that are scattered over what the last cache holds.
+pub const ATOMIC_APART: &str = "rate.atomic.global.scattered";
+/// Atomics on global memory, each on any of 1024 words.
+pub const ATOMIC_SOME: &str = "rate.atomic.global.some";
+/// Atomics on global memory, each on any of 64 words.
 pub const ATOMIC_FEW: &str = "rate.atomic.global.few";
 /// Atomics on global memory, all on one word, whose result nobody wants.
 pub const ATOMIC_WORD: &str = "rate.atomic.global.word";
@@ -82,6 +96,8 @@ pub const ISSUE: &str = "issue.slot";
 pub const L1_BYTES: &str = "capacity.l1";
 /// Capacity of the last-level cache.
 pub const L2_BYTES: &str = "capacity.l2";
+/// Bytes that the last cache holds of words that are touched at random.
+pub const L2_KEPT: &str = "capacity.l2.random";
 /// Work-groups of 32 items that were resident at once on one compute unit.
 pub const RESIDENT: &str = "resident.items";
 /// What NVIDIA's counter of memory bandwidth reads at the ceiling, %.
@@ -112,6 +128,13 @@ pub const ALL: &[&str] = &[
     PRIVATE,
     IMAGE,
     BARRIER,
+    GATHER_NEAR,
+    GATHER_LAST,
+    GATHER_MEMORY,
+    SCATTER_LAST,
+    SCATTER_MEMORY,
+    ATOMIC_APART,
+    ATOMIC_SOME,
     ATOMIC_FEW,
     ATOMIC_WORD,
     ATOMIC_RESULT,
@@ -131,6 +154,7 @@ pub const ALL: &[&str] = &[
     ISSUE,
     L1_BYTES,
     L2_BYTES,
+    L2_KEPT,
     RESIDENT,
     DRAM_COUNTER,
     CLOCK,
