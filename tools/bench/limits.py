@@ -4,16 +4,18 @@ predicted times by it.
 
     clscope bench model --quick && clscope bench model --show --format json > device.json
     clscope record --mix -o trace -- ./limits 8 0.02 | tee limits.txt
-    limits.py CLSCOPE device.json trace.clscope limits.txt > file.json
+    limits.py CLSCOPE device.json trace.clscope limits.txt [plain.clscope] > file.json
 
 What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Copies of large buffers fill the recorder's
 memory: `--capture '*'` and a process for each kernel (`./suite 8 1 NAME`, all of them in one `sh -c`) count all. Kernels that were not counted are left out, and named.
+Times are those of plain.clscope, of the same program recorded without captures and counters, where it is given: both leave the device idle
+before each launch.
 """
 import json
 import subprocess
 import sys
 
-clscope, device, trace, log = sys.argv[1:]
+clscope, device, trace, log, *plain = sys.argv[1:]
 
 
 def document(*words):
@@ -31,7 +33,7 @@ for line in open(log):
 explained = document("explain", trace, "--limit", "0", "--parameters", device)["devices"]
 explained = {kernel["kernel"]: kernel for on in explained for kernel in on["kernels"]}
 # The median of launches: what else ran on the machine for a while is no part of it.
-typical = {kernel["name"]: kernel["time_ns"]["median"] for kernel in document("report", trace)["kernels"] if kernel["time_ns"]}
+typical = {kernel["name"]: kernel["time_ns"]["median"] for kernel in document("report", *(plain or [trace]))["kernels"] if kernel["time_ns"]}
 rows = []
 for kernel in document("mix", trace)["kernels"]:
     name, counted = kernel["kernel"], kernel["executed"]
@@ -57,6 +59,7 @@ for kernel in document("mix", trace)["kernels"]:
             "registers": resources.get("registers"),
             "local_bytes": (resources.get("local_bytes") or 0) + given,
             "longest_group": counted.get("longest_group"),
+            "reuse": counted.get("reuse") and counted["reuse"] | {"passes": each(counted["reuse"]["passes"])},
             "private_bytes": resources.get("private_bytes"),
             "dram_bytes": of["dram_bytes"] and [of["dram_bytes"][end] for end in ("value", "low", "high")],
         }

@@ -4,6 +4,7 @@
 
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
+use clscope_mix::reuse::Reuse;
 use clscope_trace::defs::{
     Anchor, AppendedOptions, Calibration, CallSite, Capture, ClockMarkers, Code, Context, Def,
     Defs, Device, Exit, Function, Geometry, Kernel, LocalSize, Mix, Module, Platform,
@@ -99,6 +100,8 @@ pub struct Definitions {
     pub mixes: Vec<Mix>,
     /// Instructions of the longest group of a launch that was counted, by its place in `mixes`.
     pub longest_groups: BTreeMap<usize, u64>,
+    /// How soon a launch that was counted touched memory again, by its place in `mixes`.
+    pub reuses: BTreeMap<usize, Reuse>,
     /// Launches that were captured, or why not, in order.
     pub captures: Vec<Capture>,
     /// Kernels whose code was to be a file's, in order.

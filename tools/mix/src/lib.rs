@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`class`] | classes of instructions |
 //! | [`program`] | functions and blocks, and the mix that block counts make of them |
+//! | [`reuse`] | how soon memory is touched again, and what caches miss |
 //! | [`ptx`] | NVIDIA's intermediate language, which its OpenCL runtime gives as a program's binary and takes back |
 //! | [`spirv`] | the intermediate language of OpenCL 2.1 and later |
 //!
@@ -20,6 +21,7 @@ pub mod class;
 pub mod program;
 pub mod ptx;
 mod reach;
+pub mod reuse;
 pub mod spirv;
 
 pub use class::{Class, Family, Instruction, Precision, Space};

@@ -2,6 +2,8 @@
 //! sums; refuses to know a language.
 
 use crate::class::{Class, Instruction, Precision, Space};
+use crate::ptx::reuse;
+use crate::reuse::Reuse;
 use crate::{Error, MOST_BLOCKS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -59,6 +61,8 @@ pub struct Counted {
     /// Accesses to memory whose transactions are counted, in the order of the text; empty where the
     /// device or the language cannot.
     pub accesses: Vec<Access>,
+    /// Whether the last counters of each copy say how soon memory is touched again.
+    pub reuse: bool,
     /// Name of the kernel that copies the counters into its only argument, one 64-bit word a
     /// work-item, and sets them to 0. `None`: each kernel takes the buffer of counters as a last
     /// argument.
@@ -94,6 +98,10 @@ impl Counted {
     }
 
     fn words_of_shard(&self) -> usize {
+        self.words_before_reuse() + if self.reuse { reuse::WORDS } else { 0 }
+    }
+
+    fn words_before_reuse(&self) -> usize {
         let counters = |a: &&Access| matches!(a.transactions, Transactions::Counter(_));
         self.words_of_blocks() + self.accesses.iter().filter(counters).count()
     }
@@ -115,7 +123,7 @@ impl Counted {
         let mut warps = self.warps.then(|| vec![0u64; blocks]);
         let each = if self.warps { 2 } else { 1 };
         let behind = self.words_of_blocks();
-        let mut counters = vec![0u64; self.words_of_shard() - behind];
+        let mut counters = vec![0u64; self.words_before_reuse() - behind];
         let mut shards = Vec::new();
         for shard in words.chunks(self.words_of_shard().max(1)) {
             let of_accesses = shard.get(behind..).unwrap_or_default();
@@ -138,7 +146,20 @@ impl Counted {
             shards.push(instructions);
         }
         let transactions = self.transactions(&counters, warps.as_deref());
-        Ok(Counts { threads, warps, transactions, shards })
+        let reuse = if self.reuse { self.reused(words, &transactions) } else { None };
+        Ok(Counts { threads, warps, transactions, shards, reuse })
+    }
+
+    /// How soon memory is touched again, by the counters of all copies.
+    fn reused(&self, words: &[u64], transactions: &BTreeMap<Class, u64>) -> Option<Reuse> {
+        let mut all = vec![0u64; reuse::WORDS];
+        for shard in words.chunks(self.words_of_shard().max(1)) {
+            let of = shard.get(self.words_before_reuse()..).unwrap_or_default();
+            all.iter_mut().zip(of).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        }
+        let loads = transactions.get(&Class::LoadGlobal).copied().unwrap_or(0);
+        let global = transactions.iter().filter(|(c, _)| c.memory() == Some(Space::Global));
+        reuse::read(&all, loads, global.map(|(_, n)| n).sum())
     }
 
     /// Sums by class; a class of which one access is not known is absent.
@@ -173,6 +194,8 @@ pub struct Counts {
     /// Instructions, of warps where those are counted, by copy of the counters: work-groups add to
     /// them in turns.
     pub shards: Vec<u64>,
+    /// How soon memory is touched again; `None` where that is not counted, or none was.
+    pub reuse: Option<Reuse>,
 }
 
 /// Groups up to which those that are longer than others are single ones: copies are taken in turns,
@@ -266,6 +289,8 @@ impl Tally {
 pub struct Mix {
     /// By class; classes of which nothing ran are absent.
     pub classes: BTreeMap<Class, Tally>,
+    /// How soon memory was touched again, where that was counted.
+    pub reuse: Option<Reuse>,
 }
 
 /// Blocks at which loops begin: those that a way from the entry leads back to while it is on its
@@ -364,6 +389,7 @@ impl Program {
         for (class, tally) in &mut out.classes {
             tally.transactions = counts.transactions.get(class).copied();
         }
+        out.reuse.clone_from(&counts.reuse);
         out
     }
 }
@@ -380,6 +406,9 @@ impl Mix {
     pub fn add(&mut self, other: &Self) {
         for (class, tally) in &other.classes {
             self.classes.entry(*class).or_default().add(tally);
+        }
+        if let Some(more) = &other.reuse {
+            self.reuse.get_or_insert_default().add(more);
         }
     }
 
@@ -506,6 +535,7 @@ mod tests {
             warps: Some(vec![2, 40]),
             transactions: BTreeMap::from([(Class::LoadGlobal, 8)]),
             shards: Vec::new(),
+            reuse: None,
         };
         let mix = program.mix(&counts);
         assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1280, 0));
@@ -525,7 +555,7 @@ mod tests {
             loop_heads(0, edges.iter().copied()).into_iter().collect::<Vec<_>>()
         };
         // A branch to a block that lies before in the text is no loop.
-        assert_eq!(heads(&[(0, 2), (2, 1), (0, 1)]), []);
+        assert!(heads(&[(0, 2), (2, 1), (0, 1)]).is_empty());
         assert_eq!(heads(&[(0, 1), (1, 1), (1, 2)]), [1]);
         // One in the other; and a block that cannot be reached.
         assert_eq!(heads(&[(0, 1), (1, 2), (2, 2), (2, 3), (3, 1), (3, 4), (9, 0)]), [1, 2]);
@@ -539,6 +569,7 @@ mod tests {
             shards: 2,
             warps: true,
             accesses: Vec::new(),
+            reuse: false,
             dump: None,
         };
         assert_eq!(counted.words(), 8);

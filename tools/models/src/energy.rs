@@ -8,7 +8,8 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::{Kernel, Traffic};
+use crate::kernel::Kernel;
+use crate::traffic::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
 use clscope_mix::{Class, Family, Mix, Precision, Space};
 use clscope_profile::interval::Interval;
@@ -77,7 +78,7 @@ pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Am
     // What memories and caches move, not what is asked of them.
     of[11] = of[11].max(if mix.passes().is_some() { mix.bank_bytes() as f64 } else { 0.0 });
     of[12] += mix.scattered_bytes().map_or(0.0, |beyond| beyond.max(0.0));
-    (of[13], of[14]) = (traffic.last, traffic.memory);
+    (of[13], of[14]) = (traffic.last.bytes, traffic.memory.bytes);
     of
 }
 
@@ -393,6 +394,7 @@ pub fn access_rates(
 mod tests {
     use super::*;
     use crate::kernel::tests::mix;
+    use crate::traffic::Moved;
     use proptest::prelude::*;
 
     fn observation(k: usize, terms: &[f64]) -> Observation {
@@ -435,7 +437,8 @@ mod tests {
             (Class::SingleDiv, 6, 6, 0),
             (Class::Branch, 7, 0, 0),
         ]);
-        let of = amounts(&mix, 2.0, 10.0, Traffic { last: 99.0, memory: 77.0 });
+        let traffic = Traffic { last: Moved::dense(99.0), memory: Moved::dense(77.0) };
+        let of = amounts(&mix, 2.0, 10.0, traffic);
         let named = |name: &str| of[TERMS.iter().position(|t| t.0 == name).unwrap()];
         assert_eq!((named("active"), named("fp32"), named("caches")), (20.0, 64.0, 128.0));
         assert_eq!((named("local memory"), named("memory"), named("atomics")), (256.0, 77.0, 5.0));

@@ -3,9 +3,10 @@
 
 use crate::figure::{Evidence, Figure};
 use crate::first::Starts;
-use crate::kernel::{Kernel, Resources, Traffic, scaled};
+use crate::kernel::{Kernel, Resources, scaled};
 use crate::roofline::Resource;
 use crate::split::{self, Sum};
+use crate::traffic::{Moved, Traffic};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::host_memory::Class;
 use clscope_analysis::stats::Stats;
@@ -175,7 +176,8 @@ fn counted_by(class: &counters::Class, kernel: &mut Kernel) {
     let lines =
         |name: &str| Some(mean(name)?.low.max(0.0) * LINE * 1e-9 * kernel.later_ns()?.value);
     if let (Some(memory), Some(last)) = (lines(MEMORY_LINES), lines(NEAREST_LINES)) {
-        kernel.at_least = Some(Traffic { last: last.max(memory), memory });
+        kernel.at_least =
+            Some(Traffic { last: Moved::dense(last.max(memory)), memory: Moved::dense(memory) });
     }
 }
 

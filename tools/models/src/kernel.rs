@@ -5,6 +5,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::latency;
 use crate::roofline::Resource;
+use crate::traffic::Traffic;
 use clscope_mix::{Block, Class, Mix, Precision, Space};
 use std::collections::BTreeMap;
 
@@ -198,7 +199,7 @@ impl Kernel {
 
     /// Bytes of the touched pieces of global memory beyond those asked for; below 0 where items of
     /// a warp ask for the same.
-    fn beyond(&self) -> Option<f64> {
+    pub(crate) fn beyond(&self) -> Option<f64> {
         self.mix.as_ref()?.scattered_bytes()
     }
 
@@ -212,53 +213,6 @@ impl Kernel {
     /// Bytes of touched pieces of global memory that nobody asked for.
     fn scattered(&self) -> Option<Figure> {
         self.beyond().filter(|b| *b > 0.0).map(|b| Figure::counted(b as u64))
-    }
-
-    /// What of the requested bytes goes beyond the nearest cache, and beyond the last one: counted
-    /// where counters saw memory, else by what caches are likely to serve. An item that asks for
-    /// little streams: all of it goes through the last cache, once over each buffer through memory
-    /// unless the last cache keeps it from launch to launch. One that asks for much reads again
-    /// what others read: the nearest cache is taken to serve all but the first time. `None` where
-    /// no bytes are known.
-    pub fn traffic(&self, device: &Device) -> Option<Traffic> {
-        let requested = self.requested().ok()?.value;
-        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
-            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
-            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
-        });
-        let streams = self.items.is_none_or(|n| requested <= STREAMED * n as f64);
-        let touched = match (self.footprint, streams) {
-            (Some(bytes), _) => bytes.min(requested),
-            (None, true) => requested,
-            // Two matrices in, one out.
-            (None, false) => (3.0 * stored as f64).min(requested),
-        };
-        let kept = device.last_cache().unwrap_or(0.0);
-        // The last cache keeps half of its size for certain, and three quarters at most.
-        let missed = ((touched - KEPT * kept) / (KEPT * kept / 2.0).max(1.0)).clamp(0.0, 1.0);
-        let least = self.at_least.unwrap_or_default();
-        // What is loaded and stored in place moves in both directions.
-        let both = touched + self.in_place.min(stored as f64);
-        let memory = (both * missed).max(least.memory);
-        // Counters say between which two it lies.
-        let memory = self.dram_bytes.map_or(memory, |b| memory.min(b.high).max(b.low));
-        // What streams passes the nearest cache in pieces: those that a warp touches, where an item
-        // is soon done. One with many accesses finds the rest of a piece again in its next ones.
-        let global = |c: &Class| c.memory() == Some(Space::Global);
-        let accesses: u64 = self.mix.as_ref().map_or(0, |mix| {
-            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum()
-        });
-        let few = self.items.is_some_and(|n| accesses <= FEW.saturating_mul(n));
-        let beyond = self.beyond();
-        let moved = (requested + beyond.filter(|b| few || *b < 0.0).unwrap_or(0.0)).max(0.0);
-        let last = if streams { moved } else { touched };
-        // What the nearest cache does not hold until it is wanted again is fetched again, in
-        // pieces.
-        let pieces = self.pieces().map_or(PIECES * requested, |pieces| pieces.value);
-        let held = if few { 1.0 } else { self.held(device, touched) };
-        let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
-        let last = last.max(again).max(memory.min(requested)).max(least.last);
-        Some(Traffic { last, memory })
     }
 
     /// Items that are on a compute unit at once, and bytes of its first-level cache beside their
@@ -290,7 +244,7 @@ impl Kernel {
     /// Share of what resident items touch, of so many bytes of a launch, that the nearest cache
     /// holds until it is wanted again. A cache that drops what was used least recently holds
     /// nothing of what is gone through in turn as soon as that is twice its size.
-    fn held(&self, device: &Device, touched: f64) -> f64 {
+    pub(crate) fn held(&self, device: &Device, touched: f64) -> f64 {
         let known = self.beside_local_memory(device).zip(self.items.filter(|n| *n > 0));
         known.map_or(1.0, |((resident, left), items)| {
             let touched = resident * touched / items as f64;
@@ -346,24 +300,8 @@ impl Kernel {
 /// Bytes that an item asks for, up to which it is taken to read each once.
 pub const STREAMED: f64 = 256.0;
 
-/// Accesses of an item to global memory up to which it is taken to find nothing of a piece again.
-const FEW: u64 = 4;
-
-/// Bytes that a miss of the nearest cache fetches for each that is asked for, where pieces were not
-/// counted: between one, of neighbours, and eight, of scattered words.
-const PIECES: f64 = 2.0;
-
 /// Share of the last cache that surely holds what launches before left.
 pub(crate) const KEPT: f64 = 0.5;
-
-/// Bytes of a launch.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Traffic {
-    /// Through the last cache.
-    pub last: f64,
-    /// Through memory.
-    pub memory: f64,
-}
 
 /// A mix of which each count is a multiple.
 pub fn scaled(mix: &Mix, by: f64) -> Mix {
@@ -376,6 +314,10 @@ pub fn scaled(mix: &Mix, by: f64) -> Mix {
         tally.bytes = times(tally.bytes);
         tally.predicated = times(tally.predicated);
         tally.transactions = tally.transactions.map(times);
+    }
+    // Shares of a sample stay.
+    if let Some(reuse) = &mut out.reuse {
+        reuse.passes = times(reuse.passes);
     }
     out
 }
@@ -440,59 +382,5 @@ pub(crate) mod tests {
         assert!((moved.low - 1e5 * 0.85 / 0.9).abs() < 1.0, "{moved:?}");
         assert!((of(0.4, 0.45, 0.5).value - 5e4).abs() < 1.0);
         assert!((of(0.95, 0.99, 1.0).value - 1.1e5).abs() < 1.0);
-    }
-
-    #[test]
-    fn caches_serve_what_is_asked_for_again_and_what_they_keep() {
-        let mut device = crate::device::tests::round();
-        device.keep_parameter(name::L2_BYTES, Figure::exact(1e6, Evidence::Measured), "B", "test");
-        let of = |items: u64, loaded: u64, footprint: Option<f64>| Kernel {
-            items: Some(items),
-            mix: Some(mix(&[
-                (Class::LoadGlobal, loaded / 4, 0, loaded),
-                (Class::StoreGlobal, items, 0, 4 * items),
-            ])),
-            footprint,
-            ..Kernel::default()
-        };
-        let traffic = |k: &Kernel| {
-            let t = k.traffic(&device).unwrap();
-            (t.last, t.memory)
-        };
-        // A copy of 4 MB, and one that the last cache keeps.
-        assert_eq!(traffic(&of(1_000_000, 4_000_000, Some(8e6))), (8e6, 8e6));
-        assert_eq!(traffic(&of(50_000, 200_000, Some(4e5))), (4e5, 0.0));
-        // The same in place: loaded and stored. Counters bound it, and do not replace it.
-        let both = Kernel { in_place: 4e6, ..of(1_000_000, 4_000_000, Some(4e6)) };
-        assert_eq!(traffic(&both), (8e6, 8e6));
-        let counted = |low, high| Kernel {
-            dram_bytes: Some(Figure::new(5e6, low, high, Evidence::Measured)),
-            ..both.clone()
-        };
-        assert_eq!(traffic(&counted(3e6, 9e6)), (8e6, 8e6));
-        assert_eq!(traffic(&counted(4e6, 6e6)), (8e6, 6e6));
-        // A product: 1000 loads an item of 12 MB in all.
-        let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
-        assert_eq!(traffic(&product), (1.2e7, 1.2e7));
-        assert_eq!(traffic(&Kernel { footprint: None, ..product.clone() }), (1.2e7, 1.2e7));
-        // A scattered access moves whole pieces, unless the next ones of its item find the rest of
-        // them.
-        let mut few = of(1_000_000, 4_000_000, Some(8e6));
-        let tell = |k: &mut Kernel, class, pieces: u64| {
-            k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap().transactions = Some(pieces);
-        };
-        tell(&mut few, Class::LoadGlobal, 1_000_000);
-        assert_eq!(few.cached().unwrap().value, 8e6, "of stores they are not known");
-        tell(&mut few, Class::StoreGlobal, 125_000);
-        assert_eq!(few.cached().unwrap().value, 36e6);
-        assert_eq!(traffic(&few), (36e6, 8e6));
-        let mut many = of(1_000_000, 40_000_000, Some(44e6));
-        tell(&mut many, Class::LoadGlobal, 10_000_000);
-        tell(&mut many, Class::StoreGlobal, 125_000);
-        assert_eq!((many.cached().unwrap().value, traffic(&many)), (324e6, (44e6, 44e6)));
-        // Counters know better.
-        let counted = Figure::exact(3e7, Evidence::Measured);
-        assert_eq!(traffic(&Kernel { dram_bytes: Some(counted), ..product }), (3e7, 3e7));
-        assert_eq!(Kernel::default().traffic(&device), None);
     }
 }

@@ -21,6 +21,7 @@
 //! | [`idle`] | operating states and how long they are held |
 //! | [`predict`] | time and joules of a changed launch |
 //! | [`split`] | joules of what is known as a sum only, by the energy model |
+//! | [`traffic`] | what launches move through the last cache and through memory |
 //! | [`facts`] | a trace as inputs of the models |
 //! | `first` | first launches that take much longer than later ones |
 //! | [`explain`] | what all of them say of a trace, as a value |
@@ -42,6 +43,7 @@ mod latency_hiding;
 pub mod predict;
 pub mod roofline;
 pub mod split;
+pub mod traffic;
 
 pub use latency_hiding::{latency, prior, stations, waves};
 

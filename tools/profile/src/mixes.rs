@@ -235,6 +235,9 @@ pub fn kernel_mixes(trace: &Trace<'_>) -> Vec<KernelMix> {
             add(row, mix);
             let longest = process.definitions.longest_groups.get(&at).copied();
             row.longest_group = row.longest_group.max(longest);
+            if let Some(reuse) = process.definitions.reuses.get(&at) {
+                row.mix.reuse.get_or_insert_default().add(reuse);
+            }
         }
     }
     let mut out: Vec<KernelMix> = rows.into_values().collect();

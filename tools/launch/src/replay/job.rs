@@ -321,6 +321,7 @@ fn executed(of: &KernelMix, launch: &Launch) -> measured::Executed {
         code: of.code.clone(),
         entered: of.entered,
         longest_group: of.longest_group,
+        reuse: of.mix.reuse.clone(),
         classes: of.mix.classes.iter().map(class).collect(),
         blocks: of.blocks.iter().map(block).collect(),
         loops: of.loops.iter().map(|of| of.block).collect(),

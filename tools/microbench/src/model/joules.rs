@@ -7,7 +7,7 @@ use clscope_mix::Space;
 use clscope_models::device::{Device, Parameter, name};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
-use clscope_models::kernel::Traffic;
+use clscope_models::traffic::{Moved, Traffic};
 
 pub(super) fn links(of: &[CaseResult]) -> Vec<Link> {
     let mut out = Vec::new();
@@ -73,7 +73,8 @@ pub(super) fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
                 (Some(scale), Some(percent)) => scale * percent * 1e9 * seconds,
                 _ => through_memory * asked,
             };
-            let traffic = Traffic { last: through_last * asked, memory };
+            let (last, memory) = (Moved::dense(through_last * asked), Moved::dense(memory));
+            let traffic = Traffic { last, memory };
             Some(Observation {
                 group: group(case),
                 amounts: energy::amounts(mix, seconds, busy, traffic).to_vec(),

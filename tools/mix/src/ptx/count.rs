@@ -13,10 +13,12 @@
 //!
 //! Accesses to memory have further counters, of their transactions: `transactions` holds those.
 
+use super::reuse;
 use super::scan::Guard;
-use super::transactions::{Counters, Counting};
+use super::transactions::{Again, Counters, Counting};
 use super::{Layout, Places, layout};
 use crate::Error;
+use crate::class::Space;
 use crate::program::Counted;
 use std::fmt::Write;
 
@@ -52,10 +54,13 @@ pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
     let mut counters = Counters::new(text, version, if accesses { target } else { 0 });
     let of_functions: Vec<_> =
         functions.iter().map(|places| counters.of(&places.accesses)).collect();
-    let words = behind + counters.count();
+    let before_reuse = behind + counters.count();
+    let global = of_functions.iter().flatten().any(|a| a.memory() == Some(Space::Global));
+    let words = before_reuse + if global { reuse::WORDS } else { 0 };
     let shards = (ARRAY / (words * 8)).clamp(1, SHARDS);
     let shards = 1 << shards.ilog2();
-    let writer = Writer { prefix, warps, words, behind, shards };
+    let reuse = global.then_some((before_reuse, counters.banks));
+    let writer = Writer { prefix, warps, words, behind, reuse, shards };
 
     // A function that ends threads loses what its callers hold in registers.
     let lost = functions
@@ -76,13 +81,15 @@ pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
         for (at, block) in places.blocks.iter().zip(own.blocks.clone()) {
             insertions.push((*at, writer.count(block, direct)));
         }
+        let again = writer.again(direct);
         for access in accesses {
             let sum = if direct {
                 format!("[%{}a+{}]", writer.prefix, (behind + access.counter) * 8)
             } else {
                 format!("%{}x{}", writer.prefix, access.counter)
             };
-            insertions.push((access.at, access.count(&writer.prefix, &sum, direct)));
+            insertions
+                .push((access.at, access.count(&writer.prefix, &sum, direct, again.as_ref())));
         }
         if !direct {
             leave(&writer, places, &own, text, &mut insertions, &mut replaced);
@@ -92,7 +99,7 @@ pub fn counted(binary: &[u8], accesses: bool) -> Result<Counted, Error> {
     let code = woven(text, insertions, replaced);
     let dump = Some(format!("{}dump", writer.prefix));
     let accesses = counters.accesses;
-    Ok(Counted { code: code.into_bytes(), program, shards, warps, accesses, dump })
+    Ok(Counted { code: code.into_bytes(), program, shards, warps, accesses, reuse: global, dump })
 }
 
 /// What a function counts.
@@ -158,13 +165,35 @@ struct Writer {
     words: usize,
     /// Of them, those of blocks; those of accesses to memory follow.
     behind: usize,
+    /// The first of those that say how soon memory is touched again, where they are, and whether
+    /// passes through banks are counted.
+    reuse: Option<(usize, bool)>,
     /// Copies, a power of two.
     shards: usize,
 }
 
 impl Writer {
     fn array(&self) -> String {
-        format!("\n.global .align 8 .u64 {}counts[{}];\n", self.prefix, self.words * self.shards)
+        let p = &self.prefix;
+        let tables = self.reuse.map_or_else(String::new, |_| reuse::tables(p));
+        format!("\n.global .align 8 .u64 {p}counts[{}];\n{tables}", self.words * self.shards)
+    }
+
+    /// The counter of loads' passes through banks, of a function that may have any.
+    fn passes(&self, own: &Own<'_, '_>) -> Option<usize> {
+        let (first, banks) = self.reuse?;
+        (banks && !own.accesses.is_empty()).then_some(first + reuse::PASSES)
+    }
+
+    /// Where a function counts how soon memory is touched again.
+    fn again(&self, direct: bool) -> Option<Again> {
+        let (first, banks) = self.reuse?;
+        let p = &self.prefix;
+        let passes = match direct {
+            true => format!("[%{p}a+{}]", (first + reuse::PASSES) * 8),
+            false => format!("%{p}u"),
+        };
+        Some(Again { first, passes: banks.then_some(passes) })
     }
 
     fn declarations(&self, own: &Own<'_, '_>, direct: bool) -> String {
@@ -176,6 +205,7 @@ impl Writer {
         put!(out, ".reg .b32 %{p}s;\n.reg .b64 %{p}a, %{p}v, %{p}one;\n.reg .pred %{p}p;");
         if !own.accesses.is_empty() {
             put!(out, ".reg .b32 %{p}b, %{p}g, %{p}i, %{p}n;\n.reg .b64 %{p}k;");
+            out += &self.reuse.map_or_else(String::new, |_| reuse::registers(p));
         }
         if !direct {
             for block in own.blocks.clone() {
@@ -186,6 +216,9 @@ impl Writer {
             }
             for access in own.accesses {
                 put!(out, ".reg .b32 %{p}x{};", access.counter);
+            }
+            if self.passes(own).is_some() {
+                put!(out, ".reg .b32 %{p}u;");
             }
         }
         out
@@ -224,6 +257,9 @@ impl Writer {
         }
         for access in own.accesses {
             put!(out, "mov.u32 %{p}x{}, 0;", access.counter);
+        }
+        if self.passes(own).is_some() {
+            put!(out, "mov.u32 %{p}u, 0;");
         }
         out
     }
@@ -272,23 +308,27 @@ impl Writer {
         for access in own.accesses {
             add(&format!("x{}", access.counter), self.behind + access.counter);
         }
+        if let Some(at) = self.passes(own) {
+            add("u", at);
+        }
         out
     }
 
     fn dump(&self) -> String {
         let p = &self.prefix;
+        let items = self.words * self.shards;
+        let cleared = self.reuse.map_or_else(String::new, |_| reuse::cleared(p, items));
         format!(
             "\n.visible .entry {p}dump(\n\t.param .u64 .ptr .global .align 8 {p}dump_param_0\n)\n{{\n\
              .reg .b32 %{p}r<4>;\n.reg .b64 %{p}d<6>;\n.reg .pred %{p}q;\n\
              mov.u32 %{p}r1, %ctaid.x;\nmov.u32 %{p}r2, %tid.x;\nmov.u32 %{p}r3, %ntid.x;\n\
              mad.lo.s32 %{p}r1, %{p}r1, %{p}r3, %{p}r2;\n\
-             setp.ge.u32 %{p}q, %{p}r1, {};\n@%{p}q bra ${p}dump_end;\n\
+             setp.ge.u32 %{p}q, %{p}r1, {items};\n@%{p}q bra ${p}dump_end;\n\
              mul.wide.u32 %{p}d1, %{p}r1, 8;\nmov.u64 %{p}d2, {p}counts;\n\
              add.s64 %{p}d2, %{p}d2, %{p}d1;\nld.global.u64 %{p}d3, [%{p}d2];\n\
              ld.param.u64 %{p}d4, [{p}dump_param_0];\nadd.s64 %{p}d4, %{p}d4, %{p}d1;\n\
              st.global.u64 [%{p}d4], %{p}d3;\nmov.u64 %{p}d5, 0;\nst.global.u64 [%{p}d2], %{p}d5;\n\
-             ${p}dump_end:\nret;\n}}\n",
-            self.words * self.shards
+             {cleared}${p}dump_end:\nret;\n}}\n"
         )
     }
 }

@@ -14,6 +14,7 @@ macro_rules! put {
 mod classify;
 mod count;
 mod reach;
+pub(crate) mod reuse;
 mod scan;
 mod transactions;
 

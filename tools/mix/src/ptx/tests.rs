@@ -256,8 +256,8 @@ fn accesses_count_their_transactions() {
     ];
     assert_eq!(found, want);
     assert_eq!(counted.accesses[0], Access { block: 0, class: want[0].0, transactions: want[0].1 });
-    // One block with two counters, and nine more.
-    assert_eq!(counted.words(), counted.shards * 11);
+    // One block with two counters, nine more, and those of reuse.
+    assert_eq!(counted.words(), counted.shards * (11 + reuse::WORDS));
     let text = String::from_utf8(counted.code).unwrap();
     for line in [
         "add.s64 %clscope_k, %rd4, -4;",

@@ -16,6 +16,7 @@
 //! memory; Parallel Thread Execution ISA, `match.sync` (6.0, sm_70), `redux.sync` (7.0, sm_80).
 
 use super::Place;
+use super::reuse;
 use super::scan::Guard;
 use crate::class::{Class, Space};
 use crate::program::{Access, PASS, SECTOR, Transactions};
@@ -34,7 +35,15 @@ pub(super) struct Counters<'t> {
     registers: HashMap<&'t str, Option<bool>>,
     count: usize,
     sectors: bool,
-    banks: bool,
+    pub banks: bool,
+}
+
+/// The counters of how soon global memory is touched again.
+pub(super) struct Again {
+    /// The first one.
+    pub first: usize,
+    /// What adds up passes of loads through banks: a register, or an address in brackets.
+    pub passes: Option<String>,
 }
 
 /// An access with a counter.
@@ -124,21 +133,20 @@ fn is_wide(text: &str, family: &str) -> Option<bool> {
 }
 
 impl Counting<'_> {
+    pub fn memory(&self) -> Option<Space> {
+        self.class.memory()
+    }
+
     /// The statements in front of the access. `sum` is the register that adds up, or the address in
     /// brackets where counters are not kept in registers. Names begin with `p`.
-    pub fn count(&self, p: &str, sum: &str, direct: bool) -> String {
+    pub fn count(&self, p: &str, sum: &str, direct: bool, again: Option<&Again>) -> String {
         let mut out = String::from("\n");
-        let Address { register, wide, offset } = self.address;
-        if wide {
-            put!(out, "add.s64 %{p}k, {register}, {offset};");
-        } else {
-            put!(out, "cvt.u64.u32 %{p}k, {register};\nadd.s64 %{p}k, %{p}k, {offset};");
-        }
+        self.address(&mut out, p);
         put!(out, "activemask.b32 %{p}g;");
         if self.class.memory() == Some(Space::Local) {
             self.passes(&mut out, p);
         } else {
-            self.sectors(&mut out, p, direct);
+            self.sectors(&mut out, p, direct, again);
         }
         let global = self.class.memory() != Some(Space::Local);
         match (global, direct) {
@@ -150,18 +158,45 @@ impl Counting<'_> {
                 put!(out, "@%{p}p red.global.add.u64 {sum}, %{p}v;");
             }
         }
+        if let Some(passes) =
+            again.and_then(|a| a.passes.as_deref()).filter(|_| self.class == Class::LoadGlobal)
+        {
+            // Loads pass through the banks of the nearest cache as through those of local memory.
+            self.address(&mut out, p);
+            put!(out, "activemask.b32 %{p}g;");
+            self.passes(&mut out, p);
+            if direct {
+                put!(out, "cvt.u64.u32 %{p}v, %{p}n;");
+                put!(out, "@%{p}p red.global.add.u64 {passes}, %{p}v;");
+            } else {
+                put!(out, "@%{p}p add.u32 {passes}, {passes}, %{p}n;");
+            }
+        }
         out
+    }
+
+    /// Leaves the address in `k`.
+    fn address(&self, out: &mut String, p: &str) {
+        let Address { register, wide, offset } = self.address;
+        if wide {
+            put!(out, "add.s64 %{p}k, {register}, {offset};");
+        } else {
+            put!(out, "cvt.u64.u32 %{p}k, {register};\nadd.s64 %{p}k, %{p}k, {offset};");
+        }
     }
 
     /// Leaves in `p` whether the lane stands for a piece of memory, or a word; for all at once, how many there
     /// are in `n`, and whether the lane is the warp's lowest.
-    fn sectors(&self, out: &mut String, p: &str, at_once: bool) {
+    fn sectors(&self, out: &mut String, p: &str, at_once: bool, again: Option<&Again>) {
         let unit = match self.class.memory() {
             Some(Space::Global) => SECTOR,
             _ => WORD,
         };
         put!(out, "shr.u64 %{p}k, %{p}k, {};", unit.ilog2());
         self.lowest_of_equals(out, p);
+        if let Some(again) = again.filter(|_| unit == SECTOR) {
+            *out += &reuse::touch(p, again.first, self.class == Class::LoadGlobal);
+        }
         if at_once {
             put!(out, "vote.sync.ballot.b32 %{p}n, %{p}p, %{p}g;\npopc.b32 %{p}n, %{p}n;");
             put!(out, "and.b32 %{p}m, %{p}g, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");

@@ -100,7 +100,15 @@ pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
     }
     let program = layout.program.clone().within_limits()?;
     let code = writer.woven(&module, &layout);
-    Ok(Counted { code, program, shards: 1, warps: false, accesses: Vec::new(), dump: None })
+    Ok(Counted {
+        code,
+        program,
+        shards: 1,
+        warps: false,
+        accesses: Vec::new(),
+        reuse: false,
+        dump: None,
+    })
 }
 
 /// Ids that all functions use.

@@ -130,8 +130,8 @@ fn does(of: &Kernel, out: &mut Explanatory) {
     if let Some(least) = of.at_least {
         let text = format!(
             "measured: at least {} came from memory, and {} from behind the nearest cache",
-            bytes(least.memory),
-            bytes(least.last)
+            bytes(least.memory.bytes),
+            bytes(least.last.bytes)
         );
         out.statements.push(Statement::new("memory", Evidence::Measured, text));
     }
@@ -392,6 +392,14 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
             "how the accesses of warps lie in memory was not counted",
             "`clscope record --mix=accesses`",
         ));
+    }
+    if let Some((near, last)) = device.and_then(|device| of.misses(device)) {
+        let text = format!(
+            "the nearest cache misses {} of the pieces of 32 bytes that are loaded, and the last one {} of those that are touched",
+            percent(near),
+            percent(last)
+        );
+        out.statements.push(Statement::new("accesses", Evidence::Modelled, text));
     }
     // With the limits under which they matter, and the resources whose time they are.
     let memories: [(_, _, _, &[Resource], &[Resource], _); 2] = [

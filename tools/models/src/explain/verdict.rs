@@ -168,7 +168,10 @@ pub(super) fn explain(
     let work = beyond_launch(of, device).map_or(worked, |ns| ns.max(0.5 * worked));
     let all = candidates(of, device, model, worked);
     let enough = NEAR * work / worked;
-    let empty = short(of, device);
+    // Nor is it the limit where one resource takes more.
+    let most = all.iter().filter(|c| c.resource != Resource::Groups).map(Candidate::score);
+    let most = most.fold(0.0, f64::max);
+    let empty = short(of, device).filter(|share| *share >= most);
     let launch = model.by_resource(Resource::Launch).map(|b| b.ns.value / worked);
     let found = launching(empty, LAUNCHING)
         .or_else(|| few_groups(of, device, &all))

@@ -58,8 +58,8 @@ fn counters_of_a_class_become_shares_and_bytes_of_its_kernel() {
     let mut k = fresh();
     counted_by(&class(&[("cache-misses", 1e9, 1e8), ("L1-dcache-load-misses", 5e9, 0.0)]), &mut k);
     let least = k.at_least.unwrap();
-    assert!((least.memory - 0.9e9 * 64.0 * 1e-3).abs() < 1.0, "{least:?}");
-    assert!((least.last - 5e9 * 64.0 * 1e-3).abs() < 1.0, "{least:?}");
+    assert!((least.memory.bytes - 0.9e9 * 64.0 * 1e-3).abs() < 1.0, "{least:?}");
+    assert!((least.last.bytes - 5e9 * 64.0 * 1e-3).abs() < 1.0, "{least:?}");
     assert!(k.busy.is_empty() && k.units_busy.is_none());
     // One event alone does not say which cache served what.
     let mut k = fresh();

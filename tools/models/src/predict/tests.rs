@@ -238,7 +238,7 @@ fn local_memory_takes_the_cache_from_what_is_read_again() {
             ..of.clone()
         };
         let traffic = of.traffic(&device).unwrap();
-        (of.first_cache(&device).unwrap() / 1024.0, traffic.last)
+        (of.first_cache(&device).unwrap() / 1024.0, traffic.last.bytes)
     };
     assert_eq!(at(1 << 10).0, 256.0 - 16.0);
     // 24 KiB for each of 8 groups leave 28: nothing is held until it is read again.

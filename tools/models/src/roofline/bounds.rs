@@ -9,7 +9,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
-use clscope_mix::{Class, Family, Mix, Precision, Space};
+use clscope_mix::{Class, Family, Mix, Precision, SECTOR, Space};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -132,8 +132,8 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
     // Of what is asked for, the shares that go past the nearest cache, and past the last one.
     let requested = kernel.requested().map_or(0.0, |b| b.value).max(1.0);
     let traffic = kernel.traffic(device).unwrap_or_default();
-    let last = (traffic.last / requested).clamp(0.0, 1.0);
-    let memory = (traffic.memory / requested).clamp(0.0, last);
+    let last = (traffic.last.bytes / requested).clamp(0.0, 1.0);
+    let memory = (traffic.memory.bytes / requested).clamp(0.0, last);
     Some(match class.memory() {
         // Nobody waits for a store.
         _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
@@ -151,9 +151,13 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
                 false => near,
             }
         }
-        Some(_) => of(name::LATENCY_LOCAL)
-            .times(1.0 - last)
-            .plus(of(name::LATENCY_MEMORY).times(0.5 * (last + memory))),
+        Some(_) => {
+            let apart = kernel.gathers();
+            let beside = of(name::LATENCY_MEMORY);
+            let far = beside.times(1.0 - apart).plus(of(name::LATENCY_RANDOM).times(apart));
+            let near = of(name::LATENCY_LOCAL).times(1.0 - last);
+            near.plus(beside.times(0.5 * (last - memory))).plus(far.times(memory))
+        }
         None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
         None => add,
     })
@@ -494,7 +498,14 @@ fn of_memory(
                 if let (Some(apart), Some(n)) = (apart, accesses(kernel)) {
                     most = most.larger(wider(Figure::counted(n).over(apart)));
                 }
-                let likely = apart_alone.then_some(most.larger(least).value);
+                // Each piece that lies alone takes a line, and words of one bank follow one another.
+                let lines = kernel.gathered() / SECTOR as f64;
+                let lines = device.get(name::GATHER_NEAR).map(|rate| lines / rate.value);
+                let lines = lines.unwrap_or(0.0).max(kernel.banked() / rate.value);
+                let lines = wider(Figure::exact(lines, Evidence::Modelled));
+                most = most.larger(lines);
+                let likely = if apart_alone { most.larger(least) } else { least.larger(lines) };
+                let likely = Some(likely.value);
                 found.range(Resource::Cache, Some(least), likely, Some(most), counted_is_certain);
             }
             Err(why) => drop(found.missing.insert(why)),
@@ -507,7 +518,8 @@ fn of_memory(
         let last = device.get(name::L2).map(|rate| rate.value).ok();
         let rate = last.or(curve).map(|rate| rate.max(dram));
         if let (Some(traffic), Some(rate)) = (kernel.traffic(device), rate) {
-            let least = Figure::exact(traffic.last / rate, Evidence::Modelled);
+            let ns = traffic.last.ns(device, rate, name::GATHER_LAST, name::SCATTER_LAST);
+            let least = Figure::exact(ns, Evidence::Modelled);
             // Each access may fetch what no other does.
             let all = in_pieces(kernel, device, bytes).value;
             let most = all / curve.unwrap_or(rate).min(rate);

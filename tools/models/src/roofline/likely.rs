@@ -5,6 +5,7 @@ use super::{Bounds, Resource};
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure};
 use crate::kernel::Kernel;
+use clscope_mix::Class;
 
 /// How far resources overlap: their times add up as the sides of a box of so many dimensions add to
 /// its diagonal. Without bound it would be the longest alone; 1 would be their sum.
@@ -12,9 +13,10 @@ const OVERLAP: f64 = 2.5;
 
 /// Time of what memory is likely to move, ns, if half of it is written.
 pub fn moving(kernel: &Kernel, device: &Device) -> Option<f64> {
-    let bytes = kernel.traffic(device)?.memory;
+    let memory = kernel.traffic(device)?.memory;
     let rate = device.get(name::DRAM_COPY).or_else(|_| device.get(name::DRAM)).ok()?;
-    (bytes > 0.0).then_some(bytes / rate.value)
+    let ns = memory.ns(device, rate.value, name::GATHER_MEMORY, name::SCATTER_MEMORY);
+    (ns > 0.0).then_some(ns)
 }
 
 /// Times that overlap in part, as one.
@@ -41,6 +43,9 @@ fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> 
     });
     let each = each.map(|b| (b.resource, b.likely)).chain([(Resource::Memory, memory)]);
     let mut each: Vec<(Resource, f64)> = each.filter(|(_, ns)| *ns > 0.0).collect();
+    if !device.is_cpu() {
+        on_one_unit(kernel, &mut each);
+    }
     let units = together(each.iter().filter(|of| of.0.is_issued_to()).map(|of| of.1));
     let issue = each.iter().find(|of| of.0 == Resource::Issue).map_or(0.0, |of| of.1);
     each.retain(|of| match issue > units {
@@ -48,6 +53,19 @@ fn needs(kernel: &Kernel, device: &Device, of: &Bounds) -> Vec<(Resource, f64)> 
         false => of.0 != Resource::Issue,
     });
     each
+}
+
+/// A GPU divides floating-point numbers by multiplications and additions of their type: the two follow
+/// one another on one unit. The longer one stands for both.
+fn on_one_unit(kernel: &Kernel, each: &mut Vec<(Resource, f64)>) {
+    let doubles = kernel.mix.as_ref().is_some_and(|m| m.classes.contains_key(&Class::DoubleDiv));
+    let unit = if doubles { Resource::Fp64 } else { Resource::Fp32 };
+    let of = |each: &[(Resource, f64)], r| each.iter().find(|of| of.0 == r).map(|of| of.1);
+    if let Some((division, rest)) = of(each, Resource::Division).zip(of(each, unit)) {
+        let longer = if division > rest { Resource::Division } else { unit };
+        each.retain(|of| of.0 != Resource::Division && of.0 != unit);
+        each.push((longer, division + rest));
+    }
 }
 
 /// The resource that takes most of the likely time: of the work, or starting its groups where that
@@ -92,8 +110,8 @@ impl Family {
     /// `tests/limits.rs`, which leaves each of them out in turn.
     pub const fn spread(self) -> (f64, f64) {
         match self {
-            Self::Instructions => (0.65, 2.7),
-            Self::Accesses => (0.3, 4.6),
+            Self::Instructions => (0.6, 1.8),
+            Self::Accesses => (0.65, 2.2),
             Self::Compiler => (0.19, 9.0),
         }
     }

@@ -51,9 +51,9 @@ impl Takes {
 /// Words of a piece that caches move at once.
 const PIECE: f64 = SECTOR as f64 / 4.0;
 
-/// Bytes of the words that [`name::ATOMIC_FEW`] and [`name::ATOMIC`] are measured on.
-const FEW: f64 = 256.0;
-const SPREAD: f64 = (8 << 20) as f64;
+/// Words that [`name::ATOMIC_FEW`] and [`name::ATOMIC_SOME`] are measured on.
+const FEW: f64 = 64.0;
+const SOME: f64 = 1024.0;
 
 /// Turns of local memory that a warp takes to reduce its lanes and to add once, from an H200: 64
 /// additions of each item to one word.
@@ -174,14 +174,32 @@ impl Of<'_> {
             Some(_) if is_one => Takes::exactly(most),
             Some(u64::MAX) => Takes { least, likely: least, most },
             Some(bytes) => {
-                let few = self.device.get(name::ATOMIC_FEW).unwrap_or(word.times(words));
-                let more = (self.best.value / few.value).max(1.0);
-                let share = ((bytes as f64 / FEW).ln() / (SPREAD / FEW).ln()).clamp(0.0, 1.0);
-                let likely = turns.times(words).over(few.times(more.powf(share))).larger(least);
+                let each = self.on_words(bytes as f64 / 4.0, word);
+                let likely = turns.times(each).larger(least);
                 Takes { least, likely, most: most.larger(likely) }
             }
             None => Takes::between(least, most),
         }
+    }
+
+    /// Nanoseconds of what one warp wants of one piece, if it may lie on any of so many words: each
+    /// piece is a queue, and as many are served side by side, up to what the last cache does with
+    /// pieces that nobody shares. Single items where pieces were not counted.
+    fn on_words(&self, words: f64, one: Figure) -> f64 {
+        let counted = self.tally.transactions.is_some();
+        // Pieces that a warp touches for each of its lanes, of so many words.
+        let pieces = |words: f64| {
+            let (all, lanes) = ((words / PIECE).max(1.0), self.width() as f64);
+            if counted { all * (1.0 - (1.0 - all.recip()).powf(lanes)) / lanes } else { 1.0 }
+        };
+        let rate = |key: &str, words: f64| {
+            self.device.get(key).ok().map(|rate| rate.value * pieces(words))
+        };
+        let few = rate(name::ATOMIC_FEW, FEW).unwrap_or(one.value);
+        let spread = rate(name::ATOMIC_APART, 1e9).unwrap_or(self.best.value / PIECE);
+        let queues = rate(name::ATOMIC_SOME, SOME).map(|some| some.recip() - spread.recip());
+        let of_word = queues.filter(|ns| *ns > 0.0).map_or(0.0, |ns| 1.0 / (SOME * ns));
+        spread.recip() + few.max(words * of_word).recip()
     }
 
     /// If all of a group lay within so many bytes.

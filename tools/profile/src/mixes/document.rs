@@ -2,6 +2,7 @@
 
 use super::simulated::Comparison;
 use super::{Argument, KernelMix, Loop, Program, Resources};
+use clscope_mix::reuse::Reuse;
 use clscope_mix::{Class, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -82,6 +83,10 @@ pub struct Executed {
     /// told apart.
     #[cfg_attr(feature = "schema", schemars(default))]
     pub longest_group: Option<u64>,
+    /// How soon warps touched the same pieces of 32 bytes of global memory again; null where that was
+    /// not counted.
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub reuse: Option<Reuse>,
     /// By class of instruction.
     pub classes: Vec<OfClass>,
     /// Floating-point operations by type.
@@ -219,6 +224,7 @@ impl Executed {
             lanes_busy: from.lanes_busy(),
             spread: from.spread,
             longest_group: from.longest_group,
+            reuse: from.mix.reuse.clone(),
             classes: classes.collect(),
             flop: Flop {
                 fp16: mix.flop(Precision::Half),

@@ -9,6 +9,7 @@
 use crate::interval::Interval;
 use clscope_analysis::input::Definitions;
 use clscope_io::input;
+use clscope_mix::reuse::Reuse;
 use clscope_trace::defs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -169,6 +170,10 @@ pub struct Executed {
     /// told apart.
     #[serde(default)]
     pub longest_group: Option<u64>,
+    /// How soon warps touched the same pieces of 32 bytes of global memory again; null where that was
+    /// not counted.
+    #[serde(default)]
+    pub reuse: Option<Reuse>,
     /// By class of instruction.
     pub classes: Vec<Class>,
     /// How often each block was entered; those that never were are left out.
@@ -320,6 +325,8 @@ pub fn apply(rows: &[Measured], process: &str, definitions: &mut Definitions) {
         let mix = counted.unwrap_or_else(|| defs::Mix { refused, ..head(launch) });
         let longest = row.mix.as_ref().and_then(|of| of.longest_group);
         definitions.longest_groups.extend(longest.map(|n| (definitions.mixes.len(), n)));
+        let reuse = row.mix.as_ref().and_then(|of| of.reuse.clone());
+        definitions.reuses.extend(reuse.map(|of| (definitions.mixes.len(), of)));
         definitions.mixes.push(mix);
     }
 }
@@ -479,6 +486,7 @@ pub(crate) mod tests {
         let mix = Executed {
             entered: 64,
             longest_group: Some(40),
+            reuse: None,
             classes: vec![class],
             ..Executed::default()
         };

@@ -1,0 +1,347 @@
+//! What a launch moves through the last cache and through memory, and how much of it in pieces that lie
+//! apart: by counters where there are any, by how soon pieces were touched again where that was
+//! counted, else by what caches are likely to serve. Refuses where no bytes are known.
+
+use crate::device::{Device, name};
+use crate::figure::Figure;
+use crate::kernel::{KEPT, Kernel, STREAMED};
+use clscope_mix::{Class, SECTOR, Space};
+use std::ops::{Add, Mul};
+
+/// Accesses of an item to global memory up to which it is taken to find nothing of a piece again.
+const FEW: u64 = 4;
+
+/// Bytes that a miss of the nearest cache fetches for each that is asked for, where pieces were not
+/// counted: between one, of neighbours, and eight, of scattered words.
+const PIECES: f64 = 2.0;
+
+/// Bytes that are moved, and those of them in pieces that each stand alone: neighbours do not want
+/// what lies beside them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moved {
+    /// All.
+    pub bytes: f64,
+    /// Of them those that are loaded in single pieces.
+    pub gathered: f64,
+    /// Of them those that are stored in single pieces.
+    pub scattered: f64,
+}
+
+impl Moved {
+    /// So many bytes side by side.
+    pub fn dense(bytes: f64) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    /// As many bytes as `bytes`, of which the same shares stand alone.
+    fn of_bytes(self, bytes: f64) -> Self {
+        if self.bytes > 0.0 { self * (bytes / self.bytes) } else { Self::dense(bytes) }
+    }
+
+    /// Time of it, ns: what lies side by side at `rate` (GB/s), and single pieces at those rates of the
+    /// device, where they are known (pieces a ns).
+    pub fn ns(self, device: &Device, rate: f64, gather: &str, scatter: &str) -> f64 {
+        let single = |bytes: f64, key: &str| {
+            let at = device.get(key).map_or(rate, |pieces| rate.min(pieces.value * SECTOR as f64));
+            bytes / at
+        };
+        let dense = self.bytes - self.gathered - self.scattered;
+        dense.max(0.0) / rate + single(self.gathered, gather) + single(self.scattered, scatter)
+    }
+}
+
+impl Add for Moved {
+    type Output = Self;
+    fn add(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes + more.bytes,
+            gathered: self.gathered + more.gathered,
+            scattered: self.scattered + more.scattered,
+        }
+    }
+}
+
+impl Mul<f64> for Moved {
+    type Output = Self;
+    fn mul(self, by: f64) -> Self {
+        Self {
+            bytes: self.bytes * by,
+            gathered: self.gathered * by,
+            scattered: self.scattered * by,
+        }
+    }
+}
+
+/// What a launch moves.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Traffic {
+    /// Through the last cache.
+    pub last: Moved,
+    /// Through memory.
+    pub memory: Moved,
+}
+
+impl Kernel {
+    /// Pieces of global memory that warps touch, of loads and of what changes memory, by how they
+    /// lie; `None` where they were not counted. A warp's lanes that each touch a piece of their own
+    /// share none of a line: that share of them stands alone.
+    fn touched(&self) -> Option<(Moved, Moved)> {
+        let mix = self.mix.as_ref()?;
+        let global = mix.classes.iter().filter(|(c, _)| c.memory() == Some(Space::Global));
+        let (mut loads, mut stores) = (Moved::default(), Moved::default());
+        for (class, tally) in global.filter(|(_, t)| t.threads > 0) {
+            let (pieces, lanes) = (tally.transactions? as f64, tally.threads as f64);
+            let bytes = pieces * SECTOR as f64;
+            // Side by side each lane takes its part of a piece, and alone a whole one.
+            let dense = tally.bytes as f64 / lanes / SECTOR as f64;
+            let apart = ((pieces / lanes - dense) / (1.0 - dense).max(1e-9)).clamp(0.0, 1.0);
+            let apart = if dense < 1.0 { apart * bytes } else { 0.0 };
+            let of = match class {
+                Class::LoadGlobal => (&mut loads, Moved { bytes, gathered: apart, scattered: 0.0 }),
+                // What atomics take beyond has a ceiling of its own.
+                Class::AtomicGlobal => (&mut stores, Moved::dense(bytes)),
+                _ => (&mut stores, Moved { bytes, gathered: 0.0, scattered: apart }),
+            };
+            *of.0 = *of.0 + of.1;
+        }
+        Some((loads, stores))
+    }
+
+    /// Share of the pieces of a warp's loads that stand alone; 0 where that is not known.
+    pub fn gathers(&self) -> f64 {
+        let loads = self.touched().map(|of| of.0).unwrap_or_default();
+        if loads.bytes > 0.0 { loads.gathered / loads.bytes } else { 0.0 }
+    }
+
+    /// Bytes that the banks of the nearest cache give for loads in all passes, at their full width; 0
+    /// where passes were not counted.
+    pub fn banked(&self) -> f64 {
+        let reuse = self.mix.as_ref().and_then(|mix| mix.reuse.as_ref());
+        reuse.map_or(0.0, |reuse| reuse.passes as f64 * clscope_mix::PASS as f64)
+    }
+
+    /// Bytes of loads that lie alone, in pieces: each takes a line of the nearest cache.
+    pub fn gathered(&self) -> f64 {
+        self.touched().map_or(0.0, |of| of.0.gathered)
+    }
+
+    /// What goes beyond the nearest cache, and beyond the last one. Where it was counted how soon
+    /// pieces are touched again, caches of the device's size miss what that says; the last cache keeps
+    /// from launch to launch what it has room for. Else an item that asks for little streams: all of
+    /// it goes through the last cache, once over each buffer through memory. One that asks for much
+    /// reads again what others read: the nearest cache is taken to serve all but the first time.
+    /// Counters bound what memory moved. `None` where no bytes are known.
+    pub fn traffic(&self, device: &Device) -> Option<Traffic> {
+        let requested = self.requested().ok()?.value;
+        let seen = self.reused(device).unwrap_or_else(|| self.assumed(device, requested));
+        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
+            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
+            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
+        });
+        let least = self.at_least.unwrap_or_default();
+        // Of what the launch touches, what the last cache does not keep from the one before: it keeps
+        // half of its size for certain, and three quarters at most.
+        let kept = KEPT * device.last_cache().unwrap_or(0.0);
+        let missed = ((seen.first - kept) / (kept / 2.0).max(1.0)).clamp(0.0, 1.0);
+        // What is loaded and stored in place moves in both directions.
+        let both = seen.first + self.in_place.min(stored as f64);
+        let memory = (both * missed + seen.again).max(least.memory.bytes);
+        // Counters say between which two it lies. They see twice a piece that stands alone: memory
+        // gives 64 bytes at once (an H200 counts 4.3 GB where 67 million are gathered).
+        let alone = (seen.all.gathered + seen.all.scattered) / seen.all.bytes.max(1.0);
+        let low = |b: Figure| b.low / (1.0 + alone);
+        let memory = self.dram_bytes.map_or(memory, |b| memory.min(b.high).max(low(b)));
+        let last = seen.last.bytes.max(memory.min(requested)).max(least.last.bytes);
+        let last = seen.last.of_bytes(last);
+        Some(Traffic { last, memory: seen.all.of_bytes(memory) })
+    }
+
+    /// Share of the pieces that warps load which the nearest cache misses, and of all that they touch
+    /// which the last one misses, by how soon they were touched again; `None` where that was not
+    /// counted, or caches are not known.
+    pub fn misses(&self, device: &Device) -> Option<(f64, f64)> {
+        let reuse = self.mix.as_ref()?.reuse.as_ref()?;
+        let units = f64::from(device.compute_units.max(1));
+        let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
+        let near = self.first_cache(device).or_else(whole)? / SECTOR as f64;
+        let past_near = if reuse.near.total() == 0 { 0.0 } else { reuse.near.missed(near)? };
+        Some((past_near, reuse.far.missed(device.kept_at_random()? / SECTOR as f64)?))
+    }
+
+    /// By how soon pieces were touched again; `None` where that was not counted.
+    fn reused(&self, device: &Device) -> Option<Seen> {
+        let (past_near, past_last) = self.misses(device)?;
+        let far = &self.mix.as_ref()?.reuse.as_ref()?.far;
+        let first = far.first as f64 / far.total() as f64;
+        let (loads, stores) = self.touched()?;
+        let all = loads + stores;
+        Some(Seen {
+            last: loads * past_near + stores,
+            first: all.bytes * first,
+            again: all.bytes * (past_last - first).max(0.0),
+            all,
+        })
+    }
+
+    /// By what caches are likely to serve.
+    fn assumed(&self, device: &Device, requested: f64) -> Seen {
+        let (loads, stores) = self.touched().unwrap_or_default();
+        let streams = self.items.is_none_or(|n| requested <= STREAMED * n as f64);
+        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
+            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
+            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
+        });
+        let touched = match (self.footprint, streams) {
+            (Some(bytes), _) => bytes.min(requested),
+            (None, true) => requested,
+            // Two matrices in, one out.
+            (None, false) => (3.0 * stored as f64).min(requested),
+        };
+        // What streams passes the nearest cache in pieces: those that a warp touches, where an item
+        // is soon done. One with many accesses finds the rest of a piece again in its next ones.
+        let global = |c: &Class| c.memory() == Some(Space::Global);
+        let accesses: u64 = self.mix.as_ref().map_or(0, |mix| {
+            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.threads).sum()
+        });
+        let few = self.items.is_some_and(|n| accesses <= FEW.saturating_mul(n));
+        let beyond = self.beyond();
+        let moved = (requested + beyond.filter(|b| few || *b < 0.0).unwrap_or(0.0)).max(0.0);
+        let last = if streams { moved } else { touched };
+        // What the nearest cache does not hold until it is wanted again is fetched again, in
+        // pieces.
+        let pieces = self.pieces().map_or(PIECES * requested, |pieces| pieces.value);
+        let held = if few { 1.0 } else { self.held(device, touched) };
+        let again = touched + (1.0 - held) * (pieces - touched).max(0.0);
+        let all = loads + stores;
+        Seen { last: all.of_bytes(last.max(again)), first: touched, again: 0.0, all }
+    }
+}
+
+/// What goes beyond the nearest cache, and what of it may go beyond the last one.
+struct Seen {
+    last: Moved,
+    /// Bytes that are touched for the first time in the launch.
+    first: f64,
+    /// Bytes that the last cache has dropped when they are touched again.
+    again: f64,
+    /// All that warps touch.
+    all: Moved,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Evidence;
+    use crate::kernel::tests::mix;
+    use clscope_mix::Mix;
+
+    #[test]
+    fn caches_serve_what_is_asked_for_again_and_what_they_keep() {
+        let mut device = crate::device::tests::round();
+        device.keep_parameter(name::L2_BYTES, Figure::exact(1e6, Evidence::Measured), "B", "test");
+        let of = |items: u64, loaded: u64, footprint: Option<f64>| Kernel {
+            items: Some(items),
+            mix: Some(mix(&[
+                (Class::LoadGlobal, loaded / 4, 0, loaded),
+                (Class::StoreGlobal, items, 0, 4 * items),
+            ])),
+            footprint,
+            ..Kernel::default()
+        };
+        let traffic = |k: &Kernel| {
+            let t = k.traffic(&device).unwrap();
+            (t.last.bytes, t.memory.bytes)
+        };
+        // A copy of 4 MB, and one that the last cache keeps.
+        assert_eq!(traffic(&of(1_000_000, 4_000_000, Some(8e6))), (8e6, 8e6));
+        assert_eq!(traffic(&of(50_000, 200_000, Some(4e5))), (4e5, 0.0));
+        // The same in place: loaded and stored. Counters bound it, and do not replace it.
+        let both = Kernel { in_place: 4e6, ..of(1_000_000, 4_000_000, Some(4e6)) };
+        assert_eq!(traffic(&both), (8e6, 8e6));
+        let counted = |low, high| Kernel {
+            dram_bytes: Some(Figure::new(5e6, low, high, Evidence::Measured)),
+            ..both.clone()
+        };
+        assert_eq!(traffic(&counted(3e6, 9e6)), (8e6, 8e6));
+        assert_eq!(traffic(&counted(4e6, 6e6)), (8e6, 6e6));
+        // A product: 1000 loads an item of 12 MB in all.
+        let product = of(1_000_000, 4_000_000_000, Some(1.2e7));
+        assert_eq!(traffic(&product), (1.2e7, 1.2e7));
+        assert_eq!(traffic(&Kernel { footprint: None, ..product.clone() }), (1.2e7, 1.2e7));
+        // A scattered access moves whole pieces, unless the next ones of its item find the rest of
+        // them.
+        let mut few = of(1_000_000, 4_000_000, Some(8e6));
+        let tell = |k: &mut Kernel, class, pieces: u64| {
+            k.mix.as_mut().unwrap().classes.get_mut(&class).unwrap().transactions = Some(pieces);
+        };
+        tell(&mut few, Class::LoadGlobal, 1_000_000);
+        assert_eq!(few.cached().unwrap().value, 8e6, "of stores they are not known");
+        tell(&mut few, Class::StoreGlobal, 125_000);
+        assert_eq!(few.cached().unwrap().value, 36e6);
+        assert_eq!(traffic(&few), (36e6, 8e6));
+        let mut many = of(1_000_000, 40_000_000, Some(44e6));
+        tell(&mut many, Class::LoadGlobal, 10_000_000);
+        tell(&mut many, Class::StoreGlobal, 125_000);
+        assert_eq!((many.cached().unwrap().value, traffic(&many)), (324e6, (44e6, 44e6)));
+        // Counters know better.
+        let counted = Figure::exact(3e7, Evidence::Measured);
+        assert_eq!(traffic(&Kernel { dram_bytes: Some(counted), ..product }), (3e7, 3e7));
+        assert_eq!(Kernel::default().traffic(&device), None);
+    }
+    #[test]
+    fn caches_miss_what_is_touched_again_too_late() {
+        use clscope_mix::reuse::{Histogram, Reuse};
+        let mut device = crate::device::tests::round();
+        let mut keep = |name, value| {
+            device.keep_parameter(name, Figure::exact(value, Evidence::Measured), "B", "test");
+        };
+        keep(name::L1_BYTES, 1000.0 * f64::from(device_units()));
+        (keep(name::L2_BYTES, 1e6), keep(name::L2_KEPT, 1e6));
+        // 40 MB of pieces: half for the first time, the others after 4096 to 8192 touches.
+        let mut mix = mix(&[(Class::LoadGlobal, 1_250_000, 0, 5_000_000)]);
+        mix.classes.get_mut(&Class::LoadGlobal).unwrap().transactions = Some(1_250_000);
+        let again = |power: usize| [vec![0; power], vec![500]].concat();
+        let seen = |near: usize, far: usize| Kernel {
+            items: Some(1_250_000),
+            mix: Some(Mix {
+                reuse: Some(Reuse {
+                    near: Histogram { first: 500, again: again(near) },
+                    far: Histogram { first: 500, again: again(far) },
+                    passes: 0,
+                }),
+                ..mix.clone()
+            }),
+            ..Kernel::default()
+        };
+        let of = |near, far| seen(near, far).traffic(&device).unwrap();
+        // Both caches serve what comes again at once; neither what comes late.
+        let soon = of(0, 0);
+        assert!((soon.last.bytes - 20e6).abs() < 1e6 && (soon.memory.bytes - 20e6).abs() < 1e6);
+        let late = of(12, 24);
+        assert_eq!((late.last.bytes, late.memory.bytes), (40e6, 40e6));
+        let between = of(12, 12);
+        assert_eq!((between.last.bytes, between.memory.bytes), (40e6, 20e6));
+        // Each lane has a piece of its own.
+        assert_eq!(
+            (late.last.gathered, late.memory.gathered, late.last.scattered),
+            (40e6, 40e6, 0.0)
+        );
+        let dense =
+            Moved::dense(40e6).ns(&device, 100.0, name::GATHER_MEMORY, name::SCATTER_MEMORY);
+        assert_eq!(
+            late.memory.ns(&device, 100.0, name::GATHER_MEMORY, name::SCATTER_MEMORY),
+            dense
+        );
+        keep_rate(&mut device, name::GATHER_MEMORY, 1.0);
+        let apart = late.memory.ns(&device, 100.0, name::GATHER_MEMORY, name::SCATTER_MEMORY);
+        assert_eq!((dense, apart), (4e5, 1.25e6));
+    }
+
+    fn device_units() -> u32 {
+        crate::device::tests::round().compute_units
+    }
+
+    fn keep_rate(device: &mut Device, name: &str, rate: f64) {
+        device.keep_parameter(name, Figure::exact(rate, Evidence::Measured), "Gop/s", "test");
+    }
+}
