@@ -203,13 +203,7 @@ fn a_timeline_may_show_a_part() {
         run.args(options).run().success();
         let tracks =
             "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id";
-        let plain = "select s.name name, s.dur dur, extract_arg(s.arg_set_id, 'debug.bytes') bytes from slice s where s.category = 'device'";
-        let flows = "select count(*) n from flow";
-        let answers = ask(
-            &processor,
-            &stage.join("p.pftrace"),
-            &[WARNINGS, SPANS, CALLS, tracks, plain, flows],
-        );
+        let answers = ask(&processor, &stage.join("p.pftrace"), &[WARNINGS, SPANS, CALLS, tracks]);
         assert!(answers[0].is_empty(), "{options:?}: {:?}", answers[0]);
         let (spans, calls) = (answers[1].len(), answers[2].len());
         (answers, spans, calls)
@@ -233,10 +227,6 @@ fn a_timeline_may_show_a_part() {
     let tracks: BTreeSet<&str> = answers[3].iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(tracks, names.keys().map(String::as_str).collect());
     assert!(shown(&["--tracks", "device"]).0[3].iter().all(|t| t["name"] == "commands"));
-    // For older viewers: the same commands as plain events, each at the end of an arrow.
-    let (answers, spans, _) = shown(&["--no-gpu-tracks"]);
-    assert_eq!((spans, answers[4].len()), (0, timed));
-    assert_eq!(number(&answers[5][0]["n"]), timed as i64);
     // A window: what lies in it, and nothing else.
     let origin = process.calls.iter().map(|c| c.begin).min().unwrap();
     let last = process.calls.iter().map(|c| c.end).max().unwrap();

@@ -27,9 +27,6 @@ pub struct Args {
     /// What is shown
     #[arg(long, value_enum, default_value_t = Show::Html, value_name = "WHAT")]
     show: Show,
-    /// Address of a Perfetto viewer of your own
-    #[arg(long, value_name = "URL", default_value = PERFETTO)]
-    ui: String,
     /// Port to listen on, 0 for any that is free [default: 0; for perfetto: 9001]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -62,22 +59,18 @@ enum Show {
 /// # Errors
 /// If the trace cannot be read, or the port is taken.
 pub fn run(args: &Args) -> Result<()> {
-    if args.show == Show::Perfetto && !args.ui.starts_with("http") {
-        bail!("--ui {} is no address: name one as {PERFETTO}", args.ui);
-    }
     let body = body(args)?;
     let port = args.port.unwrap_or(if args.show == Show::Perfetto { PERFETTO_PORT } else { 0 });
     let (name, content_type) = match args.show {
         Show::Html => ("report.html", "text/html; charset=utf-8"),
         Show::Perfetto => ("trace", "application/octet-stream"),
     };
-    let ui = args.ui.trim_end_matches('/');
-    let reader = (args.show == Show::Perfetto).then(|| ui.to_owned());
+    let reader = (args.show == Show::Perfetto).then(|| PERFETTO.to_owned());
     let server = Server::new(port, Served { name, content_type, body, reader })?;
     let local = server.address();
     let address = match args.show {
         Show::Html => local,
-        Show::Perfetto => format!("{ui}/#!/?url={local}"),
+        Show::Perfetto => format!("{PERFETTO}/#!/?url={local}"),
     };
     say(format_args!("{address}"));
     if !args.no_browser && !opened(&address) {
@@ -118,7 +111,7 @@ fn body(args: &Args) -> Result<Vec<u8>> {
             let shown = args.select.shown(view.names(), &clscope_text::report::Section::ALL);
             clscope_text::report::narrow(&mut report, &shown);
             let sections = shown.sections.clone();
-            let options = page::Options { title: None, most: Some(64 << 20), explained, sections };
+            let options = page::Options { most: Some(64 << 20), explained, sections };
             page::write(&view, &report, &options, &mut body)?;
         }
         Show::Perfetto => {

@@ -182,19 +182,6 @@ fn a_small_trace_shows_all_it_holds() {
 }
 
 #[test]
-fn without_arguments_only_errors_are_left() {
-    let stage = Stage::new();
-    let mut process = small();
-    process.exit(30_000, 0);
-    save(&process, &stage.join("t.clscope"));
-    let document = export(&stage, &["--no-args", "t.clscope"]);
-    check(&document);
-    let left: Vec<_> =
-        events(&document).iter().filter(|e| e["ph"] == "X").filter_map(|e| e.get("args")).collect();
-    assert_eq!(left, [&serde_json::json!({ "error": "CL_INVALID_VALUE (-30)" })]);
-}
-
-#[test]
 fn what_never_ended_is_shown_as_such() {
     let stage = Stage::new();
     let mut process = small();

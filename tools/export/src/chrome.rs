@@ -41,8 +41,6 @@ pub struct Document<'t, 'a> {
     pub by: Grouping<'t>,
     /// Names of the trace directories.
     pub sources: &'t [String],
-    /// Whether calls and commands have their arguments.
-    pub with_args: bool,
 }
 
 impl Document<'_, '_> {
@@ -161,13 +159,12 @@ fn microseconds(ns: i64) -> f64 {
 
 impl Serialize for Events<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Document { trace, alignment, power, by, with_args, .. } = *self.document;
+        let Document { trace, alignment, power, by, .. } = *self.document;
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
             trace,
             power,
             by,
-            with_args,
             layout: Layout::new(trace),
             origin: trace.origin(),
             end: trace.bounds().map_or(trace.origin(), |b| b.end),
@@ -198,7 +195,6 @@ struct Pen<'t, 'a, S> {
     trace: &'t Trace<'a>,
     power: &'t Power,
     by: Grouping<'t>,
-    with_args: bool,
     layout: Layout,
     origin: HostNs,
     end: HostNs,
@@ -216,10 +212,6 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     }
 
     fn put(&mut self, mut entry: Entry<'_>) -> Result<(), S::Error> {
-        if !self.with_args && entry.ph == "X" {
-            // Errors stay: they are few, and what one looks for.
-            entry.args.keep_only("error");
-        }
         entry.args.sort();
         self.out.serialize_element(&entry)?;
         entry.args.clear();

@@ -47,12 +47,6 @@ impl Message {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A number of a field of type fixed64.
-    pub fn fixed(&mut self, field: u32, value: u64) {
-        self.key(field, FIXED64);
-        self.bytes.extend_from_slice(&value.to_le_bytes());
-    }
-
     /// Bytes: a string, or a message that was written elsewhere.
     pub fn bytes(&mut self, field: u32, value: &[u8]) {
         self.key(field, BYTES);

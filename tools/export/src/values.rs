@@ -57,12 +57,6 @@ impl Values {
         self.entries.is_empty()
     }
 
-    /// Forgets all but this one.
-    pub fn keep_only(&mut self, name: &str) {
-        let text = &self.text;
-        self.entries.retain(|(key, _)| text.get(key.clone()) == Some(name));
-    }
-
     fn word(&mut self, text: &str) -> Part {
         let from = self.text.len();
         self.text.push_str(text);
@@ -179,9 +173,5 @@ mod tests {
             let want = r#"{"a":"x\"\u001b","b":[2,18446744073709551615],"c":[7,"unknown"],"d":["one","two"],"e":null,"f":123500.0}"#;
             assert_eq!(serde_json::to_string(&values).unwrap(), want);
         }
-        values.keep_only("d");
-        assert_eq!(serde_json::to_string(&values).unwrap(), r#"{"d":["one","two"]}"#);
-        values.keep_only("x");
-        assert!(values.is_empty());
     }
 }

@@ -77,10 +77,6 @@ struct Chrome {
     /// File to write, `-` for stdout [default: NAME.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by
-    /// name alone
-    #[arg(long)]
-    no_args: bool,
 }
 
 /// Options of `clscope export perfetto`.
@@ -104,9 +100,6 @@ struct Perfetto {
     /// What of the device has a track of its own
     #[arg(long, value_enum, default_value_t = By::Queue, value_name = "WHAT")]
     tracks: By,
-    /// Device commands as plain events below their process, for viewers older than 2026
-    #[arg(long)]
-    no_gpu_tracks: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -170,7 +163,6 @@ impl Perfetto {
                 By::Device => Tracks::Device,
                 By::Kernel => Tracks::Kernel,
             },
-            plain: self.no_gpu_tracks,
         })
     }
 }
@@ -210,7 +202,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                         power: opened.power,
                         by: opened.view.grouping(),
                         sources: opened.names,
-                        with_args: !args.no_args,
                     };
                     Ok(document.write(out)?)
                 })?;

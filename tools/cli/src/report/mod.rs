@@ -47,9 +47,6 @@ pub struct Args {
     /// File to write instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Heading of the page
-    #[arg(long, value_name = "TEXT")]
-    pub title: Option<String>,
     /// Largest size of the page, 0 for any: above it, its timeline is less fine
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = page_size)]
     pub max_size: u64,
@@ -180,9 +177,8 @@ pub fn run(args: &Args) -> Result<()> {
                 true => crate::explain::all(&view, &args.parameters)?,
                 false => Vec::new(),
             };
-            let title = args.title.clone();
             let sections = shown.sections.clone();
-            let options = page::Options { title, most, explained, sections };
+            let options = page::Options { most, explained, sections };
             report::narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)
         }

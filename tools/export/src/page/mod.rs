@@ -58,8 +58,6 @@ const POINTS: usize = 1_500;
 /// What a caller may choose.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Heading; the executable's name where there is none.
-    pub title: Option<String>,
     /// Largest size of the page, bytes; `None` for any.
     pub most: Option<u64>,
     /// What the models say of each device's kernels, under the names that the view shows.
@@ -145,7 +143,7 @@ fn write_to(
         .raw("'; style-src 'sha256-")
         .put(STYLE_HASH)
         .raw("'\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>")
-        .name(&title(report, options))
+        .name(&title(report))
         .raw(" – clscope</title>\n<style>")
         .raw(STYLE)
         .raw("</style>\n</head>\n<body>\n");
@@ -223,7 +221,7 @@ fn script_text(page: &mut Html, json: &str) {
     page.verbatim(rest);
 }
 
-fn title(report: &Report, options: &Options) -> String {
+fn title(report: &Report) -> String {
     let program = report.processes.iter().find(|p| !p.executable.is_empty()).map(|p| {
         let name = p.executable.rsplit('/').next().unwrap_or(&p.executable);
         match report.processes.len() {
@@ -231,12 +229,11 @@ fn title(report: &Report, options: &Options) -> String {
             n => format!("{name}, {n} processes"),
         }
     });
-    let title = options.title.clone().filter(|t| !t.is_empty());
-    title.or(program).unwrap_or_else(|| report.traces.join(", "))
+    program.unwrap_or_else(|| report.traces.join(", "))
 }
 
 fn head(page: &mut Html, report: &Report, options: &Options) {
-    page.raw("<header><h1>").name(&title(report, options)).raw("</h1><span class=\"soft\">");
+    page.raw("<header><h1>").name(&title(report)).raw("</h1><span class=\"soft\">");
     let devices: Vec<&str> = report.devices.iter().map(|d| d.name.as_str()).collect();
     let hosts: Vec<&str> =
         report.hosts.iter().map(|h| h.name.as_str()).filter(|h| !h.is_empty()).collect();

@@ -20,11 +20,7 @@ impl<W: Write> Pen<'_, '_, W> {
             Drawn::Span(span) if !self.shows(span.span()) => Ok(()),
             Drawn::Span(span) => {
                 self.summary.device_spans += 1;
-                if self.document.options.plain {
-                    self.plain_span(command, &span)
-                } else {
-                    self.stage(command, &span)
-                }
+                self.stage(command, &span)
             }
             Drawn::Instant(why) => self.without_time(command, why),
             Drawn::NotSampled => {
@@ -79,24 +75,6 @@ impl<W: Write> Pen<'_, '_, W> {
                 });
             });
         })
-    }
-
-    /// A device command as an event of an ordinary track of its process.
-    fn plain_span(&mut self, command: &Command<'_>, drawn: &DeviceSpan<'_>) -> io::Result<()> {
-        let document = self.document;
-        let definitions = &document.trace.process(command.process).definitions;
-        let (enqueued, span) = (&command.enqueued, drawn.span());
-        let name = command_name(enqueued, definitions);
-        let place = self.layout.place(document.trace, command, &name, span);
-        let device = &self.layout.devices[place.gpu].name;
-        let track = self.child(command.process, &format!("{device}: {}", place.track))?;
-        let id = event_id(command.process, enqueued.record.id);
-        self.at(span.begin, TYPE_BEGIN, track, &name, "device", |to| {
-            drawn::describe(document.trace, (document.power, document.by), command, drawn, to);
-            arguments::of_enqueue(enqueued, to);
-            to.event.fixed(EVENT_LAST_FLOWS, id);
-        })?;
-        self.end(span.end, track)
     }
 
     fn without_time(&mut self, command: &Command<'_>, why: NoTime) -> io::Result<()> {

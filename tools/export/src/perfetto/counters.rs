@@ -30,12 +30,11 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
         })
     };
     let of: Vec<Option<usize>> = power.counters.iter().map(gpu).collect();
-    let typed = !pen.document.options.plain;
     let hosts = pen.document.trace.timeline.hosts.len().max(1);
     for host in 0..hosts {
         let described = (1u32..).zip(&power.counters).zip(&of);
         let specs: Vec<(u32, &Counter)> = described
-            .filter(|((_, counter), gpu)| typed && gpu.is_some() && counter.host == host)
+            .filter(|((_, counter), gpu)| gpu.is_some() && counter.host == host)
             .map(|(counter, _)| counter)
             .collect();
         if specs.is_empty() {
@@ -68,7 +67,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
         let from = window.begin.max(pen.document.trace.origin());
         let points =
             counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end && p.1.is_finite());
-        match gpu.filter(|_| typed) {
+        match gpu {
             Some(gpu) => {
                 let gpu = pen.layout.gpu(gpu);
                 for (at, value) in points {

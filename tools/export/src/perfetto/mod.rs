@@ -74,8 +74,6 @@ pub struct Options {
     pub host_calls: HostCalls,
     /// Tracks of device commands.
     pub tracks: Tracks,
-    /// Device commands as events of ordinary tracks, for viewers that do not know typed GPU events.
-    pub plain: bool,
 }
 
 /// A timeline to be written.
@@ -249,9 +247,6 @@ impl<W: Write> Pen<'_, '_, W> {
                 m.uint(CONTEXT_PID, pid.into());
                 m.uint(CONTEXT_API, API_OPEN_CL);
             });
-        }
-        if self.document.options.plain {
-            return Ok(());
         }
         for host in 0..trace.timeline.hosts.len().max(1) {
             let devices = self.layout.devices.iter().filter(|d| d.host == host);
@@ -464,11 +459,7 @@ impl<W: Write> Pen<'_, '_, W> {
             let submitted = call.command().map(|id| event_id(call.process, id.0));
             let waited: Vec<u64> =
                 waited.iter().chain(awaited).map(|id| event_id(call.process, *id)).collect();
-            if document.options.plain {
-                if let Some(id) = submitted {
-                    to.event.fixed(EVENT_FLOWS, id);
-                }
-            } else if submitted.is_some() || !waited.is_empty() {
+            if submitted.is_some() || !waited.is_empty() {
                 to.event.nested(EVENT_CORRELATION, |m| {
                     submitted.iter().for_each(|id| m.uint(CORRELATION_SUBMITTED, *id));
                     waited.iter().for_each(|id| m.uint(CORRELATION_WAITED, *id));
