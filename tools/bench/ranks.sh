@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 export bin
 bin=$(realpath "${BIN:-$here/target/release}")
 ranks=${RANKS:-64} commands=${COMMANDS:-1000000}
-engine=(${ENGINE:+--engine "$ENGINE"})
+export CLSCOPE_DUCKDB=${ENGINE:-}
 mkdir -p "$out"
 cd "$out"
 sh "$here/tests/fixtures/build.sh" "$PWD/fixtures" >&2
@@ -67,7 +67,7 @@ measured 'export parquet, of one rank' "$bin/clscope" export parquet -o data ran
 for rank in $(seq 1 $((ranks - 1))); do
     measured 'export parquet' "$bin/clscope" export parquet -o data "rank$rank.clscope"
 done | sort -n -k 3 | tail -1
-measured 'sql --recipe imbalance' "$bin/clscope" sql "${engine[@]}" --recipe imbalance --format json data
+measured 'sql --recipe imbalance' "$bin/clscope" sql --recipe imbalance --format json data
 mv answer imbalance.json
 python3 - <<'PYTHON'
 import json

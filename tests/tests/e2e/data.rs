@@ -398,7 +398,8 @@ pub fn recipes() -> Vec<String> {
 /// What `clscope sql` answers, as JSON.
 #[track_caller]
 pub fn sql(stage: &Stage, python: &PathBuf, arguments: &[&str]) -> Vec<Value> {
-    let run = stage.clscope(["sql", "--format", "json", "--engine"]).args([python]).args(arguments);
+    let run =
+        stage.clscope(["sql", "--format", "json"]).env("CLSCOPE_DUCKDB", python).args(arguments);
     serde_json::from_str(&run.run().success().stdout).unwrap()
 }
 
@@ -465,7 +466,7 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     let Some(python) = python(&stage) else { return };
     stage.app(Mode::Record, "t", "linked 3").run().success();
     let ask = |arguments: &[&str]| {
-        stage.clscope(["sql", "--engine"]).args([&python]).args(arguments).run()
+        stage.clscope(["sql"]).env("CLSCOPE_DUCKDB", &python).args(arguments).run()
     };
     for (query, part) in [
         ("SELECT nme FROM commands", "\"nme\" not found"),
@@ -475,7 +476,8 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
         let run = ask(&[query, "t.clscope"]);
         assert!(!run.status.success() && run.stderr.contains(part), "{query}: {}", run.stderr);
     }
-    let none = stage.clscope(["sql", "SELECT 1", "t.clscope", "--engine", "/nonexistent"]).run();
+    let none = stage.clscope(["sql", "SELECT 1", "t.clscope"]);
+    let none = none.env("CLSCOPE_DUCKDB", "/nonexistent").run();
     assert!(none.stderr.contains("cannot run /nonexistent"), "{}", none.stderr);
     let hostile = "SELECT chr(27) || '[31m' AS a, '=1+1' AS b, NULL AS c";
     let text = ask(&[hostile, "t.clscope"]).success().stdout;

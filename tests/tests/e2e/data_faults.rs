@@ -70,7 +70,7 @@ fn without_room_nothing_is_left_of_an_export_and_what_was_there_stays() {
     }
     // A question's tables are of its own.
     let Some(python) = python(&stage) else { return };
-    let run = stage.clscope(["sql", "SELECT 1", "t.clscope", "--engine"]).arg(python);
+    let run = stage.clscope(["sql", "SELECT 1", "t.clscope"]).env("CLSCOPE_DUCKDB", python);
     let ended = within(run.env("TMPDIR", &folder), 1);
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{told}");
@@ -145,7 +145,8 @@ fn tables_of_a_run_that_goes_on_hold_what_it_did_so_far() {
             let of_tables = sql(&stage, &python, &[query, "data"]);
             assert_eq!(of_tables[0]["n"], launched);
             assert_eq!(of_tables, sql(&stage, &python, &[query, "t.clscope"]));
-            let run = stage.clscope(["sql", query, "t.clscope", "--engine"]).arg(&python).run();
+            let run =
+                stage.clscope(["sql", query, "t.clscope"]).env("CLSCOPE_DUCKDB", &python).run();
             let told = run.success().stderr;
             assert!(told.contains("still runs: all figures are as of"), "{told}");
             let kernel = report(&stage, &["t.clscope"])["kernels"][0].clone();
@@ -190,7 +191,7 @@ fn parts_with_columns_of_other_versions_are_asked_and_parts_of_another_schema_ar
     assert_eq!(sql(&stage, &python, &[all, "data"])[0]["n"], 2 * own);
     // A column of the same name may mean something else.
     other("*", "", 2, "FORMAT parquet, KV_METADATA {'clscope.schema': '99'}");
-    let run = stage.clscope(["sql", all, "data", "--engine"]).arg(&python).run();
+    let run = stage.clscope(["sql", all, "data"]).env("CLSCOPE_DUCKDB", &python).run();
     assert!(!run.status.success(), "{}", run.stdout);
     for part in ["schema 99", "p@other@2.parquet"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
@@ -218,7 +219,7 @@ fn traces_with_the_number_of_another_are_kept_apart_and_named() {
     assert!(!one.contains("is in 2 traces"), "{one}");
     // Queries by rank say the same, of traces and of tables; others do not.
     let told = |query: &[&str], sources: &[&str]| {
-        let run = stage.clscope(["sql", "--engine"]).arg(&python).args(query).args(sources);
+        let run = stage.clscope(["sql"]).env("CLSCOPE_DUCKDB", &python).args(query).args(sources);
         run.run().success().stderr
     };
     for sources in [&names[..], &["data"]] {
@@ -242,7 +243,7 @@ fn without_an_engine_the_package_is_named_before_anything_is_written() {
     let run = stage.clscope(["sql", "SELECT 1", "t.clscope"]);
     let run = run.env("PATH", &nowhere).env("TMPDIR", &nowhere).run();
     assert_eq!(run.status.code(), Some(1));
-    for part in ["pip install duckdb-cli", "pip install duckdb", "--engine"] {
+    for part in ["pip install duckdb-cli", "pip install duckdb", "CLSCOPE_DUCKDB"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     assert_eq!(std::fs::read_dir(&nowhere).unwrap().count(), 0);
@@ -299,7 +300,7 @@ fn queries_write_nothing() {
         "SELECT * FROM query('COPY (SELECT 1) TO ''written.csv''')",
     ] {
         for source in ["t.clscope", "data"] {
-            let run = stage.clscope(["sql", query, source, "--engine"]).arg(&python).run();
+            let run = stage.clscope(["sql", query, source]).env("CLSCOPE_DUCKDB", &python).run();
             assert_eq!(run.status.code(), Some(1), "{query}: {}", run.stdout);
             let told = ["a query is one statement", "DuckDB refused the query"];
             assert!(told.iter().any(|told| run.stderr.contains(told)), "{query}: {}", run.stderr);
@@ -310,8 +311,8 @@ fn queries_write_nothing() {
     for query in
         ["FROM commands", "DESCRIBE commands", "SHOW TABLES", "SELECT 1; -- one", "VALUES (1)"]
     {
-        let run = stage.clscope(["sql", query, "data", "--format", "csv", "--engine"]);
-        let rows = run.arg(&python).run().success().stdout;
+        let run = stage.clscope(["sql", query, "data", "--format", "csv"]);
+        let rows = run.env("CLSCOPE_DUCKDB", &python).run().success().stdout;
         assert!(rows.ends_with('\n') && !rows.ends_with("\n\n"), "{query}: {rows:?}");
         assert!(rows.lines().count() > 1, "{query}: {rows}");
     }
@@ -325,7 +326,7 @@ fn a_table_that_is_not_there_is_no_empty_one() {
     let tables = ["export", "parquet", "-o", "data", "--tables", "commands,processes"];
     stage.clscope(tables).arg("t.clscope").run().success();
     let ask = |query: &str, source: &str| {
-        stage.clscope(["sql", query, source, "--engine"]).arg(&python).run()
+        stage.clscope(["sql", query, source]).env("CLSCOPE_DUCKDB", &python).run()
     };
     let none = ask("SELECT count(*) FROM counters", "data");
     assert_eq!((none.status.code(), none.stdout.as_str()), (Some(1), ""));

@@ -127,11 +127,11 @@ fn missing_ranks_of_a_job_and_traces_without_ranks_are_told() {
     export = export.args(names);
     export.run().success();
     for sources in [&names[..], &["data"]] {
-        let run = stage.clscope(["sql", "--recipe", "imbalance", "--engine"]).arg(&python);
+        let run = stage.clscope(["sql", "--recipe", "imbalance"]).env("CLSCOPE_DUCKDB", &python);
         let told = run.args(sources).run().success().stderr;
         assert!(told.contains(want), "{told}");
     }
-    let run = stage.clscope(["sql", "--format", "json", "--engine"]).arg(&python);
+    let run = stage.clscope(["sql", "--format", "json"]).env("CLSCOPE_DUCKDB", &python);
     let query = "SELECT DISTINCT job_ranks FROM processes";
     let answer: Value =
         serde_json::from_str(&run.args([query, "data"]).run().success().stdout).unwrap();

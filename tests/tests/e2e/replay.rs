@@ -146,7 +146,7 @@ fn captured_launches_have_the_joules_that_they_draw() {
         assert_eq!((&row["failed"], row["batches"].as_u64() >= Some(3)), (&Value::Null, true));
         assert!(number(&row["joules_per_launch"]["value"]) >= assign, "{row:#} {assign}");
         // Once more: more of the same.
-        follow(&stage, &tree, &["--for", "8s", "--kernel", "assign", "-q"]);
+        follow(&stage, &tree, &["--for", "8s", "--kernels", "assign", "-q"]);
         assert_eq!(measured(&stage).len(), 4);
         let again = energy_of(&stage, &[]);
         let more = again["replays"].as_array().unwrap().iter().find(|r| r["name"] == "assign");
@@ -326,8 +326,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_type() {
     stage.clscope(plain).run().success();
     refused(&["plain"], "clscope record --capture '*' -- APP");
     record(&stage, &["--sensors", "off"], "accumulate", &["3"]);
-    refused(&["t", "--kernel", "none"], "there are accumulate, paint");
-    let quiet = stage.clscope(["replay", "t", "-q", "--kernel", "paint"]).run().success();
+    refused(&["t", "--kernels", "none"], "there are accumulate, paint");
+    let quiet = stage.clscope(["replay", "t", "-q", "--kernels", "paint"]).run().success();
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
     // SAFETY: this call cannot fail and takes no arguments.
     if unsafe { libc::geteuid() } != 0 {
@@ -336,8 +336,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_type() {
     }
     let capture = stage.trace("t").join("captures/paint.1");
     std::os::unix::fs::chown(&capture, Some(12345), None).unwrap();
-    refused(&["t", "--kernel", "paint"], "--trust");
-    stage.clscope(["replay", "t", "--trust", "-q", "--kernel", "paint"]).run().success();
+    refused(&["t", "--kernels", "paint"], "--trust");
+    stage.clscope(["replay", "t", "--trust", "-q", "--kernels", "paint"]).run().success();
     // One capture alone is as much another's.
     let alone = ["kernel", "t.clscope/captures/paint.1", "--sensors", "off"];
     let ran = stage.clscope(alone).run();
@@ -360,7 +360,7 @@ fn a_runtime_is_found_where_only_a_variable_names_its_driver() {
     };
     let said = run(&["kernel", "t.clscope/captures/accumulate.1", "--sensors", "off"]).stdout;
     assert!(said.contains("the same as captured"), "{said}");
-    run(&["replay", "t", "--kernel", "accumulate"]);
+    run(&["replay", "t", "--kernels", "accumulate"]);
     let rows = measured(&stage);
     let last = rows.last().unwrap();
     assert_eq!((&last["failed"], &last["on"]["is_same"]), (&Value::Null, &true.into()));

@@ -32,7 +32,8 @@ const QUERY: u64 = 1 << 20;
   clscope sql 'SELECT * FROM power WHERE watts > 300' data --format json | jq length
 
 Tables: commands, calls, waits, kernels, energy, devices, queues, processes, sites, power, counters,
-meta. `DESCRIBE commands` shows columns. DuckDB answers: `pip install duckdb-cli` brings it.")]
+meta. `DESCRIBE commands` shows columns. DuckDB answers: `pip install duckdb-cli` brings it.
+CLSCOPE_DUCKDB names its program, or a Python that has its module, where PATH has neither.")]
 pub struct Args {
     /// The query, - for stdin; none with --recipe. Then traces, or one folder of `clscope export
     /// parquet` [default: the newest trace here]
@@ -50,9 +51,6 @@ pub struct Args {
     /// Rows that are shown as text, 0 for all
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// DuckDB's program, or a Python that has its module [default: what PATH has]
-    #[arg(long, value_name = "PATH", env = "CLSCOPE_DUCKDB")]
-    engine: Option<PathBuf>,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
     #[command(flatten)]
@@ -82,7 +80,9 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(out.flush()?);
     }
     let (query, sources) = question(args)?;
-    let engine = Engine::find(args.engine.as_deref()).context("cannot answer the query")?;
+    let named = std::env::var_os("CLSCOPE_DUCKDB").filter(|path| !path.is_empty());
+    let engine =
+        Engine::find(named.as_deref().map(Path::new)).context("cannot answer the query")?;
     let tables = Tables::of(sources, args)?;
     // No value is this text: nobody knew it before.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

@@ -21,7 +21,7 @@ const GREETING: u64 = 1 << 12;
 const PYTHON: &str = "import sys\nsys.path[:] = [p for p in sys.path if p]\nimport duckdb\nduckdb.connect().execute(sys.stdin.read())";
 
 /// What brings DuckDB.
-const BRINGS: &str = "`pip install duckdb-cli` brings the program duckdb, `pip install duckdb` a module of Python; --engine or CLSCOPE_DUCKDB names the program or the Python";
+const BRINGS: &str = "`pip install duckdb-cli` brings the program duckdb, `pip install duckdb` a module of Python; CLSCOPE_DUCKDB names the program or the Python";
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

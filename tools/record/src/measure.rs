@@ -102,7 +102,7 @@ fn measure_drawn(
             return None;
         }
     };
-    let launches = match Launches::of(trace, None, true) {
+    let launches = match Launches::of(trace, &[], true) {
         Ok(launches) => launches,
         Err(PlanError::Nothing { why, .. }) => {
             plan.tell(format_args!("not measured: no launch was captured{why}"));

@@ -6,7 +6,6 @@ use crate::output;
 use crate::parameters::ParameterArgs;
 use crate::select::RowArgs;
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use clscope_models::explain::{self, Explained, Explanation, Options};
 use clscope_models::facts::{self, OnDevice};
@@ -39,26 +38,14 @@ pub struct Args {
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// The numbers behind each verdict too: all bounds, occupancy, idle lanes, everything not known
+    /// The numbers behind each verdict too: all bounds, occupancy, idle lanes, how busy each
+    /// component is, everything not known
     #[arg(long)]
     pub all: bool,
-    /// Joules by what classes take each, with the measured time; or also by how busy each component
-    /// is
-    #[arg(long, value_enum, default_value_t = Form::Joules, value_name = "FORM")]
-    pub form: Form,
     #[command(flatten)]
     pub rows: RowArgs,
     #[command(flatten)]
     pub facts: FactArgs,
-}
-
-/// The form of the energy model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// Joules of each class.
-    Joules,
-    /// Access rates times the power of components beside it.
-    AccessRate,
 }
 
 /// Where the inputs of models come from.
@@ -222,8 +209,7 @@ pub fn run(args: &Args) -> Result<()> {
     for device in devices.iter().filter(|device| args.rows.has_device(&device.name)) {
         let parameters =
             args.facts.parameters.of(&device.model, &device.platform, &device.driver)?;
-        let access_rates = args.form == Form::AccessRate;
-        let options = Options { least_share, access_rates, wanted: &wanted };
+        let options = Options { least_share, access_rates: args.all, wanted: &wanted };
         let mut explained = explain::device(device, parameters.as_ref(), options);
         explained.kernels.truncate(args.rows.most(None));
         if asked.is_none() || !explained.kernels.is_empty() {

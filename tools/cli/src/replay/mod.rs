@@ -22,7 +22,7 @@ use std::time::Duration;
   clscope record --capture '*' -- ./app   captures the first launch of each kernel
   clscope replay                          measures those of the newest trace, for a minute
   clscope replay run1 --for 5m            longer: narrower intervals
-  clscope replay run1 --kernel 'gemm*'    of some kernels
+  clscope replay run1 --kernels 'gemm*'   of some kernels
   clscope replay run1 --mix               counts what they execute, too: clscope mix run1
   clscope report run1                     joules of kernels, with what was measured
 
@@ -36,9 +36,9 @@ pub struct Args {
     /// Time for all launches together: 90s, 5m or 2h
     #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
     budget: Duration,
-    /// Only kernels of this name; * and ? are wildcards
-    #[arg(long, value_name = "KERNEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    kernel: Option<String>,
+    /// Only launches of these kernels (comma-separated, * and ? allowed)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    kernels: Vec<String>,
     /// Count what launches execute, by class of instruction, for `clscope mix`
     #[arg(long)]
     mix: bool,
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(trace) => clscope_trace::directory::as_recorded(trace.clone()),
         None => trace_files::newest(Path::new("."))?,
     };
-    let plan = Plan::of(&trace, args.kernel.as_deref(), args.trust)?;
+    let plan = Plan::of(&trace, &args.kernels, args.trust)?;
     let options = Options {
         budget: args.budget,
         limit: replay::limit(args.budget),

@@ -92,12 +92,12 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// What there is to measure in a trace, of kernels whose names match `kernel`, where one is
-    /// given.
+    /// What there is to measure in a trace, of kernels whose names match one of `kernels`, where any
+    /// is given.
     ///
     /// # Errors
     /// [`PlanError`]; `trust` lets captures of other users be used.
-    pub fn of(trace: &Path, kernel: Option<&str>, trust: bool) -> Result<Self, PlanError> {
+    pub fn of(trace: &Path, kernels: &[String], trust: bool) -> Result<Self, PlanError> {
         let trace = as_recorded(trace.to_owned());
         if !trust {
             owned(&trace)?;
@@ -141,15 +141,16 @@ impl Plan {
             };
             return Err(PlanError::Nothing { path: path(), why });
         }
-        if let Some(wanted) = kernel {
+        if !kernels.is_empty() {
             let mut there: Vec<String> = out.launches.iter().map(|l| l.shown.clone()).collect();
-            let is_meant =
-                |l: &Planned| clscope_names::means(wanted, &l.which.name) || l.shown == wanted;
-            out.launches.retain(is_meant);
+            let is_meant = |l: &Planned, wanted: &String| {
+                clscope_names::means(wanted, &l.which.name) || l.shown == *wanted
+            };
+            out.launches.retain(|l| kernels.iter().any(|wanted| is_meant(l, wanted)));
             if out.launches.is_empty() {
                 there.sort();
                 there.dedup();
-                let (wanted, there) = (wanted.to_owned(), there.join(", "));
+                let (wanted, there) = (kernels.join(" or "), there.join(", "));
                 return Err(PlanError::NoKernel { path: path(), wanted, there });
             }
         } else {
