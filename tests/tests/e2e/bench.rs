@@ -40,7 +40,7 @@ fn scaled(mut results: Value, name: &str, factor: f64) -> Value {
 #[test]
 fn results_of_two_runs_and_of_two_runtimes_are_compared() {
     const MEASURE: &str =
-        "bench flop --choose private/float/mad/scalar --sensors off --repeat 20 --quiet -o";
+        "bench flop/private/float/mad/scalar --sensors off --repeat 20 --quiet -o";
     let stage = Stage::new(Runtime::Pocl);
     for folder in ["a", "b"] {
         clscope(&stage, &format!("{MEASURE} {folder}")).run().success();

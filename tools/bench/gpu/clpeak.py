@@ -23,7 +23,7 @@ SECTIONS = [
     ("Double-precision compute", "double", "GFLOP/s", "flop/private/double/fma/{}"),
     ("Integer compute", "int", "GOP/s", "flop/private/int/mad/{}"),
 ]
-CHOICE = ["memory/read", "flop/private/float/fma", "flop/private/double/fma", "flop/private/int/mad"]
+CASES = ["memory/read", "flop/private/float/fma", "flop/private/double/fma", "flop/private/int/mad"]
 
 
 def theirs(text):
@@ -77,7 +77,7 @@ parser.add_argument("--out", type=pathlib.Path, help="where to keep what both wr
 options = parser.parse_args()
 tests = ["--use-event-timer", "--global-bandwidth", "--compute-sp", "--compute-dp", "--compute-integer"]
 peak = [options.clpeak, "-p", options.platform, "-d", options.device, *tests]
-bench = [options.clscope, "bench", "flop", "memory", "--full", "--format", "json", *(w for c in CHOICE for w in ("--choose", c))]
+bench = [options.clscope, "bench", *CASES, "--full", "--format", "json"]
 bench += ["--device", options.ours] if options.ours else []
 rounds = []
 for n in range(options.rounds):

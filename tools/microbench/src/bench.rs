@@ -61,8 +61,8 @@ pub struct Measured {
     pub geometry: Geometry,
     /// When it ran, for clocks and throttling.
     pub span: Window,
-    /// Windows of steady running, if power was wanted.
-    pub windows: Vec<Window>,
+    /// A window of steady running, if power was wanted.
+    pub window: Option<Window>,
     /// Observations for the reader.
     pub notes: Vec<String>,
 }
@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
         if (self.stop)() { Err(CaseError::Interrupted) } else { Ok(()) }
     }
 
-    /// Runs `job`; `power` asks for windows of steady running too.
+    /// Runs `job`; `power` asks for a window of steady running too.
     ///
     /// # Errors
     /// Why there is no figure.
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
             kernel.set(*index, &Argument::Bytes(bytes))?;
         }
         let first = self.once(&kernel, at(job.check_trips))?;
-        self.verify(job, &buffers, at(job.check_trips), true)?;
+        self.verify(job, &buffers, at(job.check_trips))?;
 
         let trips = match (job.trips, self.settings.iterations) {
             (Trips::Lasting(_) | Trips::Walking { .. }, Some(trips)) => trips,
@@ -217,20 +217,9 @@ impl<'a> Bench<'a> {
         let (samples, warm_up, agreed) = self.agreeing(&kernel, geometry)?;
         let span = from.closes(samples.len());
         let time_ns = stats::summarise(&samples).ok_or(CaseError::Interrupted)?;
-        let mut verified = "a short launch";
-        if self.settings.validate {
-            self.fill(&job.fills, &buffers)?;
-            self.once(&kernel, geometry)?;
-            self.verify(job, &buffers, geometry, false)?;
-            verified = "a short and a timed launch";
-        }
-        let mut windows = Vec::new();
-        if (power || self.settings.power || self.settings.counters) && self.metered {
-            let count = if self.settings.power_smoothing { 10 } else { 1 };
-            for _ in 0..count {
-                windows.push(self.steady(&kernel, geometry, time_ns.median)?);
-            }
-        }
+        let is_watched = self.metered && (power || self.settings.power || self.settings.counters);
+        let window =
+            is_watched.then(|| self.steady(&kernel, geometry, time_ns.median)).transpose()?;
         if self.settings.mix {
             let buffer_bytes = job.buffers.iter().map(|b| *b as u64).sum();
             self.counted = self
@@ -244,10 +233,10 @@ impl<'a> Bench<'a> {
             time_ns,
             warm_up,
             private_bytes: kernel.private_bytes(),
-            verified,
+            verified: "a short launch",
         };
         let notes = if agreed { Vec::new() } else { vec![disturbed()] };
-        Ok(Measured { timing, geometry, span, windows, notes })
+        Ok(Measured { timing, geometry, span, window, notes })
     }
 
     /// Times launches again until two times agree, where that is asked for: the faster of them, and
@@ -336,7 +325,7 @@ impl<'a> Bench<'a> {
         defines: &[String],
     ) -> Option<(clscope_mix::Counted, Program)> {
         const NAME: &str = "a program that counts";
-        let key = (source, self.options(defines));
+        let key = (source, defines.join(" "));
         if let Some(binary) = self.programs.get(&key)?.binary().filter(|b| ptx::is_ptx(b)) {
             let counted = ptx::counted(&binary, false).ok()?;
             let program = self.session.load(NAME, &counted.code, "").ok()?;
@@ -389,9 +378,8 @@ impl<'a> Bench<'a> {
         job: &Job,
         buffers: &[Rc<Buffer>],
         geometry: Geometry,
-        is_check: bool,
     ) -> Result<(), CaseError> {
-        let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry, is_check })?;
+        let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry })?;
         wrong.map_or(Ok(()), |what| Err(CaseError::Wrong(what)))
     }
 

@@ -213,10 +213,8 @@ pub struct Outcome<'a> {
     pub session: &'a Session,
     /// The job's buffers.
     pub buffers: &'a [Rc<Buffer>],
-    /// What was launched.
+    /// What was launched, with [`Job::check_args`].
     pub geometry: Geometry,
-    /// Whether it was the checked launch, with [`Job::check_args`], and not a timed one.
-    pub is_check: bool,
 }
 
 impl Outcome<'_> {

@@ -8,7 +8,7 @@ use crate::job::Scalar;
 use crate::peak;
 use crate::power::{Metering, Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
-use crate::stats::{self, Interval};
+use crate::stats::Interval;
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
 use crate::sweep::{self, Along, Axis, SweepError};
 use clscope_io::text::chain;
@@ -172,7 +172,7 @@ pub(crate) fn apart(cases: Vec<Case>, along: &[Along], named: &[String]) -> Vec<
 struct Pending {
     case: usize,
     span: Option<Window>,
-    windows: Vec<Window>,
+    window: Option<Window>,
     after: Vec<Window>,
 }
 
@@ -250,7 +250,7 @@ pub fn run_cases(
                     pending.push(Pending {
                         case: results.cases.len() - 1,
                         span: gave.span,
-                        windows: gave.windows,
+                        window: gave.window,
                         after: gave.after,
                     });
                 }
@@ -291,14 +291,11 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("full", json!(settings.full)),
         ("blocks", json!(settings.blocks)),
         ("tpb", json!(settings.tpb)),
-        ("enable_fma", json!(settings.enable_fma)),
         ("repeat", json!(settings.repeat)),
-        ("power_smoothing", json!(settings.power_smoothing)),
         ("iterations", json!(settings.iterations)),
         ("warm_up", json!(settings.warm_up)),
         ("window_ns", json!(settings.window_ns)),
         ("power", json!(settings.power)),
-        ("validate", json!(settings.validate)),
         ("counters", json!(settings.counters)),
         ("suites", json!(choice.suites)),
         ("choose", json!(choice.cases)),
@@ -343,9 +340,9 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
     }
 }
 
-/// The rate in the windows in which power was watched: clocks there may be other than in the short
+/// The rate in the window in which power was watched: clocks there may be other than in the short
 /// launches that were timed. Of a transfer that is repeated, bytes.
-fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
+fn steady_rate(case: &CaseResult, window: Window) -> Option<Figure> {
     let (rate, operations) = match (case.figure("rate"), case.timing.as_ref()) {
         (Some(rate), Some(timing)) => (rate, rate.estimate.value * timing.time_ns.mean.value),
         // A GB/s is a byte a nanosecond.
@@ -355,39 +352,20 @@ fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
         }
         _ => return None,
     };
-    let rates: Vec<f64> =
-        windows.iter().filter_map(|w| Some(w.launches_per_ns()? * operations)).collect();
-    let estimate = match rates.as_slice() {
-        [] => return None,
-        // One window counts tens of launches by the host's clock: a launch more or less at its
-        // ends.
-        [one] => Interval::symmetric(*one, one / windows.first()?.launches.max(1) as f64),
-        many => stats::mean(many)?,
-    };
+    let per_ns = window.launches_per_ns()? * operations;
+    // A window counts tens of launches by the host's clock: a launch more or less at its ends.
+    let estimate = Interval::symmetric(per_ns, per_ns / window.launches.max(1) as f64);
     Some(Figure::new("steady_rate", rate.unit, estimate))
 }
 
 /// Adds clocks, throttling and power to the cases.
 fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
-    let windows_of = |windows: &[Window]| -> Option<Interval> {
-        let watts: Vec<Interval> = windows.iter().filter_map(|&w| power.watts(w)).collect();
-        match watts.as_slice() {
-            [] => None,
-            [one] => Some(*one),
-            // Power smoothing: the median of the windows, with the spread of their mean.
-            many => {
-                let values: Vec<f64> = many.iter().map(|e| e.value).collect();
-                let half = stats::mean(&values)?.half();
-                stats::median(&values).map(|m| Interval::symmetric(m, half))
-            }
-        }
-    };
     // The floor of the case's own suite, else any: clocks and heat differ between suites.
     let floors: Vec<(&str, Interval)> = pending
         .iter()
         .map(|p| (&results.cases[p.case], p))
         .filter(|(case, _)| is_floor(&case.id))
-        .filter_map(|(case, p)| Some((case.suite, windows_of(&p.windows)?)))
+        .filter_map(|(case, p)| Some((case.suite, power.watts(p.window?)?)))
         .collect();
     let floor_of =
         |suite: &str| floors.iter().find(|f| f.0 == suite).or(floors.first()).map(|f| f.1);
@@ -396,7 +374,7 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         if !p.after.is_empty() {
             idle::after(case, power, &p.after);
         }
-        let span = p.windows.first().copied().or(p.span);
+        let span = p.window.or(p.span);
         if let Some(clock) = span.and_then(|s| power.clock_mhz(s)) {
             case.figures.push(Figure::new("clock", "MHz", clock));
         }
@@ -405,14 +383,14 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         case.notes.extend(clscope_nvml::reasons::words(throttled));
         // Operations of a cycle, at the clock of the same launches: of those in the window of power
         // where there is one.
-        let watched = steady_rate(case, &p.windows);
+        let watched = p.window.and_then(|window| steady_rate(case, window));
         let rate = watched.as_ref().or_else(|| case.figure("rate"));
         if let (Some(clock), Some(rate)) = (case.figure("clock"), rate) {
             let unit = if rate.unit == "GFLOP/s" { "FLOP/cycle" } else { "op/cycle" };
             let per_cycle = rate.estimate.over(clock.estimate).times(1e3);
             case.figures.push(Figure::new("rate_per_cycle", unit, per_cycle));
         }
-        let Some(&window) = p.windows.first() else { continue };
+        let Some(window) = p.window else { continue };
         // Of a launch, gaps between batches included: what power times it is joules of.
         if let (Some(rate), true) = (window.launches_per_ns(), case.timing.is_some()) {
             let doubt = rate.recip() / window.launches.max(1) as f64;
@@ -422,7 +400,7 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         for (name, unit, mean) in power.counters(window) {
             case.figures.push(Figure::new(format!("counter/{name}"), unit, mean));
         }
-        let Some(watts) = windows_of(&p.windows) else {
+        let Some(watts) = power.watts(window) else {
             if power.has_sensor() {
                 case.notes
                     .push("no power: the sensor gave too few readings in the window".to_owned());
@@ -433,7 +411,7 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         let dynamic =
             floor_of(case.suite).filter(|_| !is_floor(&case.id)).map(|floor| watts.minus(floor));
         case.figures.extend(dynamic.map(|of| Figure::new("dynamic_power", "W", of)));
-        let Some(rate) = steady_rate(case, &p.windows) else { continue };
+        let Some(rate) = watched else { continue };
         case.figures.push(rate.clone());
         let (per_watt, energy, dynamic_energy) = match rate.unit {
             "GFLOP/s" => ("GFLOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),

@@ -14,12 +14,8 @@ pub struct Settings {
     pub blocks: Vec<usize>,
     /// Work-items of a group; empty: what fits the device.
     pub tpb: Vec<usize>,
-    /// Let the compiler fuse a product and a sum (-cl-mad-enable).
-    pub enable_fma: bool,
     /// Timed launches of a case.
     pub repeat: usize,
-    /// Ten power windows and their median, as in the Gen9.5 thesis (Duarte 2018).
-    pub power_smoothing: bool,
     /// Turns of a kernel's loop instead of as many as last a few milliseconds.
     pub iterations: Option<u32>,
     /// Launches that are thrown away before the timed ones, instead of those that are seen to be
@@ -29,8 +25,6 @@ pub struct Settings {
     pub window_ns: Option<u64>,
     /// Watch power in every case that times a kernel.
     pub power: bool,
-    /// Check timed launches too, not only the short one before.
-    pub validate: bool,
     /// Read performance counters: every case that times a kernel then runs it for a window of
     /// steady running too.
     pub counters: bool,
@@ -52,14 +46,11 @@ impl Default for Settings {
             tiny: false,
             blocks: Vec::new(),
             tpb: Vec::new(),
-            enable_fma: false,
             repeat: 10,
-            power_smoothing: false,
             iterations: None,
             warm_up: None,
             window_ns: None,
             power: false,
-            validate: false,
             counters: false,
             mix: false,
             compilers: None,

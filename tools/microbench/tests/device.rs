@@ -96,23 +96,12 @@ fn check(names: &[&str], settings: &Settings) {
 
 #[test]
 fn flop_agrees_with_the_host() {
-    check(&["flop"], &Settings { validate: true, ..tiny() });
-}
-
-#[test]
-fn flop_agrees_with_the_host_when_fused() {
-    let _turn = turn();
-    let Some(device) = device() else { return };
-    let choice = Choice { cases: vec!["private/*/mad/".to_owned()], ..suites(&["flop"]) };
-    let settings = Settings { enable_fma: true, ..tiny() };
-    let results = run(&device, &settings, &choice, &mut Quiet { stop_after: usize::MAX, ended: 0 })
-        .expect("the device opens");
-    all_right(&results);
+    check(&["flop"], &tiny());
 }
 
 #[test]
 fn memory_and_transfers_agree_with_the_host() {
-    check(&["memory", "transfer"], &Settings { validate: true, ..tiny() });
+    check(&["memory", "transfer"], &tiny());
 }
 
 #[test]

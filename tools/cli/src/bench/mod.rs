@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
     before_help = "Examples:
   clscope bench                               the quick choice of every suite on the first GPU
   clscope bench flop power --device 1         two suites on the second device of `bench devices`
-  clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
+  clscope bench 'flop/*fma*vect4'             the cases whose names match
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench --reproduce 000/fig4.4        an experiment of a document, beside ours
   clscope bench --reproduce 002/fig13.1 --with wl=1024,gs=4    a model of a document with your parameters
@@ -47,7 +47,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
-    /// Suites to run, or cases by their names; all without any. `--list` names them. `devices`: the
+    /// Suites to run, or cases: parts of their names, with `*` for anything in between; all without
+    /// any. `--list` names them. `devices`: the
     /// OpenCL devices by number; `model`: the parameters of a device, kept for `explain`; `idle`:
     /// what it draws without work; `virus`: the mixture of instructions that draws most, searched
     /// for a minute
@@ -59,9 +60,6 @@ pub struct Args {
     /// List the suites and the cases they would run
     #[arg(short, long)]
     list: bool,
-    /// Run only cases whose name contains this; `*` matches anything
-    #[arg(short, long, value_name = "CASE")]
-    choose: Vec<String>,
     /// Work-groups: numbers and ranges, such as 1,2,8 or 1..64 or 1..=64:4
     #[arg(long, alias = "global", value_name = "N")]
     blocks: Option<Sizes>,
@@ -76,7 +74,7 @@ pub struct Args {
     /// Measure experiments of the reference documents again and put their numbers beside ours:
     /// names such as 000/fig4.4, with `*` and `?` for several, or `all`; `list` names them. --sweep
     /// AXIS=VALUES and --iterations replace the values of experiments that have them
-    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "choose", "list", "dump_kernel", "quiet", "full"])]
+    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with_all = ["suites", "list", "dump_kernel", "quiet", "full"])]
     reproduce: Vec<String>,
     /// Seconds for all experiments together; what does not end in time is named. virus: seconds of
     /// the search [default: 60]
@@ -95,18 +93,9 @@ pub struct Args {
     /// Seconds for which power is watched [default: 1.2; 4 with --full; idle: 60 after each load]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     window: Option<f64>,
-    /// Let the compiler fuse a product and a sum (-cl-mad-enable)
-    #[arg(long)]
-    enable_fma: bool,
     /// Timed launches of each case [default: 10]
     #[arg(short, long, value_name = "N")]
     repeat: Option<usize>,
-    /// Watch power over ten windows and give their median
-    #[arg(long)]
-    power_smoothing: bool,
-    /// Compare the results of timed launches with the host too, not only those of a short one
-    #[arg(short, long)]
-    validate: bool,
     /// Read the device's performance counters (NVIDIA: GPM) while each kernel runs for a second.
     /// Intel's: record a run of this command, `clscope record --counters oa -- clscope bench ...`
     #[arg(long)]
@@ -149,9 +138,6 @@ pub struct Args {
     /// Take readings from this file instead of sensors, as if they came now
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     readings: Option<PathBuf>,
-    /// Build every program anew instead of taking binaries of earlier runs
-    #[arg(short, long)]
-    build: bool,
     #[command(flatten)]
     model: model::ModelArgs,
     /// The OpenCL library to open
@@ -293,17 +279,13 @@ const REPEAT: usize = 10;
 fn idle_options(args: &Args, suite: &str) -> Option<&'static str> {
     let given = [
         (args.list, "--list"),
-        (!args.choose.is_empty(), "--choose"),
         (args.blocks.is_some(), "--blocks"),
         (args.tpb.is_some(), "--tpb"),
         (args.iterations.is_some(), "--iterations"),
         (args.warm_up.is_some(), "--warm-up"),
         (args.window.is_some() && suite != "idle", "--window"),
         (args.sensors == Sensors::Always, "--sensors always"),
-        (args.enable_fma, "--enable-fma"),
         (args.repeat.is_some(), "--repeat"),
-        (args.power_smoothing, "--power-smoothing"),
-        (args.validate, "--validate"),
         (args.counters, "--counters"),
         (args.full, "--full"),
     ];
@@ -316,16 +298,13 @@ fn settings(args: &Args) -> Settings {
         full: args.full,
         blocks: args.blocks.clone().map(|s| s.0).unwrap_or_default(),
         tpb: args.tpb.clone().map(|s| s.0).unwrap_or_default(),
-        enable_fma: args.enable_fma,
         iterations: args.iterations,
         warm_up: args.warm_up.map(|n| n as usize),
         window_ns: args.window.map(|s| (s * 1e9) as u64),
         power: args.sensors == Sensors::Always,
         repeat: args.repeat.unwrap_or(REPEAT).max(1),
-        power_smoothing: args.power_smoothing,
-        validate: args.validate,
         counters: args.counters,
-        cache: if args.build { None } else { crate::parameters::cache("bench") },
+        cache: crate::parameters::cache("bench"),
         ..Settings::default()
     }
 }
@@ -373,9 +352,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("--budget is an option of `clscope bench --reproduce` and of `clscope bench virus`");
     }
     let is_off = args.sensors == Sensors::Off;
-    if is_virus && (args.sweep.is_some() || args.list || !args.choose.is_empty() || is_off) {
+    if is_virus && (args.sweep.is_some() || args.list || is_off) {
         bail!(
-            "`clscope bench virus` chooses its mixtures by a sensor: it takes no --sweep, --list, --choose and --sensors off"
+            "`clscope bench virus` chooses its mixtures by a sensor: it takes no --sweep, --list and --sensors off"
         );
     }
     let by_itself = |s: &String| s == "model" || s == "idle";
@@ -429,12 +408,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             // A suite beside a case is all of it.
             let is_case = |name: &String| name.contains('/');
             let any = args.suites.iter().any(is_case);
-            let named = args
-                .suites
-                .iter()
-                .filter(|_| any)
-                .map(|name| if is_case(name) { name.clone() } else { format!("{name}/") });
-            args.choose.iter().cloned().chain(named).collect()
+            let named = args.suites.iter().filter(|_| any);
+            named
+                .map(|name| if is_case(name) { name.clone() } else { format!("{name}/") })
+                .collect()
         },
         sensors: metering(args),
     };

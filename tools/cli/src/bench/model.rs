@@ -145,7 +145,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         quick: args.model.quick,
         sensors: super::metering(args),
         tiny: false,
-        cache: if args.build { None } else { parameters::cache("bench") },
+        cache: parameters::cache("bench"),
         compilers: std::env::var_os("PATH"),
         date: today(),
     };

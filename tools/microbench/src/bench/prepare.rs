@@ -12,21 +12,13 @@ use std::rc::Rc;
 const PROGRAMS: usize = 64;
 
 impl Bench<'_> {
-    pub(super) fn options(&self, defines: &[String]) -> String {
-        let mut options = defines.join(" ");
-        if self.settings.enable_fma {
-            options.push_str(" -cl-mad-enable -DCONTRACT");
-        }
-        options
-    }
-
     pub(super) fn kernel(
         &mut self,
         source: Source,
         entry: &str,
         defines: &[String],
     ) -> Result<Kernel, CaseError> {
-        let key = (source, self.options(defines));
+        let key = (source, defines.join(" "));
         if self.programs.len() >= PROGRAMS {
             self.programs.clear();
         }

@@ -83,12 +83,7 @@ impl Part {
         let mut out = "clscope bench".to_owned();
         let cases: Vec<String> = self.cases.iter().map(|c| case(c)).collect();
         if self.along.is_empty() {
-            let mut suites: Vec<&str> = cases.iter().filter_map(|c| c.split('/').next()).collect();
-            suites.dedup();
-            out += &format!(" {}", suites.join(" "));
-            for case in &cases {
-                out += &format!(" --choose {case}");
-            }
+            out += &format!(" {}", cases.join(" "));
         } else {
             let axes: Vec<String> = self
                 .along
@@ -113,13 +108,9 @@ impl Part {
         if settings.repeat != usual.repeat {
             out += &format!(" --repeat {}", settings.repeat);
         }
-        for (given, option) in [
-            (settings.power, " --sensors always"),
-            (settings.counters, " --counters"),
-            (settings.enable_fma, " --enable-fma"),
-            (settings.power_smoothing, " --power-smoothing"),
-            (settings.validate, " --validate"),
-        ] {
+        for (given, option) in
+            [(settings.power, " --sensors always"), (settings.counters, " --counters")]
+        {
             if given {
                 out += option;
             }
@@ -144,10 +135,7 @@ mod tests {
             "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --sensors always"
         );
         let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
-        assert_eq!(
-            plain.command(),
-            "clscope bench latency --choose latency/add/ilp1 --choose latency/stream/ilp1"
-        );
+        assert_eq!(plain.command(), "clscope bench latency/add/ilp1 latency/stream/ilp1");
     }
 
     /// What the user chose and what the device lacks are in it.

@@ -19,7 +19,7 @@ const AT_WIDTHS: &[(Axis, Span)] = &[(Axis::Width, WIDTHS), (Axis::Precision, BO
 const AT_WIDTHS_ALONE: &[(Axis, Span)] = &[(Axis::Width, WIDTHS)];
 
 // The thesis's mad is one instruction of its GPU: fma here, since a compiler may make two of a
-// product and a sum (`--enable-fma`). A device without fma measures mad all the same.
+// product and a sum. A device without fma measures mad all the same.
 const FLOAT_ADD: Part = sweep(&["flop/private/float/add/scalar"], OVER_GROUPS);
 const FLOAT_MAD: Part = sweep(&["flop/private/float/fma/scalar"], OVER_GROUPS);
 const DOUBLE_ADD: Part = sweep(&["flop/private/double/add/scalar"], OVER_GROUPS);

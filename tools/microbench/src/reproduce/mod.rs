@@ -72,7 +72,7 @@ pub(crate) fn of_units(number: usize, of: usize, units: usize) -> usize {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// Cases: with axes the ids of cases, without parts of ids, as `--choose` takes them.
+    /// Cases: with axes the ids of cases, without parts of ids, as the command takes them.
     pub cases: &'static [&'static str],
     /// Axes; none: the cases as they are.
     pub along: &'static [(Axis, Span)],

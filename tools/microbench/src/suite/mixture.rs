@@ -252,8 +252,8 @@ impl Application {
             turn(bench)?;
             turns += 1;
         }
-        let windows = if bench.metered { vec![from.closes(turns)] } else { Vec::new() };
-        Ok(Gave { windows, ..Gave::of_kernel(measured, Vec::new()) })
+        let window = bench.metered.then(|| from.closes(turns));
+        Ok(Gave { window, ..Gave::of_kernel(measured, Vec::new()) })
     }
 }
 

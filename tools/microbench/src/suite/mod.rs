@@ -37,7 +37,7 @@ pub struct Gave {
     /// When it ran.
     pub span: Option<Window>,
     /// When power was watched.
-    pub windows: Vec<Window>,
+    pub window: Option<Window>,
     /// What it gave along something that is not swept.
     pub series: Vec<Series>,
     /// When power was watched after a load, piece by piece.
@@ -49,8 +49,8 @@ pub struct Gave {
 impl Gave {
     /// Of one measured kernel, with the figures made of it.
     fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
-        let Measured { timing, span, windows, notes, .. } = measured;
-        Self { timing: Some(timing), figures, span: Some(span), windows, notes, ..Gave::default() }
+        let Measured { timing, span, window, notes, .. } = measured;
+        Self { timing: Some(timing), figures, span: Some(span), window, notes, ..Gave::default() }
     }
 }
 
@@ -220,7 +220,7 @@ pub fn floor_of(suite: &Suite) -> Case {
 /// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor
 /// of a context, not deep idle. It is that of the cases whose names begin with `of`.
 fn floor_case(suite: &'static str, of: &str) -> Case {
-    let run = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
+    let run = |bench: &mut Bench<'_>| Ok(Gave { window: Some(bench.floor()?), ..Gave::default() });
     Case {
         id: format!("{of}/floor"),
         suite,

@@ -146,10 +146,7 @@ impl Variant {
                     let close = match self.what {
                         What::BlackScholes(_) => (got - want).abs() <= 1e-3 * (1.0 + want.abs()),
                         // The checked launch is the first after the fill.
-                        What::ChangeSign(writes) if outcome.is_check => {
-                            got == if writes { -want } else { want }
-                        }
-                        What::ChangeSign(_) => got.abs() == want,
+                        What::ChangeSign(writes) => got == if writes { -want } else { want },
                         _ => got == want,
                     };
                     if !close {

@@ -204,8 +204,12 @@ fn continuous(
         Figure::new("bandwidth", "GB/s", time.reciprocal(bytes as f64)),
         Figure::new("time", "ns", time),
     ];
-    let windows = if bench.metered { vec![window] } else { Vec::new() };
-    Ok(Gave { figures, span: Some(window), windows, ..Gave::default() })
+    Ok(Gave {
+        figures,
+        span: Some(window),
+        window: bench.metered.then_some(window),
+        ..Gave::default()
+    })
 }
 
 /// The same, one behind the other.
