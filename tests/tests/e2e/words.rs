@@ -85,7 +85,7 @@ const OUTPUTS: [(&[&str], bool); 17] = [
     (&["top", "a.clscope", "--once"], true),
     (&["check", "a.clscope"], false),
     (&["programs", "a.clscope"], false),
-    (&["sql", "--list"], false),
+    (&["sql"], false),
     (&["doctor"], false),
     (&["explain", "a.clscope", "spin"], false),
 ];

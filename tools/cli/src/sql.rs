@@ -35,16 +35,13 @@ Tables: commands, calls, waits, kernels, energy, devices, queues, processes, sit
 meta. `DESCRIBE commands` shows columns. DuckDB answers: `pip install duckdb-cli` brings it.
 CLSCOPE_DUCKDB names its program, or a Python that has its module, where PATH has neither.")]
 pub struct Args {
-    /// The query, - for stdin; none with --recipe. Then traces, or one folder of `clscope export
+    /// The query, - for stdin; none with --recipe. Without both, the recipes are shown. Then traces, or one folder of `clscope export
     /// parquet` [default: the newest trace here]
     #[arg(value_name = "QUERY] [TRACE")]
     words: Vec<PathBuf>,
     /// A query by its name
-    #[arg(long, value_name = "NAME", value_parser = RECIPES.map(|recipe| recipe.name), conflicts_with = "list")]
+    #[arg(long, value_name = "NAME", value_parser = RECIPES.map(|recipe| recipe.name))]
     recipe: Option<String>,
-    /// Show the recipes and their queries
-    #[arg(long)]
-    list: bool,
     /// How the answer is shown
     #[arg(long, value_enum, default_value_t = Shown::Text, value_name = "FORMAT")]
     format: Shown,
@@ -70,7 +67,7 @@ enum Shown {
 
 /// Answers.
 pub fn run(args: &Args) -> Result<()> {
-    if args.list {
+    if args.recipe.is_none() && args.words.is_empty() {
         let mut out = output::screen();
         for recipe in &RECIPES {
             writeln!(out, "{}: {}", recipe.name, recipe.about)?;
@@ -139,9 +136,7 @@ fn question(args: &Args) -> Result<(String, &[PathBuf])> {
         let sql = recipe.map(|recipe| recipe.sql.to_owned()).unwrap_or_default();
         return Ok((sql, &args.words));
     }
-    let Some((query, sources)) = args.words.split_first() else {
-        bail!("no query: give one in SQL, or --recipe NAME (`--list` shows them)");
-    };
+    let (query, sources) = args.words.split_first().context("no query")?;
     if query.as_os_str() == "-" {
         let mut text = String::new();
         let read = std::io::stdin().lock().take(QUERY + 1).read_to_string(&mut text);
