@@ -40,6 +40,10 @@ impl Artifacts {
     pub fn clscope(&self) -> PathBuf {
         self.products.join("clscope")
     }
+    /// The program of suites and experiments.
+    pub fn lab(&self) -> PathBuf {
+        self.products.join("clscope-lab")
+    }
     /// A fixture by name.
     pub fn fixture(&self, name: &str) -> PathBuf {
         self.fixtures.join(name)
@@ -74,7 +78,8 @@ pub fn artifacts() -> &'static Artifacts {
             return found;
         }
         under_lock(&target, |_| {
-            cargo(&target, &["build", "--release", "-p", "clscope", "-p", "clscope-cli"]);
+            let products = ["-p", "clscope", "-p", "clscope-cli", "-p", "clscope-lab"];
+            cargo(&target, &[&["build", "--release"], &products[..]].concat());
             cargo(&target, &["build", "--release", "--manifest-path", "tools/audit/Cargo.toml"]);
             fixtures(&found);
         });

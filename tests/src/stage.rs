@@ -200,4 +200,10 @@ impl Stage {
         let run = Run::new(artifacts().clscope(), self.path()).env("COLUMNS", "1000");
         self.runtime.select(run).args(arguments)
     }
+    /// A run of `clscope-lab`, with binaries of kernels in the stage's own folder.
+    pub fn lab<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
+        let run = Run::new(artifacts().lab(), self.path()).env("COLUMNS", "1000");
+        let run = run.env("XDG_CACHE_HOME", self.join("cache"));
+        self.runtime.select(run).args(arguments)
+    }
 }

@@ -18,9 +18,9 @@ const ROWS: [&[&str]; 11] = [
     &["export", "doctor", "microbench"],
     &["query", "launch"],
     &["text", "record"],
-    &["top"],
+    &["top", "screen"],
     // Programs, and the recorder: nothing needs them.
-    &["cli", "bench", "generate", "tests", ""],
+    &["cli", "lab", "bench", "generate", "tests", ""],
 ];
 
 /// What each of these stands on, by way of others or by itself: without it the rows say nothing.
@@ -36,8 +36,11 @@ const APART: [(&str, &str); 1] = [("capture", "profile")];
 /// What only some crates may have of others: options, the terminal, and the handle that a program
 /// makes of every error.
 const OF_PROGRAMS: [(&[&str], &[&str]); 3] = [
-    (&["clap", "clap_complete", "clap_mangen", "anyhow"], &["cli", "bench", "generate"]),
-    (&["indicatif", "terminal_size"], &["cli"]),
+    (
+        &["clap", "clap_complete", "clap_mangen", "anyhow"],
+        &["screen", "cli", "lab", "bench", "generate"],
+    ),
+    (&["indicatif", "terminal_size"], &["screen", "cli"]),
     (&["ratatui", "crossterm"], &["top"]),
 ];
 

@@ -44,7 +44,7 @@ for check in "$@"; do
             skipped miri "rustup component add miri --toolchain nightly"
         fi ;;
     loom)
-        ran "loom" cargo test -q --workspace --features clscope-microbench/png,clscope/loom --lib loom_tests ;;
+        ran "loom" cargo test -q --workspace --features clscope-lab/png,clscope/loom --lib loom_tests ;;
     tsan)
         if [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then
             host=$(rustc +nightly -vV | sed -n 's/^host: //p')
@@ -62,7 +62,7 @@ for check in "$@"; do
     fuzz)
         # Not the release profile: overflows of integers are to be seen. With the features that the tests are built with (one of them
         # is named for what it needs), so that neither is built twice.
-        ran "build" cargo build --config profile.dev.opt-level=1 --workspace --features clscope-microbench/png --bins --test crates
+        ran "build" cargo build --config profile.dev.opt-level=1 --workspace --features clscope-lab/png --bins --test crates
         # A failure names seed and input, and keeps the input. Overflow checks and little optimisation take several times
         # the time of a release. A sum of durations that no clock gives may overflow: told, and no failure, as it wraps in a release.
         # Side by side: each keeps one processor at work.

@@ -108,17 +108,17 @@ beside() {
     return "$status"
 }
 
-# build_products: recorder, command and audit shim, side by side in $target/release. What compilers print is shown where they
+# build_products: recorder, commands and audit shim, side by side in $target/release. What compilers print is shown where they
 # fail, and else left out: it is for who changes clscope.
 build_products() {
     local log all begun=$SECONDS
     log=$(mktemp)
-    all=$(cd "$here" && "$CARGO" tree -p clscope -p clscope-cli --edges normal,build --prefix none 2>/dev/null | sed 's/ .*//' | sort -u | wc -l)
+    all=$(cd "$here" && "$CARGO" tree -p clscope -p clscope-cli -p clscope-lab --edges normal,build --prefix none 2>/dev/null | sed 's/ .*//' | sort -u | wc -l)
     say "building clscope: $all crates, two to four minutes on two cores the first time"
     compiled() { echo "building: $(grep -c '^ *Compiling' "$log") of some $all crates, $((SECONDS - begun)) s"; }
     still compiled &
     local ticker=$! status=0
-    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --release -p clscope -p clscope-cli &&
+    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --release -p clscope -p clscope-cli -p clscope-lab &&
         CARGO_TARGET_DIR=$target "$CARGO" build --release --manifest-path tools/audit/Cargo.toml) >"$log" 2>&1 || status=$?
     kill "$ticker" 2>/dev/null || true
     [ "$status" = 0 ] || cat "$log" >&2

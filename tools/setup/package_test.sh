@@ -185,7 +185,7 @@ PYTHON
     diff "$work/before" "$work/after" >"$work/difference" || fail "left behind: $(head "$work/difference")"
 
     say "$release: tarball"
-    inside sh -c "mkdir /opt/c && tar -C /opt/c -xJf /packages/clscope-*.tar.xz --strip-components=1" || fail "unpacking"
+    inside sh -c "mkdir /opt/c && tar -C /opt/c -xJf /packages/clscope-[0-9]*.tar.xz --strip-components=1" || fail "unpacking"
     recorded /opt/c/bin/clscope
     complete "$root/opt/c"
     rm -r "$root/opt/c"

@@ -6,7 +6,7 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
 #: What is shipped.
-SHIPPED = ["clscope", "clscope-cli"]
+SHIPPED = ["clscope", "clscope-cli", "clscope-lab"]
 
 
 def crates(cargo):

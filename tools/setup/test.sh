@@ -68,7 +68,7 @@ trap print_skipped EXIT
 # Most tests wait half their time, for processes that begin and end. Those that measure have room: .config/nextest.toml.
 export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$(($(nproc) * 2 - 1))}
 # With what the default build leaves out, so that nothing is built twice.
-whole=(--workspace --features clscope-microbench/png)
+whole=(--workspace --features clscope-lab/png)
 names=() chosen=("${whole[@]}") filters=() others=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -112,7 +112,7 @@ if [ ${#names[@]} = 0 ] && [ ${#filters[@]} = 0 ] && [ "${chosen[*]}" = "${whole
         timed "examples in documentation" "$CARGO" test "${whole[@]}" --doc --quiet || status=$?
     fi
     timed "what is lock-free in the recorder, in every order of memory and threads" \
-        "$CARGO" test --quiet --workspace --features clscope-microbench/png,clscope/loom --lib loom_tests || status=$?
+        "$CARGO" test --quiet --workspace --features clscope-lab/png,clscope/loom --lib loom_tests || status=$?
     timed "the audit shim, outside the workspace" \
         "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target" || status=$?
 fi

@@ -1,12 +1,12 @@
-//! `clscope bench` on real runtimes: what it leaves is compared, limits end with their exit code,
+//! `clscope-lab` on real runtimes: what it leaves is compared, limits end with their exit code,
 //! and what cannot be compared is named. Refuses to judge times.
 
 use clscope_tests::{Run, Runtime, Stage};
 use serde_json::Value;
 
-/// The command, with binaries of kernels in the test's own folder.
-fn clscope(stage: &Stage, line: &str) -> Run {
-    stage.clscope(line.split_whitespace()).env("XDG_CACHE_HOME", stage.join("cache"))
+/// The program.
+fn lab(stage: &Stage, line: &str) -> Run {
+    stage.lab(line.split_whitespace())
 }
 
 fn json(text: &str) -> Value {
@@ -18,7 +18,7 @@ fn results(stage: &Stage, folder: &str) -> Value {
 }
 
 fn diff(stage: &Stage, line: &str) -> Value {
-    json(&clscope(stage, &format!("bench diff {line} --format json")).run().success().stdout)
+    json(&lab(stage, &format!("diff {line} --format json")).run().success().stdout)
 }
 
 /// The same results with every figure of this name so many times as large, and known to one
@@ -39,11 +39,10 @@ fn scaled(mut results: Value, name: &str, factor: f64) -> Value {
 
 #[test]
 fn results_of_two_runs_and_of_two_runtimes_are_compared() {
-    const MEASURE: &str =
-        "bench flop/private/float/mad/scalar --sensors off --repeat 20 --quiet -o";
+    const MEASURE: &str = "flop/private/float/mad/scalar --sensors off --repeat 20 --quiet -o";
     let stage = Stage::new(Runtime::Pocl);
     for folder in ["a", "b"] {
-        clscope(&stage, &format!("{MEASURE} {folder}")).run().success();
+        lab(&stage, &format!("{MEASURE} {folder}")).run().success();
     }
     let of = diff(&stage, "a b/results.json");
     assert!(of["base"][0]["device"] == results(&stage, "a")["device"]["name"]);
@@ -54,7 +53,7 @@ fn results_of_two_runs_and_of_two_runtimes_are_compared() {
     assert!(change("low") < change("value") && change("value") < change("high"), "{row}");
 
     // Results beside themselves: no limit is broken, however narrow.
-    let same = clscope(&stage, "bench diff a a --fail-on 0%").run().success();
+    let same = lab(&stage, "diff a a --fail-on 0%").run().success();
     assert!(same.stdout.contains("0 worse, 0 better"), "{}", same.stdout);
 
     // A fall beyond the limit; a wider limit lets it pass, and so does a rise.
@@ -63,20 +62,20 @@ fn results_of_two_runs_and_of_two_runtimes_are_compared() {
         std::fs::write(stage.join(file), made).unwrap();
     }
     for (line, code) in [
-        ("bench diff even.json slower.json --fail-on 3%", 3),
-        ("bench diff even.json slower.json --fail-on 60%", 0),
-        ("bench diff slower.json even.json --fail-on 3%", 0),
-        ("bench diff even.json slower.json", 0),
+        ("diff even.json slower.json --fail-on 3%", 3),
+        ("diff even.json slower.json --fail-on 60%", 0),
+        ("diff slower.json even.json --fail-on 3%", 0),
+        ("diff even.json slower.json", 0),
     ] {
-        assert_eq!(clscope(&stage, line).run().seen().0, Some(code), "{line}");
+        assert_eq!(lab(&stage, line).run().seen().0, Some(code), "{line}");
     }
-    let line = "bench diff even.json slower.json --fail-on 3% --format markdown";
-    let told = clscope(&stage, line).run();
+    let line = "diff even.json slower.json --fail-on 3% --format markdown";
+    let told = lab(&stage, line).run();
     assert!(told.stdout.contains("over the limit") && told.stdout.contains("worse"));
 
     if let Some(intel) = Runtime::intel() {
         let other = Stage::new(intel);
-        clscope(&other, &format!("{MEASURE} c")).run().success();
+        lab(&other, &format!("{MEASURE} c")).run().success();
         std::fs::copy(other.join("c/results.json"), stage.join("intel.json")).unwrap();
         let of = diff(&stage, "a intel.json");
         let what: Vec<&str> = of["differences"]
@@ -86,7 +85,7 @@ fn results_of_two_runs_and_of_two_runtimes_are_compared() {
             .filter_map(|d| d["what"].as_str())
             .collect();
         assert!(what.contains(&"platform") && what.contains(&"driver"), "{what:?}");
-        let text = clscope(&stage, "bench diff a intel.json").run().success().stdout;
+        let text = lab(&stage, "diff a intel.json").run().success().stdout;
         assert!(text.starts_with("base: ") && text.contains("\ndiffers: platform: "), "{text}");
     }
 }
@@ -95,9 +94,9 @@ fn results_of_two_runs_and_of_two_runtimes_are_compared() {
 fn a_case_is_swept_along_two_axes_and_every_value_is_run() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let line = "bench flop/private/float/mad/scalar --sweep blocks=1..=3,precision=float,double \
+        let line = "flop/private/float/mad/scalar --sweep blocks=1..=3,precision=float,double \
                     --iterations 8 --warm-up 1 --repeat 3 --sensors off -o out";
-        let said = clscope(&stage, line).run().success().stdout;
+        let said = lab(&stage, line).run().success().stdout;
         let of = results(&stage, "out");
         assert!(clscope_testing::schema::text_breaches(&of.to_string()).is_empty());
         assert_eq!(of["schema"], "clscope-bench/2");
@@ -121,8 +120,9 @@ fn a_case_is_swept_along_two_axes_and_every_value_is_run() {
         let page = std::fs::read_to_string(stage.join("out/index.html")).unwrap();
         assert!(page.contains("sweep-1-rate"));
 
-        let line = "bench transfer/pinned/to_host/1 --sweep size=64,4096 --repeat 3 --sensors off --format json";
-        let of = json(&clscope(&stage, line).run().success().stdout);
+        let line =
+            "transfer/pinned/to_host/1 --sweep size=64,4096 --repeat 3 --sensors off --format json";
+        let of = json(&lab(&stage, line).run().success().stdout);
         let ids: Vec<&str> =
             of["cases"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str()).collect();
         let at = |bytes| format!("transfer/pinned/to_host/1@size={bytes}");
@@ -139,8 +139,8 @@ fn branches_barriers_and_operands_have_latencies() {
         let stage = Stage::new(runtime);
         let kinds = ["add", "branch", "loop", "barrier", "operands1", "operands2", "operands4"];
         let cases = kinds.map(|kind| format!("latency/{kind}/ilp1/single1"));
-        let line = format!("bench {} --sensors off --repeat 3 --format json", cases.join(" "));
-        let of = json(&clscope(&stage, &line).run().success().stdout);
+        let line = format!("{} --sensors off --repeat 3 --format json", cases.join(" "));
+        let of = json(&lab(&stage, &line).run().success().stdout);
         assert!(clscope_testing::schema::text_breaches(&of.to_string()).is_empty());
         for id in &cases {
             let case = of["cases"].as_array().unwrap().iter().find(|c| c["id"] == **id);
@@ -175,7 +175,7 @@ fn branches_barriers_and_operands_have_latencies() {
 #[test]
 fn what_cannot_be_swept_is_refused_before_anything_is_measured() {
     let stage = Stage::new(Runtime::Pocl);
-    let case = "bench flop/private/float/mad/scalar -o out";
+    let case = "flop/private/float/mad/scalar -o out";
     for (line, said) in [
         (format!("{case} --sweep alpha"), "its axes are: blocks, tpb, width, precision"),
         (format!("{case} --sweep width=3"), "width is a power of two up to 16"),
@@ -184,11 +184,10 @@ fn what_cannot_be_swept_is_refused_before_anything_is_measured() {
         (format!("{case} --tpb 1,2 --sweep blocks"), "add --sweep tpb"),
         (format!("{case} --iterations 0"), "--iterations"),
         (format!("{case} --window 0"), "no number of seconds"),
-        ("bench nosuch/case --sweep blocks".to_owned(), "there is no suite nosuch"),
-        ("bench flop/nosuch --sweep blocks".to_owned(), "no case is called flop/nosuch"),
-        ("bench model --sweep blocks".to_owned(), "have no axes"),
+        ("nosuch/case --sweep blocks".to_owned(), "there is no suite nosuch"),
+        ("flop/nosuch --sweep blocks".to_owned(), "no case is called flop/nosuch"),
     ] {
-        let refused = clscope(&stage, &line).run();
+        let refused = lab(&stage, &line).run();
         assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
         assert!(!stage.join("out").exists(), "{line}");
     }
@@ -202,15 +201,15 @@ fn what_is_no_result_is_refused_with_the_file_and_the_next_step() {
     std::fs::create_dir(stage.join("link")).unwrap();
     std::os::unix::fs::symlink(stage.join("other.json"), stage.join("link/results.json")).unwrap();
     for (line, said) in [
-        ("bench diff other.json other.json", "its schema is clscope-bench/99"),
-        ("bench diff none.json none.json", "none.json: it holds no results of `clscope bench`"),
-        ("bench diff missing.json none.json", "cannot read the results in missing.json"),
-        ("bench diff link none.json", "a symbolic link"),
-        ("bench diff /dev/zero none.json", "/dev/zero"),
-        ("bench diff none.json", "<NEW>"),
-        ("bench diff a b --fail-on 3", "expected percent"),
+        ("diff other.json other.json", "its schema is clscope-bench/99"),
+        ("diff none.json none.json", "none.json: it holds no results of `clscope-lab`"),
+        ("diff missing.json none.json", "cannot read the results in missing.json"),
+        ("diff link none.json", "a symbolic link"),
+        ("diff /dev/zero none.json", "/dev/zero"),
+        ("diff none.json", "<NEW>"),
+        ("diff a b --fail-on 3", "expected percent"),
     ] {
-        let refused = clscope(&stage, line).run();
+        let refused = lab(&stage, line).run();
         assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
     }
 }

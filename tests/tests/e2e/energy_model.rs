@@ -23,7 +23,7 @@ const STATES: [(f64, f64); 3] = [(30.0, 6.0), (22.0, 5.0), (15.0, 0.0)];
 /// Nanojoules that a statement of a mixture takes more for each kind beside the first.
 const TOGETHER: f64 = 900.0;
 
-/// A stage whose `clscope bench` finds the metered device, and the words that make it do so.
+/// A stage whose `clscope-lab` finds the metered device, and the words that make it do so.
 fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> Run + '_) {
     let tree = Tree::of(&stage.join("tree"), LATE, &[("intel-rapl:0", "package-0", 0.0)]);
     let root = tree.root.display().to_string();
@@ -35,13 +35,13 @@ fn metered(stage: &Stage, together: f64) -> (Tree, impl Fn(&str) -> Run + '_) {
             true => String::new(),
             false => format!("--sysfs-root {root} "),
         };
-        let words = format!("bench --opencl {library} {tree}{line}");
+        let words = format!("--opencl {library} {tree}{line}");
         // The library knows kernels by what is built: no binary of an earlier run is there.
         let cache = stage.join("cache");
         if cache.exists() {
             std::fs::remove_dir_all(&cache).unwrap();
         }
-        let run = stage.clscope(words.split_whitespace()).env("XDG_CACHE_HOME", cache);
+        let run = stage.lab(words.split_whitespace());
         run.env("METERED_COUNTER", &counter)
             .env("METERED_NJ", NANOJOULES.map(|nj| nj.to_string()).join(","))
             .env("METERED_TOGETHER", together.to_string())
@@ -157,8 +157,8 @@ fn a_search_finds_the_mixture_that_draws_most() {
     // A tree without sensors: why there is none.
     let empty = stage.join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let line = format!("bench virus --sysfs-root {} {small}", empty.display());
-    let refused = stage.clscope(line.split(' ')).run();
+    let line = format!("virus --sysfs-root {} {small}", empty.display());
+    let refused = stage.lab(line.split(' ')).run();
     let why = "no mixture's power was read; sensor: none";
     assert!(!refused.status.success() && refused.stderr.contains(why), "{}", refused.stderr);
 }
@@ -275,7 +275,7 @@ fn an_external_meter_is_a_sensor_of_a_benchmark() {
         near(&id, watts(&of, &id), mixture(groups));
     }
     // What is no option of a run without sensors.
-    let refused = stage.clscope(["bench", class, "--sensors", "off", "--meter", "x"]).run();
+    let refused = stage.lab([class, "--sensors", "off", "--meter", "x"]).run();
     assert!(!refused.status.success() && refused.stderr.contains("--meter"), "{}", refused.stderr);
 }
 

@@ -138,7 +138,11 @@ fn watching_idle_states_takes_no_option_of_measuring_a_model() {
     let stage = Stage::new(Runtime::Pocl);
     let refused = clscope(&stage, "bench idle --quick").run();
     assert!(!refused.status.success());
-    assert!(refused.stderr.contains("--quick is an option of `bench model`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--quick is an option of `clscope bench model`"),
+        "{}",
+        refused.stderr
+    );
     assert!(!stage.join("cache").exists(), "nothing was kept");
 }
 

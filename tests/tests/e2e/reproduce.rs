@@ -1,4 +1,4 @@
-//! `clscope bench --reproduce` on real runtimes at small sizes: what is measured, drawn and put
+//! `clscope-lab --reproduce` on real runtimes at small sizes: what is measured, drawn and put
 //! beside the documents' numbers; what ends early, fails or has no experiment. Refuses to judge
 //! times.
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 /// The command, with binaries of kernels in the test's own folder.
 fn clscope(stage: &Stage, line: &str) -> Finished {
-    let line = format!("bench --sensors off --repeat 3 --reproduce {line}");
-    stage.clscope(line.split_whitespace()).env("XDG_CACHE_HOME", stage.join("cache")).run()
+    let line = format!("--sensors off --repeat 3 --reproduce {line}");
+    stage.lab(line.split_whitespace()).run()
 }
 
 fn document(text: &str) -> Value {
@@ -97,7 +97,7 @@ fn other_kinds_of_experiments_run_on_processors() {
         assert_eq!(of["state"], "measured");
         assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
         // The command is that of what ran.
-        let command = format!("clscope bench structure/store/1 --sweep blocks=1,{many} --repeat 3");
+        let command = format!("clscope-lab structure/store/1 --sweep blocks=1,{many} --repeat 3");
         assert_eq!(of["commands"][0], command);
         // Chains of products and sums, in four elements too, and loops with two conditions.
         for (line, numbers) in [
@@ -332,9 +332,9 @@ fn every_figure_and_table_of_the_documents_is_listed_with_what_becomes_of_it() {
 fn power_of_experiments_is_tried_by_emulation() {
     let stage = Stage::new(Runtime::Pocl);
     let run = |line: &str| {
-        let words = format!("bench --repeat 3 --format json --reproduce {line}");
-        let run = stage.clscope(words.split_whitespace());
-        document(&run.env("XDG_CACHE_HOME", stage.join("cache")).run().success().stdout)
+        let words = format!("--repeat 3 --format json --reproduce {line}");
+        let run = stage.lab(words.split_whitespace());
+        document(&run.run().success().stdout)
     };
     // A package that draws 30 W whatever runs, by its own counter.
     let tree = crate::energy::Tree::of(
@@ -436,7 +436,7 @@ fn models_take_parameters() {
         let refused = clscope(&stage, line);
         assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
     }
-    let refused = stage.clscope(["bench", "flop", "--with", "n=1"]).run();
+    let refused = stage.lab(["flop", "--with", "n=1"]).run();
     assert!(refused.stderr.contains("--reproduce"), "{}", refused.stderr);
 }
 
@@ -445,7 +445,7 @@ fn what_has_no_experiment_is_refused_with_the_nearest_names() {
     let stage = Stage::new(Runtime::Pocl);
     for (line, said) in [
         ("000/fig44", "the nearest are 000/fig4.4"),
-        ("nonsense", "`clscope bench --reproduce list` names all"),
+        ("nonsense", "`clscope-lab --reproduce list` names all"),
         ("001/fig4.4", "001/fig4.4 cannot be reproduced: data sheets"),
         ("000/fig4.4 --full", "cannot be used with"),
         ("000/fig4.4 --sweep width=3", "experiments failed: 000/fig4.4"),
@@ -457,7 +457,7 @@ fn what_has_no_experiment_is_refused_with_the_nearest_names() {
     let listed = clscope(&stage, "list").success().stdout;
     for word in [
         "000/fig4.7a  GFLOP/s over work-items",
-        "clscope bench flop/private/double/add/scalar --sweep blocks,width=1,2,4,8,16",
+        "clscope-lab flop/private/double/add/scalar --sweep blocks,width=1,2,4,8,16",
         "not reproducible: data sheets and no measurement",
         "the document has a picture alone",
     ] {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures one device with clpeak and with `clscope bench` in turns and prints both side by side, as Markdown.
+"""Measures one device with clpeak and with `clscope-lab` in turns and prints both side by side, as Markdown.
 
     clpeak.py [--clscope PATH] [--clpeak PATH] [--rounds N] [--device N] [--platform N] [--out DIR]
 
 Each round runs one after the other, so that clocks and heat are alike; figures are medians of the rounds, with the
-widest deviation from them. clpeak counts what `clscope bench` counts: a product and a sum as two operations, bytes that
+widest deviation from them. clpeak counts what `clscope-lab` counts: a product and a sum as two operations, bytes that
 are read. --platform and --device are clpeak's numbers of the device, --ours is the number in `clscope bench devices`.
 """
 import argparse
@@ -67,7 +67,7 @@ def shown(values):
 
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--clscope", default="clscope")
+parser.add_argument("--lab", default="clscope-lab")
 parser.add_argument("--clpeak", default="clpeak")
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--platform", default="0")
@@ -77,7 +77,7 @@ parser.add_argument("--out", type=pathlib.Path, help="where to keep what both wr
 options = parser.parse_args()
 tests = ["--use-event-timer", "--global-bandwidth", "--compute-sp", "--compute-dp", "--compute-integer"]
 peak = [options.clpeak, "-p", options.platform, "-d", options.device, *tests]
-bench = [options.clscope, "bench", *CASES, "--full", "--format", "json"]
+bench = [options.lab, *CASES, "--full", "--format", "json"]
 bench += ["--device", options.ours] if options.ours else []
 rounds = []
 for n in range(options.rounds):
@@ -87,7 +87,7 @@ for n in range(options.rounds):
         (options.out / f"clpeak-{n}.txt").write_text(text)
         (options.out / f"clscope-{n}.json").write_text(results)
     rounds.append((theirs(text), ours(json.loads(results))))
-print(f"| what | clpeak | clscope bench | ratio |\n|---|---:|---:|---:|")
+print(f"| what | clpeak | clscope-lab | ratio |\n|---|---:|---:|---:|")
 for heading, word, unit, _ in SECTIONS:
     for number in WIDTHS:
         key = heading, number

@@ -31,7 +31,8 @@ mod top;
 mod view;
 mod what_if;
 
-use screen::{changed, output, pages, progress};
+use clscope_screen::{output, pages};
+use screen::{changed, progress};
 
 use options::{args, help, parameters, select};
 

@@ -194,7 +194,6 @@ const READERS: &[&[&str]] = &[
     &["diff", "t.clscope", "t.clscope"],
     &["sql", "t.clscope", "select 1"],
     &["kernel", "t.clscope/captures/k.1"],
-    &["bench", "diff", "t.clscope/meta.json", "t.clscope/sensors.clt"],
 ];
 
 /// Further ways in which those show names.

@@ -9,7 +9,7 @@
 //! | [`verdict`] | whether a change is more than noise |
 //! | [`diff`] | the document |
 //! | [`repeat`] | figures of one application that was run several times |
-//! | [`mod@bench`] | results of `clscope bench`, of two devices, drivers or days |
+//! | [`mod@bench`] | results of `clscope-lab`, of two devices, drivers or days |
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -73,8 +73,7 @@ fn the_committed_schema_of_benchmarks_differences_is_that_of_the_types() {
 
 #[test]
 fn differences_of_benchmarks_keep_to_the_schema_and_changed_ones_do_not() {
-    let golden =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../microbench/tests/golden/results.json");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/tests/golden/results.json");
     let text = std::fs::read_to_string(golden).unwrap();
     let base = bench::Run::read("a", text.as_bytes()).unwrap();
     let less = text.replace("\"value\": 3.0", "\"value\": 2.6");

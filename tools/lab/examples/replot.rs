@@ -1,9 +1,9 @@
-//! Draws the plots of kept results anew: `cargo run -p clscope-microbench --example replot --
+//! Draws the plots of kept results anew: `cargo run -p clscope-lab --example replot --
 //! RESULTS.json DIR`. For work on the plots, without measuring again. Owns the reading of
 //! results.json as far as plots need it; refuses to change a figure.
 
+use clscope_lab::output::plot::{page, plots};
 use clscope_microbench::cl::DeviceFacts;
-use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status};
 use clscope_microbench::stats::Interval;
 use serde_json::Value;

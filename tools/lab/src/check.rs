@@ -1,18 +1,18 @@
 //! What the parameters of a device predict of further kernels, against their measured times: the
-//! kernels of all suites, most of which the parameters do not come from. Owns the comparison;
+//! kernels of five suites, most of which the parameters do not come from. Owns the comparison;
 //! refuses to change the parameters.
 
-use crate::bench::Settings;
-use crate::cl::{ClError, Device as Cl};
-use crate::model::Effort;
-use crate::power::Metering;
-use crate::results::{CaseResult, Status};
 use crate::run::{self, Choice, Watch};
+use clscope_microbench::bench::Settings;
+use clscope_microbench::cl::{ClError, Device as Cl};
+use clscope_microbench::power::Metering;
+use clscope_microbench::results::{CaseResult, Status};
 use clscope_models::device::Device;
 use clscope_models::kernel::Kernel;
 use clscope_models::roofline::{Bound, bounds, likely};
 use clscope_models::{Evidence, Figure};
 use std::io::Write;
+use std::path::PathBuf;
 
 /// One kernel.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,16 +75,10 @@ impl Summary {
 pub fn check(
     cl: &Cl,
     parameters: &Device,
-    effort: &Effort,
+    cache: Option<PathBuf>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Row>, ClError> {
-    let settings = Settings {
-        tiny: effort.tiny,
-        repeat: 5,
-        mix: true,
-        cache: effort.cache.clone(),
-        ..Settings::default()
-    };
+    let settings = Settings { repeat: 5, mix: true, cache, ..Settings::default() };
     let suites = ["flop", "memory", "classes", "latency", "structure"];
     let choice = Choice {
         suites: suites.map(str::to_owned).to_vec(),

@@ -2,13 +2,13 @@
 //! generation is run and metered; each begins at the best of those before. Owns the search; refuses
 //! to meter: that is [`crate::run`], by whichever sensor is chosen.
 
-use crate::cl::{ClError, Device};
-use crate::results::{CaseResult, Finding, Results, Status};
 use crate::run::{self, Choice, Until, Watch};
-use crate::settings::Settings;
-use crate::stats::Interval;
 use crate::suite::mixture::{KINDS, Mixture, Pairs, kinds};
 use crate::suite::{self, Case, Suite, classes};
+use clscope_microbench::cl::{ClError, Device};
+use clscope_microbench::results::{CaseResult, Finding, Results, Status};
+use clscope_microbench::settings::Settings;
+use clscope_microbench::stats::Interval;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -150,7 +150,7 @@ fn finding(of: &Results, pairs: Pairs, watts: Interval, tried: usize) -> Finding
         .as_ref()
         .map_or_else(String::new, |a| format!(", {:.1} W above idle", a.estimate.value));
     let text = format!(
-        "power virus: {:.1} W (+-{:.1}){more}, by five pairs of statements: {}; the most of {tried} mixtures. `clscope bench --dump-kernel` prints its kernel, `mixture`; build it with {}",
+        "power virus: {:.1} W (+-{:.1}){more}, by five pairs of statements: {}; the most of {tried} mixtures. `clscope-lab --dump-kernel` prints its kernel, `mixture`; build it with {}",
         watts.value,
         watts.half(),
         words.join(", "),

@@ -1,7 +1,7 @@
 //! Every plot, from made-up results: drawn where its data is there, whole, and of numbers alone.
 
+use clscope_lab::output::plot::{page, plots};
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
-use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status};
 use clscope_microbench::stats::Interval;
 use serde_json::{Value, json};

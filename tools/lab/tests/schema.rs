@@ -1,12 +1,11 @@
 //! The shape of results.json and results.csv, pinned by goldens: a change here is a change for
 //! everybody who reads them. `UPDATE_GOLDENS=1` writes them anew.
 
+use clscope_lab::output::csv::write_csv;
+use clscope_lab::output::plot::{page, plots};
+use clscope_lab::reproduce::{self, On, Report, Reported};
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
-use clscope_microbench::plot::{page, plots};
-use clscope_microbench::reproduce::{self, On, Report, Reported};
-use clscope_microbench::results::{
-    CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv,
-};
+use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing};
 use clscope_microbench::stats::{Interval, summarise};
 use clscope_testing::schema;
 use serde_json::json;

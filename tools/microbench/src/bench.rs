@@ -113,7 +113,7 @@ pub struct Bench<'a> {
     /// What one launch of the last measured kernel executed, if that was asked for and is known.
     pub counted: Option<Counted>,
     /// The rate of the clock inside kernels, by what they were built with, once it is known.
-    pub(crate) clock_rate: Option<(Vec<String>, stats::Interval)>,
+    pub clock_rate: Option<(Vec<String>, stats::Interval)>,
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,

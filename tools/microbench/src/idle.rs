@@ -46,7 +46,7 @@ pub enum NoStates {
 }
 
 /// Watches for so long, in pieces.
-pub(crate) fn pieces(bench: &Bench<'_>, seconds: f64) -> Result<Vec<Window>, CaseError> {
+pub fn pieces(bench: &Bench<'_>, seconds: f64) -> Result<Vec<Window>, CaseError> {
     let mut windows = Vec::new();
     let begun = clscope_clock::monotonic_raw().0;
     while ((clscope_clock::monotonic_raw().0 - begun) as f64) < seconds * 1e9 {
@@ -140,7 +140,7 @@ fn unmetered(power: &Power) -> NoStates {
 }
 
 /// Keeps the device busy with fused multiply-adds.
-pub(crate) fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
+pub fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
     let variant = flop::Variant {
         shape: flop::Shape::Private,
         scalar: crate::job::Scalar::Float,

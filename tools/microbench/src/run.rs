@@ -10,12 +10,10 @@ use crate::power::{Metering, Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::Interval;
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
-use crate::sweep::{self, Along, Axis, SweepError};
 use clscope_io::text::chain;
 use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// Who watches a run.
 pub trait Watch {
@@ -25,24 +23,6 @@ pub trait Watch {
     fn end(&mut self, result: &CaseResult);
     /// Whether to stop.
     fn stop(&self) -> bool;
-}
-
-/// A watch that ends a run at a moment, too.
-pub(crate) struct Until<'a> {
-    pub(crate) inner: &'a mut dyn Watch,
-    pub(crate) end: Option<Instant>,
-}
-
-impl Watch for Until<'_> {
-    fn begin(&mut self, id: &str, done: usize, total: usize) {
-        self.inner.begin(id, done, total);
-    }
-    fn end(&mut self, result: &CaseResult) {
-        self.inner.end(result);
-    }
-    fn stop(&self) -> bool {
-        self.inner.stop() || self.end.is_some_and(|end| Instant::now() >= end)
-    }
 }
 
 /// What to run.
@@ -62,13 +42,13 @@ pub fn matches(id: &str, pattern: &str) -> bool {
     pattern::matches(&format!("*{pattern}*"), id)
 }
 
-/// The suites and cases of a choice on a device.
+/// The suites and cases of a choice on a device, of all suites.
 pub fn cases(
+    all: &'static [Suite],
     device: &Device,
     settings: &Settings,
     choice: &Choice,
 ) -> Vec<(&'static Suite, Vec<Case>)> {
-    static ALL: [Suite; SUITES.len()] = SUITES;
     let wanted =
         |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
     let chosen = |case: &Case| {
@@ -76,7 +56,7 @@ pub fn cases(
             || is_floor(&case.id)
             || choice.cases.iter().any(|p| matches(&case.id, p))
     };
-    ALL.iter()
+    all.iter()
         .filter(wanted)
         .map(|suite| {
             (
@@ -93,7 +73,7 @@ pub fn cases(
 }
 
 /// Cases with the floors that they stand on: the floor of a name is that of the cases below it.
-fn with_floors(mut cases: Vec<Case>) -> Vec<Case> {
+pub fn with_floors(mut cases: Vec<Case>) -> Vec<Case> {
     let others: Vec<String> =
         cases.iter().filter(|c| !is_floor(&c.id)).map(|c| c.id.clone()).collect();
     cases.retain(|c| match c.id.strip_suffix("floor").filter(|_| is_floor(&c.id)) {
@@ -101,72 +81,6 @@ fn with_floors(mut cases: Vec<Case>) -> Vec<Case> {
         None => true,
     });
     cases
-}
-
-/// The cases of sweeps: each case that is chosen, of the full choice of its suite, along the axes.
-/// A name that is a case's own means that case alone, even where it is a part of other names.
-///
-/// # Errors
-/// Where a case has no such axis, or does not exist at a value.
-pub fn sweeps(
-    device: &Device,
-    settings: &Settings,
-    choice: &Choice,
-    along: &[Along],
-) -> Result<Vec<(&'static Suite, Vec<Case>)>, SweepError> {
-    let all = Settings { full: true, ..settings.clone() };
-    let mut suites = cases(device, &all, choice);
-    let named = |case: &Case| choice.cases.contains(&case.id);
-    if suites.iter().any(|(_, cases)| cases.iter().any(named)) {
-        for (_, cases) in &mut suites {
-            cases.retain(|c| is_floor(&c.id) || named(c));
-            *cases = with_floors(std::mem::take(cases));
-        }
-        suites.retain(|(_, cases)| !cases.is_empty());
-    }
-    let mut out = Vec::new();
-    for (suite, cases) in suites {
-        let mut points = Vec::new();
-        for case in apart(cases, along, &choice.cases) {
-            if is_floor(&case.id) {
-                points.push(case);
-            } else {
-                points.extend(sweep::grid(&case, &device.facts, settings, along)?);
-            }
-        }
-        out.push((suite, points));
-    }
-    Ok(out)
-}
-
-/// What tells a case from others that are swept along the same axes; nothing where no parameter of
-/// it says where it is on them.
-fn without(case: &Case, along: &[Along]) -> Option<BTreeMap<&'static str, serde_json::Value>> {
-    let mut rest = case.parameters.clone();
-    let mut told = false;
-    for Along { axis, .. } in along {
-        told |= rest.remove(axis.parameter()).is_some();
-        // The name of a pattern of memory holds its stride: stride16.
-        if let (Axis::Stride, Some(serde_json::Value::String(name))) =
-            (axis, rest.get_mut("pattern"))
-        {
-            name.truncate(name.trim_end_matches(|c: char| c.is_ascii_digit()).len());
-        }
-    }
-    told.then_some(rest)
-}
-
-/// Cases without those that differ from an earlier one in what is swept alone: they are one sweep.
-/// What the user names by its own name stays.
-pub(crate) fn apart(cases: Vec<Case>, along: &[Along], named: &[String]) -> Vec<Case> {
-    let mut begun = Vec::new();
-    let mut keep = |case: &Case| {
-        let Some(rest) = without(case, along) else { return true };
-        let again = begun.contains(&rest);
-        begun.push(rest);
-        !again || named.contains(&case.id)
-    };
-    cases.into_iter().filter(|case| keep(case)).collect()
 }
 
 struct Pending {
@@ -186,7 +100,7 @@ pub fn run(
     choice: &Choice,
     watch: &mut dyn Watch,
 ) -> Result<Results, ClError> {
-    run_cases(device, settings, choice, &cases(device, settings, choice), watch)
+    run_cases(device, settings, choice, &cases(&SUITES, device, settings, choice), watch)
 }
 
 /// Runs cases on a device.
@@ -282,7 +196,6 @@ pub fn run_cases(
             .collect();
         results.findings.extend((suite.conclude)(&device.facts, &ours));
     }
-    results.findings.extend(sweep::conclude(&results));
     Ok(results)
 }
 

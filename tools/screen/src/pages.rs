@@ -30,14 +30,21 @@ pub struct ManArgs {
 }
 
 /// Prints the script.
+///
+/// # Errors
+/// If it cannot be written.
 pub fn completions(mut command: Command, args: &CompletionArgs) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "clscope", &mut script);
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
     let mut out = output::file_to_stdout(false);
     out.write_all(&script).and_then(|()| out.flush()).context("cannot write the script to stdout")
 }
 
 /// Writes the pages.
+///
+/// # Errors
+/// If they cannot be written.
 pub fn man(command: Command, args: &ManArgs) -> Result<()> {
     let directory = &args.directory;
     let made = match create_dir(directory, Access::Umask) {
@@ -55,7 +62,7 @@ pub fn man(command: Command, args: &ManArgs) -> Result<()> {
 
 /// Writes the page of a command and those below it; gives their number.
 fn page(command: &Command, directory: &Path) -> Result<usize> {
-    let name = command.get_display_name().unwrap_or("clscope");
+    let name = command.get_display_name().unwrap_or(command.get_name());
     let mut text = Vec::new();
     let page = Man::new(command.clone()).title(name).manual("clscope");
     page.render(&mut text).context("cannot write a manual page")?;

@@ -2,16 +2,17 @@
 //! shown, taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that
 //! is `clscope-microbench`.
 
-use super::{Args, Progress};
+use super::Args;
 use crate::output::{json, say, show};
 use crate::parameters;
 use anyhow::{Context, Result, bail};
 use clscope_io::text::line;
 use clscope_microbench::cl::{Device as Cl, OpenCl, choose, list};
+use clscope_microbench::files;
 use clscope_microbench::idle::{self, Watching};
 use clscope_microbench::model::{self, Effort};
-use clscope_microbench::{check, files};
 use clscope_models::{Device, kept};
+use clscope_screen::measuring::Progress;
 use clscope_text::bench::parameters as text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,9 +33,6 @@ pub struct ModelArgs {
     /// model: keep the parameters of a file, as of a device that another machine has
     #[arg(long, value_name = "FILE")]
     pub parameters: Option<PathBuf>,
-    /// model: compare the time model with kernels that the parameters do not come from
-    #[arg(long, conflicts_with_all = ["show", "parameters"])]
-    pub check: bool,
     /// model: with --parameters, replace parameters that were measured under another driver
     #[arg(long, requires = "parameters")]
     pub force: bool,
@@ -46,7 +44,6 @@ impl ModelArgs {
         [
             (self.quick, "--quick"),
             (self.show, "--show"),
-            (self.check, "--check"),
             (self.parameters.is_some(), "--parameters"),
             (self.force, "--force"),
         ]
@@ -143,7 +140,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     ));
     let effort = Effort {
         quick: args.model.quick,
-        sensors: super::metering(args),
+        sensors: args.metering(),
         tiny: false,
         cache: parameters::cache("bench"),
         compilers: std::env::var_os("PATH"),
@@ -170,9 +167,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         say(format_args!("the parameters under driver {} were replaced", line(&before.driver)));
     }
     say(format_args!("parameters are kept in {}", path.display()));
-    if args.model.check {
-        check(args, &device, &measured.device, &effort)?;
-    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,30 +174,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn today() -> String {
     let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     now.chars().take(10).collect()
-}
-
-/// What the parameters predict of the other suites' kernels.
-fn check(args: &Args, device: &Cl, parameters: &Device, effort: &Effort) -> Result<()> {
-    let mut progress = Progress::new()?;
-    let rows =
-        check::check(device, parameters, effort, &mut progress).context("cannot use the device")?;
-    progress.bar.finish_and_clear();
-    if let Some(folder) = &args.output {
-        files::checked(&rows, folder)?;
-    }
-    match check::Summary::of_rows(&rows) {
-        Some(s) => say(format_args!(
-            "time model on {} kernels: median error {:.0} %, 90th percentile {:.0} %; {} ran faster than a certain bound by more than 5 %",
-            s.kernels,
-            s.median * 100.0,
-            s.p90 * 100.0,
-            s.beyond
-        )),
-        None => {
-            say("the time model was not compared: no kernel's instructions could be counted here")
-        }
-    }
-    Ok(())
 }
 
 fn print(device: &Device, as_json: bool) -> Result<()> {
@@ -224,9 +194,6 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     if !(5.0..=3600.0).contains(&watch_s) {
         bail!("`bench idle` takes a --window of 5 to 3600 seconds, and not {watch_s}");
     }
-    if let Some(option) = args.model.given() {
-        bail!("{option} is an option of `bench model`; `bench idle` takes --window SECONDS");
-    }
     let (device, _, kept) = kept(args)?;
     let progress = Progress::new()?;
     say(format_args!(
@@ -234,9 +201,8 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
         device.facts.name, device.facts.platform, watch_s
     ));
     let watching = Watching { load_s: 2.0, watch_s, runs: 3 };
-    let found = idle::watch(&device, watching, &super::metering(args), &|| {
-        progress.stop.load(Ordering::Relaxed)
-    });
+    let found =
+        idle::watch(&device, watching, &args.metering(), &|| progress.stop.load(Ordering::Relaxed));
     let (found, source) = found.with_context(|| {
         format!("cannot measure the idle states of {}", line(&device.facts.name))
     })?;

@@ -2,7 +2,6 @@
 //! any.
 
 use crate::parameters;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
 use clscope_io::text::chain;
@@ -12,10 +11,10 @@ use clscope_oa::flex::Programmed;
 use clscope_profile::energy::attribute::KnownFloor;
 use clscope_profile::energy::{activity, attribute};
 use clscope_profile::names::Form;
+pub use clscope_screen::args::{Runs, TableFormat};
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::directory::as_recorded;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -44,15 +43,6 @@ pub enum Format {
     /// Text and tables for people
     Text,
     /// JSON for programs: one object, of `dump` one a line
-    Json,
-}
-
-/// How figures are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum TableFormat {
-    /// Aligned tables for people
-    Table,
-    /// One JSON object
     Json,
 }
 
@@ -314,29 +304,6 @@ choices! {
         Hwmon,
         /// NVIDIA GPUs
         Nvml,
-    }
-}
-
-/// Runs of one side of a comparison, comma-separated. A path that is there is one run, commas and
-/// all.
-#[derive(Debug, Clone)]
-pub struct Runs(pub Vec<PathBuf>);
-
-impl Runs {
-    /// As clap takes them.
-    pub fn parser() -> impl TypedValueParser<Value = Self> {
-        OsStringValueParser::new().map(|text| match Path::new(&text).exists() {
-            true => Self(vec![text.into()]),
-            false => {
-                let parts = text.as_bytes().split(|byte| *byte == b',');
-                Self(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
-            }
-        })
-    }
-
-    /// The first, for messages.
-    pub fn first(&self) -> &Path {
-        self.0.first().map_or(Path::new(""), PathBuf::as_path)
     }
 }
 

@@ -1,8 +1,7 @@
-//! What `--help` shows: of commands with many options the usual ones, each with one sentence, so that
-//! it fits a screen. `--help-all` has all of them, whole. Refuses to know what options do.
+//! The usual options of each command, which its `--help` shows. Refuses to know what options do.
 #![forbid(unsafe_code)]
 
-use clap::{Arg, ArgAction, Command};
+use clap::Command;
 
 /// The usual options of commands that have many. Commands that are not here show all.
 const USUAL: [(&str, &str); 15] = [
@@ -21,55 +20,28 @@ const USUAL: [(&str, &str); 15] = [
     ("roofline", "output energy name device parameters with"),
     ("what-if", "local global clock on local-memory format parameters"),
     ("top", "interval sort once format output"),
-    ("bench", "device list reproduce budget counters quick full output format show"),
+    ("bench", "device quick show window output format"),
     ("kernel", "device from repeat tolerance counters mix local options export"),
-    ("sql", "recipe list format limit"),
+    ("sql", "recipe format limit"),
     ("perfetto", "output from to tracks host-calls"),
     ("decode", "stream format metrics counters"),
     ("replay", "for kernels mix counters device trust"),
 ];
 
 /// The command and all below it, with the two ways of help.
-pub fn with_help(mut command: Command) -> Command {
-    let usual = USUAL.iter().find(|of| of.0 == command.get_name()).map(|of| of.1);
-    let is_usual = |arg: &Arg| {
-        let name = arg.get_long();
-        usual.is_none_or(|all| name.is_none_or(|name| all.split(' ').any(|of| of == name)))
-    };
-    command = command.mut_args(|arg| {
-        let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
-        let is_usual = is_usual(&arg);
-        let is_hidden = arg.is_hide_short_help_set() || !is_usual;
-        let arg = arg.hide_short_help(is_hidden);
-        match text {
-            Some(text) => arg.help(first_sentence(&text)).long_help(text),
-            None => arg,
-        }
-    });
-    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
-    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
-    command = command
-        .disable_help_flag(true)
-        .arg(short.help("Print the usual options").display_order(1000))
-        .arg(all.help("Print all options, and all that is said of them").display_order(1001));
-    let names: Vec<String> = command.get_subcommands().map(|of| of.get_name().to_owned()).collect();
-    names.iter().fold(command, |command, name| command.mut_subcommand(name, with_help))
-}
-
-/// A text up to its first full stop.
-fn first_sentence(text: &str) -> String {
-    let end = [". ", ".\n", "\n\n"].iter().filter_map(|end| text.find(end)).min();
-    text[..end.unwrap_or(text.len())].trim_end_matches('.').to_owned()
+pub fn with_help(command: Command) -> Command {
+    clscope_screen::help::with_help(command, &USUAL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Arg;
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
     /// Distinct options of all commands.
-    const OPTIONS: usize = 90;
+    const OPTIONS: usize = 82;
 
     /// Lines and columns of a small screen.
     const SCREEN: (usize, usize) = (50, 100);
@@ -118,12 +90,5 @@ mod tests {
         let arguments = all.iter().flat_map(Command::get_arguments);
         let options: BTreeSet<&str> = arguments.filter_map(Arg::get_long).collect();
         assert!(options.len() <= OPTIONS, "{} options: {options:?}", options.len());
-    }
-
-    #[test]
-    fn a_sentence_ends_at_its_full_stop() {
-        assert_eq!(first_sentence("Most bytes (K, M). Else all"), "Most bytes (K, M)");
-        assert_eq!(first_sentence("From 1.5 on"), "From 1.5 on");
-        assert_eq!(first_sentence("One\n\nTwo"), "One");
     }
 }

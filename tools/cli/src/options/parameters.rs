@@ -1,4 +1,4 @@
-//! Options about files of device parameters, and where they are kept for the user. Refuses to read
+//! Options about files of device parameters. Refuses to read
 //! them: [`clscope_models::kept`] does.
 
 use crate::output::say;
@@ -6,6 +6,8 @@ use anyhow::Result;
 use clscope_models::device::Device;
 use clscope_models::kept;
 use std::path::PathBuf;
+
+pub use clscope_screen::places::{cache, path};
 
 /// Options about the file.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,21 +18,6 @@ pub struct ParameterArgs {
     /// Take a file of another device or driver all the same
     #[arg(long)]
     pub force: bool,
-}
-
-/// Where something is kept for the user: `clscope/NAME` in the cache directory (XDG Base Directory
-/// Specification). `None` without a home.
-pub fn cache(name: &str) -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base =
-        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("clscope").join(name))
-}
-
-/// The file of a device; `None` without a home.
-pub fn path(name: &str, platform: &str) -> Option<PathBuf> {
-    Some(cache("models")?.join(Device::file_name(name, platform)))
 }
 
 impl ParameterArgs {

@@ -1,6 +1,4 @@
-//! What people see: output, progress, manual pages, what a run changed. Refuses to compute.
+//! What people see: progress, what a run changed. Refuses to compute.
 
 pub(crate) mod changed;
-pub(crate) mod output;
-pub(crate) mod pages;
 pub(crate) mod progress;

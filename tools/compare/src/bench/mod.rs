@@ -1,4 +1,4 @@
-//! Differences between results of `clscope bench`: two devices, drivers or days. Owns which figures
+//! Differences between results of `clscope-lab`: two devices, drivers or days. Owns which figures
 //! belong together, which direction of a change is worse, and which changes break the user's limit;
 //! refuses to print. Whether a change is more than noise says [`crate::verdict`].
 //!

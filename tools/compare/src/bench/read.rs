@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Schemas of `clscope bench` that are read.
+/// Schemas of `clscope-lab` that are read.
 pub const READS: [&str; 2] = ["clscope-bench/1", "clscope-bench/2"];
 /// Most bytes of a document: a full run of all suites with every sweep is some 3 MB.
 pub const MOST_BYTES: u64 = 64 << 20;
@@ -14,8 +14,8 @@ pub const MOST_BYTES: u64 = 64 << 20;
 /// Why a file is no document that can be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is not what `clscope bench` writes.
-    #[error("it holds no results of `clscope bench` (results.json, or what --format json prints)")]
+    /// It is not what `clscope-lab` writes.
+    #[error("it holds no results of `clscope-lab` (results.json, or what --format json prints)")]
     Json(#[from] serde_json::Error),
     /// It is of another version.
     #[error(

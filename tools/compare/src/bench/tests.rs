@@ -132,7 +132,7 @@ fn documents_of_other_versions_and_of_no_kind_are_refused() {
     let refused = |text: &str| Run::read("a", text.as_bytes()).unwrap_err().to_string();
     assert!(refused("{\"schema\": \"clscope-bench/99\"}").contains("clscope-bench/99"));
     for text in ["", "{}", "[]", "{\"schema\": \"clscope-bench/1\"}", &"[".repeat(100_000)] {
-        assert!(refused(text).contains("no results of `clscope bench`"));
+        assert!(refused(text).contains("no results of `clscope-lab`"));
     }
 }
 

@@ -1,12 +1,12 @@
-//! `clscope bench diff`: what changed between results of `clscope bench`. Owns the options, the
+//! `clscope-lab diff`: what changed between results of `clscope-lab`. Owns the options, the
 //! reading of the files and the exit code: 3 where the limit is broken. Refuses to compare: the
 //! library does.
 
-use crate::args::Runs;
-use crate::output::{self, count, say};
 use anyhow::{Context, Result, bail};
 use clscope_compare::bench::{Diff, MOST_BYTES, Run};
 use clscope_io::input;
+use clscope_screen::args::Runs;
+use clscope_screen::output::{self, count, say};
 use clscope_text::bench::differences as render;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use std::process::ExitCode;
 /// Exit code of a regression, as of `clscope diff`.
 const REGRESSION: u8 = 3;
 
-/// Options of `bench diff`.
+/// Options of `clscope-lab diff`.
 #[derive(Debug, clap::Args)]
 #[command(
     before_help = "Examples:
-  clscope bench diff monday tuesday                    two directories of `clscope bench -o`
-  clscope bench diff h100.json h200.json               two devices
-  clscope bench diff before after --fail-on 3%       exit code 3 where a figure became worse
-  clscope bench diff b1,b2,b3 n1,n2,n3                 three runs a side: noise is measured",
+  clscope-lab diff monday tuesday                    two directories of `clscope-lab -o`
+  clscope-lab diff h100.json h200.json               two devices
+  clscope-lab diff before after --fail-on 3%       exit code 3 where a figure became worse
+  clscope-lab diff b1,b2,b3 n1,n2,n3                 three runs a side: noise is measured",
     after_help = "Rates that fall and times that rise are worse. Power, clocks and sizes have no better direction:
 their changes are told, and break no limit."
 )]
 pub struct DiffArgs {
-    /// Results that are compared with: a results.json, or the directory of `clscope bench -o`; of
+    /// Results that are compared with: a results.json, or the directory of `clscope-lab -o`; of
     /// several runs: b1,b2,b3
     #[arg(value_name = "BASE", value_parser = Runs::parser())]
     base: Runs,

@@ -1,13 +1,14 @@
-//! `clscope bench --reproduce`: experiments of the reference documents. Owns what is said and the
-//! exit code; refuses to order and to measure them: [`clscope_microbench::reproduce`] does.
+//! `clscope-lab --reproduce`: experiments of the reference documents. Owns what is said and the
+//! exit code; refuses to order and to measure them: [`clscope_lab::reproduce`] does.
 
-use super::{Args, Progress, counted, metering, settings};
-use crate::output::{prose, say, show, show_json};
+use super::{Args, counted, metering, settings};
 use anyhow::{Context, Result, bail};
+use clscope_lab::output::files;
+use clscope_lab::reproduce::{self, News, State, Wanted};
+use clscope_lab::text::experiments;
 use clscope_microbench::cl::{OpenCl, choose, list as devices};
-use clscope_microbench::files;
-use clscope_microbench::reproduce::{self, News, State, Wanted};
-use clscope_text::bench::experiments;
+use clscope_screen::measuring::Progress;
+use clscope_screen::output::{prose, say, show, show_json};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -2,46 +2,23 @@
 //! Owns their names; refuses to compute figures.
 
 use crate::check;
-use crate::model::Measured;
-use crate::plot::{self, Plot, PlotError, page, plots};
+use crate::output::csv::write_csv;
+use crate::output::plot::{self, Plot, PlotError, page, plots};
 #[cfg(feature = "png")]
-use crate::png::{PngError, Renderer};
+use crate::output::png::{PngError, Renderer};
 use crate::reproduce::{self, Report, Reported};
-use crate::results::{Results, write_csv};
-use clscope_io::output::{Access, Whole};
-use clscope_models::kept::{self, FileError};
-use serde::Serialize;
-use std::io::{self, Write};
+use clscope_microbench::files::{self, json, whole};
+use clscope_microbench::results::Results;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Files could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A directory cannot be made.
-    #[error("cannot make the directory {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file cannot be made.
-    #[error("cannot write {}; choose another place", path.display())]
-    Made {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("cannot write {}", path.display())]
-    Written {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    /// A file or a directory cannot be written.
+    #[error(transparent)]
+    File(#[from] files::WriteError),
     /// A plot cannot be drawn.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -54,33 +31,6 @@ pub enum WriteError {
         /// Why.
         source: PngError,
     },
-    /// The file of parameters cannot be written.
-    #[error(transparent)]
-    Parameters(#[from] FileError),
-}
-
-/// Makes the directory that files go into.
-///
-/// # Errors
-/// If it cannot be made.
-pub fn make(directory: &Path) -> Result<(), WriteError> {
-    std::fs::create_dir_all(directory)
-        .map_err(|source| WriteError::Directory { path: directory.to_owned(), source })
-}
-
-fn whole<E>(path: &Path, write: impl FnOnce(&mut Whole) -> Result<(), E>) -> Result<(), WriteError>
-where
-    Box<dyn std::error::Error + Send + Sync>: From<E>,
-{
-    let mut out = Whole::create(path, Access::Umask)
-        .map_err(|source| WriteError::Made { path: path.to_owned(), source })?;
-    let failed = |source| WriteError::Written { path: path.to_owned(), source };
-    write(&mut out).map_err(|error| failed(error.into()))?;
-    out.finish().map_err(|error| failed(error.into()))
-}
-
-fn json(path: &Path, of: &impl Serialize) -> Result<(), WriteError> {
-    whole(path, |out| serde_json::to_writer_pretty(out, of))
 }
 
 /// Writes JSON, CSV, every plot as SVG, where this build draws them as PNG too, and the page that holds them.
@@ -118,7 +68,15 @@ fn results_with(
         }
         whole(&path.with_extension("svg"), |out| out.write_all(plot.svg.as_bytes()))?;
     }
-    whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))
+    Ok(whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))?)
+}
+
+/// Makes the directory that files go into.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make(directory: &Path) -> Result<(), WriteError> {
+    Ok(files::make(directory)?)
 }
 
 /// Where the files of an experiment are: in a folder of its own, unless it is the only one.
@@ -158,19 +116,8 @@ pub fn reported(of: &Reported, directory: &Path, alone: bool) -> Result<(), Writ
         let there = directory.join(&page).is_file() && report.took_ns.is_some();
         there.then(|| page.display().to_string())
     };
-    whole(&directory.join("index.html"), |out| out.write_all(plot::index(of, link).as_bytes()))
-}
-
-/// Writes what parameters come from, part by part, and their own file.
-///
-/// # Errors
-/// Where a file cannot be written.
-pub fn measured(of: &Measured, directory: &Path) -> Result<(), WriteError> {
-    make(directory)?;
-    for (n, part) in of.results.iter().enumerate() {
-        json(&directory.join(format!("results-{}.json", n + 1)), part)?;
-    }
-    Ok(kept::write(&of.device, &directory.join("device.json"))?)
+    let page = plot::index(of, link);
+    Ok(whole(&directory.join("index.html"), |out| out.write_all(page.as_bytes()))?)
 }
 
 /// Writes what the parameters predict of further kernels.
@@ -178,5 +125,5 @@ pub fn measured(of: &Measured, directory: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// Where the file cannot be written.
 pub fn checked(rows: &[check::Row], directory: &Path) -> Result<(), WriteError> {
-    whole(&directory.join("check.csv"), |out| check::write_csv(rows, out))
+    Ok(whole(&directory.join("check.csv"), |out| check::write_csv(rows, out))?)
 }

@@ -2,10 +2,10 @@
 //! refuses to choose values: that is [`super::measure`].
 
 use super::{Part, Span, measure};
-use crate::cl::DeviceFacts;
-use crate::settings::Settings;
 use crate::suite::Case;
 use crate::sweep::{Along, Axis};
+use clscope_microbench::cl::DeviceFacts;
+use clscope_microbench::settings::Settings;
 
 /// What a part ran with.
 pub struct Ran<'a> {
@@ -80,7 +80,7 @@ impl Part {
         values: impl Fn(Axis, Span) -> Vec<String>,
         settings: &Settings,
     ) -> String {
-        let mut out = "clscope bench".to_owned();
+        let mut out = "clscope-lab".to_owned();
         let cases: Vec<String> = self.cases.iter().map(|c| case(c)).collect();
         if self.along.is_empty() {
             out += &format!(" {}", cases.join(" "));
@@ -132,10 +132,10 @@ mod tests {
         );
         assert_eq!(
             part.command(),
-            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --sensors always"
+            "clscope-lab power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --sensors always"
         );
         let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
-        assert_eq!(plain.command(), "clscope bench latency/add/ilp1 latency/stream/ilp1");
+        assert_eq!(plain.command(), "clscope-lab latency/add/ilp1 latency/stream/ilp1");
     }
 
     /// What the user chose and what the device lacks are in it.
@@ -166,7 +166,7 @@ mod tests {
         };
         assert_eq!(
             part.command_of(&ran),
-            format!("clscope bench {name} --sweep blocks,width=1,4 --iterations 8")
+            format!("clscope-lab {name} --sweep blocks,width=1,4 --iterations 8")
         );
     }
 }

@@ -4,10 +4,10 @@
 
 use super::formula::{Formula, HUANG, MALI};
 use super::{Devices, Experiment, How, Ours, Row, row};
-use crate::cl::{DeviceFacts, DeviceKind};
-use crate::job::Scalar;
-use crate::peak::peak_of;
 use clscope_metrics::builtin;
+use clscope_microbench::cl::{DeviceFacts, DeviceKind};
+use clscope_microbench::job::Scalar;
+use clscope_microbench::peak::peak_of;
 use clscope_models::latency::{Workload, tightest};
 use clscope_models::prior;
 use clscope_oa::flex::{self, FlexEvent, Programmed};

@@ -3,8 +3,8 @@
 
 use super::matsentidou::{MALI, TIME, over, slower};
 use super::{Devices, Draw, Experiment, Ours, Part, Pick, Row, Span, X, measured, of, row, sweep};
-use crate::job::Scalar;
 use crate::sweep::Axis;
+use clscope_microbench::job::Scalar;
 
 /// The device, and what the document's model of it gives for the same.
 const WITH_MODEL: Devices = Devices(&["Mali T-624", "its model there"]);

@@ -5,8 +5,8 @@ use super::{
     Devices, Draw, Experiment, How, Ours, Part, Per, Pick, Row, Span, X, any, measured, row, sweep,
     watched,
 };
-use crate::job::Scalar;
 use crate::sweep::Axis;
+use clscope_microbench::job::Scalar;
 
 const GEN: Devices = Devices(&["HD Graphics 620"]);
 const WIDTHS: Span = Span::Numbers(&[1, 2, 4, 8, 16]);
@@ -119,7 +119,7 @@ pub(super) const THESIS: &[Experiment] = &[
         "000/tab3.1",
         "3.2",
         "options of the thesis's tool",
-        How::Cannot("a list of options and no measurement: `clscope bench --help-all` has ours"),
+        How::Cannot("a list of options and no measurement: `clscope-lab --help-all` has ours"),
         &[],
     ),
     GEN.experiment(

@@ -3,11 +3,11 @@
 //! is which part of it; refuses to fit: that is `clscope_models::energy`.
 
 use super::report::Seen;
-use crate::results::{CaseResult, Status};
-use crate::stats::Interval;
 use crate::suite::classes::STATEMENTS;
 use crate::suite::mixture::KINDS;
 use crate::sweep::Axis;
+use clscope_microbench::results::{CaseResult, Status};
+use clscope_microbench::stats::Interval;
 use clscope_models::energy::{self, EnergyModel, Observation};
 use clscope_models::hockney::{self, Link};
 use clscope_models::idle::{State, States};

@@ -2,11 +2,11 @@
 //! and what stands in where it lacks an instruction; refuses to run them: that is [`crate::run`].
 
 use super::{Part, Span, of_units};
-use crate::cl::{Device, DeviceFacts};
 use crate::run::{self, Choice};
-use crate::settings::Settings;
 use crate::suite::{Case, Suite, is_floor};
 use crate::sweep::{self, Along, Axis, SweepError, Value};
+use clscope_microbench::cl::{Device, DeviceFacts};
+use clscope_microbench::settings::Settings;
 
 /// The settings of a part: the user's, and what the document says where the user says nothing.
 pub fn settings(part: &Part, asked: &Settings) -> Settings {

@@ -32,8 +32,8 @@ pub use models::Worst;
 pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
 pub use session::{News, SessionError, Wanted, along, measure, named, needs_device, with};
 
-use crate::job::Scalar;
 use crate::sweep::Axis;
+use clscope_microbench::job::Scalar;
 use clscope_models::prior::Model;
 
 /// A reference document.
@@ -483,8 +483,8 @@ const fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
     use crate::suite::SUITES;
+    use clscope_microbench::settings::Settings;
     use std::collections::BTreeSet;
 
     #[test]

@@ -4,10 +4,10 @@
 
 use super::report::{Curve, Point as Place, schedulers};
 use super::{ALONE, AtFull, Input};
-use crate::results::{CaseResult, Results, Status};
-use crate::stats::{self, Interval};
 use crate::suite::lanes;
 use crate::sweep::{Axis, ENOUGH};
+use clscope_microbench::results::{CaseResult, Results, Status};
+use clscope_microbench::stats::{self, Interval};
 use clscope_models::latency::{Contention, Workload};
 use clscope_models::prior::{self, Inputs, Model, Point};
 use clscope_models::stations::{Curve as Curves, Stations};

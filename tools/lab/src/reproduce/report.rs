@@ -1,13 +1,13 @@
 //! What an experiment gave beside what the document prints: curves, numbers, and why one is
-//! missing. Owns the shape of the document `clscope bench --reproduce` writes; refuses to measure.
+//! missing. Owns the shape of the document `clscope-lab --reproduce` writes; refuses to measure.
 
 use super::measure::changed;
 use super::models::{self, Worst};
 use super::{Draw, Experiment, Formula, How, Ours, Row};
-use crate::cl::DeviceFacts;
-pub use crate::results::Point;
-use crate::results::{Figure, Finding, Results, Status};
-use crate::stats::Interval;
+use clscope_microbench::cl::DeviceFacts;
+pub use clscope_microbench::results::Point;
+use clscope_microbench::results::{Figure, Finding, Results, Status};
+use clscope_microbench::stats::Interval;
 pub(super) use seen::Seen;
 use serde::Serialize;
 
@@ -161,7 +161,10 @@ pub struct Number {
     /// What the document prints.
     pub printed: Vec<Printed>,
     /// Ours, in the same unit.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::stats::MayBeNone>"))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<clscope_microbench::stats::MayBeNone>")
+    )]
     pub here: Option<Interval>,
     /// What was compared for ours, where the name is not true of this device to the letter.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,14 +5,14 @@
 use super::{
     Experiment, How, On, Part, Ran, Report, Reported, SCHEMA, State, all, cases, find, formula,
 };
-use crate::bench::Settings;
-use crate::cl::{ClError, Device};
-use crate::files::{self, WriteError};
-use crate::power::Metering;
-use crate::results::Results;
+use crate::output::files::{self, WriteError};
 use crate::run::{self, Choice, Until, Watch};
 use crate::sweep::{Along, SweepError};
 use clscope_io::text::chain;
+use clscope_microbench::bench::Settings;
+use clscope_microbench::cl::{ClError, Device};
+use clscope_microbench::power::Metering;
+use clscope_microbench::results::Results;
 use clscope_trace::pattern;
 use std::io;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub enum News<'a> {
 #[non_exhaustive]
 pub enum SessionError {
     /// A name means none.
-    #[error("no experiment is called {name}{near}; `clscope bench --reproduce list` names all")]
+    #[error("no experiment is called {name}{near}; `clscope-lab --reproduce list` names all")]
     Unknown {
         /// The name.
         name: String,
@@ -68,7 +68,7 @@ pub enum SessionError {
     },
     /// No experiment has an axis.
     #[error(
-        "--sweep {axis}: no experiment of {names} is along this axis; `clscope bench --reproduce list` has the axes of each, and a case by itself takes any of its own"
+        "--sweep {axis}: no experiment of {names} is along this axis; `clscope-lab --reproduce list` has the axes of each, and a case by itself takes any of its own"
     )]
     Axis {
         /// The axis.

@@ -3,16 +3,16 @@
 //! refuses a clock that does not wait for what was loaded.
 
 use super::clock::{SUITE, with_clock};
-use super::latency::{scattered, table_words};
-use super::residency::Level;
 use super::{Case, Gave, Swept};
-use crate::bench::{Bench, CaseError, Measured, Settings};
-use crate::cl::{DeviceFacts, DeviceKind};
-use crate::job::{Arg, Fill, Job, Need, Trips};
-use crate::results::{Figure, Point, Series};
-use crate::source::Source;
-use crate::stats::{self, Interval};
 use crate::sweep::{Axis, Value};
+use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
+use clscope_microbench::cl::{DeviceFacts, DeviceKind};
+use clscope_microbench::job::{Arg, Fill, Job, Need, Trips};
+use clscope_microbench::results::{Figure, Point, Series};
+use clscope_microbench::source::Source;
+use clscope_microbench::stats::{self, Interval};
+use clscope_microbench::suite::latency::{scattered, table_words};
+use clscope_microbench::suite::residency::Level;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,17 +3,17 @@
 //! section 4.3). Owns the choice of the clock and its rate; refuses a device whose compiler has
 //! none.
 
-use super::residency::{Level, fits};
 use super::{Case, Gave, Suite, Swept};
-use crate::bench::{Bench, CaseError, Settings};
-use crate::cl::{Buffer, DeviceFacts, DeviceKind};
-use crate::job::{Arg, Geometry};
-use crate::power::Window;
-use crate::results::{CaseResult, Figure, Finding, Point, Series, Timing};
-use crate::source::Source;
-use crate::stats::{self, Interval};
 use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
+use clscope_microbench::bench::{Bench, CaseError, Settings};
+use clscope_microbench::cl::{Buffer, DeviceFacts, DeviceKind};
+use clscope_microbench::job::{Arg, Geometry};
+use clscope_microbench::power::Window;
+use clscope_microbench::results::{CaseResult, Figure, Finding, Point, Series, Timing};
+use clscope_microbench::source::Source;
+use clscope_microbench::stats::{self, Interval};
+use clscope_microbench::suite::residency::{Level, fits};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;

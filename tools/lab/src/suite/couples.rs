@@ -3,12 +3,12 @@
 //! Owns these cases of the suite `structure` and their host references.
 
 use super::{Case, Gave, Swept};
-use crate::bench::{Bench, CaseError, Measured, Settings};
-use crate::cl::ClError;
-use crate::job::{Arg, Job, Need, Outcome, Scalar, Trips};
-use crate::results::Figure;
-use crate::source::Source;
 use crate::sweep::{Axis, Value};
+use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
+use clscope_microbench::cl::ClError;
+use clscope_microbench::job::{Arg, Job, Need, Outcome, Scalar, Trips};
+use clscope_microbench::results::Figure;
+use clscope_microbench::source::Source;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -189,7 +189,7 @@ impl Swept for Variant {
         let time = timing.time_ns.mean.times(1.0 / statements);
         let mut figures = vec![Figure::new("time_per_statement", "ns", time)];
         if let Some(bytes) = timing.private_bytes {
-            let bytes = crate::stats::Interval::symmetric(bytes as f64, 0.0);
+            let bytes = clscope_microbench::stats::Interval::symmetric(bytes as f64, 0.0);
             figures.push(Figure::new("private_bytes", "B", bytes));
         }
         Ok(Gave::of_kernel(measured, figures))

@@ -2,15 +2,15 @@
 //! of vectors, a permutation, a change of sign, Black-Scholes (Volkov 2016, sections 3.8 and 3.10).
 //! Owns the kernels, their host references and the bytes that each moves.
 
-use super::residency::{Level, resident};
 use super::{Case, Gave, Suite, Swept};
-use crate::bench::{Bench, CaseError, Measured, Settings};
-use crate::cl::{ClError, DeviceFacts, DeviceKind};
-use crate::job::{Arg, Fill, Job, Need, Outcome, Trips};
-use crate::results::{CaseResult, Figure, Finding};
-use crate::source::Source;
-use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
+use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
+use clscope_microbench::cl::{ClError, DeviceFacts, DeviceKind};
+use clscope_microbench::job::{Arg, Fill, Job, Need, Outcome, Trips};
+use clscope_microbench::results::{CaseResult, Figure, Finding};
+use clscope_microbench::source::Source;
+use clscope_microbench::stats::Interval;
+use clscope_microbench::suite::residency::{Level, resident};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -2,13 +2,13 @@
 //! widths and spans many updates of the sensor (Duarte 2018, algorithm 8). Owns the choice of
 //! variants; the kernel, its check and its count are those of the FLOP suite.
 
-use super::flop::{Launched, Op, Shape, Variant};
 use super::{Case, Gave, Suite, geometry};
-use crate::bench::{Bench, CaseError, Settings};
-use crate::cl::DeviceFacts;
-use crate::idle;
-use crate::job::Scalar;
-use crate::results::{CaseResult, Finding};
+use clscope_microbench::bench::{Bench, CaseError, Settings};
+use clscope_microbench::cl::DeviceFacts;
+use clscope_microbench::idle;
+use clscope_microbench::job::Scalar;
+use clscope_microbench::results::{CaseResult, Finding};
+use clscope_microbench::suite::flop::{Launched, Op, Shape, Variant};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;

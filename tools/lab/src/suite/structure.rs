@@ -3,14 +3,14 @@
 //! points that are read from them (Matsentidou 2020, chapters 7 to 12).
 
 use super::{Case, Gave, Suite, Swept};
-use crate::bench::{Bench, CaseError, Measured, Settings};
-use crate::change::{self, Change};
-use crate::cl::{ClError, DeviceFacts, DeviceKind};
-use crate::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
-use crate::results::{CaseResult, Figure, Finding};
-use crate::source::Source;
-use crate::stats::Interval;
 use crate::sweep::{Axis, Value};
+use clscope_microbench::bench::{Bench, CaseError, Measured, Settings};
+use clscope_microbench::change::{self, Change};
+use clscope_microbench::cl::{ClError, DeviceFacts, DeviceKind};
+use clscope_microbench::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
+use clscope_microbench::results::{CaseResult, Figure, Finding};
+use clscope_microbench::source::Source;
+use clscope_microbench::stats::Interval;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,156 +1,20 @@
-//! Sweeps: any case along the axes that it has, one or two at once. Owns the axes, their usual
-//! values, and the cases of a grid; refuses to know what a case does: each says which axes it has,
-//! and becomes another case at a value of one ([`Swept`]).
+//! Sweeps: any case along the axes that it has, one or two at once. Owns the usual values of axes,
+//! and the cases of a grid; refuses to know what a case does: each says which axes it has, and
+//! becomes another case at a value of one ([`Swept`]).
 
 mod notation;
 mod walk;
 
+pub use clscope_microbench::sweep::{Axis, Coordinate, Place, Value};
 pub use notation::{Axes, NotationError, Sizes};
 pub(crate) use walk::{ENOUGH, Need, Peaks, conclude, cusp, needed};
 pub use walk::{Walk, shown, value_at, walks};
 
-use crate::cl::DeviceFacts;
-use crate::job::Scalar;
-use crate::settings::Settings;
 use crate::suite::{Case, Swept};
-use serde::Serialize;
-use serde_json::{Value as Json, json};
+use clscope_microbench::cl::DeviceFacts;
+use clscope_microbench::job::Scalar;
+use clscope_microbench::settings::Settings;
 use std::rc::Rc;
-
-/// What can be varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// Work-groups.
-    Blocks,
-    /// Work-items of a group.
-    Tpb,
-    /// Elements of a vector.
-    Width,
-    /// The type: half, float, double or int.
-    Precision,
-    /// Additions for each memory access.
-    Alpha,
-    /// Work-items on a compute unit at once.
-    Occupancy,
-    /// Bytes: of a transfer, a working set, an array.
-    Size,
-    /// Work-items of 32 that work.
-    Lanes,
-    /// Compute units that work: as many groups.
-    Cores,
-    /// Elements between neighbours.
-    Stride,
-}
-
-impl Axis {
-    /// All.
-    pub const ALL: [Axis; 10] = [
-        Axis::Blocks,
-        Axis::Tpb,
-        Axis::Width,
-        Axis::Precision,
-        Axis::Alpha,
-        Axis::Occupancy,
-        Axis::Size,
-        Axis::Lanes,
-        Axis::Cores,
-        Axis::Stride,
-    ];
-
-    /// Its name on the command line and in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Axis::Blocks => "blocks",
-            Axis::Tpb => "tpb",
-            Axis::Width => "width",
-            Axis::Precision => "precision",
-            Axis::Alpha => "alpha",
-            Axis::Occupancy => "occupancy",
-            Axis::Size => "size",
-            Axis::Lanes => "lanes",
-            Axis::Cores => "cores",
-            Axis::Stride => "stride",
-        }
-    }
-
-    /// The parameter of a case that says where it is.
-    pub fn parameter(self) -> &'static str {
-        match self {
-            Axis::Precision => "type",
-            Axis::Size => "bytes",
-            Axis::Blocks | Axis::Cores => "groups",
-            Axis::Tpb => "group_size",
-            axis => axis.name(),
-        }
-    }
-
-    /// The axis of a name.
-    pub fn named(name: &str) -> Option<Axis> {
-        Axis::ALL.into_iter().find(|axis| axis.name() == name)
-    }
-
-    /// What stands along a plot.
-    pub fn label(self) -> &'static str {
-        match self {
-            Axis::Blocks => "work-groups",
-            Axis::Tpb => "work-items of a group",
-            Axis::Width => "elements of a vector",
-            Axis::Precision => "type",
-            Axis::Alpha => "additions for each access",
-            Axis::Occupancy => "work-items on a compute unit",
-            Axis::Size => "bytes",
-            Axis::Lanes => "lanes of 32 that work",
-            Axis::Cores => "groups that work",
-            Axis::Stride => "elements between neighbours",
-        }
-    }
-
-    /// Whether its usual values grow by factors.
-    pub fn is_logarithmic(self) -> bool {
-        matches!(
-            self,
-            Axis::Tpb | Axis::Width | Axis::Alpha | Axis::Occupancy | Axis::Size | Axis::Stride
-        )
-    }
-}
-
-/// A place on an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A number.
-    Number(usize),
-    /// A type.
-    Type(Scalar),
-}
-
-impl Value {
-    /// As results hold it.
-    pub fn json(self) -> Json {
-        match self {
-            Value::Number(n) => json!(n),
-            Value::Type(scalar) => json!(scalar.name()),
-        }
-    }
-
-    /// The number, if it is one.
-    pub fn number(self) -> Option<usize> {
-        match self {
-            Value::Number(n) => Some(n),
-            Value::Type(_) => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Value::Number(n) => n.fmt(f),
-            Value::Type(scalar) => scalar.name().fmt(f),
-        }
-    }
-}
 
 /// One axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,26 +115,6 @@ pub fn usual(axis: Axis, device: &DeviceFacts, settings: &Settings, of: &dyn Swe
     let values = numbers.into_iter().map(Value::Number);
     let values: Vec<Value> = values.filter(|v| of.at(axis, *v).is_ok()).collect();
     if settings.tiny { values.into_iter().take(3).collect() } else { values }
-}
-
-/// Where a case of a sweep is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Place {
-    /// The id of the case that is swept.
-    pub case: String,
-    /// Axis and value, in the order in which they were asked for.
-    pub at: Vec<Coordinate>,
-}
-
-/// A value of an axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Coordinate {
-    /// The axis.
-    pub axis: Axis,
-    /// A number, or the name of a type.
-    pub value: Json,
 }
 
 /// What two axes choose both, if they do: the second would undo the first.

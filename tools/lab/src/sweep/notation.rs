@@ -2,7 +2,7 @@
 //! notation; refuses empty and endless lists, and to know which case has which axis.
 
 use super::{Along, Axis, Value};
-use crate::job::Scalar;
+use clscope_microbench::job::Scalar;
 use std::str::FromStr;
 
 /// A text is no notation of sizes or axes; it says why.

@@ -1,8 +1,8 @@
 //! Which cases a sweep makes of those of the suites, and which axes it refuses.
 
 use super::*;
-use crate::cl::DeviceKind;
 use crate::suite::SUITES;
+use clscope_microbench::cl::DeviceKind;
 
 fn device() -> DeviceFacts {
     DeviceFacts {
@@ -100,7 +100,7 @@ fn several_groups_share_a_unit_beyond_the_largest_group() {
 fn the_guides_sweeps_exist() {
     let guide = include_str!("../../../guide/bench.md");
     let mut seen = 0;
-    for line in guide.lines().filter_map(|l| l.strip_prefix("    clscope bench ")) {
+    for line in guide.lines().filter_map(|l| l.strip_prefix("    clscope-lab ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [id, "--sweep", axes, ..] = words.as_slice() else { continue };
         if axes.starts_with("AXIS") {

@@ -2,9 +2,9 @@
 //! order of points and the choice of figures; refuses to draw.
 
 use super::Axis;
-use crate::change;
-use crate::results::{CaseResult, Figure, Finding, Results, Status};
-use crate::stats::Interval;
+use clscope_microbench::change;
+use clscope_microbench::results::{CaseResult, Figure, Finding, Results, Status};
+use clscope_microbench::stats::Interval;
 use serde_json::Value as Json;
 
 /// Figures that are shown along a sweep, the most telling first.

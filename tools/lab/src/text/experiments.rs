@@ -1,10 +1,8 @@
 //! Experiments of the documents for people: the list, curves as sparklines, numbers side by side.
 
 use super::walks::{aligned, sparkline};
-use crate::figure::number;
-use clscope_microbench::reproduce::{
-    self, DOCUMENTS, Number, On, Printed, Report, Reported, Standing, State,
-};
+use crate::reproduce::{self, DOCUMENTS, Number, On, Printed, Report, Reported, Standing, State};
+use clscope_text::figure::number;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -49,7 +47,7 @@ pub fn list(out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "U: compute units of the device. Measured again by `clscope bench --reproduce NAME`."
+        "U: compute units of the device. Measured again by `clscope-lab --reproduce NAME`."
     )
 }
 

@@ -1,12 +1,12 @@
-//! What `clscope bench` measured, as lines for people: devices, cases, results. Owns which figures
+//! What `clscope-lab` measured, as lines for people: devices, cases, results. Owns which figures
 //! a line shows; refuses to compute them.
 
 use super::walks;
-use crate::figure::number;
-use clscope_microbench::cl::{Device, DeviceFacts};
+use crate::suite::{Case, SUITES, Suite};
+use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::results::{CaseResult, Figure, Results, Status};
 use clscope_microbench::source::Source;
-use clscope_microbench::suite::{Case, SUITES, Suite};
+use clscope_text::figure::number;
 use std::io::{self, Write};
 
 /// The sources of all kernels.
@@ -18,25 +18,6 @@ pub fn kernels(out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "// ---- {}", source.name())?;
         out.write_all(source.text().as_bytes())?;
         writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// The devices with their numbers.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn devices(out: &mut impl Write, all: &[Device]) -> io::Result<()> {
-    for (number, device) in all.iter().enumerate() {
-        let f = &device.facts;
-        writeln!(
-            out,
-            "{number}  {} | {} | {} | {} compute units",
-            f.name, f.platform, f.version, f.compute_units
-        )?;
-    }
-    if all.is_empty() {
-        writeln!(out, "no OpenCL device; `clscope doctor` says why")?;
     }
     Ok(())
 }

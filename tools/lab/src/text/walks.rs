@@ -2,9 +2,9 @@
 //! each that a suite makes by itself. Owns their layout; refuses to compute figures.
 
 use super::results::shown;
-use crate::figure::number;
+use crate::sweep::{self, Walk, value_at};
 use clscope_microbench::results::{CaseResult, Results, Status};
-use clscope_microbench::sweep::{self, Walk, value_at};
+use clscope_text::figure::number;
 use std::io::{self, Write};
 
 /// Most columns of a sparkline.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The schema of an interval that may have no value: a rate of no time at all has none.
 #[cfg(feature = "schema")]
-pub(crate) struct MayBeNone;
+pub struct MayBeNone;
 
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for MayBeNone {

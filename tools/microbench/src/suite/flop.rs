@@ -337,7 +337,7 @@ fn ulp(scalar: Scalar) -> f64 {
 }
 
 /// Runs a variant and counts its operations.
-pub(super) fn run(
+pub fn run(
     bench: &mut Bench<'_>,
     variant: Variant,
     groups: usize,
@@ -355,10 +355,14 @@ pub(super) fn run(
 
 /// A variant at a geometry; with power or without.
 #[derive(Clone, Copy)]
-pub(super) struct Launched {
+pub struct Launched {
+    /// What is launched.
     pub variant: Variant,
+    /// Work-groups.
     pub groups: usize,
+    /// Work-items of a group.
     pub group: usize,
+    /// Whether power is watched.
     pub power: bool,
 }
 

@@ -366,13 +366,13 @@ fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
 }
 
 /// Where a random chain leads, before its mask: as in the kernel that lays the table.
-pub(super) fn scattered(at: u32) -> u32 {
+pub fn scattered(at: u32) -> u32 {
     at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
 }
 
 /// Words of a table of accesses of so many words: more than caches hold, as far as the device has
 /// room; a power of two.
-pub(super) fn table_words(device: &DeviceFacts, settings: &Settings, words: usize) -> usize {
+pub fn table_words(device: &DeviceFacts, settings: &Settings, words: usize) -> usize {
     let wanted: usize = match (settings.tiny, device.kind) {
         (true, _) => 1 << 10,
         (_, DeviceKind::Gpu) => 1 << 26,

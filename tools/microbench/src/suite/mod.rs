@@ -1,21 +1,15 @@
 //! The suites: which cases there are for a device, and what follows from their results. Owns the
 //! vocabulary of cases; refuses to run them: the runner does.
 
-mod access;
 pub mod blend;
 pub mod ceilings;
 pub mod classes;
-pub mod clock;
-mod couples;
 pub mod flop;
 pub mod latency;
 pub mod levels;
 pub mod memory;
 pub mod mixture;
-pub mod occupancy;
-pub mod power;
-mod residency;
-pub mod structure;
+pub mod residency;
 pub mod transfer;
 
 use crate::bench::{Bench, CaseError, Measured, Settings};
@@ -48,7 +42,7 @@ pub struct Gave {
 
 impl Gave {
     /// Of one measured kernel, with the figures made of it.
-    fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
+    pub fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
         let Measured { timing, span, window, notes, .. } = measured;
         Self { timing: Some(timing), figures, span: Some(span), window, notes, ..Gave::default() }
     }
@@ -74,12 +68,15 @@ pub trait Swept {
 }
 
 /// Why a value is none of an axis.
-fn no_value(axis: Axis, wanted: &str) -> String {
+pub fn no_value(axis: Axis, wanted: &str) -> String {
     format!("{} is {wanted}", axis.name())
 }
 
 /// A number on an axis, within bounds.
-fn number(axis: Axis, value: At, most: usize) -> Result<usize, String> {
+///
+/// # Errors
+/// In words, where it is none.
+pub fn number(axis: Axis, value: At, most: usize) -> Result<usize, String> {
     match value.number() {
         Some(n) if n <= most => Ok(n),
         _ => Err(no_value(axis, &format!("a number up to {most} here"))),
@@ -87,7 +84,10 @@ fn number(axis: Axis, value: At, most: usize) -> Result<usize, String> {
 }
 
 /// As [`number`], for values that are powers of two here.
-fn power_of_two(axis: Axis, value: At, most: usize) -> Result<usize, String> {
+///
+/// # Errors
+/// In words, where it is none.
+pub fn power_of_two(axis: Axis, value: At, most: usize) -> Result<usize, String> {
     number(axis, value, most)
         .ok()
         .filter(|n| n.is_power_of_two())
@@ -95,12 +95,18 @@ fn power_of_two(axis: Axis, value: At, most: usize) -> Result<usize, String> {
 }
 
 /// A width that OpenCL C has.
-fn width(axis: Axis, value: At) -> Result<usize, String> {
+///
+/// # Errors
+/// In words, where it is none.
+pub fn width(axis: Axis, value: At) -> Result<usize, String> {
     power_of_two(axis, value, 16)
 }
 
 /// A type.
-fn scalar(axis: Axis, value: At) -> Result<crate::job::Scalar, String> {
+///
+/// # Errors
+/// In words, where it is none.
+pub fn scalar(axis: Axis, value: At) -> Result<crate::job::Scalar, String> {
     match value {
         At::Type(scalar) => Ok(scalar),
         At::Number(_) => Err(no_value(axis, "half, float, double or int")),
@@ -108,7 +114,7 @@ fn scalar(axis: Axis, value: At) -> Result<crate::job::Scalar, String> {
 }
 
 /// More work-groups or work-items than this are a slip of the pen.
-const MOST_ITEMS: usize = 1 << 24;
+pub const MOST_ITEMS: usize = 1 << 24;
 
 /// One case.
 pub struct Case {
@@ -164,23 +170,19 @@ pub struct Suite {
     pub conclude: fn(&DeviceFacts, &[CaseResult]) -> Vec<Finding>,
 }
 
-/// All suites, in the order they run.
-pub const SUITES: [Suite; 12] = [
+/// The suites that give the parameters of a device, in the order they run.
+pub static SUITES: [Suite; 8] = [
     flop::SUITE,
     memory::SUITE,
     levels::SUITE,
     transfer::SUITE,
-    power::SUITE,
     classes::SUITE,
     latency::SUITE,
-    structure::SUITE,
-    occupancy::SUITE,
-    clock::SUITE,
     blend::SUITE,
     ceilings::SUITE,
 ];
 
-/// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
+/// Work-groups and their size: those of the settings, or what keeps this kind of device busy.
 pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
     let group = settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings));
     let per_unit = match (settings.tiny, device.kind) {
@@ -219,7 +221,7 @@ pub fn floor_of(suite: &Suite) -> Case {
 
 /// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor
 /// of a context, not deep idle. It is that of the cases whose names begin with `of`.
-fn floor_case(suite: &'static str, of: &str) -> Case {
+pub fn floor_case(suite: &'static str, of: &str) -> Case {
     let run = |bench: &mut Bench<'_>| Ok(Gave { window: Some(bench.floor()?), ..Gave::default() });
     Case {
         id: format!("{of}/floor"),

@@ -9,7 +9,8 @@ use crate::source::Source;
 
 /// An occupancy: so many items of a group, so many groups that may be resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Level {
+pub struct Level {
+    /// Work-items of a group.
     pub group: usize,
     /// Launch as many groups as are resident at once, limited by local memory; else one group for
     /// each compute unit.
@@ -88,7 +89,7 @@ impl Level {
 }
 
 /// Whether the device takes groups of so many items.
-pub(super) fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> {
+pub fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> {
     match Need::Group(group).missing(device) {
         Some(reason) => Err(CaseError::NotAvailable { reason, log: None }),
         None => Ok(()),
@@ -97,11 +98,7 @@ pub(super) fn fits(device: &DeviceFacts, group: usize) -> Result<(), CaseError> 
 
 /// How many groups of so many items are resident at once with this much local memory, seen by
 /// letting them count themselves: the most of three looks or more.
-pub(super) fn resident(
-    bench: &mut Bench<'_>,
-    group: usize,
-    pad: usize,
-) -> Result<usize, CaseError> {
+pub fn resident(bench: &mut Bench<'_>, group: usize, pad: usize) -> Result<usize, CaseError> {
     let units = bench.facts().compute_units as usize;
     let buffers = bench.buffers(&[64])?;
     let trips = if bench.settings.tiny { 2_000 } else { 20_000 };

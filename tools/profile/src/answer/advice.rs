@@ -81,7 +81,7 @@ impl Advisor<'_> {
                 Some(share),
                 None,
             ),
-            What::Copy(_) => say(self.moving(), Some(share), Some("clscope bench transfer")),
+            What::Copy(_) => say(self.moving(), Some(share), Some("clscope bench model")),
             What::Command(_) => None,
             What::TakeTurns(..) => {
                 let smaller = self.smaller_queue();
@@ -194,7 +194,7 @@ impl Advisor<'_> {
                 Some(share),
                 Some("clscope view"),
             ),
-            _ if is_copy(name) => say(self.moving(), Some(share), Some("clscope bench transfer")),
+            _ if is_copy(name) => say(self.moving(), Some(share), Some("clscope bench model")),
             "clCreateContext" | "clCreateContextFromType" | "clGetPlatformIDs" => {
                 let gain = share * self.beyond_longest(name);
                 match habits.calls(name) > habits.processes && gain >= MATTERS {
@@ -242,7 +242,7 @@ impl Advisor<'_> {
             let (each, all) =
                 (bytes(moved as f64 / copies as f64), count(copies, "copy", "copies"));
             let text = format!("fewer and larger copies: join them ({all} of {each} on average)");
-            return (text, "clscope bench transfer");
+            return (text, "clscope bench model");
         }
         let text = match self.patterns.iter().find(|of| of.kind == "wait-for-each-launch") {
             Some(of) => {

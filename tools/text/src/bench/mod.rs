@@ -1,7 +1,5 @@
 //! What `clscope bench` measured, for people.
 
+pub mod devices;
 pub mod differences;
-pub mod experiments;
 pub mod parameters;
-pub mod results;
-pub mod walks;

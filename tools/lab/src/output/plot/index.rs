@@ -118,7 +118,7 @@ pub fn index(of: &Reported, link: impl Fn(&Report) -> Option<String>) -> String 
     let mut html = format!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>clscope bench: experiments{on}</title><style>{STYLE}</style></head><body>\
+         <title>clscope-lab: experiments{on}</title><style>{STYLE}</style></head><body>\
          <h1>Experiments of the reference documents{on}</h1><p>{facts}</p>"
     );
     if of.interrupted {

@@ -5,10 +5,10 @@ mod draw;
 mod index;
 mod page;
 
-use crate::cl::DeviceFacts;
 use crate::reproduce::{self, Report};
-use crate::results::{CaseResult, Results, Status};
 use crate::sweep;
+use clscope_microbench::cl::DeviceFacts;
+use clscope_microbench::results::{CaseResult, Results, Status};
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
 
 pub use draw::PlotError;
@@ -419,7 +419,7 @@ fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         let others = if walk.axes.len() == 2 { walk.values(1 - along) } else { Vec::new() };
         for figure in walk.figures() {
             let of = |name: String, other| {
-                let point = |(x, e): (f64, crate::stats::Interval)| Point {
+                let point = |(x, e): (f64, clscope_microbench::stats::Interval)| Point {
                     x,
                     y: e.value,
                     low: e.low,

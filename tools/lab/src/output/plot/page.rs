@@ -4,9 +4,9 @@
 use super::Plot;
 use super::index::beside;
 use crate::reproduce::Report;
-use crate::results::{CaseResult, Results, Status};
 use crate::suite::SUITES;
 use clscope_io::text::markup;
+use clscope_microbench::results::{CaseResult, Results, Status};
 use std::fmt::Write as _;
 
 /// The page is no larger than about this, bytes; what tables have no room for is in the CSV.
@@ -47,7 +47,7 @@ fn whole(results: &Results, plots: &[Plot], of: Option<&Report>) -> String {
     let mut html = format!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>clscope bench: {0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
+         <title>clscope-lab: {0}</title><style>{STYLE}</style></head><body><h1>{0}</h1>\
          <p>{1}; driver {2}; {3} compute units. Power: {4}.</p>",
         markup(&d.name),
         markup(&d.platform),

@@ -1,11 +1,11 @@
 //! Models of latency hiding on grids of cases that one of them made.
 
 use super::*;
-use crate::cl::DeviceFacts;
 use crate::golden::MAXWELL;
 use crate::reproduce::report::tests::{device, results};
-use crate::results::Figure;
 use crate::sweep::{Coordinate, Place as At};
+use clscope_microbench::cl::DeviceFacts;
+use clscope_microbench::results::Figure;
 use serde_json::json;
 use std::collections::BTreeMap;
 

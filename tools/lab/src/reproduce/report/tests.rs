@@ -2,11 +2,11 @@
 
 use super::seen::Seen;
 use super::*;
-use crate::cl::DeviceKind;
 use crate::reproduce::{Ours, Per, Pick, find, row};
-use crate::results::{CaseResult, Timing};
-use crate::stats::{Interval, summarise};
 use crate::sweep::{Axis, Coordinate, Place as At};
+use clscope_microbench::cl::DeviceKind;
+use clscope_microbench::results::{CaseResult, Timing};
+use clscope_microbench::stats::{Interval, summarise};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn point(blocks: usize, width: usize, figure: &str, value: f64) -> CaseResult {
 
 pub(in crate::reproduce) fn results(cases: Vec<CaseResult>) -> Results {
     Results {
-        schema: crate::results::SCHEMA,
+        schema: clscope_microbench::results::SCHEMA,
         version: "0",
         device: device(),
         settings: BTreeMap::new(),

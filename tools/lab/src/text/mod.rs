@@ -1,0 +1,5 @@
+//! Results as lines for people.
+
+pub mod experiments;
+pub mod results;
+pub mod walks;
