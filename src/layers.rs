@@ -137,8 +137,8 @@ fn layers_name_lower_ones_only() {
     assert_eq!(seen, folders.chain(others).collect(), "a folder without a place in the order");
 }
 
-/// Locks that a fork can leave taken for ever: all but `os::lock` in one incarnation's value, and
-/// `os::fork_safe` around what outlives it.
+/// Locks that a fork can leave taken for ever: all but `os::locks::lock` in one incarnation's value, and
+/// `os::locks::fork_safe` around what outlives it.
 fn unsafe_in_forks(text: &str) -> Vec<&str> {
     let foreign = ["parking_lot", "Condvar", "RwLock", "OnceLock", "LazyLock", "once_cell::sync"];
     let code = text.split("#[cfg(test)]").next().unwrap_or("");
@@ -159,13 +159,13 @@ fn no_lock_but_those_that_a_fork_cannot_leave_taken() {
     let mut all = Vec::new();
     files(&source(), &mut all);
     for path in all {
-        let own = ["os/lock.rs", "os/sync.rs", "os/doorbell.rs", "layers.rs"];
+        let own = ["locks/lock.rs", "locks/sync.rs", "locks/doorbell.rs", "layers.rs"];
         if !own.iter().any(|name| path.ends_with(name)) {
             let text = std::fs::read_to_string(&path).unwrap();
             let found = unsafe_in_forks(&text);
             assert!(
                 found.is_empty(),
-                "{}: {found:?}: use os::lock or os::fork_safe",
+                "{}: {found:?}: use os::locks::lock or os::locks::fork_safe",
                 path.display()
             );
         }
@@ -188,16 +188,16 @@ fn no_map_that_asks_the_system() {
     let mut all = Vec::new();
     files(&source(), &mut all);
     for path in all {
-        if path.ends_with("os/maps.rs") || path.ends_with("layers.rs") {
+        if path.ends_with("shared/maps.rs") || path.ends_with("layers.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
         let imports = code.split(';').filter(|part| part.contains("std::collections"));
         for import in imports {
-            assert!(!import.contains("Hash"), "{}: use os::maps: {import}", path.display());
+            assert!(!import.contains("Hash"), "{}: use os::shared::maps: {import}", path.display());
         }
-        assert!(!code.contains("RandomState"), "{}: use os::maps", path.display());
+        assert!(!code.contains("RandomState"), "{}: use os::shared::maps", path.display());
     }
 }
 

@@ -44,9 +44,9 @@
 //! (`recording::guard`), calls the function that `runtime::real` found, and hands what happened to
 //! the thread's ring (`recording::ring`). Calls that create objects, that the recorder must answer
 //! itself, or after which commands are known to be complete have hooks; enqueues go through
-//! `hooks::enqueue`. `hooks::instead` inserts `features::capture`, `hooks::replaced`, `hooks::snapshot` and `hooks::checked` in runs that ask
-//! for them. `settings::config` is the only reader of the environment, `recording::diag` the only
-//! writer to stderr.
+//! `hooks::enqueue`. `hooks::stand_ins` inserts `features::capture`, `features::replace`, snapshots and
+//! `hooks::checked` in runs that ask for them. `settings::config` is the only reader of the
+//! environment, `recording::diag` the only writer to stderr.
 
 #![allow(
     non_snake_case,

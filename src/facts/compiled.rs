@@ -6,8 +6,8 @@
 use super::{info, objects};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashMap;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::HashMap;
 use crate::runtime::functions as api;
 use std::ffi::CStr;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 use super::{info, objects};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::{HashMap, HashSet};
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::{HashMap, HashSet};
 use crate::os::threads;
 use crate::recording::{self, diag};
 use crate::runtime::functions as api;

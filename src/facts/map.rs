@@ -1,6 +1,6 @@
 //! A lock-free map from words to words: what handles are, for the fast path.
 
-use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, Robust, strictly};
+use crate::os::locks::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, Robust, strictly};
 
 /// Places of an empty map.
 const FIRST: usize = if cfg!(all(test, feature = "loom")) { 4 } else { 256 };
@@ -163,7 +163,7 @@ fn insert(slots: &Slots, key: u64, value: u64) {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
-    use crate::os::held;
+    use crate::os::locks::held;
 
     #[test]
     fn keys_keep_their_values_while_the_map_grows() {

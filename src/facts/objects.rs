@@ -5,9 +5,9 @@
 use super::geometry::Key;
 use super::map::Map;
 use crate::abi::entry::H;
-use crate::os::current::Current;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashMap;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::current::Current;
+use crate::os::shared::maps::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Ids and facts of one process.

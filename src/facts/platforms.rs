@@ -5,7 +5,7 @@
 use super::{info, objects};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
-use crate::os::fork_safe::ForkSafe;
+use crate::os::locks::fork_safe::ForkSafe;
 use crate::recording;
 use crate::runtime::functions as api;
 use clscope_trace::defs;

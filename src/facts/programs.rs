@@ -5,8 +5,8 @@ use super::{compiled, info};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::error::ErrorCode;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashMap;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::HashMap;
 use crate::runtime::functions as api;
 use std::ptr::null_mut;
 

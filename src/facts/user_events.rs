@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::entry::H;
-use crate::os::current::Current;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashSet;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::current::Current;
+use crate::os::shared::maps::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of one incarnation of the process.

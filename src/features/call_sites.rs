@@ -12,10 +12,10 @@
 //! that may be unloaded are checked each time: one that was replaced by another at the same address
 //! is another module.
 
-use crate::os::current::Current;
-use crate::os::lock::Mutex;
-use crate::os::maps::HashMap;
+use crate::os::locks::lock::Mutex;
 use crate::os::objects;
+use crate::os::shared::current::Current;
+use crate::os::shared::maps::HashMap;
 use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;

@@ -5,9 +5,9 @@
 //! where a fork left the lock taken, it goes without a last reading.
 #![forbid(unsafe_code)]
 
-use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
-use crate::os::lock::Mutex;
+use crate::os::locks::lock::Mutex;
+use crate::os::shared::current::Current;
 use crate::os::threads;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::Recording;

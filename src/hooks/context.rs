@@ -8,8 +8,8 @@ use crate::facts::contexts;
 use crate::facts::objects;
 use crate::features::{capture, device_time};
 use crate::hooks::callbacks;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashMap;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::HashMap;
 use crate::recording::guard::{self, Entered};
 
 /// The application's references of each context. Contexts are few and their calls rare.
@@ -160,7 +160,7 @@ pub unsafe fn clReleaseContext(site: Site, real: f::clReleaseContext, context: H
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     if references(context, -1).is_some_and(|left| left <= 0) {
         guard::protect((), || device_time::context_abandoned(entered.thread, context));
-        guard::unseen(|| guard::protect((), || capture::context_ends(context.word())));
+        guard::unseen(|| guard::protect((), || capture::lifetimes::context_ends(context.word())));
         entered.start_now();
     }
     // SAFETY: the application's own call.

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::entry::H;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashSet;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::HashSet;
 use crate::os::threads;
 use crate::os::undisturbed::uncancelled;
 

@@ -1,9 +1,10 @@
 //! The way of every enqueue through the features: where it comes from, whether it is recorded and
 //! timed, and what is kept of it.
 
+use super::checked::stale::{self, Of};
 use super::given::{self, Use};
-use super::stale::{self, Of};
-use super::{checked, queue, snapshot};
+use super::stand_ins::snapshot;
+use super::{checked, queue};
 use crate::abi::entry::{H, P, Site};
 use crate::facts::geometry::Recent;
 use crate::facts::kernels;

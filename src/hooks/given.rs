@@ -2,7 +2,7 @@
 //! ([`crate::facts::given`]): which calls give it out and take it back, recorded or not. Refuses to
 //! say whether it is pinned: what it was made with tells a reader.
 
-use super::parts::{Rows, three};
+use super::checked::parts::{Rows, three};
 use super::{ended, outermost_unrecorded};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};

@@ -13,17 +13,12 @@ pub mod enqueue;
 pub mod event;
 pub mod extension;
 pub mod given;
-mod host_memory;
-pub mod instead;
 pub mod kernel;
 pub mod memory;
-mod parts;
 pub mod platform;
 pub mod program;
 pub mod queue;
-pub mod replaced;
-pub mod snapshot;
-pub mod stale;
+pub mod stand_ins;
 
 pub use command_buffer::*;
 pub use context::*;

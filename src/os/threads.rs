@@ -3,10 +3,11 @@
 //! in the thread that starts one as well as in the new one. The constructor of a library that is
 //! being opened holds that lock, and may be waiting for the call that starts the thread.
 
-use super::lock::clock;
-use super::slots::Slots;
+use super::locks::futex;
+use super::locks::lock::clock;
+use super::memory;
+use super::shared::slots::Slots;
 use super::undisturbed::uncancelled;
-use super::{futex, memory};
 use clscope_io::signals::without_signals;
 use std::ffi::{CStr, c_char, c_void};
 use std::io;

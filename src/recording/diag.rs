@@ -1,6 +1,6 @@
 //! The only writer to stderr. Every message is also in the trace; each code is reported once.
 
-use crate::os::fork_safe::ForkSafe;
+use crate::os::locks::fork_safe::ForkSafe;
 use crate::os::undisturbed::undisturbed;
 use crate::recording;
 use crate::settings::config::{self, Quiet};

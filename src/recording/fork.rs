@@ -3,7 +3,7 @@
 //! the parent's is touched.
 
 use super::{Recording, current, guard, ring, state};
-use crate::os::fork_safe;
+use crate::os::locks::fork_safe;
 
 /// Installs the handler that runs in forked children.
 pub fn watch() {

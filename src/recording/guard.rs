@@ -6,8 +6,8 @@
 //! allocation, no system call.
 
 use super::frames;
-use super::protocol::{self, cell};
-use super::runs;
+use super::ring::protocol::{self, cell};
+use super::ring::runs;
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
 use crate::os::memory;

@@ -4,30 +4,21 @@
 //! Everything that belongs to one process incarnation hangs off one [`Recording`], which is never
 //! freed (see [`Current`]).
 
-pub mod captures;
 pub mod diag;
 pub mod files;
 pub mod fork;
 mod frames;
 pub mod guard;
-mod kept;
-pub mod meta;
 pub mod panics;
-mod pool;
-pub mod programs;
-mod protocol;
-mod regions;
 pub mod ring;
-mod runs;
 pub mod state;
 pub mod thread;
-pub mod writer;
 
-use crate::os::current::Current;
-use crate::os::fork_safe;
-use crate::os::held;
+use crate::os::locks::fork_safe;
+use crate::os::locks::held;
+use crate::os::locks::robust::Robust;
 use crate::os::memory;
-use crate::os::robust::Robust;
+use crate::os::shared::current::Current;
 use crate::os::undisturbed::{undisturbed, without_signals};
 use crate::settings::config::Config;
 use clscope_trace::Clock;
@@ -39,8 +30,8 @@ pub struct Recording {
     pub pid: u32,
     pub clock: Clock,
     pub files: files::Files,
-    regions: regions::Regions,
-    pub writer: writer::Writer,
+    regions: ring::regions::Regions,
+    pub writer: ring::writer::Writer,
     segment: Robust<files::Segments>,
     next_thread: AtomicU32,
 }
@@ -86,8 +77,8 @@ impl Recording {
         let made = CURRENT.keep(Self {
             pid: std::process::id(),
             clock,
-            regions: regions::Regions::new(),
-            writer: writer::Writer::new(),
+            regions: ring::regions::Regions::new(),
+            writer: ring::writer::Writer::new(),
             segment: Robust::new(segments),
             next_thread: AtomicU32::new(0),
             files,

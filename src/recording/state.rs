@@ -5,7 +5,7 @@
 use super::files::Files;
 use super::{Recording, current, guard, ring};
 use crate::abi::functions::{COUNT, FUNCTIONS};
-use crate::os::lock::clock;
+use crate::os::locks::lock::clock;
 use crate::os::undisturbed::undisturbed;
 use crate::settings::config;
 use clscope_trace::file::control;

@@ -7,7 +7,7 @@
 //! application would have found none.
 
 use super::owners;
-use crate::os::fork_safe::ForkSafe;
+use crate::os::locks::fork_safe::ForkSafe;
 use crate::os::objects::{self, Object};
 use crate::os::threads;
 use crate::recording::diag;

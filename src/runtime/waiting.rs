@@ -6,7 +6,7 @@ use super::functions as api;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::abi::signatures as f;
-use crate::os::lock::clock;
+use crate::os::locks::lock::clock;
 use crate::os::threads;
 use crate::os::undisturbed::uncancelled;
 use crate::recording::guard;

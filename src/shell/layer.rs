@@ -5,7 +5,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::P;
 use crate::abi::functions::COUNT;
 use crate::abi::table::DISPATCH;
-use crate::os::fork_safe::ForkSafe;
+use crate::os::locks::fork_safe::ForkSafe;
 use crate::recording::{diag, guard, state};
 use crate::runtime::{copies, owners, real};
 use crate::shell::{exports, lifecycle};

@@ -4,8 +4,10 @@
 use super::exports;
 use crate::facts::{given, objects, user_events};
 use crate::features::{call_sites, capture, counters, device_time, intel_queue, sampler};
-use crate::hooks::{extension, instead, stale};
-use crate::recording::{self, Recording, diag, fork, guard, meta, panics, state};
+use crate::hooks::checked::stale;
+use crate::hooks::{extension, stand_ins};
+use crate::recording::files::meta;
+use crate::recording::{self, Recording, diag, fork, guard, panics, state};
 use crate::runtime::{copies, loaders, real};
 use crate::settings::config;
 use clscope_trace::defs::Exit;
@@ -28,7 +30,7 @@ pub fn ready() {
     panics::silence();
     state::starts_by(&(start as fn() -> bool));
     // SAFETY: each stand-in is declared with the type of the function it stands for.
-    unsafe { real::stand_ins(&(instead::stand_in_of as real::StandIn)) };
+    unsafe { real::stand_ins(&(stand_ins::stand_in_of as real::StandIn)) };
     extension::addresses(&(exports::address as extension::Address));
 }
 

@@ -9,12 +9,10 @@ use super::requests::Wanted;
 use super::sample::Draw;
 use crate::abi::entry::H;
 use crate::abi::error::ErrorCode;
-use crate::os::lock::clock;
+use crate::os::locks::lock::clock;
 use crate::os::threads;
-use crate::recording::{
-    self,
-    captures::{Capture, Written},
-};
+use crate::recording;
+use crate::recording::files::captures::{Capture, Written};
 use clscope_trace::defs::{self, DeviceCopy};
 use serde_json::Value;
 use std::sync::Arc;

@@ -6,7 +6,8 @@
 use super::super::beside::Sizes;
 use super::memories::{merge, set};
 use super::sample::Draw;
-use crate::recording::{self, captures};
+use crate::recording;
+use crate::recording::files::captures;
 use clscope_trace::directory::SAMPLES;
 use serde_json::{Value, json};
 

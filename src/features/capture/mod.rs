@@ -15,6 +15,7 @@ mod begin;
 mod calls;
 mod flight;
 mod info;
+pub mod lifetimes;
 mod log;
 mod look;
 mod memories;
@@ -27,12 +28,11 @@ mod sample;
 mod traffic;
 
 use super::beside::{self, Command, What};
-use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::facts::arguments::{self, Allocated, ask};
+use crate::facts::arguments;
 use crate::facts::{info as facts, kernels, objects};
-use crate::os::fork_safe::ForkSafe;
-use crate::os::local::Local;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::local::Local;
 use crate::recording::{self, guard};
 use crate::runtime::functions as api;
 use crate::settings::config;
@@ -41,6 +41,7 @@ use clscope_trace::defs;
 use clscope_trace::record::CommandKind;
 use clscope_trace::values::Sample;
 use flight::{Asked, Flight};
+use lifetimes::grow;
 use look::Effort;
 use pool::Pool;
 use requests::Requests;
@@ -522,115 +523,6 @@ fn waited(context: usize) {
     }
 }
 
-/// Grows the pools of a context that would.
-fn grow(context: usize) {
-    let grows = |pool: &Pool| pool.context == context && pool.would_grow();
-    if state(|s| s.pools.iter().any(grows)) != Some(true) || is_free() != Some(true) {
-        return;
-    }
-    // Outside of the state: making memory takes a while.
-    let taken = state(|s| {
-        let at = s.pools.iter().position(grows)?;
-        Some(s.pools.swap_remove(at))
-    });
-    let Some(mut pool) = taken.flatten() else { return };
-    pool.grow();
-    state(|s| {
-        if let Some(at) = s.pools.iter().position(|other| other.is(pool.at())) {
-            // Made meanwhile, by what the application has made.
-            let other = s.pools.swap_remove(at);
-            pool.join(&other);
-        }
-        s.pools.push(pool);
-    });
-}
-
-/// The application has made memory in a context, inside its own call; `how` where it is shared.
-pub fn made(slot: usize, context: H, bytes: usize, how: Option<Allocated>) {
-    if !wanted() || config::get().sample == Some(Sample::Plan) {
-        return;
-    }
-    let would = state(|s| {
-        let pool = s.pool(slot, context)?;
-        pool.made(bytes as u64, how);
-        Some(pool.would_grow())
-    });
-    if would.flatten() == Some(true) {
-        grow(context.word());
-    }
-}
-
-/// The application gives a program back.
-pub fn program_released(slot: usize, program: H) {
-    if wanted() {
-        program::released(slot, program);
-    }
-}
-
-/// The application has made a program, or built it.
-pub fn program_made(program: H) {
-    if wanted() {
-        program::made(program);
-    }
-}
-
-/// The application gives an object back: its memory, where that is the last reference of it.
-pub fn released(slot: usize, object: H) {
-    if !wanted() || !pool::any() {
-        return;
-    }
-    let about = api::clGetMemObjectInfo.behind(slot);
-    let is_part = !facts::handle(about, object, facts::MEMORY_PARENT).is_null();
-    if is_part || ask::<u32>(about, object, cl::CL_MEM_REFERENCE_COUNT) != Some(1) {
-        return;
-    }
-    let context = facts::handle(about, object, facts::MEMORY_CONTEXT);
-    let bytes: usize = ask(about, object, cl::CL_MEM_SIZE).unwrap_or(0);
-    state(|s| {
-        let of = (slot, context.word());
-        if let Some(pool) = s.pools.iter_mut().find(|pool| pool.is(of)) {
-            pool.freed(bytes as u64, false);
-        }
-    });
-}
-
-/// The application was refused memory, or a command for lack of it: whether the recorder has given
-/// memory back, so that the call may be made once more.
-pub fn gives_back(code: i32) -> bool {
-    let lacks =
-        [cl::CL_MEM_OBJECT_ALLOCATION_FAILURE, cl::CL_OUT_OF_RESOURCES, cl::CL_OUT_OF_HOST_MEMORY];
-    if !lacks.contains(&code) || !pool::any() {
-        return false;
-    }
-    state(|s| {
-        // A thread that reads copies needs them for a moment longer.
-        if s.is_looking {
-            return false;
-        }
-        s.pools.iter_mut().for_each(|pool| pool.release(false));
-        true
-    })
-    .unwrap_or(false)
-}
-
-/// The application gives a context back for good.
-pub fn context_ends(context: usize) {
-    if !wanted() {
-        return;
-    }
-    look::look(Effort::Last(Some(context), LAST_SLICE));
-    let gone = state(|s| {
-        let (gone, kept) =
-            std::mem::take(&mut s.pools).into_iter().partition(|p: &Pool| p.context == context);
-        s.pools = kept;
-        let gone: Vec<Pool> = gone;
-        gone
-    });
-    for mut pool in gone.unwrap_or_default() {
-        pool.release(true);
-    }
-}
-
 /// Has captures ended when the process ends in order. Behind the handlers that the runtime has set
 /// while it was loaded, so that they end before those tear the runtime down: there is a launch only
 /// then.
@@ -653,13 +545,6 @@ extern "C" fn end() {
         let seen = state(|s| s.samples.as_ref().map(Samples::seen)).flatten();
         log::end(&seen.unwrap_or_default());
     });
-}
-
-/// The application has given a queue back for good.
-pub fn queue_ends(queue: usize) {
-    if wanted() {
-        state(|s| s.traffic.forget(queue));
-    }
 }
 
 /// A command ran, by the device's stamps.

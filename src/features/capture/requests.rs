@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::facts::kernels::called;
-use crate::os::maps::{HashMap, HashSet};
+use crate::os::shared::maps::{HashMap, HashSet};
 use clscope_trace::values::Capture;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //! known to have ended because the application has waited. Refuses to ask the runtime.
 #![forbid(unsafe_code)]
 
-use crate::os::maps::HashMap;
+use crate::os::shared::maps::HashMap;
 
 /// A command of the application's has been enqueued.
 #[derive(Debug, Clone, Copy)]

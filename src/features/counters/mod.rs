@@ -4,14 +4,15 @@
 //! they say so. Refuses to choose a metric set (`clscope record` leaves its choice in the trace
 //! directory) and to wait long for a report: a count that did not come is not known.
 
+mod timer;
+
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
 use crate::abi::functions::id;
-use crate::abi::signatures as f;
 use crate::facts::{info, platforms};
-use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
-use crate::os::lock::Mutex;
+use crate::os::locks::lock::Mutex;
+use crate::os::shared::current::Current;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::files::Appended;
 use crate::recording::{Recording, diag, guard};
@@ -29,6 +30,7 @@ use clscope_trace::sensors::{
 };
 use clscope_trace::values::Counters as Wanted;
 use std::time::Duration;
+use timer::{Read, Timer, TimerSlot};
 
 /// Longest time between reports of a stream unless `clscope record` sets another: a reading waits
 /// for one.
@@ -53,28 +55,6 @@ struct Slot {
     /// next.
     period_ns: Option<u64>,
     failed: bool,
-}
-
-/// The source of a GPU's time.
-enum Timer {
-    /// `clGetDeviceAndHostTimer`.
-    Runtime(f::clGetDeviceAndHostTimer),
-    /// The driver.
-    Driver(GpuClock),
-}
-
-/// The timer of a device, with its number in the file; `None` where it has none.
-struct TimerSlot {
-    device: usize,
-    timer: Option<(u32, Timer)>,
-}
-
-/// A reading of a timer.
-#[derive(Clone, Copy)]
-struct Read {
-    ticks: u64,
-    host_ns: u64,
-    within_ns: u64,
 }
 
 /// What a source counted since a command was begun.
@@ -473,33 +453,6 @@ impl State {
                     ..Default::default()
                 },
             );
-        }
-    }
-}
-
-impl Timer {
-    fn read(&self, device: H) -> Option<Read> {
-        match self {
-            Timer::Runtime(ask) => {
-                let (mut ticks, mut host) = (0u64, 0u64);
-                let before = now();
-                // SAFETY: a live device of the application, and room for two cl_ulongs.
-                let code = unsafe { ask(device, (&raw mut ticks).cast(), (&raw mut host).cast()) };
-                let after = now();
-                (code == 0).then_some(Read {
-                    ticks,
-                    host_ns: before + (after - before) / 2,
-                    within_ns: (after - before).div_ceil(2),
-                })
-            }
-            Timer::Driver(clock) => {
-                let pair = clock.pair(&mut Clocks).ok()?;
-                Some(Read {
-                    ticks: pair.ticks,
-                    host_ns: pair.host.mid().0,
-                    within_ns: pair.host.uncertainty_ns(),
-                })
-            }
         }
     }
 }

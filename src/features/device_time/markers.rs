@@ -12,7 +12,7 @@ use super::{Calls, Queue};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::user_events;
-use crate::os::robust::Robust;
+use crate::os::locks::robust::Robust;
 use crate::os::threads;
 use crate::recording::guard;
 use crate::recording::{self, state};

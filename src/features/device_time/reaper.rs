@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{current, look_if_left_alone, queues_of};
-use crate::os::doorbell::Doorbell;
+use crate::os::locks::doorbell::Doorbell;
 use crate::os::threads;
 use crate::recording::guard;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -17,7 +17,7 @@
 use super::Queue;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
-use crate::os::sync::{AtomicU32, AtomicU64, Ordering, Robust};
+use crate::os::locks::sync::{AtomicU32, AtomicU64, Ordering, Robust};
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use std::time::Duration;
@@ -189,7 +189,7 @@ mod tests {
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests {
     use super::*;
-    use crate::os::sync::AtomicBool;
+    use crate::os::locks::sync::AtomicBool;
     use loom::sync::Arc;
     use loom::thread;
 

@@ -8,7 +8,7 @@ use crate::abi::entry::H;
 use crate::facts::arguments::ask;
 use crate::facts::programs::build_text;
 use crate::facts::{info, objects};
-use crate::os::maps::HashMap;
+use crate::os::shared::maps::HashMap;
 use crate::runtime::functions as api;
 use clscope_trace::{defs, replace};
 

@@ -4,9 +4,9 @@
 //! known to be complete by then, the reader knows.
 #![forbid(unsafe_code)]
 
-use super::checked::{place, tell, wanted};
 use crate::abi::entry::P;
-use crate::os::fork_safe::ForkSafe;
+use crate::hooks::checked::{place, tell, wanted};
+use crate::os::locks::fork_safe::ForkSafe;
 use crate::os::memory::is_unmapped;
 use clscope_trace::record::detail;
 

@@ -1,20 +1,24 @@
 //! Owns `CLSCOPE_CHECK`: what `clscope check` judges by and no other record tells. It is written
 //! inside the call that it is about, ahead of that call's own record. Stand-ins call it
-//! ([`super::instead`]), so that other runs pay nothing. Refuses to judge.
+//! ([`crate::hooks::stand_ins`]), so that other runs pay nothing. Refuses to judge.
 
-use super::enqueue;
-use super::stale::{self, Of};
+pub mod host_memory;
+pub mod parts;
+pub mod stale;
+
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::facts::arguments::ask;
 use crate::facts::{info, objects, programs};
 use crate::features::call_sites;
+use crate::hooks::enqueue;
 use crate::recording;
 use crate::recording::guard;
 use crate::recording::ring;
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::record::{Detail, detail};
+use stale::Of;
 use std::ptr::null_mut;
 
 /// Whether this run is checked.

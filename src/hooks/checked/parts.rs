@@ -2,9 +2,9 @@
 //! the host, which elements of an image a transfer uses. Refuses to guess: where a size or pitch is
 //! not known nothing is told.
 
-use super::checked::{self, tell, wanted};
 use crate::abi::entry::{H, P};
 use crate::facts::objects;
+use crate::hooks::checked::{self, tell, wanted};
 use clscope_trace::record::detail;
 
 /// Which of the objects of a command is meant.
@@ -20,14 +20,14 @@ pub enum Side {
 ///
 /// # Safety
 /// `of` is NULL or has three entries.
-pub(super) unsafe fn three(of: *const usize) -> Option<[u64; 3]> {
+pub(in crate::hooks) unsafe fn three(of: *const usize) -> Option<[u64; 3]> {
     // SAFETY: the caller's promise.
     (!of.is_null()).then(|| unsafe { [*of, *of.add(1), *of.add(2)].map(|size| size as u64) })
 }
 
 /// Rows of bytes.
-pub(super) struct Rows {
-    pub(super) begin: u64,
+pub(in crate::hooks) struct Rows {
+    pub(in crate::hooks) begin: u64,
     width: u64,
     rows: u64,
     slices: u64,
@@ -37,7 +37,11 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Of a region with such pitches, 0 for those that are as small as they can be.
-    pub(super) fn new(origin: [u64; 3], region: [u64; 3], pitches: (usize, usize)) -> Option<Self> {
+    pub(in crate::hooks) fn new(
+        origin: [u64; 3],
+        region: [u64; 3],
+        pitches: (usize, usize),
+    ) -> Option<Self> {
         let [width, rows, slices] = region;
         let or = |given: usize, least: u64| if given == 0 { least } else { given as u64 };
         let row = or(pitches.0, width);

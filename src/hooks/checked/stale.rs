@@ -4,13 +4,13 @@
 //! was made of an object may keep it alive.
 #![forbid(unsafe_code)]
 
-use super::checked::{tell, wanted};
-use super::enqueue;
 use crate::abi::entry::H;
 use crate::facts::map::Map;
 use crate::facts::objects;
 use crate::features::call_sites;
-use crate::os::current::Current;
+use crate::hooks::checked::{tell, wanted};
+use crate::hooks::enqueue;
+use crate::os::shared::current::Current;
 use crate::recording::guard;
 use clscope_trace::record::detail;
 

@@ -1,8 +1,11 @@
 //! Command queues: created with profiling added, described, and answered for as if we had added
 //! nothing.
 
-use super::stale::{self, Of};
-use super::{define, ended, ended_query};
+mod twin;
+
+use twin::Twin;
+pub use twin::answers_without_profiling;
+
 use crate::abi::changes;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
@@ -11,11 +14,11 @@ use crate::facts::{contexts, info, objects, platforms};
 use crate::features::capture;
 use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
-use crate::os::fork_safe::ForkSafe;
+use crate::hooks::checked::stale::{self, Of};
+use crate::hooks::{define, ended, ended_query};
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
-use crate::runtime::waiting;
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::values::DeviceTiming;
@@ -411,7 +414,7 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: f::clReleaseCommandQueue, 
         // The handle may come back as another queue, or be used wrongly: either way it is not this
         // one any more.
         device_time::queue_gone(queue);
-        guard::protect((), || capture::queue_ends(queue.word()));
+        guard::protect((), || capture::lifetimes::queue_ends(queue.word()));
         entered.start_now();
     }
     // SAFETY: the application's own call.
@@ -478,95 +481,6 @@ pub unsafe fn clGetCommandQueueInfo(
     code
 }
 
-/// A queue made exactly as the application asked for its own, for the length of one question: how a
-/// runtime reports a properties array (as given, cut, or not at all) differs too much to be
-/// imitated.
-struct Twin {
-    queue: H,
-    release: f::clReleaseCommandQueue,
-}
-
-impl Twin {
-    fn of(site: Site, known: &Queue) -> Option<Self> {
-        // SAFETY: those of a live queue, in the middle of a call that names it.
-        let [context, device] =
-            [known.context, known.device].map(|word| unsafe { H::from_word(word) });
-        let mut code = 0;
-        let release = api::clReleaseCommandQueue.own(site.slot)?;
-        let queue = match &known.made {
-            Made::Plain(properties) => {
-                let create = api::clCreateCommandQueue.own(site.slot)?;
-                // SAFETY: the application's own arguments, which made a queue before.
-                unsafe { create(context, device, *properties, &mut code) }
-            }
-            Made::WithProperties(array) => {
-                let create = api::clCreateCommandQueueWithProperties.own(site.slot)?;
-                let array = array.as_ref().map_or(std::ptr::null(), |a| a.as_ptr());
-                // SAFETY: as above; the array is only read.
-                unsafe { create(context, device, array.cast_mut().cast(), &mut code) }
-            }
-            Made::Unknown => return None,
-        };
-        (!queue.is_null()).then_some(Self { queue, release })
-    }
-}
-
-/// Whether each device's runtime reports times of commands on queues without profiling, by device.
-static ANSWERS: ForkSafe<Vec<(usize, bool)>> = ForkSafe::new();
-
-/// Whether a runtime reports times of commands on queues without profiling, as Mesa's Rusticl does
-/// against the specification: then it must report them to the application too. A marker on a queue
-/// that was made as the application made its own shows it, once for each device.
-pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
-    let found = |all: &[(usize, bool)]| {
-        all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers)
-    };
-    if let Some(answers) = ANSWERS.with(|all| found(all)).flatten() {
-        return answers;
-    }
-    // What cannot be found out counts as no, as specified.
-    let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site)))
-        .unwrap_or(false);
-    ANSWERS.with(|all| all.push((known.device, answers)));
-    answers
-}
-
-impl Twin {
-    fn tells_times(&self, site: Site) -> Option<bool> {
-        let marker = api::clEnqueueMarker.own(site.slot)?;
-        let profiling = api::clGetEventProfilingInfo.own(site.slot)?;
-        let release = api::clReleaseEvent.own(site.slot)?;
-        // SAFETY: all are called on objects that were just made here.
-        unsafe {
-            let (mut event, mut stamp) = (H::NULL, 0u64);
-            if marker(self.queue, &mut event) != 0 || event.is_null() {
-                return None;
-            }
-            // One that does not end tells nothing, as one that is refused.
-            if !waiting::ended(site.slot, event, waiting::SHORT_PATIENCE) {
-                release(event);
-                return None;
-            }
-            let code = profiling(
-                event,
-                cl::CL_PROFILING_COMMAND_END,
-                8,
-                (&raw mut stamp).cast(),
-                std::ptr::null_mut(),
-            );
-            release(event);
-            Some(code == 0)
-        }
-    }
-}
-
-impl Drop for Twin {
-    fn drop(&mut self) {
-        // SAFETY: made by `of`, released once.
-        guard::unseen(|| unsafe { (self.release)(self.queue) });
-    }
-}
-
 #[inline(never)]
 pub unsafe fn clSetCommandQueueProperty(
     site: Site,
@@ -617,5 +531,5 @@ pub unsafe fn command_buffer_queue(count: usize, queues: *mut H, command_buffer:
         // SAFETY: the caller's promise.
         return unsafe { *queues };
     }
-    super::command_buffer::queue_of_command_buffer(command_buffer)
+    crate::hooks::command_buffer::queue_of_command_buffer(command_buffer)
 }

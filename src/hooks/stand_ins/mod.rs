@@ -1,22 +1,26 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
-//! in runs that ask for it (`CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`, and what [`super::replaced`] does), so that all other runs pay nothing. A stand-in
-//! makes the application's call exactly once, but for those of [`super::replaced`], which repeat a
+//! in runs that ask for it (`CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`, and what [`crate::hooks::stand_ins::replaced`] does), so that all other runs pay nothing. A stand-in
+//! makes the application's call exactly once, but for those of [`crate::hooks::stand_ins::replaced`], which repeat a
 //! changed call that failed; what else it does is listed in `changes`. They cover every way into the
 //! recorder: exported symbols, layers, and functions that were bound to or handed out as extension
 //! pointers. Refuses to decide what is captured.
 
-use super::parts::{self, Side};
-use super::stale::{self, Of};
-use super::{checked, host_memory, replaced, snapshot};
+mod replaced;
+pub mod snapshot;
+mod tell;
+
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::arguments::{self, Allocated, Memory, Shared, ask};
+use crate::facts::arguments::{self, Allocated, Memory, Shared};
 use crate::facts::geometry::ONE;
-use crate::facts::{objects, programs};
+use crate::facts::objects;
 use crate::features::capture::{self, Launch};
-use crate::features::{beside, device_time, replace};
+use crate::features::{beside, replace};
+use crate::hooks::checked::parts::{self, Side};
+use crate::hooks::checked::stale::{self, Of};
+use crate::hooks::checked::{self, host_memory};
 use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::functions as api;
@@ -25,7 +29,6 @@ use crate::settings::config;
 use clscope_trace::record::{CommandKind as K, detail};
 use std::ffi::c_void;
 use std::ptr::null;
-use std::sync::atomic::Ordering;
 
 /// What stands in for a function, if anything does.
 #[cold]
@@ -149,7 +152,7 @@ macro_rules! stand_ins {
                 // SAFETY: the application's call; its event slot is its own or, where there is
                 // none, ours, which outlives the call, as a wait list of ours does.
                 let mut code = unsafe { $real($queue, $($given,)* place) };
-                if code != 0 && capture::wanted() && guard::protect(false, || capture::gives_back(code)) {
+                if code != 0 && capture::wanted() && guard::protect(false, || capture::lifetimes::gives_back(code)) {
                     // SAFETY: as above, made once more: it has failed, and the recorder has given back
                     // what may be why.
                     code = unsafe { $real($queue, $($given,)* place) };
@@ -179,14 +182,18 @@ macro_rules! stand_ins {
 
 use Memory::{Buffer, Image, Pipe, Sampler};
 use beside::{Command, What};
+use tell::{
+    WRITING, added, arrived, capture_made, image_made, lacked, live, program_built,
+    program_created, retained, told, transfer, unified_made,
+};
 
 stand_ins! {
     before {
-    clReleaseProgram(program as Object) { capture::program_released(S, program); replace::program_ends(program); };
+    clReleaseProgram(program as Object) { capture::lifetimes::program_released(S, program); replace::program_ends(program); };
     clReleaseKernel(kernel as Object) replace::kernel_ends(kernel);
     clReleaseContext(context as Object) ();
     clReleaseCommandQueue(queue as Object) ();
-    clReleaseMemObject(memory as Object) capture::released(S, memory);
+    clReleaseMemObject(memory as Object) capture::lifetimes::released(S, memory);
     clReleaseSampler(sampler as Object) ();
     clReleaseEvent(event as Event) ();
     }
@@ -267,7 +274,7 @@ stand_ins! {
     clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> P, names(c) |made| {
             arguments::svm_made(c, made, size, flags, Allocated::Svm);
             if !made.is_null() {
-                guard::unseen(|| capture::made(S, c, size, Some(Allocated::Svm)));
+                guard::unseen(|| capture::lifetimes::made(S, c, size, Some(Allocated::Svm)));
             }
             if told() {
                 checked::svm_made(id::clSVMAlloc, made, size, flags);
@@ -524,105 +531,4 @@ stand_ins! {
     clCompileProgram compile;
     clGetProgramBuildInfo build_info;
     }
-}
-
-/// The application has made a program, of such an origin.
-fn program_created(made: H, origin: &'static str) {
-    programs::program_created(made, origin);
-    guard::unseen(|| capture::program_made(made));
-}
-
-/// The application has built a program, or tried to.
-fn program_built(program: H) {
-    guard::unseen(|| capture::program_made(program));
-}
-
-/// The application has made a buffer or an image.
-fn capture_made(slot: usize, made: H, context: H, bytes: usize) {
-    if !made.is_null() {
-        guard::unseen(|| capture::made(slot, context, bytes, None));
-    }
-}
-
-/// The application has made unified shared memory, or not.
-fn unified_made(slot: usize, context: H, made: P, bytes: usize, how: Allocated) {
-    arguments::svm_made(context, made, bytes, 0, how);
-    if !made.is_null() {
-        guard::unseen(|| capture::made(slot, context, bytes, Some(how)));
-    }
-}
-
-/// The application has made an image, of as many bytes as the runtime says.
-fn image_made(slot: usize, made: H, context: H) {
-    if !made.is_null() && capture::wanted() {
-        let about = api::clGetMemObjectInfo.behind(slot);
-        let bytes = guard::unseen(|| ask::<usize>(about, made, cl::CL_MEM_SIZE)).unwrap_or(0);
-        capture_made(slot, made, context, bytes);
-    }
-}
-
-/// Whether a call that makes memory was refused it, and the recorder has given some back.
-fn lacked<const S: usize>(made: impl Returned, error: *const i32) -> bool {
-    if !capture::wanted() || !outermost(S) {
-        return false;
-    }
-    // SAFETY: NULL, or written by the call.
-    let code = unsafe { made.code(error) };
-    code != 0 && guard::unseen(|| guard::protect(false, || capture::gives_back(code)))
-}
-
-/// Of a mapping: the application writes.
-const WRITING: u64 = cl::CL_MAP_WRITE | cl::CL_MAP_WRITE_INVALIDATE_REGION;
-
-/// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
-/// the recorder's own calls and inner layers' are of another depth.
-fn told() -> bool {
-    checked::wanted() && !guard::thread().outside()
-}
-
-/// A reference was taken in a checked run, or refused with an error code.
-fn retained(of: Of, code: i32) {
-    if told() {
-        stale::retained(of, code);
-    }
-}
-
-/// Tells a checked run of a command ahead of its call; whether it may be looked at further.
-fn arrived<const S: usize>(function: u16, command: &Command<'_>) -> bool {
-    stale::named(function, Of::Object(command.queue));
-    // SAFETY: the application's own list, which the call is about to read.
-    unsafe { checked::waits(function, command.waits.0, command.waits.1) }
-    match command.what {
-        What::Launch { kernel, .. } => {
-            stale::named(function, Of::Object(kernel));
-            stale::launched(function, kernel);
-        }
-        What::Transfer { of, .. } => {
-            of.iter().for_each(|memory| stale::named(function, Of::Object(*memory)));
-        }
-    }
-    beside::arrived(command)
-}
-
-/// Properties that the recorder added to those that the application gave a queue.
-fn added(queue: H) -> u64 {
-    let ours = device_time::queue(queue)
-        .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed));
-    if ours { cl::CL_QUEUE_PROFILING_ENABLE } else { 0 }
-}
-
-/// Whether the handle with this value still is a queue of the application's.
-fn live(queue: usize) -> bool {
-    device_time::queue_of_word(queue).is_some()
-}
-
-/// A transfer as the application wrote it.
-fn transfer(
-    queue: H,
-    waits: (u32, *const H),
-    kind: K,
-    bytes: u64,
-    of: &[H],
-) -> Option<Command<'_>> {
-    Some(Command { queue, waits, what: What::Transfer { kind, bytes, of }, live: &live })
 }

@@ -1,15 +1,15 @@
 //! Owns the stand-ins that change the application's call on request (`CLSCOPE_REPLACE`,
 //! `CLSCOPE_LOCAL`, `CLSCOPE_APPEND_OPTIONS`). A changed launch that fails is made once more as the
 //! application wrote it, and options are tried on another program before, so that nothing fails for
-//! the change. [`super::instead`] puts them in place, in runs that ask for it. Refuses to decide
+//! the change. [`crate::hooks::stand_ins`] puts them in place, in runs that ask for it. Refuses to decide
 //! what is changed: `features::replace` does.
 
-use super::instead::{outermost, recorded};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
 use crate::features::replace::{self, Instead, options};
+use crate::hooks::stand_ins::{outermost, recorded};
 use crate::recording::{self, guard};
 use crate::runtime::real::Function;
 use std::cell::Cell;

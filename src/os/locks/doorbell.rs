@@ -2,7 +2,7 @@
 //! waits for anything, and nothing that was announced before a ring is missed.
 #![forbid(unsafe_code)]
 
-use super::sync::{AtomicU32, Ordering, strictly};
+use crate::os::locks::sync::{AtomicU32, Ordering, strictly};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -89,8 +89,8 @@ impl Doorbell {
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests {
     use super::*;
-    use crate::os::slots::Slots;
-    use crate::os::sync::AtomicU64;
+    use crate::os::locks::sync::AtomicU64;
+    use crate::os::shared::slots::Slots;
     use loom::sync::Arc;
     use loom::thread;
 

@@ -1,11 +1,11 @@
-//! The lock for what outlives a fork, other than [`Current`](super::current::Current): a forked
+//! The lock for what outlives a fork, other than [`Current`](crate::os::shared::current::Current): a forked
 //! child never waits for a lock that another thread of its parent held at the fork, since it makes
 //! its own, and nobody waits for long. One that a signal's handler left taken by `siglongjmp` is
 //! made anew, too, as soon as its thread finds out. What must not be lost is not kept behind it.
 
-use super::held::Mark;
-use super::lock::Mutex;
-use super::undisturbed::uncancelled;
+use crate::os::locks::held::Mark;
+use crate::os::locks::lock::Mutex;
+use crate::os::undisturbed::uncancelled;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -104,8 +104,8 @@ impl<T: Default + 'static> ForkSafe<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held;
     use super::*;
+    use crate::os::locks::held;
 
     /// Tests that count generations up: one changes what another is in the middle of.
     static FORKING: Mutex<()> = Mutex::new(());

@@ -1,14 +1,14 @@
 //! The lock of what belongs to one incarnation of the process, behind a
-//! [`Current`](super::current::Current) or a reference that a child does not have: parking_lot's,
+//! [`Current`](crate::os::shared::current::Current) or a reference that a child does not have: parking_lot's,
 //! over a raw lock that is all in its own word. parking_lot's own parks its threads in a table of
 //! the whole process, which a fork can leave taken, and then hangs a child that never saw the lock.
-//! What outlives a fork is behind [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
+//! What outlives a fork is behind [`ForkSafe`](crate::os::locks::fork_safe::ForkSafe), made of this.
 //!
 //! A signal's handler that leaves by `siglongjmp` leaves it taken for ever. So a thread of the
-//! application takes one only with signals held back ([`undisturbed`](super::undisturbed)); else it
-//! takes a [`Robust`](super::robust::Robust) one.
+//! application takes one only with signals held back ([`undisturbed`](crate::os::undisturbed)); else it
+//! takes a [`Robust`](crate::os::locks::robust::Robust) one.
 
-use super::futex;
+use crate::os::locks::futex;
 use parking_lot::lock_api::{self, GuardSend, RawMutex, RawMutexTimed};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

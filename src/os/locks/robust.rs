@@ -1,14 +1,14 @@
 //! A robust lock: a signal's handler that leaves by `siglongjmp` leaves it taken, and its thread
-//! gives it back as soon as it finds that the frame which held it is gone ([`held`](super::held)).
+//! gives it back as soon as it finds that the frame which held it is gone ([`held`](crate::os::locks::held)).
 //! So signals need not be held back, which would send those of the process to other threads.
 //!
 //! A value stays as it was left, if it is whole between any two instructions of those who change
 //! it, or is made anew by whoever has it next: what was in it is lost then, with the memory it
 //! took.
 
-use super::futex;
-use super::held::Mark;
-use super::lock::clock;
+use crate::os::locks::futex;
+use crate::os::locks::held::Mark;
+use crate::os::locks::lock::clock;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -188,8 +188,8 @@ impl<T> Drop for Guard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held;
     use super::*;
+    use crate::os::locks::held;
 
     #[test]
     fn one_thread_at_a_time_has_the_value() {

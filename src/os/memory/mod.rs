@@ -3,7 +3,9 @@
 //! memory is refused; the application may go on without it, and so must the recorder. What was
 //! refused once counts as short for good: recording ends then, and asks for little more.
 
-use super::arena::Arena;
+mod arena;
+
+use crate::os::memory::arena::Arena;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

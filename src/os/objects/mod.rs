@@ -6,7 +6,9 @@
 //! takes the lock under which the dynamic linker opens libraries and runs their constructors, as
 //! `dlsym` and `dladdr` do: a constructor may wait for the thread that asks here.
 
-use super::elf::{Dyn, LinkMap, Tables};
+mod elf;
+
+use crate::os::objects::elf::{Dyn, LinkMap, Tables};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,7 @@
 //! A list that only grows, of values that are never freed, without a lock: a signal's handler that
 //! leaves by `siglongjmp` can at worst leave a place of it empty, and never leaves others waiting.
 
-use super::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::os::locks::sync::{AtomicPtr, AtomicU64, Ordering};
 use std::ptr::null_mut;
 
 /// Places of the first part; each part has twice those of the part before.

@@ -2,7 +2,7 @@
 //! one exchange each, so that a signal's handler that leaves by `siglongjmp` can at worst lose the
 //! thing that it interrupted, and never leaves others waiting.
 
-use super::sync::{AtomicPtr, Ordering};
+use crate::os::locks::sync::{AtomicPtr, Ordering};
 use std::ptr::null_mut;
 
 /// Places for `N` values.
@@ -15,7 +15,7 @@ impl<T: Send, const N: usize> Slots<T, N> {
     }
 
     /// Puts a value into the first free place, in an order that a
-    /// [`Doorbell`](super::doorbell::Doorbell) may follow.
+    /// [`Doorbell`](crate::os::locks::doorbell::Doorbell) may follow.
     ///
     /// # Errors
     /// The value, where no place is free.

@@ -3,9 +3,9 @@
 //! that looks whole. Owns their names and the room they take; refuses to know what is in them.
 #![forbid(unsafe_code)]
 
-use super::kept::Folder;
 use crate::os::undisturbed::undisturbed;
 use crate::recording;
+use crate::recording::files::kept::Folder;
 use clscope_trace::Checksum;
 use clscope_trace::directory::{CAPTURES, PART, capture_folder};
 use std::fs::File;

@@ -5,10 +5,10 @@
 //!
 //! Names are looked up in the trace directory itself, whatever its path leads to meanwhile.
 
-use super::files::access;
 use crate::os::descriptors::{descriptors_to_spare, raised};
-use crate::os::lock::Mutex;
+use crate::os::locks::lock::Mutex;
 use crate::os::plain_write;
+use crate::recording::files::access;
 use clscope_io::output::{Access, closed, own_directory};
 use clscope_trace::file::attendance;
 use std::ffi::CString;

@@ -2,8 +2,8 @@
 //! no `clscope record` writes it.
 #![forbid(unsafe_code)]
 
-use super::{Recording, files};
 use crate::os::undisturbed::undisturbed;
+use crate::recording::{Recording, files};
 use crate::settings::config::{self, Config};
 use clscope_trace::defs;
 use std::io::Write;

@@ -1,19 +1,23 @@
 //! The files of one process: definitions, ring file, data segments. All are opened with high
 //! descriptor numbers, so that the application's own numbering stays as it is without us.
 
+pub mod captures;
+mod kept;
+pub mod meta;
+pub mod programs;
 mod segments;
 
 pub use segments::{Place, Segments, write_block};
 
-use super::kept::{Folder, Kept};
-use super::pool::{self, Pool};
-use super::{Recording, meta};
 use crate::abi::{entry::ID_BITS, functions};
+use crate::os::locks::robust::Robust;
 use crate::os::memory;
 use crate::os::plain_write;
-use crate::os::robust::Robust;
 use crate::os::undisturbed::{uncancelled, undisturbed};
+use crate::recording::Recording;
 use crate::recording::diag;
+use crate::recording::files::kept::{Folder, Kept};
+use crate::recording::ring::pool::{self, Pool};
 use crate::settings::config;
 use clscope_io::output::Access;
 use clscope_readings::host;
@@ -133,7 +137,7 @@ impl Files {
             clock,
             host: host::machine_id(),
             boot: host::boot_id(),
-            created: super::now(),
+            created: crate::recording::now(),
         };
         let (defs, stem) = loop {
             let stem = format!("{}-{}", header.pid, header.incarnation);
@@ -265,7 +269,7 @@ impl Files {
             return false;
         }
         let mut written = self.append(&bytes);
-        if written.is_err() && self.is_attended() && self.takes_over(super::now()) {
+        if written.is_err() && self.is_attended() && self.takes_over(crate::recording::now()) {
             written = self.append(&bytes);
         }
         let Err(error) = written else {
@@ -332,7 +336,8 @@ impl Files {
             since.store(time, Ordering::Relaxed);
             return false;
         }
-        if time.saturating_sub(since.load(Ordering::Relaxed)) < super::ticks_of(PATIENCE) {
+        if time.saturating_sub(since.load(Ordering::Relaxed)) < crate::recording::ticks_of(PATIENCE)
+        {
             return false;
         }
         if pool.word(control::SANDBOXED).load(Ordering::Relaxed) != 0 {
@@ -366,11 +371,13 @@ impl Files {
         if self.is_sandboxed() {
             return Some(false);
         }
-        let begun = super::now();
+        let begun = crate::recording::now();
         let asked = pool.word(control::ASKED).fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         let answer = || pool.word(control::ANSWERED).load(Ordering::Acquire);
         while (answer().wrapping_sub(asked) as i32) < 0 {
-            if super::now().saturating_sub(begun) > super::ticks_of(ANSWERED_WITHIN) {
+            if crate::recording::now().saturating_sub(begun)
+                > crate::recording::ticks_of(ANSWERED_WITHIN)
+            {
                 return None;
             }
             for _ in 0..100 {

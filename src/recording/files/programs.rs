@@ -3,9 +3,9 @@
 //! know what is in them.
 #![forbid(unsafe_code)]
 
-use super::kept::Folder;
-use crate::os::fork_safe::ForkSafe;
-use crate::os::maps::HashSet;
+use crate::os::locks::fork_safe::ForkSafe;
+use crate::os::shared::maps::HashSet;
+use crate::recording::files::kept::Folder;
 use crate::recording::{self, Recording};
 use crate::settings::config;
 use clscope_trace::directory::{PROGRAMS, program_file};

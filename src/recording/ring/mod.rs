@@ -1,28 +1,35 @@
 //! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring
 //! file, prefaulted and reused, because fresh pages are what recording costs. A full ring is
-//! written to the trace in one `pwrite` per block: a large one by the writer ([`super::writer`])
+//! written to the trace in one `pwrite` per block: a large one by the writer ([`crate::recording::ring::writer`])
 //! while its thread goes on in another region, others by the thread itself, and large ones as well
 //! where the writer takes no more. Rings start at a page and grow, so that thousands of short
 //! threads stay cheap.
 
+mod end;
+pub mod pool;
+pub mod protocol;
 mod records;
+pub mod regions;
+pub mod runs;
+pub mod writer;
 
 pub use records::*;
 
-use super::guard::{Thread, publish};
-use super::pool::LARGE;
-use super::protocol::{self, Beginning, cell};
-use super::regions::{LARGEST, Region, SIZES};
-use super::{Recording, current, diag, files, now};
 use crate::os::threads;
 use crate::os::undisturbed::{uncancelled, undisturbed};
+use crate::recording::guard::{Thread, publish};
+use crate::recording::ring::pool::LARGE;
+use crate::recording::ring::regions::{LARGEST, Region, SIZES};
+use crate::recording::{Recording, current, diag, files, now};
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
 use clscope_trace::settings::BEHIND;
+use end::{KEY, on_exit};
+use protocol::{Beginning, cell};
 use records::put_words;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Takes the header stores of threads that have no ring yet.
 pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] =
@@ -133,7 +140,7 @@ fn make_room(t: &Thread, time: u64) -> bool {
     }
     // In the ring that is filled from here on: what a drained ring still holds is given up with it.
     tell_drops(t);
-    super::maybe_anchor(time);
+    crate::recording::maybe_anchor(time);
     true
 }
 
@@ -249,7 +256,7 @@ fn go_on(t: &Thread, recording: &'static Recording, owned: &mut Owned, time: u64
         return false;
     }
     let Some(next) = find_room(recording, owned, time) else {
-        owned.looks_at = time + super::ticks_of(LOOK_AGAIN);
+        owned.looks_at = time + crate::recording::ticks_of(LOOK_AGAIN);
         if recording.files.cannot_be_written() {
             diag::warn(
                 "disk-full",
@@ -278,7 +285,7 @@ const MOST_WAIT: u64 = 20_000_000;
 /// Another region. Where all are full it is waited for, as writing this one would take its time,
 /// without asking the system: a sandbox may forbid that. Once, until there was room again.
 fn find_room(recording: &'static Recording, owned: &mut Owned, time: u64) -> Option<Box<Region>> {
-    let end = time + super::ticks_of(MOST_WAIT);
+    let end = time + crate::recording::ticks_of(MOST_WAIT);
     let mut found = recording.regions.take(recording, LARGE).ok();
     while found.is_none() && !owned.waited && recording.files.is_attended() {
         for _ in 0..1_000 {
@@ -529,99 +536,4 @@ pub fn forget(t: &Thread) {
     t.key.set(0);
     t.forget_kept();
     on_exit(null_mut());
-}
-
-/// Key whose destructor returns rings, plus 1; 0 before it is made.
-static KEY: AtomicUsize = AtomicUsize::new(0);
-
-/// Asks for `thread_ends` at the end of the calling thread, and keeps its ring where nothing wipes
-/// it; NULL for neither.
-fn on_exit(ring: *mut Owned) {
-    let mut key = KEY.load(Ordering::Acquire);
-    if key == 0 {
-        if ring.is_null() {
-            return;
-        }
-        let mut made: libc::pthread_key_t = 0;
-        // SAFETY: `thread_ends` is a function of this library, which is never unloaded.
-        if unsafe { libc::pthread_key_create(&mut made, Some(thread_ends)) } != 0 {
-            // Rings of threads that end stay taken: memory, not correctness.
-            return;
-        }
-        match KEY.compare_exchange(0, made as usize + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => key = made as usize + 1,
-            Err(other) => {
-                // SAFETY: made above, used by nobody.
-                unsafe { libc::pthread_key_delete(made) };
-                key = other;
-            }
-        }
-    }
-    // SAFETY: a valid key.
-    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, ring.cast()) };
-}
-
-unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
-    let t = super::guard::thread();
-    let last = || {
-        if let Some(recording) = current() {
-            recording.let_go();
-        }
-        let owned = t.ring.get();
-        if owned.is_null() || current().is_none_or(Recording::is_anothers) {
-            return;
-        }
-        // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other
-        // destructors take a new ring.
-        let of_thread = unsafe { &mut *owned };
-        if of_thread.region.is_of_pool() && of_thread.recording.files.is_attended() {
-            return end_attended(t, owned);
-        }
-        drain(t, of_thread, now());
-        tell_drops(t);
-        // SAFETY: as above; nothing refers to it any more.
-        let mut owned = unsafe { Box::from_raw(owned) };
-        drain(t, &mut owned, now());
-        // Drops that no segment could be told of stay in the ring's header, which then is not used
-        // again.
-        // SAFETY: the thread's header.
-        let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
-        forget(t);
-        if clean {
-            owned.recording.regions.give_back(owned.recording, owned.region);
-        } else {
-            std::mem::forget(owned);
-        }
-    };
-    super::guard::protect((), || match current() {
-        Some(recording) => recording.files.undisturbed(last),
-        None => last(),
-    });
-}
-
-/// Leaves the ring of a thread that ends to the process that writes the segments. Drops that no
-/// block tells of stay in the header, and with it the region.
-fn end_attended(t: &Thread, owned: *mut Owned) {
-    // SAFETY: the thread's header.
-    let dropped = || unsafe { cell(t.header.get(), ring::DROPPED) }.load(Ordering::Relaxed);
-    let room = |t: &Thread| (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) >= 64;
-    if dropped() > 0 && (room(t) || make_room(t, now())) {
-        tell_drops(t);
-    }
-    forget(t);
-    // SAFETY: made by `acquire`, used by this thread only, which ends; nothing refers to it any more.
-    let owned = unsafe { Box::from_raw(owned) };
-    // SAFETY: the header of a region that was this thread's.
-    let (used, dropped) = unsafe {
-        let header = owned.header();
-        (
-            protocol::parts(protocol::position(header)).1,
-            cell(header, ring::DROPPED).load(Ordering::Relaxed),
-        )
-    };
-    if used == 0 && dropped == 0 {
-        owned.recording.regions.give_back(owned.recording, owned.region);
-    } else {
-        owned.recording.regions.leave(owned.recording, &owned.region);
-    }
 }

@@ -4,7 +4,7 @@
 //! itself into a sandbox. Owns which region is whose; refuses to make room: the other process adds
 //! chunks before they are used up, and where it does not, there is none.
 
-use crate::recording::protocol::{self, cell};
+use crate::recording::ring::protocol::{self, cell};
 use clscope_trace::file::{CHUNK, RING_FIRST, RING_MAGIC, attendance, control, ring};
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;

@@ -6,7 +6,7 @@
 //! position is whole; records of two blocks never pass for one, if the reader asks for the position
 //! again after copying; and a block that left the ring is in a segment before it is overwritten.
 
-use crate::os::sync::{AtomicU64, Ordering, fence};
+use crate::os::locks::sync::{AtomicU64, Ordering, fence};
 use clscope_trace::file::{RING_MAGIC, attendance, ring};
 use clscope_trace::record::Run;
 
@@ -231,7 +231,7 @@ mod loom_tests {
     //! often but never changed, and records of two blocks never pass for one.
 
     use super::*;
-    use crate::os::sync::Mutex;
+    use crate::os::locks::sync::Mutex;
     use clscope_trace::file::RING_HEADER_LEN;
     use loom::sync::Arc;
     use loom::thread;

@@ -3,8 +3,8 @@
 
 use super::super::guard::{Thread, publish};
 use super::super::now;
-use super::super::protocol::cell;
 use super::make_room;
+use super::protocol::cell;
 use clscope_trace::file::ring;
 use clscope_trace::record::{self, DropReason};
 use std::sync::atomic::{Ordering, compiler_fence};

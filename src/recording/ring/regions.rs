@@ -1,10 +1,11 @@
 //! Regions of the ring file: made once, and used by one thread after the other.
 
-use super::pool::{self, Pool, Slot};
-use super::{Recording, protocol};
-use crate::os::lock::Mutex;
-use crate::os::slots::Slots;
+use crate::os::locks::lock::Mutex;
+use crate::os::shared::slots::Slots;
 use crate::os::undisturbed::undisturbed;
+use crate::recording::Recording;
+use crate::recording::ring::pool::{self, Pool, Slot};
+use crate::recording::ring::protocol;
 use clscope_trace::file::RING_FIRST;
 use memmap2::MmapRaw;
 use std::io;
@@ -97,7 +98,8 @@ impl Regions {
             if let Some((size, slot)) = found {
                 return Ok(Box::new(Region { at: pool.header(slot), size, of: Of::Pool(slot) }));
             }
-            if recording.files.is_attended() && !recording.files.takes_over(super::now()) {
+            if recording.files.is_attended() && !recording.files.takes_over(crate::recording::now())
+            {
                 return Err(io::ErrorKind::StorageFull.into());
             }
         }

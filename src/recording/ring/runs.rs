@@ -3,9 +3,9 @@
 //! other. A run begins behind a few plain records, since pairs of calls that look alike are common,
 //! and a run takes the room of three and a half.
 
-use super::guard::{self, Thread, publish};
-use super::protocol;
 use crate::recording;
+use crate::recording::guard::{self, Thread, publish};
+use crate::recording::ring::protocol;
 use crate::settings::config;
 use clscope_trace::file::RING_HEADER_LEN;
 use clscope_trace::record::{self, MAX_FUNCTIONS, Run, SMALL_BITS};

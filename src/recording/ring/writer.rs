@@ -9,14 +9,14 @@
 //! failed to write, threads write their rings themselves.
 #![forbid(unsafe_code)]
 
-use super::Recording;
-use super::regions::Region;
-use super::ring;
-use crate::os::doorbell::Doorbell;
-use crate::os::slots::Slots;
+use crate::os::locks::doorbell::Doorbell;
+use crate::os::shared::slots::Slots;
 use crate::os::threads;
 use crate::os::undisturbed::undisturbed;
+use crate::recording::Recording;
 use crate::recording::guard;
+use crate::recording::ring;
+use crate::recording::ring::regions::Region;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Regions that may wait to be written. Few: a region that lay about is out of the caches, and a

@@ -12,7 +12,7 @@
 //! to be unloaded there.
 #![cfg_attr(not(test), no_std)]
 
-#[path = "../../../src/os/elf.rs"]
+#[path = "../../../src/os/objects/elf.rs"]
 mod elf;
 mod names;
 

@@ -5,8 +5,8 @@
 //! the sample empty. Refuses to capture anything itself, and to look at what a launch computes.
 #![forbid(unsafe_code)]
 
-use crate::os::maps::HashMap;
-use crate::recording::captures::Whole;
+use crate::os::shared::maps::HashMap;
+use crate::recording::files::captures::Whole;
 use std::sync::Arc;
 
 /// Places of a class's sample, at most.
