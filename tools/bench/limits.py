@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what was measured of `limits.c` or `suite.c` of `tests/fixtures/apps` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
+"""Writes what was measured of `limits.c` or `suite.c` of `tests/fixtures/apps/kernels` on one device as a file of `tools/models/tests/limits/`, whose tests judge verdicts and
 predicted times by it.
 
     clscope bench model --quick && clscope bench model --show --format json > device.json

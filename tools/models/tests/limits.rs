@@ -1,4 +1,4 @@
-//! Verdicts on kernels that each have one limit built in (`tests/fixtures/apps/limits.c`), and on
+//! Verdicts on kernels that each have one limit built in (`tests/fixtures/apps/kernels/limits.c`), and on
 //! those of suites of benchmarks (`suite.c` beside it), on what was counted and measured of them on a
 //! device, with the parameters that `bench model` measured there: files of
 //! `tools/models/tests/limits/`.
