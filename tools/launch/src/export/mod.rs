@@ -94,6 +94,16 @@ fn comment(text: &str) -> String {
     out.replace("*/", "* /")
 }
 
+/// A text with values in the places of their names, which stand between signs `@`. What a value
+/// contains is no name.
+fn filled(text: &str, values: &[(&str, String)]) -> String {
+    let value = |(at, part)| {
+        let named = values.iter().find(|(name, _)| at % 2 == 1 && *name == part);
+        named.map_or(part, |(_, value)| value.as_str())
+    };
+    text.split('@').enumerate().map(value).collect()
+}
+
 /// Where the launch was captured, for a comment.
 fn origin(launch: &Launch) -> String {
     comment(&format!(

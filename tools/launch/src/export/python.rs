@@ -1,6 +1,6 @@
 //! The script for PyOpenCL. Refuses shared virtual memory.
 
-use super::{ExportError, Parts, after, before, origin, part_of, view};
+use super::{ExportError, Parts, after, before, filled, origin, part_of, view};
 use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
@@ -26,64 +26,8 @@ fn tuple(of: impl IntoIterator<Item = u64>) -> String {
         + ")"
 }
 
-const HEAD: &str = r#"import os
-import sys
-
-import numpy as np
-import pyopencl as cl
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-os.chdir(HERE)
-image = getattr(cl, "create_image", cl.Image)  # the former name, where there is only that
-
-
-def read(name):
-    with open(os.path.join(HERE, name), "rb") as file:
-        return np.frombuffer(file.read(), np.uint8)
-
-
-platform = cl.get_platforms()[int(sys.argv[1]) if len(sys.argv) > 1 else 0]
-device = platform.get_devices()[int(sys.argv[2]) if len(sys.argv) > 2 else 0]
-print("device:", device.name.strip(), "of", platform.name.strip())
-context = cl.Context([device])
-queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-"#;
-
-const TAIL: &str = r#"
-
-def launch():
-    for memory, region, before, _, _ in memories:
-        if region:
-            cl.enqueue_copy(queue, memory, before, origin=(0, 0, 0), region=region)
-        else:
-            cl.enqueue_copy(queue, memory, before)
-    event = cl.enqueue_nd_range_kernel(queue, kernel, GLOBAL, LOCAL, global_work_offset=OFFSET)
-    event.wait()
-    return event.profile.end - event.profile.start
-
-
-launch()
-wrong = 0
-for memory, region, before, after, name in memories:
-    if after is None:
-        continue
-    found = np.empty_like(before)
-    if region:
-        cl.enqueue_copy(queue, found, memory, origin=(0, 0, 0), region=region)
-    else:
-        cl.enqueue_copy(queue, found, memory)
-    differing = np.flatnonzero(found != after)
-    wrong += len(differing)
-    if len(differing):
-        at = differing[0]
-        print(f"{name}: {len(differing)} bytes differ, the first at {at}: captured {after[at]}, found {found[at]}")
-print("results:", "differ" if wrong else "as captured")
-if wrong and ATOMICS:
-    print(f"note: {ATOMICS}: the order of work-items may decide results")
-times = sorted(launch() for _ in range(11))
-print(f"time: {times[5] / 1e3:.3f} us (median of 11 launches)")
-sys.exit(1 if wrong else 0)
-"#;
+/// The script, without what differs from launch to launch.
+const SCRIPT: &str = include_str!("reproduce.py.in");
 
 /// The script.
 pub(super) fn files(of: &Parts<'_>) -> Result<Vec<(&'static str, String)>, ExportError> {
@@ -95,57 +39,47 @@ pub(super) fn files(of: &Parts<'_>) -> Result<Vec<(&'static str, String)>, Expor
             next: "write one in C: --export c",
         });
     }
-    let mut out = format!(
-        "#!/usr/bin/env python3\n# {}\n# Needs PyOpenCL and NumPy: python3 reproduce.py [PLATFORM [DEVICE]], numbers from 0.\n# Exit code: 0 where the results are those captured, 1 where they differ.\n{HEAD}",
-        origin(launch)
-    );
-    let mut line = |text: String| out += &format!("{text}\n");
-    let options = literal(&of.options());
     let file = of.program;
-    line(match of.form {
-        Form::Source => format!(
-            "program = cl.Program(context, read(\"{file}\").tobytes().decode(errors=\"replace\"))"
-        ),
-        Form::Il => format!("program = cl.Program(context, read(\"{file}\").tobytes())"),
-        Form::Binary => {
-            format!("program = cl.Program(context, [device], [read(\"{file}\").tobytes()])")
+    let program = match of.form {
+        Form::Source => {
+            format!("cl.Program(context, read(\"{file}\").tobytes().decode(errors=\"replace\"))")
         }
-    });
-    line(format!("program.build(options={options}, cache_dir=False)"));
-    line(format!("kernel = cl.Kernel(program, {})", literal(&launch.kernel)));
-    line(
-        "# What the program has of atomics, by which the order of work-items may decide results."
-            .to_owned(),
-    );
-    line(format!("ATOMICS = {}", literal(&of.atomics)));
-    line(format!("GLOBAL = {}", tuple(launch.global.iter().copied())));
+        Form::Il => format!("cl.Program(context, read(\"{file}\").tobytes())"),
+        Form::Binary => format!("cl.Program(context, [device], [read(\"{file}\").tobytes()])"),
+    };
     let optional = |sizes: &Option<Vec<u64>>| {
         sizes.as_ref().map_or_else(|| "None".to_owned(), |s| tuple(s.iter().copied()))
     };
-    line(format!("LOCAL = {}", optional(&launch.local)));
-    line(format!("OFFSET = {}", optional(&launch.offset)));
-    line("\n# What is copied, the region of an image, bytes before and after the launch.\nmemories = []".to_owned());
-    for memory in &launch.memories {
-        line(made(launch, memory));
+    let memories = launch.memories.iter().map(|memory| {
         // PyOpenCL copies no image of a buffer: its buffer is copied instead.
         let of = if is_of_buffer(memory) { "b" } else { "m" };
         let region = region(memory).filter(|_| of == "m");
         let region = region.map_or_else(|| "None".to_owned(), tuple);
+        let (id, made, before) = (memory.id, made(launch, memory), before(memory));
         let after = match memory.after {
             Some(_) => format!("read(\"{}\")", after(memory)),
             None => "None".to_owned(),
         };
-        line(format!(
-            "memories.append(({of}{id}, {region}, read(\"{}\"), {after}, \"memory {id}\"))",
-            before(memory),
-            id = memory.id
-        ));
-    }
-    for argument in &launch.arguments {
-        line(given(of, argument));
-    }
-    out += TAIL;
-    Ok(vec![("reproduce.py", out)])
+        format!(
+            "{made}\nmemories.append(({of}{id}, {region}, read(\"{before}\"), {after}, \"memory {id}\"))\n"
+        )
+    });
+    let script = filled(
+        SCRIPT,
+        &[
+            ("origin", origin(launch)),
+            ("program", program),
+            ("options", literal(&of.options())),
+            ("kernel", literal(&launch.kernel)),
+            ("atomics", literal(&of.atomics)),
+            ("global", tuple(launch.global.iter().copied())),
+            ("local", optional(&launch.local)),
+            ("offset", optional(&launch.offset)),
+            ("memories", memories.collect()),
+            ("arguments", launch.arguments.iter().map(|argument| given(of, argument)).collect()),
+        ],
+    );
+    Ok(vec![("reproduce.py", script)])
 }
 
 fn region(memory: &Memory) -> Option<[u64; 3]> {
@@ -215,7 +149,7 @@ fn given(of: &Parts<'_>, argument: &Argument) -> String {
             None => format!("m{memory}"),
         },
     };
-    format!("a{index} = {value}\nkernel.set_arg({index}, a{index})")
+    format!("a{index} = {value}\nkernel.set_arg({index}, a{index})\n")
 }
 
 #[cfg(test)]
