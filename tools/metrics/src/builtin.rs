@@ -7,284 +7,26 @@
 //! 2018), so that the set can be loaded without any file; later codes are not published, and the
 //! set needs a loaded configuration that counts the same.
 
-use crate::rpn::Equation;
-use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
+use crate::set::{MetricSet, Origin};
+use crate::xml;
 use clscope_oa::Generation;
-use clscope_oa::flex::{FlexEvent, Programmed, encode};
 
-/// symbol, unit, equation, whether 100 is the most, description.
-type Row = (&'static str, &'static str, &'static str, bool, &'static str);
-
-const CLOCKS: [Row; 4] = [
-    (
-        "GpuTime",
-        "ns",
-        "GPU_TIME 0 READ 1000000000 UMUL $GpuTimestampFrequency UDIV",
-        false,
-        "time of the interval",
-    ),
-    ("GpuCoreClocks", "cycles", "GPU_CLOCK 0 READ", false, "clocks of the GPU core"),
-    (
-        "AvgGpuCoreFrequency",
-        "hz",
-        "$GpuCoreClocks 1000000000 UMUL $GpuTime UDIV",
-        false,
-        "mean clock of the GPU core",
-    ),
-    ("CsThreads", "threads", "A 4 READ", false, "compute threads dispatched"),
-];
-
-const BUSY: Row = (
-    "GpuBusy",
-    "percent",
-    "A 0 READ 100 UMUL $GpuCoreClocks FDIV",
-    true,
-    "the GPU was executing commands",
-);
-const MEMORY: [Row; 3] = [
-    (
-        "ShaderMemoryAccesses",
-        "messages",
-        "A 32 READ",
-        false,
-        "accesses to memory other than render targets and textures",
-    ),
-    ("ShaderAtomics", "messages", "A 34 READ", false, "atomic accesses"),
-    ("ShaderBarriers", "messages", "A 35 READ", false, "barrier messages, one per thread"),
-];
-const SLM: [Row; 2] = [
-    ("SlmBytesRead", "bytes", "A 30 READ 64 UMUL", false, "read from shared local memory"),
-    ("SlmBytesWritten", "bytes", "A 31 READ 64 UMUL", false, "written to shared local memory"),
-];
-
-const GEN9: [Row; 10] = [
-    (
-        "EuActive",
-        "percent",
-        "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "EUs with some pipe active",
-    ),
-    (
-        "EuStall",
-        "percent",
-        "A 8 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "EUs with threads but no pipe active",
-    ),
-    (
-        "EuFpuBothActive",
-        "percent",
-        "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "both FPUs active",
-    ),
-    (
-        "Fpu0Active",
-        "percent",
-        "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "FPU0 active",
-    ),
-    (
-        "Fpu1Active",
-        "percent",
-        "A 11 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "FPU1 active",
-    ),
-    (
-        "EuSendActive",
-        "percent",
-        "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "send pipe active",
-    ),
-    (
-        "EuThreadOccupancy",
-        "percent",
-        "8 A 13 READ UMUL $EuCoresTotalCount UDIV $EuThreadsCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "thread slots occupied",
-    ),
-    (
-        "EuAvgIpcRate",
-        "number",
-        "A 9 READ A 10 READ A 11 READ UADD A 9 READ USUB FDIV 1 FADD",
-        false,
-        "FPU instructions per cycle with at least one FPU active (1 to 2)",
-    ),
-    (
-        "L3ShaderThroughput",
-        "bytes",
-        "A 30 READ A 31 READ UADD A 32 READ UADD 64 UMUL",
-        false,
-        "between EUs and L3, SLM included",
-    ),
-    (
-        "SlmAccesses",
-        "messages",
-        "A 30 READ A 31 READ UADD",
-        false,
-        "reads and writes of shared local memory",
-    ),
-];
-
-const TGL: [Row; 4] = [
-    (
-        "EuActive",
-        "percent",
-        "A 7 READ A 8 READ UADD A 9 READ UADD A 10 READ UADD $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "EUs with some pipe active",
-    ),
-    (
-        "EuStall",
-        "percent",
-        "A 11 READ A 12 READ UADD A 13 READ UADD A 14 READ UADD $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "EUs with threads but no pipe active",
-    ),
-    (
-        "EuThreadOccupancy",
-        "percent",
-        "8 A 15 READ A 16 READ UADD A 17 READ UADD A 18 READ UADD UMUL $EuCoresTotalCount UDIV $EuThreadsCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "thread slots occupied",
-    ),
-    ("L3ShaderThroughput", "bytes", "A 32 READ 64 UMUL", false, "between EUs and L3"),
-];
-
-const DG2: [Row; 10] = [
-    (
-        "EuActive",
-        "percent",
-        "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "vector engines with some pipe active",
-    ),
-    (
-        "EuStall",
-        "percent",
-        "A 8 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "vector engines with threads but no pipe active",
-    ),
-    (
-        "FpuActive",
-        "percent",
-        "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "floating-point pipe active",
-    ),
-    (
-        "EmActive",
-        "percent",
-        "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "extended-math pipe active",
-    ),
-    (
-        "XveFpuEmActive",
-        "percent",
-        "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "both of them active",
-    ),
-    (
-        "EuSendActive",
-        "percent",
-        "A 14 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "send pipe active",
-    ),
-    (
-        "EuThreadOccupancy",
-        "percent",
-        "8 A 15 READ UMUL $EuCoresTotalCount UDIV $EuThreadsCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "thread slots occupied",
-    ),
-    ("SlmReads", "messages", "A 30 READ", false, "reads of shared local memory"),
-    ("SlmWrites", "messages", "A 31 READ", false, "writes of shared local memory"),
-    ("GtiReadThroughput", "bytes", "A 36 READ 128 UMUL", false, "read from memory through GTI"),
-];
-
-const XE2: [Row; 2] = [
-    (
-        "GpuBusy",
-        "percent",
-        "PEC 32 READ 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "the GPU was executing commands",
-    ),
-    (
-        "XveActive",
-        "percent",
-        "PEC 4 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        true,
-        "vector engines with some pipe active",
-    ),
-];
-
-/// What A7 to A13 count in the Gen9 set: increments of table 3.6.
-const GEN9_EVENTS: [(u8, u8); 7] = [(7, 4), (8, 5), (9, 3), (10, 0), (11, 1), (12, 2), (13, 8)];
-
-fn build(symbol: &str, chipset: &str, uuid: Option<&str>, rows: &[&[Row]]) -> MetricSet {
-    let metric = |row: &Row| {
-        let (symbol, unit, equation, percent, description) = *row;
-        let max = if percent { Equation::parse("100").ok() } else { None };
-        // A test parses every row: none is lost here.
-        let equation = Equation::parse(equation).ok()?;
-        let (symbol, unit, description) =
-            (symbol.to_owned(), unit.to_owned(), description.to_owned());
-        Some(Metric {
-            name: symbol.clone(),
-            symbol,
-            description,
-            unit,
-            group: "core".to_owned(),
-            equation,
-            max,
-            availability: None,
-        })
-    };
-    MetricSet {
-        symbol: symbol.to_owned(),
-        name: format!("{symbol} ({chipset}), what needs no file"),
-        chipset: chipset.to_owned(),
-        uuid: uuid.and_then(|u| u.parse().ok()),
-        metrics: rows.iter().flat_map(|r| r.iter()).filter_map(metric).collect(),
-        lists: Vec::new(),
-        origin: Origin::BuiltIn,
-    }
-}
+/// In the form of the files that others publish.
+const SETS: &str = include_str!("builtin.xml");
 
 /// The set of a generation; `None` where no published document describes its counters (Gen7, Gen8,
 /// Gen11).
 pub fn core(generation: Generation) -> Option<MetricSet> {
-    Some(match generation {
-        Generation::Gen9 => {
-            let mut set = build("Core", "Gen9", None, &[&CLOCKS, &[BUSY], &GEN9, &SLM, &MEMORY]);
-            let event = |(counter, increment): (u8, u8)| Programmed {
-                counter,
-                event: FlexEvent { fine: 0, coarse: 0, increment },
-            };
-            let registers = encode(&[], &GEN9_EVENTS.map(event)).unwrap_or_default();
-            set.lists.push(RegisterList { kind: ListKind::Flex, availability: None, registers });
-            set
-        }
-        Generation::Gen12 => build(
-            "Core",
-            "TGL",
-            Some("397a46d9-03dd-4696-8196-270362e1c575"),
-            &[&CLOCKS, &[BUSY], &TGL, &SLM, &MEMORY],
-        ),
-        Generation::Xe => build("Core", "DG2", None, &[&CLOCKS, &[BUSY], &DG2, &MEMORY]),
-        // A4 is no counter of Xe2.
-        Generation::Xe2 => build("Core", "Xe2", None, &[&CLOCKS[..3], &XE2]),
+    let chipset = match generation {
+        Generation::Gen9 => "Gen9",
+        Generation::Gen12 => "TGL",
+        Generation::Xe => "DG2",
+        Generation::Xe2 => "Xe2",
         Generation::Gen7 | Generation::Gen8 | Generation::Gen11 => return None,
-    })
+    };
+    let sets = xml::parse("builtin.xml", SETS).ok()?.sets;
+    let set = sets.into_iter().find(|set| set.chipset == chipset)?;
+    Some(MetricSet { origin: Origin::BuiltIn, ..set })
 }
 
 /// UUIDs of published configurations that count what a built-in set reads, to look for in sysfs.
@@ -302,9 +44,11 @@ pub fn fitting_configurations(generation: Generation) -> &'static [(&'static str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpn::{Input, Undefined};
+    use crate::rpn::{Equation, Input, Undefined};
+    use crate::set::Metric;
     use crate::variables::{Provenance, Variables};
     use clscope_oa::config::Register;
+    use clscope_oa::flex::{FlexEvent, Programmed};
     use clscope_oa::{Counter, Counts, Format, Group, Published};
 
     fn variables(eus: u64, threads: u64) -> Variables {
