@@ -48,12 +48,7 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, mut out: impl Write) -> Result<Summary, ExportError> {
-        self.write_to(&mut out)
-    }
-
-    /// Compiled here, once for all outputs.
-    fn write_to(&self, out: &mut dyn Write) -> Result<Summary, ExportError> {
+    pub fn write(&self, out: &mut dyn Write) -> Result<Summary, ExportError> {
         // The serializer writes a few bytes at a time. What is as large as the buffer of a file
         // goes past that one, and is not copied twice.
         let mut out = BufWriter::with_capacity(1 << 18, out);
@@ -103,7 +98,7 @@ struct Events<'t, 'a> {
 }
 
 /// One event. Fields the phase does not have are left out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Entry<'n> {
     ph: &'static str,
     pid: u32,
@@ -131,22 +126,8 @@ struct Entry<'n> {
 }
 
 impl<'n> Entry<'n> {
-    /// Its arguments take memory that is given back by [`Pen::put`].
-    fn new(ph: &'static str, track: Track, name: &'n str, cat: &'n str, args: Values) -> Self {
-        Self {
-            ph,
-            pid: track.pid,
-            tid: track.tid,
-            ts: None,
-            dur: None,
-            name,
-            cat,
-            id: None,
-            bp: None,
-            s: None,
-            cname: None,
-            args,
-        }
+    fn new(ph: &'static str, track: Track, name: &'n str, cat: &'n str) -> Self {
+        Self { ph, pid: track.pid, tid: track.tid, name, cat, ..Self::default() }
     }
 }
 
@@ -170,8 +151,6 @@ impl Serialize for Events<'_, '_> {
             end: trace.bounds().map_or(trace.origin(), |b| b.end),
             flows: 0,
             summary: Summary::default(),
-            spare: Values::default(),
-            category: String::new(),
         };
         pen.new_tracks()?;
         pen.counters()?;
@@ -200,10 +179,6 @@ struct Pen<'t, 'a, S> {
     end: HostNs,
     flows: u64,
     summary: Summary,
-    /// Memory for the arguments of the next entry.
-    spare: Values,
-    /// Memory for the category of the next call.
-    category: String,
 }
 
 impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
@@ -211,17 +186,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Some(microseconds(time.0.saturating_sub(self.origin.0)))
     }
 
-    fn put(&mut self, mut entry: Entry<'_>) -> Result<(), S::Error> {
-        entry.args.sort();
-        self.out.serialize_element(&entry)?;
-        entry.args.clear();
-        self.spare = entry.args;
-        Ok(())
-    }
-
-    /// Memory for the arguments of an entry.
-    fn spare(&mut self) -> Values {
-        std::mem::take(&mut self.spare)
+    fn put(&mut self, entry: Entry<'_>) -> Result<(), S::Error> {
+        self.out.serialize_element(&entry)
     }
 
     /// Names of tracks, before the first event on them.
@@ -235,12 +201,10 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                     (track, ["thread_name", "thread_sort_index"], name, order)
                 }
             };
-            let spare = self.spare();
-            let mut entry = Entry::new("M", track, names[0], "", spare);
+            let mut entry = Entry::new("M", track, names[0], "");
             entry.args.put("name", Argument::Text(&name));
             self.put(entry)?;
-            let spare = self.spare();
-            let mut entry = Entry::new("M", track, names[1], "", spare);
+            let mut entry = Entry::new("M", track, names[1], "");
             entry.args.put("sort_index", Argument::Int(order.into()));
             self.put(entry)?;
         }
@@ -259,8 +223,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             // Readings from before the first call would make the timeline begin with emptiness.
             for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
             {
-                let spare = self.spare();
-                let mut entry = Entry::new("C", track, &counter.name, "sensor", spare);
+                let mut entry = Entry::new("C", track, &counter.name, "sensor");
                 entry.ts = self.at(*time);
                 entry.args.put(&counter.unit, Argument::Figure(*value));
                 self.put(entry)?;
@@ -275,8 +238,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         for batch in &power.repeated {
             let track = self.layout.repeated(trace, batch.process, batch.queue);
             self.new_tracks()?;
-            let spare = self.spare();
-            let mut entry = Entry::new("X", track, &batch.name, "repeated", spare);
+            let mut entry = Entry::new("X", track, &batch.name, "repeated");
             entry.ts = self.at(batch.span.begin);
             entry.dur = Some(microseconds(batch.span.duration() as i64));
             entry.args.put("repetitions", Argument::Uint(batch.count));
@@ -299,8 +261,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 self.new_tracks()?;
                 let name = definitions.function_name(*function);
                 let name = format!("{name} (in progress)");
-                let spare = self.spare();
-                let mut entry = Entry::new("X", track, &name, "host,in progress", spare);
+                let mut entry = Entry::new("X", track, &name, "host,in progress");
                 entry.ts = self.at(*begin);
                 entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
                 entry.cname = Some("bad");
@@ -317,8 +278,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 let scope = if matches!(mark, Mark::Paused(_)) { "p" } else { "t" };
                 let track = self.layout.thread(self.trace, *process, *thread);
                 self.new_tracks()?;
-                let spare = self.spare();
-                let mut entry = Entry::new("i", track, &name, "recording", spare);
+                let mut entry = Entry::new("i", track, &name, "recording");
                 entry.ts = self.at(*at);
                 entry.s = Some(scope);
                 self.put(entry)
@@ -338,15 +298,11 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             name = format!("{name} x{}", run.count).into();
         }
         // Categories are separated by commas; viewers filter by them.
-        let mut category = std::mem::take(&mut self.category);
-        category.clear();
-        category.push_str("host");
+        let mut category = "host".to_owned();
         if let Some(function) = function.filter(|f| !f.group.is_empty()) {
-            category.push(',');
-            category.push_str(&function.group);
+            category = category + "," + &function.group;
         }
-        let spare = self.spare();
-        let mut entry = Entry::new("X", track, &name, &category, spare);
+        let mut entry = Entry::new("X", track, &name, &category);
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
@@ -372,9 +328,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         }
         arguments::of_result(call, &mut entry.args);
         entry.cname = (call.result != 0).then_some("terrible");
-        self.put(entry)?;
-        self.category = category;
-        Ok(())
+        self.put(entry)
     }
 
     fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
@@ -412,8 +366,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             _ if kind.direction().is_some() => "device,transfer",
             _ => "device,command",
         };
-        let spare = self.spare();
-        let mut entry = Entry::new("X", track, &name, category, spare);
+        let mut entry = Entry::new("X", track, &name, category);
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
         drawn::describe(trace, (self.power, self.by), command, drawn, &mut entry.args);
@@ -421,8 +374,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
 
         self.flows += 1;
         for (ph, track, time) in [("s", from, command.call.begin), ("f", track, span.begin)] {
-            let spare = self.spare();
-            let mut entry = Entry::new(ph, track, "enqueue", "flow", spare);
+            let mut entry = Entry::new(ph, track, "enqueue", "flow");
             entry.ts = self.at(time);
             entry.id = Some(self.flows);
             entry.bp = (ph == "f").then_some("e");
@@ -439,8 +391,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
         self.new_tracks()?;
         let name = format!("{} (no device time)", command_name(&command.enqueued, definitions));
-        let spare = self.spare();
-        let mut entry = Entry::new("i", track, &name, "device,no device time", spare);
+        let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
         arguments::of_command(&command.enqueued, definitions, self.site(command), &mut entry.args);
