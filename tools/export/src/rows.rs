@@ -3,9 +3,12 @@
 
 use crate::{ExportError, repeated};
 use clscope_io::text::cell;
-use clscope_profile::energy::result::{Absence, PartOf};
+use clscope_profile::counters::result::{Class as Counted, Column as Counter, Source, Value};
+use clscope_profile::energy::result::{Absence, Class, DeviceEnergy, PartOf};
 use clscope_profile::interval::Interval;
-use clscope_profile::report::data::{Commands, Function, Report, Summary};
+use clscope_profile::report::data::{
+    Commands, Estimates, Function, Idle, Queue, Report, Summary, Wait,
+};
 use clscope_profile::report::places::Place;
 use std::io::Write;
 
@@ -54,156 +57,146 @@ pub struct Selection<'s> {
     pub matches: &'s dyn Fn(&str) -> bool,
 }
 
-const SUMMARY: [&str; 8] =
-    ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
+/// A column: its name, and what a row has in it. What is not known is an empty cell.
+type Column<R> = (&'static str, fn(&R) -> String);
 
-/// What estimates and corrections add to the row of a kernel; empty where figures are exact.
-const ESTIMATES: [&str; 14] = [
-    "left_out",
-    "total_estimate_ns",
-    "total_ci95_low_ns",
-    "total_ci95_high_ns",
-    "mean_estimate_ns",
-    "mean_ci95_low_ns",
-    "mean_ci95_high_ns",
-    "median_estimate_ns",
-    "p95_estimate_ns",
-    "share_ci95_low",
-    "share_ci95_high",
-    "corrected_total_ns",
-    "corrected_ci95_low_ns",
-    "corrected_ci95_high_ns",
-];
-
-fn interval(e: Option<&Interval>) -> [String; 3] {
-    [
-        optional(e.map(|e| e.value)),
-        optional(e.map(|e| e.low).filter(|end| end.is_finite())),
-        optional(e.map(|e| e.high).filter(|end| end.is_finite())),
-    ]
+fn names<R>(columns: &[Column<R>]) -> Vec<&'static str> {
+    columns.iter().map(|(name, _)| *name).collect()
 }
 
-fn estimates(c: &Commands) -> Vec<String> {
-    let e = c.estimate.as_ref();
-    let mut row = vec![c.left_out.to_string()];
-    row.extend(interval(e.and_then(|e| e.total_ns.as_ref())));
-    row.extend(interval(e.and_then(|e| e.mean_ns.as_ref())));
-    row.push(optional(e.and_then(|e| e.median_ns.as_ref()).map(|m| m.value)));
-    row.push(optional(e.and_then(|e| e.p95_ns.as_ref()).map(|m| m.value)));
-    let [_, low, high] = interval(e.and_then(|e| e.share.as_ref()));
-    row.extend([low, high]);
-    row.extend(interval(c.corrected_total_ns.as_ref()));
-    row
+fn cells<R>(columns: &[Column<R>], row: &R) -> Vec<String> {
+    columns.iter().map(|(_, cell)| cell(row)).collect()
 }
 
 fn optional<T: ToString>(value: Option<T>) -> String {
-    // What is not known is an empty cell.
     value.map_or_else(String::new, |v| v.to_string())
 }
 
-fn summary(s: &Summary) -> Vec<String> {
-    vec![
-        s.count.to_string(),
-        optional((s.count > 0).then_some(s.total)),
-        optional(s.mean),
-        optional(s.median),
-        optional(s.p95),
-        optional(s.p99),
-        optional(s.min),
-        optional(s.max),
-    ]
+fn value(of: Option<Interval>) -> String {
+    optional(of.map(|e| e.value))
 }
 
-fn commands(section: &str, c: &Commands) -> Vec<String> {
-    let mut row = vec![
-        section.to_owned(),
-        c.name.clone(),
-        optional(c.device.clone()),
-        optional(c.direction),
-        c.count.to_string(),
-    ];
-    row.extend([
-        c.untimed.to_string(),
-        optional(c.share),
-        c.bytes.to_string(),
-        optional(c.gigabytes_per_second),
-    ]);
-    row.extend(summary(&c.time_ns));
-    row.extend(estimates(c));
-    row
+fn low(of: Option<Interval>) -> String {
+    optional(of.map(|e| e.low).filter(|end| end.is_finite()))
 }
 
-fn function(f: &Function) -> Vec<String> {
-    let mut row = vec![
-        "functions".to_owned(),
-        f.name.clone(),
-        f.calls.to_string(),
-        f.errors.to_string(),
-        optional(f.share),
-    ];
-    row.extend(summary(&f.time_ns));
-    row
+fn high(of: Option<Interval>) -> String {
+    optional(of.map(|e| e.high).filter(|end| end.is_finite()))
 }
 
-const ENERGY: [&str; 27] = [
-    "section",
-    "name",
-    "kind",
-    "device",
-    "formula",
-    "launches",
-    "busy_s",
-    "joules",
-    "joules_low",
-    "joules_high",
-    "joules_per_launch",
-    "joules_per_launch_low",
-    "joules_per_launch_high",
-    "watts",
-    "watts_low",
-    "watts_high",
-    "dynamic_joules",
-    "dynamic_joules_low",
-    "dynamic_joules_high",
-    "idle_joules",
-    "idle_joules_low",
-    "idle_joules_high",
-    "energy_delay_js",
-    "why",
-    "needed_s",
-    "group",
-    "reference_watts",
+const SUMMARY: [Column<Summary>; 8] = [
+    ("timed", |s| s.count.to_string()),
+    ("total_ns", |s| optional((s.count > 0).then_some(s.total))),
+    ("mean_ns", |s| optional(s.mean)),
+    ("median_ns", |s| optional(s.median)),
+    ("p95_ns", |s| optional(s.p95)),
+    ("p99_ns", |s| optional(s.p99)),
+    ("min_ns", |s| optional(s.min)),
+    ("max_ns", |s| optional(s.max)),
 ];
 
-fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec<String>>) {
+const COMMANDS: [Column<Commands>; 8] = [
+    ("name", |c| c.name.clone()),
+    ("device", |c| optional(c.device.clone())),
+    ("direction", |c| optional(c.direction)),
+    ("count", |c| c.count.to_string()),
+    ("untimed", |c| c.untimed.to_string()),
+    ("share", |c| optional(c.share)),
+    ("bytes", |c| c.bytes.to_string()),
+    ("gigabytes_per_second", |c| optional(c.gigabytes_per_second)),
+];
+
+fn estimate(c: &Commands, of: fn(&Estimates) -> Option<Interval>) -> Option<Interval> {
+    c.estimate.as_ref().and_then(of)
+}
+
+/// What estimates and corrections add to the row of a kernel; empty where figures are exact.
+const ESTIMATES: [Column<Commands>; 14] = [
+    ("left_out", |c| c.left_out.to_string()),
+    ("total_estimate_ns", |c| value(estimate(c, |e| e.total_ns))),
+    ("total_ci95_low_ns", |c| low(estimate(c, |e| e.total_ns))),
+    ("total_ci95_high_ns", |c| high(estimate(c, |e| e.total_ns))),
+    ("mean_estimate_ns", |c| value(estimate(c, |e| e.mean_ns))),
+    ("mean_ci95_low_ns", |c| low(estimate(c, |e| e.mean_ns))),
+    ("mean_ci95_high_ns", |c| high(estimate(c, |e| e.mean_ns))),
+    ("median_estimate_ns", |c| value(estimate(c, |e| e.median_ns))),
+    ("p95_estimate_ns", |c| value(estimate(c, |e| e.p95_ns))),
+    ("share_ci95_low", |c| low(estimate(c, |e| e.share))),
+    ("share_ci95_high", |c| high(estimate(c, |e| e.share))),
+    ("corrected_total_ns", |c| value(c.corrected_total_ns)),
+    ("corrected_ci95_low_ns", |c| low(c.corrected_total_ns)),
+    ("corrected_ci95_high_ns", |c| high(c.corrected_total_ns)),
+];
+
+const FUNCTIONS: [Column<Function>; 4] = [
+    ("name", |f| f.name.clone()),
+    ("calls", |f| f.calls.to_string()),
+    ("errors", |f| f.errors.to_string()),
+    ("share", |f| optional(f.share)),
+];
+
+/// Joules of a class, or of what no class cost.
+struct Joules<'r> {
+    device: &'r DeviceEnergy,
+    name: String,
+    kind: &'r str,
+    joules: Option<f64>,
+    class: Option<&'r Class>,
+}
+
+impl Joules<'_> {
+    fn class<T: ToString>(&self, of: impl Fn(&Class) -> Option<T>) -> String {
+        optional(self.class.and_then(of))
+    }
+
+    fn low(&self, of: fn(&Class) -> Option<Interval>) -> String {
+        self.class(|c| of(c).map(|e| e.low))
+    }
+
+    fn high(&self, of: fn(&Class) -> Option<Interval>) -> String {
+        self.class(|c| of(c).map(|e| e.high))
+    }
+}
+
+impl Joules<'_> {
+    const COLUMNS: [Column<Self>; 26] = [
+        ("name", |r| r.name.clone()),
+        ("kind", |r| r.kind.to_owned()),
+        ("device", |r| r.device.device.clone()),
+        ("formula", |r| r.device.formula.to_owned()),
+        ("launches", |r| r.class(|c| Some(c.launches))),
+        ("busy_s", |r| r.class(|c| Some(c.busy_seconds))),
+        ("joules", |r| optional(r.joules)),
+        ("joules_low", |r| r.low(|c| c.joules)),
+        ("joules_high", |r| r.high(|c| c.joules)),
+        ("joules_per_launch", |r| r.class(|c| Some(c.joules_per_launch?.value))),
+        ("joules_per_launch_low", |r| r.low(|c| c.joules_per_launch)),
+        ("joules_per_launch_high", |r| r.high(|c| c.joules_per_launch)),
+        ("watts", |r| r.class(|c| Some(c.watts?.value))),
+        ("watts_low", |r| r.low(|c| c.watts)),
+        ("watts_high", |r| r.high(|c| c.watts)),
+        ("dynamic_joules", |r| r.class(|c| Some(c.dynamic_joules?.value))),
+        ("dynamic_joules_low", |r| r.low(|c| c.dynamic_joules)),
+        ("dynamic_joules_high", |r| r.high(|c| c.dynamic_joules)),
+        ("idle_joules", |r| r.class(|c| Some(c.idle_joules?.value))),
+        ("idle_joules_low", |r| r.low(|c| c.idle_joules)),
+        ("idle_joules_high", |r| r.high(|c| c.idle_joules)),
+        ("energy_delay_js", |r| r.class(|c| c.energy_delay)),
+        ("why", |r| r.class(|c| c.absence.map(Absence::sentence))),
+        ("needed_s", |r| r.class(|c| c.needed_seconds)),
+        ("group", |r| r.class(|c| c.group)),
+        ("reference_watts", |r| r.class(|c| Some(c.reference_watts?.value))),
+    ];
+}
+
+/// Classes, then what no kernel and no transfer cost: the floor, and joules that nobody has.
+fn energy<'r>(report: &'r Report, shown: &Selection<'_>) -> Vec<Joules<'r>> {
     let mut rows = Vec::new();
     for device in report.energy.iter().flat_map(|e| &e.devices) {
         for c in device.classes.iter().filter(|c| c.kind != "kernel" || (shown.matches)(&c.name)) {
-            let mut row = vec![
-                "energy".to_owned(),
-                c.name.clone(),
-                c.kind.to_owned(),
-                device.device.clone(),
-                device.formula.to_owned(),
-            ];
-            row.extend([c.launches.to_string(), c.busy_seconds.to_string()]);
-            for e in [c.joules, c.joules_per_launch, c.watts, c.dynamic_joules, c.idle_joules] {
-                row.extend([
-                    optional(e.map(|e| e.value)),
-                    optional(e.map(|e| e.low)),
-                    optional(e.map(|e| e.high)),
-                ]);
-            }
-            row.extend([
-                optional(c.energy_delay),
-                optional(c.absence.map(Absence::sentence)),
-                optional(c.needed_seconds),
-                optional(c.group),
-            ]);
-            row.push(optional(c.reference_watts.map(|w| w.value)));
-            rows.push(row);
+            let (name, joules) = (c.name.clone(), c.joules.map(|e| e.value));
+            rows.push(Joules { device, name, kind: c.kind, joules, class: Some(c) });
         }
-        // What no kernel cost: so that the column of joules adds up to what was measured.
         for part in device.parts() {
             let name = match part.of {
                 PartOf::Class(_) => continue,
@@ -212,280 +205,209 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
                 PartOf::Floor(floor) => format!("idle power {}", floor.name),
                 PartOf::Rest => "unattributed".to_owned(),
             };
-            let mut row = vec![
-                "energy".to_owned(),
-                name,
-                "rest".to_owned(),
-                device.device.clone(),
-                device.formula.to_owned(),
-            ];
-            row.extend([String::new(), String::new(), part.joules.value.to_string()]);
-            row.resize(ENERGY.len(), String::new());
-            rows.push(row);
+            let joules = Some(part.joules.value);
+            rows.push(Joules { device, name, kind: "rest", joules, class: None });
         }
     }
-    (ENERGY.to_vec(), rows)
+    rows
 }
 
-const PLACES: [&str; 16] = [
-    "section",
-    "rank",
-    "host",
-    "of_mean",
-    "device_ns",
-    "device_ci95_low_ns",
-    "device_ci95_high_ns",
-    "estimated",
-    "wait_ns",
-    "joules",
-    "joules_low",
-    "joules_high",
-    "launches",
-    "processes",
-    "traces",
-    "without",
+const PLACES: [Column<Place>; 15] = [
+    ("rank", |p| optional(p.rank)),
+    ("host", |p| optional(p.host.clone())),
+    ("of_mean", |p| optional(p.of_mean)),
+    ("device_ns", |p| value(p.device_ns)),
+    ("device_ci95_low_ns", |p| low(p.device_ns)),
+    ("device_ci95_high_ns", |p| high(p.device_ns)),
+    ("estimated", |p| optional(p.device_ns.map(|t| t.estimated))),
+    ("wait_ns", |p| p.wait_ns.to_string()),
+    ("joules", |p| value(p.joules)),
+    ("joules_low", |p| low(p.joules)),
+    ("joules_high", |p| high(p.joules)),
+    ("launches", |p| p.launches.to_string()),
+    ("processes", |p| p.processes.to_string()),
+    ("traces", |p| p.traces.to_string()),
+    ("without", |p| p.without.to_string()),
 ];
 
-fn places(report: &Report) -> (Vec<&'static str>, Vec<Vec<String>>) {
-    let row = |place: &Place| {
-        let mut row = vec!["places".to_owned(), optional(place.rank), optional(place.host.clone())];
-        row.push(optional(place.of_mean));
-        row.extend(interval(place.device_ns.as_ref()));
-        row.push(optional(place.device_ns.map(|t| t.estimated)));
-        row.push(place.wait_ns.to_string());
-        row.extend(interval(place.joules.as_ref()));
-        let counts = [place.launches, place.processes, place.traces, place.without];
-        row.extend(counts.map(|n| n.to_string()));
-        row
-    };
-    (PLACES.to_vec(), report.places.iter().flat_map(|places| &places.rows).map(row).collect())
+/// The mean of a counter while a class ran.
+struct Mean<'r> {
+    source: &'r Source,
+    class: &'r Counted,
+    column: &'r Counter,
+    of: &'r Value,
+    mean: Option<Interval>,
 }
 
-const COUNTERS: [&str; 13] = [
-    "section",
-    "name",
-    "kind",
-    "device",
-    "source",
-    "set",
-    "counter",
-    "unit",
-    "mean",
-    "mean_low",
-    "mean_high",
-    "group",
-    "why",
-];
+impl Mean<'_> {
+    const COLUMNS: [Column<Self>; 12] = [
+        ("name", |r| r.class.name.clone()),
+        ("kind", |r| r.class.kind.to_owned()),
+        ("device", |r| r.source.device.clone()),
+        ("source", |r| r.source.source.clone()),
+        ("set", |r| optional(r.source.set.clone())),
+        ("counter", |r| r.column.name.clone()),
+        ("unit", |r| r.column.unit.clone()),
+        ("mean", |r| value(r.mean)),
+        ("mean_low", |r| optional(r.mean.map(|m| m.low))),
+        ("mean_high", |r| optional(r.mean.map(|m| m.high))),
+        ("group", |r| optional(r.of.only_with.as_ref().map(|group| group.classes.join(" + ")))),
+        ("why", |r| optional(r.of.why.clone())),
+    ];
+}
 
-/// One row for each class and counter; those known as a sum only have the group's mean and its
-/// members.
-fn counters(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec<String>>) {
+fn counters<'r>(report: &'r Report, shown: &Selection<'_>) -> Vec<Mean<'r>> {
     let mut rows = Vec::new();
     for source in report.counters.iter().flat_map(|c| &c.sources) {
-        for class in
-            source.classes.iter().filter(|c| c.kind != "kernel" || (shown.matches)(&c.name))
-        {
+        let classes = source.classes.iter();
+        for class in classes.filter(|c| c.kind != "kernel" || (shown.matches)(&c.name)) {
             for column in &source.columns {
-                let Some(value) = class.values.get(&column.name) else { continue };
-                let group = value.only_with.as_ref();
-                let mean = value.mean.or(group.map(|g| g.mean));
-                let mut row = vec![
-                    "counters".to_owned(),
-                    class.name.clone(),
-                    class.kind.to_owned(),
-                    source.device.clone(),
-                ];
-                row.extend([
-                    source.source.clone(),
-                    optional(source.set.clone()),
-                    column.name.clone(),
-                    column.unit.clone(),
-                ]);
-                row.extend([
-                    optional(mean.map(|m| m.value)),
-                    optional(mean.map(|m| m.low)),
-                    optional(mean.map(|m| m.high)),
-                ]);
-                row.extend([
-                    optional(group.map(|g| g.classes.join(" + "))),
-                    optional(value.why.clone()),
-                ]);
-                rows.push(row);
+                let Some(of) = class.values.get(&column.name) else { continue };
+                let mean = of.mean.or(of.only_with.as_ref().map(|group| group.mean));
+                rows.push(Mean { source, class, column, of, mean });
             }
         }
     }
-    (COUNTERS.to_vec(), rows)
+    rows
 }
 
-/// Writes the chosen sections.
+const IDLE: [Column<Idle>; 3] = [
+    ("cause", |i| i.cause.clone()),
+    ("ns", |i| i.ns.to_string()),
+    ("share", |i| optional(i.share)),
+];
+
+/// What ran while a call waited; nothing, where it has no name.
+struct Ran<'r> {
+    wait: &'r Wait,
+    name: &'r str,
+    ns: u64,
+    share: Option<f64>,
+}
+
+impl Ran<'_> {
+    const COLUMNS: [Column<Self>; 6] = [
+        ("function", |r| r.wait.function.name.clone()),
+        ("waits", |r| r.wait.function.calls.to_string()),
+        ("blocked_ns", |r| r.wait.function.time_ns.total.to_string()),
+        ("running", |r| r.name.to_owned()),
+        ("ns", |r| r.ns.to_string()),
+        ("share", |r| optional(r.share)),
+    ];
+}
+
+fn waits(wait: &Wait) -> impl Iterator<Item = Ran<'_>> {
+    let total = wait.function.time_ns.total as f64;
+    let ran = wait.waited_for.iter();
+    let ran = ran.map(move |of| Ran { wait, name: &of.name, ns: of.ns, share: of.share });
+    ran.chain(wait.nothing_ns.map(|ns| {
+        let share = (total > 0.0).then(|| ns as f64 / total);
+        Ran { wait, name: "", ns, share }
+    }))
+}
+
+const QUEUES: [Column<Queue>; 18] = [
+    ("process", |q| q.process.clone()),
+    ("queue", |q| q.id.to_string()),
+    ("device", |q| q.device.clone()),
+    ("out_of_order", |q| q.out_of_order.to_string()),
+    ("commands", |q| q.commands.to_string()),
+    ("busy_ns", |q| optional(q.busy_ns)),
+    ("idle_ns", |q| optional(q.idle_ns)),
+    ("gaps", |q| q.gaps_ns.count.to_string()),
+    ("gap_median_ns", |q| optional(q.gaps_ns.median)),
+    ("queue_wait_median_ns", |q| optional(q.queue_wait_ns.median)),
+    ("submit_wait_median_ns", |q| optional(q.submit_wait_ns.median)),
+    ("execution_median_ns", |q| optional(q.execution_ns.median)),
+    ("notice_median_ns", |q| optional(q.notice_ns.median)),
+    ("late", |q| q.late.to_string()),
+    ("left_out", |q| q.left_out.to_string()),
+    ("busy_estimate_ns", |q| value(q.busy_estimate_ns)),
+    ("busy_ci95_low_ns", |q| low(q.busy_estimate_ns)),
+    ("busy_ci95_high_ns", |q| high(q.busy_estimate_ns)),
+];
+
+/// A section as it is written: names of columns and rows, without the column that names it.
+struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Table {
+    fn new<'r, R: 'r>(
+        section: &'static str,
+        columns: &[Column<R>],
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|row| (section, cells(columns, row)));
+        Self { header: names(columns), rows: rows.collect() }
+    }
+
+    /// Rows of commands, each with its section.
+    fn of_commands<'r>(rows: impl Iterator<Item = (&'static str, &'r Commands)>) -> Self {
+        let row = |c| [cells(&COMMANDS, c), cells(&SUMMARY, &c.time_ns), cells(&ESTIMATES, c)];
+        Self {
+            header: [names(&COMMANDS), names(&SUMMARY), names(&ESTIMATES)].concat(),
+            rows: rows.map(|(section, c)| (section, row(c).concat())).collect(),
+        }
+    }
+
+    fn of_functions<'r>(rows: impl Iterator<Item = &'r Function>) -> Self {
+        let row = |f: &Function| [cells(&FUNCTIONS, f), cells(&SUMMARY, &f.time_ns)].concat();
+        Self {
+            header: [names(&FUNCTIONS), names(&SUMMARY)].concat(),
+            rows: rows.map(|f| ("functions", row(f))).collect(),
+        }
+    }
+
+    fn of_section(section: Section, report: &Report, shown: &Selection<'_>) -> Self {
+        match section {
+            Section::Kernels => {
+                let rows = report.kernels.iter().filter(|k| (shown.matches)(&k.name));
+                Self::of_commands(rows.map(|k| ("kernels", k)))
+            }
+            Section::Energy => Self::new("energy", &Joules::COLUMNS, &energy(report, shown)),
+            Section::Counters => Self::new("counters", &Mean::COLUMNS, &counters(report, shown)),
+            Section::Transfers => {
+                let others = report.other_commands.iter().map(|c| ("other", c));
+                let transfers = report.transfers.iter().map(|t| ("transfers", t));
+                Self::of_commands(transfers.chain(others))
+            }
+            Section::Functions => {
+                let rows = report.functions.iter().filter(|f| (shown.matches)(&f.name));
+                Self::of_functions(rows)
+            }
+            Section::Idle => Self::new("idle", &IDLE, &report.idle),
+            Section::Waits => {
+                let rows: Vec<Ran<'_>> = report.waits.iter().flat_map(waits).collect();
+                Self::new("waits", &Ran::COLUMNS, &rows)
+            }
+            Section::Queues => Self::new("queues", &QUEUES, &report.queues),
+        }
+    }
+}
+
+/// Writes the sections, all columns of each.
 ///
 /// # Errors
 /// Where the output cannot be written.
 pub fn write(
     report: &Report,
     shown: &Selection<'_>,
-    mut out: impl Write,
-) -> Result<(), ExportError> {
-    write_to(report, shown, &mut out)
-}
-
-/// Compiled here, once for all outputs.
-fn write_to(
-    report: &Report,
-    shown: &Selection<'_>,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let places_first = report.places.as_ref().map(|_| None);
-    let sections = places_first.into_iter().chain(shown.sections.iter().map(Some));
-    for (i, section) in sections.enumerate() {
+    let rows = report.places.iter().map(|places| &places.rows);
+    let places = rows.map(|rows| Table::new("places", &PLACES, rows));
+    let sections = shown.sections.iter().map(|of| Table::of_section(*of, report, shown));
+    for (i, table) in places.chain(sections).enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
-        let command_header = || {
-            let mut header = vec![
-                "section",
-                "name",
-                "device",
-                "direction",
-                "count",
-                "untimed",
-                "share",
-                "bytes",
-                "gigabytes_per_second",
-            ];
-            header.extend(SUMMARY);
-            header.extend(ESTIMATES);
-            header
-        };
-        let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
-            None => places(report),
-            Some(Section::Kernels) => (
-                command_header(),
-                report
-                    .kernels
-                    .iter()
-                    .filter(|k| (shown.matches)(&k.name))
-                    .map(|k| commands("kernels", k))
-                    .collect(),
-            ),
-            Some(Section::Energy) => energy(report, shown),
-            Some(Section::Counters) => counters(report, shown),
-            Some(Section::Transfers) => {
-                let rows = report.transfers.iter().map(|t| commands("transfers", t));
-                (
-                    command_header(),
-                    rows.chain(report.other_commands.iter().map(|c| commands("other", c)))
-                        .collect(),
-                )
-            }
-            Some(Section::Functions) => {
-                let mut header = vec!["section", "name", "calls", "errors", "share"];
-                header.extend(SUMMARY);
-                (
-                    header,
-                    report
-                        .functions
-                        .iter()
-                        .filter(|f| (shown.matches)(&f.name))
-                        .map(function)
-                        .collect(),
-                )
-            }
-            Some(Section::Idle) => {
-                let rows = report.idle.iter().map(|i| {
-                    vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]
-                });
-                (vec!["section", "cause", "ns", "share"], rows.collect())
-            }
-            Some(Section::Waits) => {
-                let rows = report.waits.iter().flat_map(|w| {
-                    let row = |what: &str, ns: u64, share: Option<f64>| {
-                        let f = &w.function;
-                        let waits = [
-                            f.name.clone(),
-                            f.calls.to_string(),
-                            f.time_ns.total.to_string(),
-                            what.to_owned(),
-                            ns.to_string(),
-                        ];
-                        let mut row = vec!["waits".to_owned()];
-                        row.extend(waits);
-                        row.push(optional(share));
-                        row
-                    };
-                    let total = w.function.time_ns.total as f64;
-                    let nothing = w
-                        .nothing_ns
-                        .map(|ns| row("", ns, (total > 0.0).then(|| ns as f64 / total)));
-                    w.waited_for
-                        .iter()
-                        .map(|r| row(&r.name, r.ns, r.share))
-                        .chain(nothing)
-                        .collect::<Vec<_>>()
-                });
-                (
-                    vec!["section", "function", "waits", "blocked_ns", "running", "ns", "share"],
-                    rows.collect(),
-                )
-            }
-            Some(Section::Queues) => {
-                let header = vec![
-                    "section",
-                    "process",
-                    "queue",
-                    "device",
-                    "out_of_order",
-                    "commands",
-                    "busy_ns",
-                    "idle_ns",
-                    "gaps",
-                    "gap_median_ns",
-                    "queue_wait_median_ns",
-                    "submit_wait_median_ns",
-                    "execution_median_ns",
-                    "notice_median_ns",
-                    "late",
-                    "left_out",
-                    "busy_estimate_ns",
-                    "busy_ci95_low_ns",
-                    "busy_ci95_high_ns",
-                ];
-                let rows = report.queues.iter().map(|q| {
-                    let mut row = vec![
-                        "queues".to_owned(),
-                        q.process.clone(),
-                        q.id.to_string(),
-                        q.device.clone(),
-                        q.out_of_order.to_string(),
-                    ];
-                    row.extend([
-                        q.commands.to_string(),
-                        optional(q.busy_ns),
-                        optional(q.idle_ns),
-                        q.gaps_ns.count.to_string(),
-                    ]);
-                    let medians = [
-                        &q.gaps_ns,
-                        &q.queue_wait_ns,
-                        &q.submit_wait_ns,
-                        &q.execution_ns,
-                        &q.notice_ns,
-                    ];
-                    row.extend(medians.map(|s| optional(s.median)));
-                    row.push(q.late.to_string());
-                    row.push(q.left_out.to_string());
-                    row.extend(interval(q.busy_estimate_ns.as_ref()));
-                    row
-                });
-                (header, rows.collect())
-            }
-        };
         let mut csv = csv::Writer::from_writer(&mut *out);
-        csv.write_record(&header)?;
-        let limit = shown.limit.map_or(rows.len(), |n| n.min(rows.len()));
-        for row in &rows[..limit] {
-            // Names are whatever an application chose, and spreadsheets take some for formulas.
-            csv.write_record(row.iter().map(|text| cell(text).into_owned()))?;
+        csv.write_record(std::iter::once("section").chain(table.header))?;
+        for (section, row) in table.rows.iter().take(shown.limit.unwrap_or(usize::MAX)) {
+            let row = row.iter().map(|text| cell(text).into_owned());
+            csv.write_record(std::iter::once((*section).to_owned()).chain(row))?;
         }
         csv.flush()?;
     }

@@ -117,13 +117,13 @@ pub fn narrow(report: &mut Report, shown: &Shown) {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<(), ExportError> {
+pub fn csv(report: &Report, shown: &Shown, mut out: impl Write) -> Result<(), ExportError> {
     let selection = rows::Selection {
         sections: &shown.sections,
         limit: (shown.limited && shown.most > 0).then_some(shown.most),
         matches: &|name| shown.matches(name),
     };
-    rows::write(report, &selection, out)
+    rows::write(report, &selection, &mut out)
 }
 
 #[cfg(test)]
