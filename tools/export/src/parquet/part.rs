@@ -93,43 +93,28 @@ impl Buffer {
 
     /// Whether the cell is one of the column's.
     fn push(&mut self, cell: Cell<'_>) -> bool {
+        fn add<T>(to: &mut Vec<T>, value: T) -> bool {
+            to.push(value);
+            true
+        }
         let present = match (&mut self.values, cell) {
             (_, Cell::Null) => false,
-            (Values::Long(to), Cell::Int(x)) => {
-                to.push(x);
-                true
-            }
-            (Values::Small(to), Cell::Int(x)) => match i32::try_from(x) {
-                Ok(x) => {
-                    to.push(x);
-                    true
-                }
-                Err(_) => false,
-            },
-            (Values::Float(to), Cell::Real(x)) => {
-                to.push(x as f32);
-                true
-            }
-            (Values::Double(to), Cell::Real(x)) => {
-                to.push(x);
-                true
-            }
-            (Values::Flag(to), Cell::Flag(x)) => {
-                to.push(x);
-                true
-            }
+            (Values::Long(to), Cell::Int(x)) => add(to, x),
+            (Values::Small(to), Cell::Int(x)) => i32::try_from(x).is_ok_and(|x| add(to, x)),
+            (Values::Float(to), Cell::Real(x)) => add(to, x as f32),
+            (Values::Double(to), Cell::Real(x)) => add(to, x),
+            (Values::Flag(to), Cell::Flag(x)) => add(to, x),
             (Values::Text(to), Cell::Text(x)) => {
                 if let Some(known) = self.texts.get(x) {
-                    to.push(known.clone());
+                    add(to, known.clone())
                 } else {
                     if self.texts.len() >= TEXTS {
                         self.texts.clear();
                     }
                     let bytes = ByteArray::from(x);
                     self.texts.insert(x.into(), bytes.clone());
-                    to.push(bytes);
+                    add(to, bytes)
                 }
-                true
             }
             _ => return false,
         };
@@ -140,33 +125,41 @@ impl Buffer {
     }
 }
 
-/// Takes the first `count` rows of `order` out of what a column holds, and leaves the others in
-/// that order. `rows` are the places of the rows' values, which a column with nulls has fewer of.
-fn take<T: Clone>(
-    values: &mut Vec<T>,
-    levels: &mut Vec<i16>,
-    order: &[u32],
+/// The part of a column that a row group takes.
+struct Take<'t, 'f> {
+    column: &'t mut SerializedColumnWriter<'f>,
+    levels: &'t mut Vec<i16>,
+    order: &'t [u32],
     count: usize,
-) -> (Vec<T>, Vec<i16>) {
-    let mut next = 0;
-    let places: Vec<u32> = levels.iter().map(|&level| (next, next += level as u32).0).collect();
-    let nullable = !levels.is_empty();
-    let mut parts = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
-    for (at, &row) in order.iter().enumerate() {
-        let (to, to_levels) = &mut parts[usize::from(at >= count)];
-        let row = row as usize;
-        if !nullable {
-            to.push(values[row].clone());
-        } else {
-            if levels[row] == 1 {
-                to.push(values[places[row] as usize].clone());
+}
+
+impl Take<'_, '_> {
+    /// Takes the first `count` rows of `order` out of what a column holds, leaves the others in
+    /// that order, and writes those taken.
+    fn put<T: DataType>(&mut self, values: &mut Vec<T::T>) -> Result<Vec<T::T>, ParquetError> {
+        let levels = &*self.levels;
+        let mut next = 0;
+        // Where rows have their values, of which a column with nulls has fewer.
+        let places: Vec<u32> = levels.iter().map(|&level| (next, next += level as u32).0).collect();
+        let nullable = !levels.is_empty();
+        let mut parts = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+        for (at, &row) in self.order.iter().enumerate() {
+            let (to, to_levels) = &mut parts[usize::from(at >= self.count)];
+            let row = row as usize;
+            if !nullable {
+                to.push(values[row].clone());
+            } else {
+                if levels[row] == 1 {
+                    to.push(values[places[row] as usize].clone());
+                }
+                to_levels.push(levels[row]);
             }
-            to_levels.push(levels[row]);
         }
+        let [(taken, levels), left] = parts;
+        (*values, *self.levels) = left;
+        self.column.typed::<T>().write_batch(&taken, nullable.then_some(&levels[..]), None)?;
+        Ok(taken)
     }
-    let [taken, left] = parts;
-    (*values, *levels) = left;
-    taken
 }
 
 /// A file of a table.
@@ -239,36 +232,21 @@ impl Part {
         for (at, buffer) in self.buffers.iter_mut().enumerate() {
             let missing = || ParquetError::General("a column is missing".to_owned());
             let mut column = group.next_column()?.ok_or_else(missing)?;
-            let levels = &mut buffer.levels;
+            let mut take =
+                Take { column: &mut column, levels: &mut buffer.levels, order: &order, count };
             match &mut buffer.values {
                 Values::Long(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
+                    let values = take.put::<Int64Type>(v)?;
                     if self.table.time() == Some(at) {
                         self.in_order &= self.last.is_none_or(|last| values.first() >= Some(&last));
                         self.last = self.last.max(values.last().copied());
                     }
-                    put::<Int64Type>(&mut column, &values, &levels)?;
                 }
-                Values::Small(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
-                    put::<Int32Type>(&mut column, &values, &levels)?;
-                }
-                Values::Float(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
-                    put::<FloatType>(&mut column, &values, &levels)?;
-                }
-                Values::Double(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
-                    put::<DoubleType>(&mut column, &values, &levels)?;
-                }
-                Values::Flag(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
-                    put::<BoolType>(&mut column, &values, &levels)?;
-                }
-                Values::Text(v) => {
-                    let (values, levels) = take(v, levels, &order, count);
-                    put::<ByteArrayType>(&mut column, &values, &levels)?;
-                }
+                Values::Small(v) => drop(take.put::<Int32Type>(v)?),
+                Values::Float(v) => drop(take.put::<FloatType>(v)?),
+                Values::Double(v) => drop(take.put::<DoubleType>(v)?),
+                Values::Flag(v) => drop(take.put::<BoolType>(v)?),
+                Values::Text(v) => drop(take.put::<ByteArrayType>(v)?),
             }
             column.close()?;
         }
@@ -350,17 +328,6 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
         }
     }
     Arc::new(builder.set_key_value_metadata(Some(notes)).build())
-}
-
-/// Writes a column's values of a row group.
-fn put<T: DataType>(
-    column: &mut SerializedColumnWriter<'_>,
-    values: &[T::T],
-    levels: &[i16],
-) -> Result<(), ParquetError> {
-    let levels = (!levels.is_empty()).then_some(levels);
-    column.typed::<T>().write_batch(values, levels, None)?;
-    Ok(())
 }
 
 #[cfg(test)]
