@@ -112,16 +112,6 @@ pub fn write(
     view: &View<'_>,
     report: &Report,
     options: &Options,
-    mut out: impl Write,
-) -> Result<(), ExportError> {
-    write_to(view, report, options, &mut out)
-}
-
-/// Compiled here, once for all outputs.
-fn write_to(
-    view: &View<'_>,
-    report: &Report,
-    options: &Options,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
     let bounds = spans::bounds(view);

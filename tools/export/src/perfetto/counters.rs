@@ -84,18 +84,13 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                 }
             }
             None => {
-                let uuid = pen.layout.unique();
                 let host = pen.document.trace.timeline.hosts.get(counter.host);
                 let name = match host.filter(|_| several) {
                     Some(host) => format!("{} on {}", counter.name, host.name),
                     None => counter.name.clone(),
                 };
-                pen.packet(|m, _| {
-                    m.nested(PACKET_TRACK, |m| {
-                        m.uint(TRACK_UUID, uuid);
-                        m.text(TRACK_NAME, &name);
-                        m.nested(TRACK_COUNTER, |m| m.text(COUNTER_UNIT_NAME, &counter.unit));
-                    });
+                let uuid = pen.track(&name, |m| {
+                    m.nested(TRACK_COUNTER, |m| m.text(COUNTER_UNIT_NAME, &counter.unit));
                 })?;
                 for (at, value) in points {
                     pen.out.aside(*at, |m, _| {

@@ -20,6 +20,7 @@ use crate::Summary;
 use crate::arguments::{self, Argument, Sink};
 use crate::drawn;
 use crate::power::Power;
+use crate::proto::Message;
 use crate::repeated;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -31,7 +32,7 @@ use clscope_profile::report::Report;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
-use packets::{Annotations, Names, Packets};
+use packets::{Annotations, Packets};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use tracks::TrackTree;
@@ -100,12 +101,7 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, mut out: impl Write) -> io::Result<Summary> {
-        self.write_to(&mut out)
-    }
-
-    /// Compiled here, once for all outputs.
-    fn write_to(&self, out: &mut dyn Write) -> io::Result<Summary> {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<Summary> {
         let bounds = self.trace.bounds().unwrap_or_default();
         let at = |seconds: Option<f64>, otherwise: i64| {
             seconds.map_or(HostNs(otherwise), |s| {
@@ -170,13 +166,6 @@ impl<W: Write> Pen<'_, '_, W> {
         span.end >= self.window.begin && span.begin <= self.window.end
     }
 
-    fn packet(
-        &mut self,
-        write: impl FnOnce(&mut crate::proto::Message, &mut Names),
-    ) -> io::Result<()> {
-        self.out.put(write)
-    }
-
     /// The packets that follow are of a process's host.
     fn of_process(&mut self, process: ProcessIndex) {
         let host = self.document.trace.timeline.host_of.get(process.0 as usize);
@@ -205,7 +194,7 @@ impl<W: Write> Pen<'_, '_, W> {
             for anchor in ends.into_iter().flatten() {
                 // A host that could not be placed has no snapshot.
                 let Some(at) = timeline.raw(clock, anchor.raw, &mut hint) else { continue };
-                self.packet(|m, _| {
+                self.out.put(|m, _| {
                     m.nested(PACKET_CLOCK_SNAPSHOT, |m| {
                         for (id, ns) in [
                             (CLOCK_MONOTONIC_RAW, at.0.max(0) as u64),
@@ -233,7 +222,7 @@ impl<W: Write> Pen<'_, '_, W> {
             let name = crate::layout::process_name(trace, index);
             let arguments = &process.definitions.process.arguments;
             self.of_process(ProcessIndex(index));
-            self.packet(|m, _| {
+            self.out.put(|m, _| {
                 m.nested(PACKET_TRACK, |m| {
                     m.uint(TRACK_UUID, uuid);
                     m.nested(TRACK_PROCESS, |m| {
@@ -256,7 +245,7 @@ impl<W: Write> Pen<'_, '_, W> {
                 continue;
             }
             self.out.of_host(host);
-            self.packet(|m, _| {
+            self.out.put(|m, _| {
                 m.nested(PACKET_GPUS, |m| {
                     for (name, vendor, pci) in &shown {
                         m.nested(GPUS_GPU, |m| {
@@ -280,7 +269,7 @@ impl<W: Write> Pen<'_, '_, W> {
             let (pid, _) = self.layout.process(process.0);
             let known = self.document.trace.process(process).definitions.threads.get(&thread);
             let (tid, name) = known.map_or((0, ""), |t| (t.tid, t.name.as_str()));
-            self.packet(|m, _| {
+            self.out.put(|m, _| {
                 m.nested(PACKET_TRACK, |m| {
                     m.uint(TRACK_UUID, uuid);
                     m.nested(TRACK_THREAD, |m| {
@@ -301,12 +290,25 @@ impl<W: Write> Pen<'_, '_, W> {
         Ok(uuid)
     }
 
+    /// A track of no process: its number.
+    fn track(&mut self, name: &str, more: impl FnOnce(&mut Message)) -> io::Result<u64> {
+        let uuid = self.layout.unique();
+        self.out.put(|m, _| {
+            m.nested(PACKET_TRACK, |m| {
+                m.uint(TRACK_UUID, uuid);
+                m.text(TRACK_NAME, name);
+                more(m);
+            });
+        })?;
+        Ok(uuid)
+    }
+
     /// An ordinary track below a process's.
     fn child(&mut self, process: ProcessIndex, name: &str) -> io::Result<u64> {
         let (uuid, new) = self.layout.child(process.0, name);
         if new {
             let (_, parent) = self.layout.process(process.0);
-            self.packet(|m, _| {
+            self.out.put(|m, _| {
                 m.nested(PACKET_TRACK, |m| {
                     m.uint(TRACK_UUID, uuid);
                     m.uint(TRACK_PARENT, parent);
@@ -473,13 +475,7 @@ impl<W: Write> Pen<'_, '_, W> {
     /// One instant on a track of its own: how the trace came to be, and what is wrong with it.
     fn about(&mut self, summary: &Summary, at: HostNs) -> io::Result<()> {
         self.out.of_host(0);
-        let uuid = self.layout.unique();
-        self.packet(|m, _| {
-            m.nested(PACKET_TRACK, |m| {
-                m.uint(TRACK_UUID, uuid);
-                m.text(TRACK_NAME, "clscope");
-            });
-        })?;
+        let uuid = self.track("clscope", |_| {})?;
         let warnings = summary.warnings();
         let document = self.document;
         let changed = clscope_profile::changes::recorded_changes(document.trace)
@@ -502,7 +498,7 @@ impl<W: Write> Pen<'_, '_, W> {
 }
 
 /// The frames of a call site, the outermost first.
-fn callstack(site: &Site, event: &mut crate::proto::Message) {
+fn callstack(site: &Site, event: &mut Message) {
     event.nested(EVENT_CALLSTACK, |m| {
         for frame in site.frames.iter().rev() {
             m.nested(CALLSTACK_FRAMES, |m| {

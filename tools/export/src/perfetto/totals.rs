@@ -46,13 +46,7 @@ impl<W: Write> Pen<'_, '_, W> {
             return Ok(());
         }
         self.out.of_host(0);
-        let uuid = self.layout.unique();
-        self.packet(|m, _| {
-            m.nested(PACKET_TRACK, |m| {
-                m.uint(TRACK_UUID, uuid);
-                m.text(TRACK_NAME, TRACK);
-            });
-        })?;
+        let uuid = self.track(TRACK, |_| {})?;
         for row in &rows {
             self.at(at, TYPE_INSTANT, uuid, &row.name, "total", |to| {
                 if let Some(device) = &row.device {
