@@ -84,6 +84,7 @@ impl Default for Options {
 const INSIDE: Unopened = Unopened("perf events are not read from inside an application");
 
 /// Sources that were opened, and all that was looked at.
+#[derive(Default)]
 pub struct Opened {
     /// The sources.
     pub sources: Vec<Box<dyn SensorSource>>,
@@ -149,12 +150,7 @@ impl Options {
 
     /// Opens everything that was chosen and works.
     pub fn open(&self, replay: Option<Replay>) -> Opened {
-        let mut opened = Opened {
-            sources: Vec::new(),
-            findings: Vec::new(),
-            finding_of: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let mut opened = Opened::default();
         if let Some(replay) = replay {
             opened.add("recorded readings".to_owned(), Box::new(replay));
             return opened;

@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "clscope-top/2";
 
 /// A trace as of now. Rates are of the time since the reading before, null after the first one and
 /// once all processes ended.
-#[derive(Debug, Clone, Serialize, PartialEq)]
+#[derive(Debug, Clone, Default, Serialize, PartialEq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Document {
     /// [`SCHEMA`].
@@ -75,25 +75,7 @@ impl Document {
 
     /// Of a trace that holds no process yet.
     pub fn waiting(trace: String) -> Self {
-        Self {
-            schema: SCHEMA,
-            trace,
-            duration_ns: None,
-            repeated_ns: None,
-            interval_ns: None,
-            processes: Vec::new(),
-            totals: Totals::default(),
-            host: Host::default(),
-            devices: Vec::new(),
-            kernels: Vec::new(),
-            display_names: BTreeMap::new(),
-            transfers: Vec::new(),
-            functions: Vec::new(),
-            meters: Vec::new(),
-            joules_age_ns: None,
-            joules_absent: None,
-            problems: Vec::new(),
-        }
+        Self { schema: SCHEMA, trace, ..Self::default() }
     }
 }
 

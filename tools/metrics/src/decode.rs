@@ -19,7 +19,7 @@ use std::io::{self, BufRead};
 use std::path::PathBuf;
 
 /// What the caller says of a stream.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Bare reports without records: what xe gives, or a dump of the OA buffer.
     pub bare: bool,
@@ -41,23 +41,6 @@ pub struct Options {
     pub counters: Vec<String>,
     /// Variables of the equations.
     pub given: Vec<(String, u64)>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            bare: false,
-            format: None,
-            reading: Published::Tables,
-            generation: None,
-            hz: None,
-            set: None,
-            metrics: None,
-            counts: false,
-            counters: Vec::new(),
-            given: Vec::new(),
-        }
-    }
 }
 
 /// Why a stream cannot be decoded.

@@ -135,6 +135,7 @@ fn is_plain(definitions: &Definitions) -> bool {
 }
 
 /// Definitions of a process by kernel, and counts by name.
+#[derive(Default)]
 struct Counted<'t> {
     replaced: Vec<HashMap<u32, Vec<&'t defs::Replaced>>>,
     local: Vec<HashMap<u32, Vec<&'t defs::LocalSize>>>,
@@ -146,12 +147,7 @@ struct Counted<'t> {
 
 impl<'t> Counted<'t> {
     fn new(trace: &'t Trace<'_>) -> Self {
-        let mut out = Self {
-            replaced: Vec::new(),
-            local: Vec::new(),
-            launches: BTreeMap::new(),
-            sizes: BTreeMap::new(),
-        };
+        let mut out = Self::default();
         for process in &trace.processes {
             let definitions = &process.definitions;
             let mut replaced: HashMap<u32, Vec<&defs::Replaced>> = HashMap::new();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A frame of a call site with what is known of it.
-#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// Path of the executable or library; null for code made at run time.
@@ -90,15 +90,7 @@ impl Sites {
         files: &mut HashMap<(String, String), Result<Symbols, SymbolsError>>,
     ) -> Vec<Place> {
         let address = frame.address;
-        let mut bare = Place {
-            module: None,
-            address,
-            function: None,
-            file: None,
-            line: None,
-            inlined: false,
-            text: format!("{address:#x}"),
-        };
+        let mut bare = Place { address, text: format!("{address:#x}"), ..Place::default() };
         let Some(module) = module else { return vec![bare] };
         let short = module.path.rsplit('/').next().unwrap_or_default();
         bare.module = Some(module.path.clone());

@@ -126,6 +126,7 @@ type Like = (K, u32, u32);
 pub type Kernels = HashMap<u32, Option<Vec<Access>>>;
 
 /// The commands of one process and what they use.
+#[derive(Default)]
 pub struct Races {
     order: Order,
     kernels: Kernels,
@@ -160,25 +161,7 @@ pub struct Races {
 impl Races {
     /// Of a process whose kernels do this with their arguments.
     pub fn new(kernels: Kernels) -> Self {
-        Self {
-            order: Order::default(),
-            kernels,
-            memory: HashMap::new(),
-            arguments: HashMap::new(),
-            uses: HashMap::new(),
-            addresses: Addresses::default(),
-            parameters: Parameters::default(),
-            users: HashMap::new(),
-            told: HashMap::new(),
-            parts: HashMap::new(),
-            mappings: Mappings::default(),
-            freed: HashMap::new(),
-            lent: Lent::default(),
-            unseen: BTreeSet::new(),
-            doubts: BTreeSet::new(),
-            unjudged: 0,
-            retained: HashMap::new(),
-        }
+        Self { kernels, ..Self::default() }
     }
 
     /// What the recorder saw inside a call of a thread.

@@ -115,18 +115,9 @@ impl Source {
             pci: device.pci.clone(),
             members: device.members.clone(),
             source: name.to_owned(),
-            set: None,
             matched,
-            windows: 0,
-            window_seconds: 0.0,
-            left_out: 0,
-            delay_seconds: None,
-            failed: None,
-            columns: Vec::new(),
-            classes: Vec::new(),
             notes,
-            one_by_one: false,
-            tracks: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Counters {
 }
 
 /// The figures of one source of counters for one device.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     pub device: String,

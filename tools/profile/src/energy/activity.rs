@@ -99,13 +99,14 @@ pub fn sized(name: &str, global: &[u64]) -> String {
 }
 
 /// What a device is, as far as that decides which sensors belong to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A processor.
     Cpu,
     /// A GPU.
     Gpu,
     /// Anything else.
+    #[default]
     Other,
 }
 
@@ -121,7 +122,7 @@ pub struct Class {
 }
 
 /// A physical device with all that ran on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PhysicalDevice {
     /// Host, as an index into the timeline's.
     pub host: usize,
@@ -171,26 +172,11 @@ impl PhysicalDevice {
     /// One on which nothing ran yet.
     pub fn named(name: &str, vendor: &str, kind: Kind) -> Self {
         Self {
-            host: 0,
             name: name.to_owned(),
             label: name.to_owned(),
             vendor: vendor.to_owned(),
             kind,
-            pci: None,
-            uuid: None,
-            members: Vec::new(),
-            classes: Vec::new(),
-            spans: Vec::new(),
-            owners: Vec::new(),
-            runs: BTreeMap::new(),
-            unplaced: 0,
-            replays: Vec::new(),
-            held: HashMap::new(),
-            shapes: HashMap::new(),
-            shared: None,
-            launches: Vec::new(),
-            nth: 0,
-            index: HashMap::new(),
+            ..Self::default()
         }
     }
 

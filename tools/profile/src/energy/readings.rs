@@ -39,6 +39,20 @@ pub struct Sensor {
 }
 
 impl Sensor {
+    /// Without readings.
+    fn new(host: usize, series: Series) -> Self {
+        Self {
+            host,
+            series,
+            points: Vec::new(),
+            starts: Vec::new(),
+            windows: Vec::new(),
+            period_ns: None,
+            dead: None,
+            repeats: false,
+        }
+    }
+
     /// Its source and its own name.
     pub fn name(&self) -> String {
         format!("{} {}", self.series.source, self.series.name)
@@ -230,16 +244,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
         match record {
             Record::Series(series) => {
                 place.insert(series.id, file.sensors.len());
-                file.sensors.push(Sensor {
-                    host,
-                    series,
-                    points: Vec::new(),
-                    starts: Vec::new(),
-                    windows: Vec::new(),
-                    period_ns: None,
-                    dead: None,
-                    repeats: false,
-                });
+                file.sensors.push(Sensor::new(host, series));
             }
             Record::Readings(readings) => {
                 let Some(sensor) =
@@ -435,16 +440,7 @@ impl Readings {
         let domains = source.domains().to_vec();
         for (id, domain) in (0u32..).zip(&domains) {
             let series = clscope_readings::series(id, source.name(), domain);
-            out.sensors.push(Sensor {
-                host: 0,
-                series,
-                points: Vec::new(),
-                starts: Vec::new(),
-                windows: Vec::new(),
-                period_ns: None,
-                dead: None,
-                repeats: false,
-            });
+            out.sensors.push(Sensor::new(0, series));
         }
         let mut accumulators: Vec<_> = domains
             .iter()

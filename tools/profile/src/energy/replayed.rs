@@ -68,7 +68,7 @@ impl Repetition {
 }
 
 /// What repetitions of one shape showed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
     /// What it is.
     pub shape: Shape,
@@ -116,16 +116,9 @@ pub fn repetitions_on(device: &PhysicalDevice, power: &Power) -> Vec<Found> {
     // A trial that no batch followed tells nothing.
     let told = |r: &&Repeated| !r.batches.is_empty() || !r.refused.is_empty();
     for repeated in device.replays.iter().filter(told) {
-        let found =
-            out.entry((&repeated.shape.name, &repeated.shape.sizes)).or_insert_with(|| Found {
-                shape: repeated.shape.clone(),
-                name: repeated.name.clone(),
-                repetitions: Vec::new(),
-                borrowed: false,
-                launches: 0,
-                saved: 0,
-                failed: None,
-            });
+        let found = out.entry((&repeated.shape.name, &repeated.shape.sizes)).or_insert_with(|| {
+            Found { shape: repeated.shape.clone(), name: repeated.name.clone(), ..Found::default() }
+        });
         found.saved = found.saved.max(repeated.saved);
         if !repeated.refused.is_empty() {
             found.failed = Some(repeated.refused.clone());

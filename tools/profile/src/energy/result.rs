@@ -363,7 +363,7 @@ impl Class {
 }
 
 /// A launch that was repeated while the sensor updated many times.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Replayed {
     pub name: String,

@@ -219,13 +219,8 @@ pub fn not_repeated(
         if matters(class, &out.classes) && !class.is_precise() && !tried {
             out.replays.push(Replayed {
                 name: class.name.clone(),
-                joules_per_launch: None,
-                watts: None,
-                batches: 0,
-                launches: 0,
-                saved_bytes: 0,
-                restored_joules: None,
                 failed: Some(why.to_owned()),
+                ..Replayed::default()
             });
         }
     }

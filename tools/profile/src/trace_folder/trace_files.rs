@@ -32,6 +32,7 @@ struct ProcessMaps {
 }
 
 /// One trace directory, mapped.
+#[derive(Default)]
 pub struct Directory {
     /// Its path as the user named it, or as it was found.
     pub path: PathBuf,
@@ -197,14 +198,7 @@ impl Directory {
         let shown = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let mut out = Self {
-            path: path.clone(),
-            meta: None,
-            processes: Vec::new(),
-            sensors: Vec::new(),
-            measured: Vec::new(),
-            unread: Vec::new(),
-        };
+        let mut out = Self { path: path.clone(), ..Self::default() };
         let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
         let entries = directory::list(&path)
             .map_err(|source| OpenError::List { path: path.clone(), source })?;
