@@ -2,6 +2,7 @@
 """Judges joules per launch of applications that do the same thing again and again, on an NVIDIA GPU.
 
     energy_apps.py BIN OUT [--budget SECONDS] [--wheel WHEEL] [--photo PHOTOGRAPH] [--apps NAMES] [--host MICROSECONDS]
+    energy_apps.py BIN OUT --temperatures [--apps NAMES] [--seconds SECONDS] [--heat SECONDS]
 
 BIN holds clscope, libclscope.so and libclscope_audit.so; energy_apps.c and face_loop.py lie beside this file. For each
 application: every command alone (watts x period, NVML's samples once they have settled), a plain recording, one of as many
@@ -11,6 +12,9 @@ the budget (default 460 s): what would not fit is left out and named.
 With --insitu the truth is that of the run itself: each launch of a kernel is enqueued some times more in its place, and the
 slope of the energy of a round above rest, in launches, is what a launch takes there. Then no command is run alone, and the
 table compares joules above idle.
+
+With --temperatures each application is recorded twice, behind rest and behind a load of --heat seconds. The table has joules
+of a launch at 50 C from each trace by itself, from both together, and how far the two are apart: that should be below 2 %.
 """
 import argparse
 import json
@@ -36,6 +40,9 @@ parser.add_argument("--alone", type=float, default=1.0, help="length of each com
 parser.add_argument("--again", type=float, default=3.5, help="length of each run of --insitu")
 parser.add_argument("--host", type=int, default=0, help="microseconds that the host works behind each frame")
 parser.add_argument("--insitu", action="store_true", help="the truth is measured in the run")
+parser.add_argument("--temperatures", action="store_true", help="each application in a cold run and in a warm one")
+parser.add_argument("--heat", type=float, default=40, help="seconds of load before the warm run")
+parser.add_argument("--heater", default="bodies", help="the application that is this load")
 parser.add_argument("--record", default="", help="more options of clscope record")
 arguments = parser.parse_args()
 began = time.monotonic()
@@ -225,6 +232,80 @@ def frames(name):
     found = re.search(r"(\d+) frames", (out / f"{name}.log").read_text())
     return found and found.group(1)
 
+
+def degrees():
+    return power.nvml.nvmlDeviceGetTemperature(power.handle, 0) if power.error is None else None
+
+
+def figure(of, scale=1e3):
+    """A figure with the half-width of its interval."""
+    if not of:
+        return f"{'-':>17}"
+    return f"{of['value'] * scale:9.4f} +-{50 * (of['high'] - of['low']) / of['value']:5.1f} %"
+
+
+def per_degree(device):
+    of = (device or {}).get("temperature")
+    if not of:
+        return "no temperature"
+    idle, above = of["idle_per_degree"], of["above_idle_per_degree"]
+    share = lambda x: f"{100 * x['value']:.2f} % ({100 * x['low']:.2f} to {100 * x['high']:.2f})"
+    return f"{of['mean_c']:.1f} C ({of['min_c']:.0f} to {of['max_c']:.0f}); a degree adds {share(idle)} to idle power, {share(above)} above it, by {of['runs']} run(s)"
+
+
+def cold_and_warm(app, env):
+    """Records an application twice, and writes what the traces say alone and together."""
+    command = [program, app, str(arguments.seconds)]
+    say(f"{app}: cold run begins at {degrees()} C")
+    cold = record(app, "cold", ["--replay"], command, env)
+    if cold is None:
+        return []
+    say(f"{app}: heating for {arguments.heat:.0f} s at {degrees()} C")
+    call(f"{app}-heat", [program, arguments.heater, str(arguments.heat)], env, left())
+    say(f"{app}: warm run begins at {degrees()} C")
+    warm = record(app, "warm", ["--replay"], [*command, frames(f"{app}-cold")], env)
+    if warm is None:
+        return []
+    traces = [out / f"{app}-{kind}.clscope" for kind in ("cold", "warm")]
+    text = call(f"{app}-both", [binary / "clscope", "report", *traces, "--limit", "0", "--format", "json"], env, left())
+    both = json.loads(text)["energy"]["devices"][:1] if text else []
+    call(f"{app}-diff-text", [binary / "clscope", "diff", *traces, "--force", "--limit", "0"], env, left())
+    text = call(f"{app}-diff", [binary / "clscope", "diff", *traces, "--force", "--format", "json"], env, left())
+    changes = json.loads(text)["rows"] if text else []
+    changes = {r["name"]: r for r in changes if r["section"] == "kernel" and r["metric"] == "energy" and r["change"]}
+    lines = [f"\n{app}"]
+    for kind, device in (("cold", cold["device"]), ("warm", warm["device"]), ("both", both[0] if both else None)):
+        lines.append(f"  {kind}: {per_degree(device)}")
+    lines.append(f"  {'mJ a launch at 50 C':18} {'cold, alone':>19} {'warm, alone':>19} {'apart':>7}   {'both, one figure':>19}   {'diff: cold':>10} {'warm':>9} {'apart':>7} interval")
+    sides, all_of = (classes(cold), classes(warm)), classes({"device": both[0]} if both else None)
+    for name in sides[0]:
+        at = [side.get(name, {}).get("joules_per_launch_at_50_c") for side in sides]
+        apart = f"{100 * (at[1]['value'] / at[0]['value'] - 1):+6.2f} %" if all(at) else "      -"
+        pooled = (all_of.get(name) or {}).get("joules_per_launch_at_50_c")
+        row = changes.get(name)
+        line = f"  {name:18} {figure(at[0]):>19} {figure(at[1]):>19} {apart}   {figure(pooled):>19}"
+        if row:
+            low, high = (row["change"][end] for end in ("low", "high"))
+            ends = f"{100 * low:+.1f} to {100 * high:+.1f} %" if low is not None and high is not None else "not judged"
+            line += f"   {row['base'] * 1e3:10.4f} {row['new'] * 1e3:9.4f} {100 * row['change']['value']:+6.2f} % {ends}"
+        lines.append(line)
+    return lines
+
+
+if arguments.temperatures:
+    lines = []
+    for app in arguments.apps.split(","):
+        need = 2 * arguments.seconds + arguments.heat + 60
+        if app == "face" or left() < need:
+            say(f"left out: {app}")
+            continue
+        text = call(f"{app}-rounds", [program, "rounds", app], environment, left()) or ""
+        rounds = next((line.split()[1] for line in text.splitlines() if line.startswith("rounds ")), None)
+        if rounds:
+            lines += cold_and_warm(app, dict(environment, ENERGY_APPS_ROUNDS=rounds))
+            (out / "table.txt").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    raise SystemExit
 
 results = {}
 for app in arguments.apps.split(","):
