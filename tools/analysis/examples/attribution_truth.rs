@@ -6,10 +6,10 @@
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, DriftModel, Floor, Problem, ResponseModel, attribute, place, plain_integration,
-    second_average,
+    Activity, Attribution, ClassId, DriftModel, Floor, Problem, ResponseModel, Seconds, Worker,
+    attribute, attribute_runs, idle_levels, place, plain_integration, second_average,
 };
-use energy_truth::{Kernel, Mix, RAPL, Random, STEPS, Scenario, Sensor};
+use energy_truth::{Heat, Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 
 struct Family {
     name: &'static str,
@@ -200,8 +200,194 @@ fn scenario(family: &Family, seed: u64) -> Scenario {
         piece_spread: family.piece_spread,
         gap: family.gap,
         timed: family.timed,
+        heat: None,
         sensor: (family.sensor)(&mut random),
         seed,
+    }
+}
+
+/// Two runs of one program on one device, at other temperatures.
+struct Pair {
+    name: &'static str,
+    /// Degrees at the beginning of each.
+    from: [f64; 2],
+    /// Degrees that work adds.
+    rise: f64,
+    /// The mix never varies: workers measure each kernel.
+    steady: bool,
+}
+
+const PAIRS: [Pair; 4] = [
+    Pair { name: "45 and 57 C", from: [41.0, 53.0], rise: 6.0, steady: false },
+    Pair { name: "41.7 and 44.3 C", from: [38.7, 41.3], rise: 4.0, steady: false },
+    Pair { name: "45 and 57 C, steady", from: [41.0, 53.0], rise: 6.0, steady: true },
+    Pair { name: "41.7 and 44.3 C, steady", from: [39.7, 42.3], rise: 2.5, steady: true },
+];
+
+/// Error and half-width of joules at 50 C of both runs of a pair, and how far they are apart.
+#[derive(Default)]
+struct AtFifty {
+    figures: f64,
+    width: f64,
+    square: f64,
+    covered: f64,
+    pairs: f64,
+    apart: f64,
+    worst: f64,
+    held: f64,
+    apart_width: f64,
+}
+
+impl AtFifty {
+    fn add(&mut self, both: [&Attribution; 2], runs: [&Run; 2], k: usize) {
+        let of = |i: usize| {
+            let (class, truth) = (&both[i].classes[k], runs[i].watts_at_50[k]);
+            let each = class.busy.0 / class.launches * truth;
+            class
+                .per_launch_at_reference
+                .map(|j| (j.times(1.0 / each), class.loads.at_reference.map(|n| n / each)))
+        };
+        let (Some(a), Some(b)) = (of(0), of(1)) else { return };
+        for (joules, _) in [a, b] {
+            self.figures += 1.0;
+            self.width += joules.half();
+            self.square += (joules.value - 1.0).powi(2);
+            self.covered += f64::from(u8::from(joules.low <= 1.0 && 1.0 <= joules.high));
+        }
+        let apart = (a.0.value / b.0.value - 1.0).abs();
+        let norm = |of: [f64; 2]| of.iter().map(|n| n * n).sum::<f64>() * 1.96 * 1.96;
+        let own = |of: (clscope_analysis::interval::Interval, [f64; 2])| {
+            (of.0.half().powi(2) - norm(of.1)).max(0.0)
+        };
+        let half = (own(a) + own(b) + norm([a.1[0] - b.1[0], a.1[1] - b.1[1]])).sqrt();
+        self.pairs += 1.0;
+        self.apart += apart * apart;
+        self.worst = self.worst.max(apart);
+        self.held += f64::from(u8::from(apart <= half));
+        self.apart_width += half;
+    }
+
+    fn line(&self, name: &str) -> String {
+        let (n, pairs) = (self.figures / 100.0, self.pairs / 100.0);
+        format!(
+            "{name:34} {:5} {:6.2} {:6.2} {:6.1} {:6.2} {:6.2} {:6.2} {:6.1}",
+            self.figures,
+            100.0 * (self.square / self.figures).sqrt(),
+            self.width / n,
+            self.covered / n,
+            100.0 * (self.apart / self.pairs).sqrt(),
+            100.0 * self.worst,
+            self.apart_width / pairs,
+            self.held / pairs,
+        )
+    }
+}
+
+/// Windows of workers: 4 captures of each kernel, which take another energy than in the run.
+fn workers(run: &Run, scenario: &Scenario, own: &[f64], random: &mut Random) -> Vec<Worker> {
+    let mut out = Vec::new();
+    let mean = run.degrees.iter().map(|of| of.1).sum::<f64>() / run.degrees.len() as f64;
+    let warm = 1.0 + scenario.heat.map_or(0.0, |of| of.above * (mean - 50.0));
+    for (k, own) in own.iter().enumerate() {
+        for capture in 0..4 {
+            let of_capture = 0.02 * random.normal();
+            for _ in 0..2 {
+                let above = (run.watts_at_50[k] - scenario.floor) * warm * (1.0 + own + of_capture);
+                out.push(Worker {
+                    class: ClassId(k as u32),
+                    capture: 4 * k + capture,
+                    ran: 0.5,
+                    joules: 0.5 * above * (1.0 + 0.003 * random.normal()),
+                    idle: 0.0,
+                    seconds: 0.5,
+                    at: None,
+                });
+            }
+        }
+    }
+    out
+}
+
+fn pairs(runs: u64, only: &str) {
+    println!(
+        "{:34} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        "joules at 50 C", "n", "rms%", "±%", "cover", "apart", "worst", "±%", "cover"
+    );
+    for pair in PAIRS.iter().filter(|pair| pair.name.contains(only)) {
+        let (mut alone, mut pooled) = (AtFifty::default(), AtFifty::default());
+        for seed in 0..runs {
+            let mut random = Random::new(seed.wrapping_mul(104_729) ^ 31);
+            let (idle, above) = (0.012 + 0.004 * random.normal(), 0.002 * random.normal());
+            let mix = if pair.steady { Mix::Repeating } else { Mix::Changing(0.15) };
+            let lengths = if pair.steady { (3e-4, 3e-3) } else { (1e-4, 1e-3) };
+            let family = Family { seconds: 20.0, mix, lengths, ..families().remove(2) };
+            let own: Vec<f64> = (0..family.kernels).map(|_| 0.02 * random.normal()).collect();
+            let both = [0, 1].map(|side| {
+                let heat =
+                    Heat { from: pair.from[side], rise: (pair.rise, 8.0), idle, above, rest: 2 };
+                let seed = 7 * seed + side as u64;
+                let scenario =
+                    Scenario { heat: Some(heat), seed, ..scenario(&family, 3000 + seed / 7) };
+                let run = scenario.run();
+                let activity = Activity::new(&run.spans, scenario.kernels.len());
+                let idle = idle_levels(&activity, &run.series, Seconds(0.1), &run.degrees);
+                if std::env::var("VERBOSE").is_ok() {
+                    println!(
+                        "{:?} {:?} {}",
+                        idle.floors(),
+                        idle.states
+                            .iter()
+                            .map(|s| (
+                                s.state,
+                                (s.start.0 - run.spans[0].start.0) as f64 * 1e-9,
+                                (s.end.0 - run.spans[0].start.0) as f64 * 1e-9
+                            ))
+                            .collect::<Vec<_>>(),
+                        scenario.floor
+                    );
+                }
+                let floors = (idle.floors(), idle.states);
+                let workers = match pair.steady {
+                    true => workers(&run, &scenario, &own, &mut random),
+                    false => Vec::new(),
+                };
+                (run, activity, floors, workers)
+            });
+            let problems = both.each_ref().map(|(run, activity, floors, workers)| Problem {
+                activity,
+                series: &run.series,
+                response: (family.model)(),
+                floors: &floors.0,
+                states: &floors.1,
+                drift: DriftModel::Polynomial(3),
+                temperature: &run.degrees,
+                pooled: None,
+                workers,
+                spread: 1.0,
+                rest_as_sum: true,
+                iterations: &[],
+            });
+            let each = problems.each_ref().map(|of| attribute(of).expect("a usable run"));
+            let all = attribute_runs(&problems).expect("usable runs");
+            if std::env::var("VERBOSE").is_ok() {
+                for d in each.iter().chain(&all).filter_map(|of| of.temperature) {
+                    println!(
+                        "  {idle:.4} {above:.4}: {:.4} +- {:.4}  {:.4} +- {:.4}",
+                        d.idle.value,
+                        d.idle.half(),
+                        d.above.value,
+                        d.above.half()
+                    );
+                }
+            }
+            let runs = both.each_ref().map(|of| &of.0);
+            for k in (0..family.kernels).filter(|k| runs[0].share[*k] >= 0.05) {
+                alone.add(each.each_ref(), runs, k);
+                pooled.add([&all[0], &all[1]], runs, k);
+            }
+        }
+        println!("{}", alone.line(&format!("{}, alone", pair.name)));
+        println!("{}", pooled.line(&format!("{}, together", pair.name)));
     }
 }
 
@@ -210,6 +396,9 @@ fn main() {
     let runs: u64 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(10);
     let only = arguments.next().unwrap_or_default();
     let verbose = arguments.next().is_some();
+    if let Some(pair) = only.strip_prefix("pairs") {
+        return pairs(runs, pair.trim());
+    }
     println!(
         "{:40} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>5} {:>7} {:>7} {:>7} {:>5}",
         "family",
@@ -249,6 +438,7 @@ fn main() {
                 states: &[],
                 drift: DriftModel::Polynomial(3),
                 temperature: &[],
+                pooled: None,
                 workers: &[],
                 spread: 1.0,
                 rest_as_sum: true,

@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p clscope-analysis --example mixed -- [KERNELS] [WINDOWS]
 
-use clscope_analysis::energy::mixed::{Effect, Errors, Fit, Model, Reading};
+use clscope_analysis::energy::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
 use clscope_testing::Random;
 use std::error::Error;
 use std::time::Instant;
@@ -50,11 +50,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let began = Instant::now();
     let active = readings.iter().map(|r| f64::from(u8::from(!r.launches.is_empty()))).collect();
-    let effects =
-        [Effect { belief: (0.0, 0.016), idle: active, launches: vec![0.0; readings.len()] }];
+    let effects = [Effect {
+        belief: (0.0, 0.016),
+        idle: active,
+        launches: vec![0.0; readings.len()],
+        known: Vec::new(),
+    }];
     let errors = Errors::Polled { averaged: 1 };
-    let model =
-        Model { kernels, levels: &[None], effects: &effects, bent: None, errors, spread: 1.0 };
+    let model = Model {
+        kernels,
+        levels: &[None],
+        effects: &effects,
+        bent: None,
+        errors,
+        spread: 1.0,
+        workers: WORKERS,
+    };
     let fit = Fit::new(&readings, &model).ok_or("not determined")?;
     let took = began.elapsed();
     let held = energies

@@ -32,6 +32,7 @@ fn scenario(seed: u64) -> Scenario {
         piece_spread: 0.0,
         gap: 2e-5,
         timed: 1.0,
+        heat: None,
         sensor: SAMPLES,
         seed,
     }
@@ -55,6 +56,7 @@ fn problem<'a>(
         states: &[],
         drift: DriftModel::Polynomial(3),
         temperature: &[],
+        pooled: None,
         workers: &[],
         spread: 1.0,
         rest_as_sum: true,

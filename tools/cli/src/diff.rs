@@ -10,7 +10,7 @@ use clscope_compare::diff::{Diff, Limit, Metric, Row};
 use clscope_compare::run::Run;
 use clscope_export::differences;
 use clscope_profile::names::Names;
-use clscope_profile::profile::{Options, Profile};
+use clscope_profile::profile::{Options, Profile, View, pool};
 use clscope_text::table::wrapped;
 use std::io::Write;
 use std::path::PathBuf;
@@ -111,10 +111,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (base, new) = (side(&args.base)?, side(&args.new)?);
     // A kernel has the same name in all of them, and no other kernel of any has it.
     let names = Rc::new(Names::of_traces(base.iter().chain(&new).map(Profile::files)));
-    let runs = |side: &[Profile]| -> Result<Vec<Run>> {
-        side.iter().map(|profile| run_of(profile, args, &names)).collect()
-    };
-    let mut diff = Diff::new(&runs(&base)?, &runs(&new)?, &args.fail_on, args.force);
+    let views: Vec<View<'_>> =
+        base.iter().chain(&new).map(|profile| view_of(profile, args, &names)).collect();
+    pool(&views)?;
+    let mut runs = views.iter().map(run_of).collect::<Result<Vec<Run>>>()?;
+    let judged = runs.split_off(base.len());
+    let mut diff = Diff::new(&runs, &judged, &args.fail_on, args.force);
     if args.format == Format::Json {
         diff.display_names = names.display();
     }
@@ -163,18 +165,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(REGRESSION))
 }
 
-fn run_of(profile: &Profile, args: &Args, names: &Rc<Names>) -> Result<Run> {
-    let view = profile.view(Options {
+fn view_of<'p>(profile: &'p Profile, args: &Args, names: &Rc<Names>) -> View<'p> {
+    profile.view(Options {
         energy: args.energy.options(),
         form: args.names.form(args.format == Format::Json),
         names: Some(Rc::clone(names)),
         ..Options::default()
-    });
-    let run = Run::of_view(&view)?;
+    })
+}
+
+fn run_of(view: &View<'_>) -> Result<Run> {
+    let run = Run::of_view(view)?;
     if run.report.duration_ns.is_none() {
         bail!(
             "{} holds nothing that could be compared: `clscope report` says why",
-            profile.files().names().join(", ")
+            run.report.traces.join(", ")
         );
     }
     Ok(run)

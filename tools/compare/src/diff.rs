@@ -7,7 +7,7 @@
 
 use crate::integrity::broken;
 use crate::run::{Key, Run};
-use crate::unlike::{unlike, warmer};
+use crate::unlike::unlike;
 use crate::verdict::{Change, RUN_TO_RUN, RUN_TO_RUN_OF_PROCESSORS, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
@@ -366,7 +366,6 @@ impl Diff {
         let order = ordered(base, new, rows);
         let whole: f64 = order.iter().map(|(_, total)| total).sum();
         let judged = order.iter().filter(|(_, t)| *t >= MINOR * whole).count();
-        let warmer = warmer(base, new);
         for (key, total) in &order {
             let time = |run: &Run| run.kernel(key).and_then(|row| run.time(row, key));
             let verdict = match apart(base, new, key) {
@@ -386,11 +385,22 @@ impl Diff {
             let unknown = exists.then(not_known);
             self.row(("kernel", key, Metric::Time), (&a, &b), unknown, verdict.clone());
             // A warmer chip draws more: joules are compared at one temperature, where every run tells them.
-            let at_reference = warmer.contains(&key.1)
-                && (base.iter().chain(new))
-                    .all(|run| run.energy(key).is_none() || run.energy_at_reference(key).is_some());
-            let (a, b) = match at_reference {
-                true => sides(&|run| run.energy_at_reference(key)),
+            let runs = || base.iter().chain(new);
+            let is_told =
+                |run: &Run| run.energy(key).is_none() || run.energy_at_reference(key).is_some();
+            let devices: BTreeSet<&str> =
+                runs().filter_map(|run| Some(run.energy_at_reference(key)?.1)).collect();
+            let at_reference = |run: &Run| {
+                let (sample, _) = run.energy_at_reference(key)?;
+                // Runs of several devices have nothing in common.
+                Some(if devices.len() > 1 {
+                    Sample::own(sample.value, sample.error)
+                } else {
+                    sample
+                })
+            };
+            let (a, b) = match runs().all(is_told) {
+                true => sides(&at_reference),
                 false => sides(&|run| run.energy(key)),
             };
             let unknown = exists.then(|| {
@@ -469,7 +479,7 @@ impl Diff {
         for (key, _) in &order {
             let mean = |run: &Run| {
                 let row = run.report.functions.iter().find(|f| f.name == key.0)?;
-                Some(Sample { value: row.time_ns.mean?, error: 0.0 })
+                Some(Sample::own(row.time_ns.mean?, 0.0))
             };
             let (a, b): (Vec<_>, Vec<_>) =
                 (base.iter().map(mean).collect(), new.iter().map(mean).collect());
@@ -499,7 +509,7 @@ impl Diff {
         let from = self.rows.len();
         for (name, metric, of) in figures {
             let side = |runs: &[Run]| -> Vec<Option<Sample>> {
-                let sample = |value| Sample { value, error: 0.0 };
+                let sample = |value| Sample::own(value, 0.0);
                 runs.iter().map(|r| of(&r.report).map(sample)).collect()
             };
             let judged = if several { Ok(figures.len()) } else { Err(why()) };

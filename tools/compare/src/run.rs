@@ -103,14 +103,14 @@ pub struct Run {
 }
 
 /// Where a kernel is in a report, of which it has thousands of rows at worst.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Place {
     /// Among its kernels.
     row: Option<usize>,
     /// What its class says of joules.
     joules: Option<Sample>,
-    /// The same at 50 degrees Celsius.
-    at_reference: Option<Sample>,
+    /// The same at 50 degrees Celsius, and the device.
+    at_reference: Option<(Sample, String)>,
     /// Whether joules are known as a sum with those of others alone.
     in_a_sum: bool,
 }
@@ -130,11 +130,12 @@ fn places(report: &Report) -> BTreeMap<Key, Place> {
             let place = out.entry((class.name.clone(), device.device.clone())).or_default();
             place.in_a_sum |= in_a_sum(class);
             if is_first && classes.insert((&device.device, &class.name)) {
-                let sample = |of: Interval| {
-                    Some(Sample { value: of.value, error: of.relative()? / NORMAL_95 })
-                };
+                let sample = |of: Interval| Some(Sample::own(of.value, of.relative()? / NORMAL_95));
                 place.joules = class.joules_per_launch.and_then(sample);
-                place.at_reference = class.per_launch_at_reference.and_then(sample);
+                place.at_reference = class
+                    .per_launch_at_reference
+                    .and_then(sample)
+                    .map(|of| (Sample { common: class.load, ..of }, device.identity.clone()));
             }
         }
     }
@@ -231,7 +232,7 @@ impl Run {
                 (high - low) / 2.0 / value.max(1.0)
             }
         };
-        (value > 0.0).then_some(Sample { value, error })
+        (value > 0.0).then_some(Sample::own(value, error))
     }
 
     /// Joules of a launch of a kernel.
@@ -239,9 +240,10 @@ impl Run {
         self.places.get(key)?.joules
     }
 
-    /// The same as if it had run at 50 degrees Celsius.
-    pub fn energy_at_reference(&self, key: &Key) -> Option<Sample> {
-        self.places.get(key)?.at_reference
+    /// The same as if it had run at 50 degrees Celsius, and the device that it ran on.
+    pub fn energy_at_reference(&self, key: &Key) -> Option<(Sample, &str)> {
+        let (sample, device) = self.places.get(key)?.at_reference.as_ref()?;
+        Some((*sample, device))
     }
 
     /// Whether joules of a kernel are known as a sum with those of others alone.

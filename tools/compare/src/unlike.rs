@@ -28,30 +28,15 @@ fn degrees(side: &[Run]) -> BTreeMap<&str, f64> {
     all.into_iter().map(|(name, (sum, runs))| (name, sum / runs)).collect()
 }
 
-/// Degrees by which sides differ, from which on it is told.
-const APART: f64 = 2.0;
-
-/// Devices that were warmer on one side than on the other: joules of their kernels are compared at
-/// one temperature.
-pub fn warmer(base: &[Run], new: &[Run]) -> Vec<String> {
-    let (base, new) = (degrees(base), degrees(new));
-    apart(&base, &new).map(|(name, ..)| name.to_owned()).collect()
-}
-
-fn apart<'d>(
-    base: &'d BTreeMap<&'d str, f64>,
-    new: &'d BTreeMap<&'d str, f64>,
-) -> impl Iterator<Item = (&'d str, f64, f64)> {
-    let both = base.iter().filter_map(|(name, base)| Some((*name, *base, *new.get(name)?)));
-    both.filter(|(_, base, new)| (base - new).abs() > APART)
-}
-
+/// Where joules of kernels are compared at one temperature, which is that of neither side.
 fn temperatures(base: BTreeMap<&str, f64>, new: BTreeMap<&str, f64>) -> Vec<String> {
-    apart(&base, &new)
-        .map(|(name, base, new)| {
-            format!("{name} was at {base:.0} C in the base and at {new:.0} C on the new side: joules of kernels are compared as if both had been at 50 C, where readings tell them, and sums are as measured")
-        })
-        .collect()
+    let both = base.iter().filter_map(|(name, base)| Some((name, base, new.get(name)?)));
+    both.map(|(name, base, new)| {
+        format!(
+            "joules of kernels on {name} are those at 50 C, where the readings tell them: it was at {base:.1} C in the base and at {new:.1} C on the new side; sums are as measured"
+        )
+    })
+    .collect()
 }
 
 fn command_line(of: &Process) -> String {
@@ -88,12 +73,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warmer_device_is_told() {
+    fn the_temperatures_of_both_sides_are_named() {
         let of = |degrees: f64| BTreeMap::from([("GPU", degrees)]);
-        assert!(temperatures(of(45.0), of(46.0)).is_empty());
         assert!(temperatures(of(45.0), BTreeMap::new()).is_empty());
         let told = temperatures(of(45.0), of(57.4)).join("");
-        assert!(told.contains("at 45 C in the base and at 57 C on the new side"), "{told}");
+        assert!(told.contains("at 45.0 C in the base and at 57.4 C on the new side"), "{told}");
     }
 
     #[test]

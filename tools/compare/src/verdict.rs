@@ -33,6 +33,30 @@ pub struct Sample {
     pub value: f64,
     /// Its relative standard error, as far as the run shows it.
     pub error: f64,
+    /// The part of it that figures of the device's other runs have, too: the relative change with each
+    /// of two independent errors of standard deviation 1.
+    pub common: [f64; 2],
+}
+
+impl Sample {
+    /// One whose error is its own.
+    pub fn own(value: f64, error: f64) -> Self {
+        Self { value, error, common: [0.0; 2] }
+    }
+
+    /// The variance that it shares with no other.
+    fn own_variance(&self) -> f64 {
+        (self.error.powi(2) - square(self.common)).max(0.0)
+    }
+}
+
+fn square(of: [f64; 2]) -> f64 {
+    of.iter().map(|part| part * part).sum()
+}
+
+/// Mean of what the runs of a side have in common with the other's.
+fn common(runs: &[Sample]) -> [f64; 2] {
+    [0, 1].map(|i| runs.iter().map(|run| run.common[i]).sum::<f64>() / runs.len() as f64)
 }
 
 /// A relative change with its interval: 0.05 is five percent more.
@@ -96,11 +120,11 @@ fn side(runs: &[Sample], assumed: f64) -> Option<(f64, f64, f64)> {
     let mean = logs.iter().sum::<f64>() / n;
     match runs {
         _ if logs.is_empty() || logs.len() < runs.len() => None,
-        [one] => Some((mean, one.error.powi(2) + assumed.powi(2), f64::INFINITY)),
+        [one] => Some((mean, one.own_variance() + assumed.powi(2), f64::INFINITY)),
         _ => {
             let spread = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0);
             // Equal figures, as of a clock with long ticks, do not prove that there is no noise.
-            let own = runs.iter().map(|r| r.error.powi(2)).sum::<f64>() / n;
+            let own = runs.iter().map(Sample::own_variance).sum::<f64>() / n;
             Some((mean, spread.max(own).max(1e-12) / n, n - 1.0))
         }
     }
@@ -113,7 +137,11 @@ pub fn change(base: &[Sample], new: &[Sample], judged: usize, assumed: f64) -> O
     let variance = va + vb;
     // Welch and Satterthwaite.
     let freedom = variance.powi(2) / (va.powi(2) / da + vb.powi(2) / db);
-    let half = student(1.0 - ALPHA / 2.0 / judged.max(1) as f64, freedom) * variance.sqrt();
+    // What both sides have in common cancels as far as it moves them alike.
+    let (of_base, of_new) = (common(base), common(new));
+    let apart = square([of_new[0] - of_base[0], of_new[1] - of_base[1]]);
+    let deviation = (variance + apart).sqrt();
+    let half = student(1.0 - ALPHA / 2.0 / judged.max(1) as f64, freedom) * deviation;
     // A change beyond all doubt stays one.
     let half = if half > WIDEST && half >= (b - a).abs() { f64::INFINITY } else { half };
     let ratio = |log: f64| log.exp_m1();
@@ -153,7 +181,7 @@ mod tests {
 
     #[test]
     fn few_runs_that_differ_do_not_hide_a_tenfold_change() {
-        let runs = |values: [f64; 2]| values.map(|value| Sample { value, error: 0.0 });
+        let runs = |values: [f64; 2]| values.map(|value| Sample::own(value, 0.0));
         let worse = change(&runs([1.0, 1.02]), &runs([10.0, 10.2]), 200).unwrap();
         assert!(worse.low.is_finite() && worse.verdict() == Verdict::More, "{worse:?}");
         let unlike = change(&runs([1.0, 1.5]), &runs([1.2, 0.9]), 200).unwrap();
@@ -169,7 +197,7 @@ mod tests {
                 // Launches spread by 10 %; four hundred of them.
                 let within = 0.1 / 20.0;
                 let draw = between * normal(uniform()) + within * normal(uniform());
-                Sample { value: true_mean * draw.exp(), error: within }
+                Sample::own(true_mean * draw.exp(), within)
             })
             .collect()
     }
@@ -215,17 +243,17 @@ mod tests {
 
     #[test]
     fn what_has_no_figure_has_no_change() {
-        let one = [Sample { value: 1.0, error: 0.0 }];
+        let one = [Sample::own(1.0, 0.0)];
         assert!(change(&one, &[], 1).is_none());
-        assert!(change(&one, &[Sample { value: 0.0, error: 0.0 }], 1).is_none());
-        let wide = [Sample { value: 1.0, error: 0.2 }];
+        assert!(change(&one, &[Sample::own(0.0, 0.0)], 1).is_none());
+        let wide = [Sample::own(1.0, 0.2)];
         assert_eq!(change(&wide, &wide, 1).unwrap().verdict(), Verdict::Unclear);
         assert_eq!(change(&one, &one, 1).unwrap().verdict(), Verdict::Same);
     }
 
     #[test]
     fn two_unlike_runs_a_side_give_no_interval_of_thousands_of_percent() {
-        let runs = |values: [f64; 2]| values.map(|value| Sample { value, error: 0.001 });
+        let runs = |values: [f64; 2]| values.map(|value| Sample::own(value, 0.001));
         let unlike = change(&runs([1.0, 1.2]), &runs([1.1, 1.3]), 10).unwrap();
         assert!((unlike.value - (1.43f64 / 1.2).sqrt() + 1.0).abs() < 1e-12, "geometric means");
         assert!(unlike.low.is_infinite() && unlike.high.is_infinite(), "{unlike:?}");

@@ -6,7 +6,7 @@ use crate::counters::result::Counters;
 use crate::energy::activity::{By, Collector, Grouping, PhysicalDevice};
 use crate::energy::borrowed::Elsewhere;
 use crate::energy::readings::Readings;
-use crate::energy::result::Energy;
+use crate::energy::result::{DeviceEnergy, Energy};
 use crate::energy::{self, attribute};
 use crate::error::{OpenError, ReadingsError};
 use crate::mixes::KernelMix;
@@ -17,6 +17,7 @@ use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
+use clscope_analysis::energy::{Evidence, Pooled};
 use clscope_analysis::stats::Stats;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -94,6 +95,35 @@ impl Profile {
             mixes: OnceCell::new(),
         }
     }
+}
+
+/// Gives views that are compared the same knowledge of each device that several of them are of: what
+/// a degree adds to its power, and how far workers are from runs.
+///
+/// # Errors
+/// As for [`View::readings`].
+pub fn pool(views: &[View<'_>]) -> Result<(), ReadingsError> {
+    let alone =
+        views.iter().map(|view| view.attributed(BTreeMap::new())).collect::<Result<Vec<_>, _>>()?;
+    let mut runs: BTreeMap<&str, Vec<Evidence>> = BTreeMap::new();
+    for device in alone.iter().flat_map(|energy| &energy.devices) {
+        if device.evidence != Evidence::default() {
+            runs.entry(&device.identity).or_default().push(device.evidence);
+        }
+    }
+    for (view, alone) in views.iter().zip(&alone) {
+        let pooled = |device: &DeviceEnergy| {
+            let all = runs.get(device.identity.as_str()).filter(|all| all.len() > 1)?;
+            Some((device.identity.clone(), (Pooled::new(all), device.evidence)))
+        };
+        let pooled: BTreeMap<_, _> = alone.devices.iter().filter_map(pooled).collect();
+        let energy = match pooled.is_empty() {
+            true => alone.clone(),
+            false => view.attributed(pooled)?,
+        };
+        view.energy.get_or_init(|| energy);
+    }
+    Ok(())
 }
 
 /// The parts of a profile. Each is made when it is first asked for.
@@ -237,18 +267,25 @@ impl<'p> View<'p> {
         if let Some(energy) = self.energy.get() {
             return Ok(energy);
         }
+        let energy = self.attributed(BTreeMap::new())?;
+        Ok(self.energy.get_or_init(|| energy))
+    }
+
+    /// Joules per kernel, given what runs of the devices say together.
+    fn attributed(
+        &self,
+        pooled: BTreeMap<String, (Pooled, Evidence)>,
+    ) -> Result<Energy, ReadingsError> {
         let readings = self.readings()?;
         // Without readings there is nothing to attribute to what they ran.
         let devices = if readings.have_points() { self.devices() } else { &[] };
         let elsewhere = Elsewhere::of(self.files, &self.trace, devices, &self.options)?;
-        Ok(self.energy.get_or_init(|| {
-            let recorded = energy::recorded_formula(self.files);
-            let options = &self.options.energy;
-            let mut energy =
-                attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, options);
-            energy::advise(self.files, &mut energy);
-            energy
-        }))
+        let recorded = energy::recorded_formula(self.files);
+        let options = attribute::Options { pooled, ..self.options.energy.clone() };
+        let mut energy =
+            attribute::energy_of(&self.trace, devices, readings, recorded, &elsewhere, &options);
+        energy::advise(self.files, &mut energy);
+        Ok(energy)
     }
 
     /// Hardware counters per kernel; `None` where none were recorded.

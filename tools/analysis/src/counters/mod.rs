@@ -168,6 +168,7 @@ fn fit(
         states: &[],
         drift: DriftModel::None,
         temperature: &[],
+        pooled: None,
         workers: &[],
         // A kernel may as well count nothing.
         spread: 100.0,

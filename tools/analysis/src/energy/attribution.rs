@@ -5,16 +5,20 @@
 
 use super::activity::Activity;
 use super::design::{Columns, ROWS_FOR_SHAPE, StateSpan, bent};
-use super::mixed::{Effect, Errors, Fit, Model, Reading};
-use super::report::{Attribution, Degrees};
+use super::mixed::{Effect, Errors, Fit, Model, Reading, WORKERS};
+use super::pooled::{Evidence, Pooled};
+use super::report::Attribution;
 use super::response::Response;
 use super::ripple::Variation;
 use super::search::{ResponseModel, choose};
 use super::sensor::{RowKind, Rows, Series};
 use super::units::{ClassId, HostNs, Joules, Seconds};
 
+mod effects;
 mod figures;
 
+pub(super) use effects::{BETA, DEGREE, degrees_at};
+use effects::{Named, effects};
 pub(super) use figures::report;
 
 /// What is known of a power state's floor: the rate while nothing runs.
@@ -69,6 +73,9 @@ pub struct Problem<'a> {
     pub drift: DriftModel,
     /// Degrees of the device over time, where they were read.
     pub temperature: &'a [(HostNs, f64)],
+    /// What several runs of the device say together, this one among them, and what this one says by
+    /// itself.
+    pub pooled: Option<(Pooled, Evidence)>,
     /// Windows in which workers ran one launch over and over.
     pub workers: &'a [Worker],
     /// Standard deviation of a class's rate above the floor before anything was read, over the mean of
@@ -149,35 +156,10 @@ const AIM: f64 = 0.05;
 /// Standard error of a worker's window, as a share of its energy: the sensor's gain settles, and its
 /// edges are seen late. (H100: drift of 3 s of one kernel alone.)
 const WINDOW: f64 = 0.003;
-/// Part of a window in which kernels run, from which on it is between launches rather than a rest:
-/// the scale of 1 - exp(-x).
-const ACTIVE: f64 = 0.02;
-/// Standard deviation of idle power between launches against rests, as a share. (H200: six runs rested
-/// at 127.6 to 131.2 W, and the device alone at 125.0 W, behind load.)
-const IDLE: f64 = 0.03;
-/// The same of idle power that changes slowly within a run. (H100: rests of one run are at 126 to 131
-/// W, and idle power with a context is 126 W +- 2 W.)
-const SLOW_IDLE: f64 = 0.016;
-/// The same where the temperature was read: a tenth of a degree, each 2 % of idle power.
-const READ: f64 = 0.002;
 /// Standard deviation of a temperature that is told in whole degrees.
 const WHOLE_DEGREES: f64 = 0.29;
-/// Mean and standard deviation of what a degree adds to idle power, as a share. (Leakage doubles in
-/// some 30 C, 2.3 % a degree, and is a part of idle power. H100: 2.4 to 2.7 W of 126 W.)
-const BETA: (f64, f64) = (0.012, 0.012);
-/// Standard deviation of the same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
-const ALPHA: f64 = 0.003;
-/// Standard deviation of what a device draws less in its first tenth of a second of work, as a share.
-/// (H100: up to 20 %.)
-const ONSET: (f64, f64) = (0.2, 0.1);
 /// Degrees Celsius at which joules are told for comparison: a GPU's under load.
 pub const REFERENCE_C: f64 = 50.0;
-/// Standard deviation of a polynomial of slow change, as a share: a change by a fifth is none.
-const SLOW: f64 = 0.05;
-/// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to
-/// its noise.
-const ROWS_TO_DRIFT: usize = 40;
-const ROWS_PER_DEGREE: usize = 100;
 /// Polled readings that are averaged where the shape of the sensor's response is not known: that
 /// halves the error of a wrong shape, and costs nothing while mixes change over a hundred
 /// milliseconds.
@@ -302,10 +284,11 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
             bent: Some(&bent),
             errors,
             spread: problem.spread,
+            workers: problem.pooled.map_or(WORKERS, |(all, own)| all.workers(own)),
         };
         Fit::new(all, &model).ok_or(AttributionError::TooFewReadings { usable, needed })
     };
-    let (mut effects, mut named) = effects(problem, &rows, &columns, &[]);
+    let (mut effects, mut named) = effects(problem, &rows, &columns, &lengths, &[]);
     let mut model = run(&all, &effects)?;
     let workers: Vec<&Worker> =
         problem.workers.iter().filter(|w| present.contains(&w.class.index())).collect();
@@ -317,8 +300,11 @@ pub(super) fn fit(problem: &Problem<'_>) -> Result<Fitted, AttributionError> {
             reading.variance = (noise * reading_seconds(reading) / row.scale).powi(2);
         }
         all.extend(workers.iter().map(|worker| of_worker(worker, &present, noise, step)));
-        (effects, named) = self::effects(problem, &rows, &columns, &workers);
+        (effects, named) = self::effects(problem, &rows, &columns, &lengths, &workers);
         model = run(&all, &effects)?;
+    }
+    if let Some(((pooled, _), (_, shares))) = problem.pooled.zip(named.warmth) {
+        model.spread(shares.map(|effect| model.share(effect)), &pooled);
     }
     // A worker without rest beside it is as good as rest.
     let floor_seen = if workers.iter().any(|w| w.idle > 0.0) {
@@ -386,122 +372,6 @@ fn of_worker(worker: &Worker, present: &[usize], noise: f64, period: f64) -> Rea
         capture: Some(worker.capture),
         variance: error * error,
         follows: false,
-    }
-}
-
-/// Which effects are what.
-struct Named {
-    /// Degrees of the run, where they were read, with the effects of a degree on idle power and on
-    /// joules above idle.
-    warmth: Option<(Degrees, [usize; 2])>,
-    /// Polynomials of slow change of all powers.
-    slow: std::ops::Range<usize>,
-}
-
-/// What changes powers during a run. Readings are the rows, and behind them those of workers.
-fn effects(
-    problem: &Problem<'_>,
-    rows: &Rows,
-    columns: &Columns,
-    workers: &[&Worker],
-) -> (Vec<Effect>, Named) {
-    let activity = problem.activity;
-    let (n, m) = (rows.rows.len(), workers.len());
-    let none = || vec![0.0; n + m];
-    let mut out = Vec::new();
-    // Moments of readings; workers that measured elsewhere have none.
-    let moments = rows.rows.iter().map(|row| Some(row.to));
-    let moments: Vec<Option<f64>> =
-        moments.chain(workers.iter().map(|w| w.at.map(|at| activity.seconds(at)))).collect();
-    let busy: Vec<f64> =
-        (0..n).map(|i| columns.classes.row(i).iter().sum::<f64>().min(1.0)).collect();
-    let of_run = |of: &dyn Fn(usize) -> f64| (0..n).map(of).chain(vec![0.0; m]).collect::<Vec<_>>();
-    // Between launches, against rests.
-    let between = of_run(&|i| -(-busy[i] / ACTIVE).exp_m1());
-    out.push(Effect { belief: (0.0, IDLE), idle: between, launches: none() });
-    let mut warmth = None;
-    if problem.temperature.len() > 1 {
-        let knots = knots(problem.temperature, activity);
-        let degrees = |at: f64| interpolated(&knots, at);
-        let of_rows = || rows.rows.iter().map(|row| degrees(row.to));
-        let mean = of_rows().sum::<f64>() / n as f64;
-        let (least, most) =
-            of_rows().fold((mean, mean), |(least, most), at| (at.min(least), at.max(most)));
-        warmth = Some((Degrees { mean, least, most }, [out.len(), out.len() + 1]));
-        let warmer: Vec<f64> =
-            moments.iter().map(|at| at.map_or(0.0, |at| degrees(at) - mean)).collect();
-        out.push(Effect { belief: BETA, idle: warmer.clone(), launches: none() });
-        out.push(Effect { belief: (0.0, ALPHA), idle: none(), launches: warmer });
-    }
-    // The first of a run's work.
-    let mut begun: Option<f64> = None;
-    let mut begins = Vec::with_capacity(n);
-    for row in &rows.rows {
-        if !row.joined || begun.is_none() {
-            let next = activity.segments.partition_point(|s| s.to <= row.from);
-            begun = activity.segments.get(next).map(|s| s.from);
-        }
-        begins.push(begun);
-    }
-    let onset = of_run(&|i| match begins[i].map(|from| rows.rows[i].to - from) {
-        Some(age) if age >= 0.0 => (-age / ONSET.1).exp(),
-        _ => 0.0,
-    });
-    out.push(Effect { belief: (0.0, ONSET.0), idle: none(), launches: onset });
-    let degree = match problem.drift {
-        DriftModel::None => 0,
-        DriftModel::Polynomial(most) => {
-            most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT)))
-        }
-    };
-    let (start, end) = (rows.rows[0].to, rows.rows[n - 1].to);
-    let length = (end - start).max(f64::MIN_POSITIVE);
-    let polynomial = |d: usize, at: f64| {
-        let u = (2.0 * (at - start) / length - 1.0).clamp(-1.0, 1.0);
-        match d {
-            1 => u,
-            2 => 1.5 * u * u - 0.5,
-            3 => (2.5 * u * u - 1.5) * u,
-            _ => ((35.0 * u * u - 30.0) * u * u + 3.0) / 8.0,
-        }
-    };
-    // What changes slowly is the temperature's, where it was read, as far as that is known: beside it
-    // polynomials would take up what it does.
-    let is_read = warmth.is_some();
-    let from = out.len();
-    for d in 1..=(if is_read { 0 } else { degree }) {
-        let of: Vec<f64> =
-            moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { belief: (0.0, SLOW), idle: of.clone(), launches: of });
-    }
-    let slow = from..out.len();
-    // Idle power by itself.
-    let of_idle = if is_read { READ } else { SLOW_IDLE };
-    for d in 1..=degree {
-        let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
-        out.push(Effect { belief: (0.0, of_idle / d as f64), idle: of, launches: none() });
-    }
-    (out, Named { warmth, slow })
-}
-
-/// Temperatures between which a device's changes evenly. Devices tell whole degrees: when one becomes
-/// another, it is between both; steps would fit nothing that a chip draws.
-fn knots(read: &[(HostNs, f64)], activity: &Activity) -> Vec<(f64, f64)> {
-    let ends = |at: &(HostNs, f64)| (activity.seconds(at.0), at.1);
-    let changes = read.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| {
-        let (before, after) = (ends(&pair[0]), ends(&pair[1]));
-        (f64::midpoint(before.0, after.0), f64::midpoint(before.1, after.1))
-    });
-    read.first().map(ends).into_iter().chain(changes).chain(read.last().map(ends)).collect()
-}
-
-/// A value between knots, in order of time; that of the nearer end outside.
-fn interpolated(knots: &[(f64, f64)], at: f64) -> f64 {
-    let behind = knots.partition_point(|knot| knot.0 <= at);
-    match (knots[..behind].last(), knots.get(behind)) {
-        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (at - a.0) / (b.0 - a.0),
-        (Some(end), None) | (None, Some(end)) => end.1,
-        (None, None) => 0.0,
     }
 }
 

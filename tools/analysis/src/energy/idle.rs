@@ -2,11 +2,11 @@
 //! (the tail), and deeper states after that. Refuses to fit kernels; its states and floors go into
 //! a [`super::Problem`].
 
-use crate::quantile::{DEVIATION, median, student};
+use crate::quantile::{DEVIATION, NORMAL_95, median, student};
 use std::cmp::Ordering;
 
 use super::activity::Activity;
-use super::attribution::Floor;
+use super::attribution::{BETA, Floor, degrees_at};
 use super::design::StateSpan;
 use super::sensor::{Row, Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
@@ -149,8 +149,20 @@ struct Piece {
     to: f64,
     readings: Vec<Reading>,
     mean: f64,
+    /// Mean temperature, where it was read.
+    degrees: Option<f64>,
     /// Whether work went before.
     after_work: bool,
+}
+
+impl Piece {
+    /// Whether another one, which is lower, is of the same level: all but so much of what it is lower
+    /// by, a colder device may be.
+    fn is_level_of(&self, lower: &Self) -> bool {
+        let colder = self.degrees.zip(lower.degrees).map_or(0.0, |(own, of)| (own - of).max(0.0));
+        let cold = (BETA.0 + NORMAL_95 * BETA.1) * colder;
+        (self.mean - lower.mean).abs() <= (SAME_LEVEL + cold) * self.mean.abs()
+    }
 }
 
 /// Two pieces are one level when their means are this close, as a share of the higher.
@@ -173,8 +185,13 @@ fn enough(readings: usize, period: f64) -> bool {
 /// Finds the levels in stretches without activity. The first `settle` seconds of each stretch
 /// (response of the sensor) are left out; within a stretch the level may step, at the place that
 /// explains the readings best. What is left out counts as the first level, which is where a device
-/// is just after work.
-pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> IdleLevels {
+/// is just after work. `temperature`: degrees of the device over time, where they were read.
+pub fn idle_levels(
+    activity: &Activity,
+    series: &Series,
+    settle: Seconds,
+    temperature: &[(HostNs, f64)],
+) -> IdleLevels {
     let rows = Rows::new(series, activity.origin);
     let mut pieces = Vec::new();
     for (from, to) in stretches(activity, &rows) {
@@ -194,6 +211,13 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
             if let Some(first) = pieces.get_mut(first) {
                 first.after_work = from.is_finite() && at == 0;
             }
+        }
+    }
+    if !temperature.is_empty() {
+        let degrees = degrees_at(temperature, activity);
+        for piece in &mut pieces {
+            let sum: f64 = piece.readings.iter().map(|reading| degrees(reading.to)).sum();
+            piece.degrees = Some(sum / piece.readings.len() as f64);
         }
     }
     levels(activity, pieces, rows.period)
@@ -327,6 +351,7 @@ fn split(inside: &[Reading], period: f64, pieces: &mut Vec<Piece>) {
         to: inside[inside.len() - 1].to,
         readings: inside.to_vec(),
         mean,
+        degrees: None,
         after_work: false,
     });
 }
@@ -339,11 +364,7 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>, period: f64) -> IdleLevel
     let mut groups: Vec<Vec<Piece>> = Vec::new();
     for piece in pieces {
         match groups.last_mut() {
-            Some(group)
-                if (group[0].mean - piece.mean).abs() <= SAME_LEVEL * group[0].mean.abs() =>
-            {
-                group.push(piece)
-            }
+            Some(group) if group[0].is_level_of(&piece) => group.push(piece),
             _ => groups.push(vec![piece]),
         }
     }

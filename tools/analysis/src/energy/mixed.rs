@@ -21,12 +21,13 @@ use super::variance::{cosines, long_run};
 use crate::interval::Interval;
 use crate::quantile::{below, student};
 use equations::{Equations, Prior, Reduced, scaled};
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, MatrixXx2};
 use rows::{Powers, Row, correlation, filtered, rows, variances};
 use std::collections::BTreeMap;
 
 mod equations;
 mod rows;
+mod shared;
 
 /// A reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +57,8 @@ pub struct Effect {
     pub idle: Vec<f64>,
     /// The same in joules above idle.
     pub launches: Vec<f64>,
+    /// How much of it there was in the rests that each level is known of; empty where none was.
+    pub known: Vec<f64>,
 }
 
 /// Columns in which powers of kernels enter with something other than launches: what a sensor that
@@ -78,6 +81,8 @@ pub struct Model<'a> {
     /// Standard deviation of a kernel's power above idle before anything was read, over the mean of
     /// all.
     pub spread: f64,
+    /// Median of tau before anything was read, and the standard deviation of its logarithm.
+    pub workers: (f64, f64),
 }
 
 /// How errors of readings that follow each other correlate.
@@ -95,7 +100,7 @@ pub enum Errors {
 /// Median of tau before anything was read, and the standard deviation of its logarithm. (H100: seven
 /// kernels measured in the run by its slope and alone differ by 2.2 %, root mean square, which
 /// leaves the logarithm known to 0.27; twice as much, because devices differ.)
-const WORKERS: (f64, f64) = (0.02, 0.5);
+pub const WORKERS: (f64, f64) = (0.02, 0.5);
 /// The same of c, of which less is known: captures of one kernel differ by 0.4 to 22 %.
 const CAPTURES: (f64, f64) = (0.02, 0.7);
 /// Rounds in which energies and variances settle.
@@ -130,6 +135,7 @@ const LEAST_ERROR: f64 = 1e-3;
 #[derive(Debug, Clone)]
 struct Point {
     weight: f64,
+    logarithms: [f64; 3],
     effects: DVector<f64>,
     covariance: DMatrix<f64>,
 }
@@ -150,6 +156,10 @@ pub struct Fit {
     mode: usize,
     /// By how much covariances are larger where errors of the run are correlated otherwise.
     slow: DMatrix<f64>,
+    /// By how much each column changes with each error that other runs have, too ([`Fit::spread`]).
+    loads: Option<MatrixXx2<f64>>,
+    /// What was known of tau beforehand, and whether readings could say more.
+    workers: Option<(f64, f64)>,
     /// What the fit leaves of each reading.
     pub left: Vec<f64>,
     /// The columns of each reading and the variance of its error.
@@ -181,7 +191,7 @@ impl Fit {
             _ => 1.0,
         };
         let mut variances: Vec<f64> = readings.iter().map(sure).collect();
-        let mut logs = [guess.noise, 2.0 * WORKERS.0.ln(), 2.0 * CAPTURES.0.ln()];
+        let mut logs = [guess.noise, 2.0 * model.workers.0.ln(), 2.0 * CAPTURES.0.ln()];
         let (mut of, mut filter) = (None, 0.0);
         let mut left = Vec::new();
         for round in 0..ROUNDS {
@@ -189,7 +199,7 @@ impl Fit {
             let plain = rows(model, readings, &variances, &captures, powers.as_ref());
             let bent = powers.as_ref().map_or(&[][..], |p| &p.bent);
             let prior = Prior::new(model, bent, usual, most);
-            let common = prior.columns.len() - kernels;
+            let common = prior.width - kernels;
             let white = filtered(&plain, model.errors, filter);
             let mut equations = Equations::new(&white, &captures);
             equations.least =
@@ -223,7 +233,7 @@ impl Fit {
             of = Some((equations, prior, plain, white));
         }
         let (of, prior, rows, white) = of?;
-        let common = prior.columns.len() - kernels;
+        let common = prior.width - kernels;
         let deviance = |logs| of.deviance(logs, &energies, &prior);
         let points: Vec<Point> = possible(logs, of.axes(), &deviance)
             .into_iter()
@@ -231,7 +241,7 @@ impl Fit {
                 let reduced = of.reduce(logs, &energies, &prior)?;
                 let covariance = reduced.cholesky.inverse();
                 let effects = bounded(&reduced, model.levels.len(), common);
-                Some(Point { weight, effects, covariance })
+                Some(Point { weight, logarithms: logs, effects, covariance })
             })
             .collect();
         let mode =
@@ -244,6 +254,8 @@ impl Fit {
         let slow = slow(&white, &points[mode], logs[0], averaged);
         Some(Self {
             slow,
+            loads: None,
+            workers: (of.axes() > 1).then_some(model.workers),
             common,
             states,
             points,

@@ -33,6 +33,7 @@ mod decide;
 mod design;
 mod idle;
 pub mod mixed;
+mod pooled;
 mod report;
 mod response;
 mod ripple;
@@ -57,8 +58,10 @@ pub use compare::{plain_integration, second_average};
 pub use decide::{Decision, Reading, readings_of};
 pub use design::StateSpan;
 pub use idle::{IdleLevel, IdleLevels, Working, idle_levels, least_drawn, while_working};
+pub use pooled::{Evidence, Load, Pooled, attribute_runs};
 pub use report::{
-    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
+    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Loads,
+    Unknown,
 };
 pub use response::Response;
 pub use sampled::{Launch, Placed, place, place_each, place_overlapping};

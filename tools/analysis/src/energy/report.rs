@@ -2,6 +2,7 @@
 //! fields.
 
 use super::attribution::Drift;
+use super::pooled::{Evidence, Load};
 use super::response::Response;
 use super::sensor::SeriesFaults;
 use super::units::{ClassId, Joules, Seconds, Watts};
@@ -16,6 +17,19 @@ pub enum Unknown {
     Wide,
     /// It did not run while the sensor was read.
     NotRead,
+}
+
+/// What figures of a class have of errors that runs of one device share.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loads {
+    /// Of `joules`.
+    pub joules: Load,
+    /// Of `dynamic`.
+    pub dynamic: Load,
+    /// Of `idle`.
+    pub idle: Load,
+    /// Of `per_launch_at_reference`.
+    pub at_reference: Load,
 }
 
 /// One class of device work.
@@ -38,6 +52,8 @@ pub struct ClassEnergy {
     /// The same as if every launch had run at [`REFERENCE_C`](super::REFERENCE_C); `None` where
     /// temperatures were not read, or do not tell what a degree adds.
     pub per_launch_at_reference: Option<Interval>,
+    /// What these have in common with those of other runs.
+    pub loads: Loads,
     /// Energy over `covered`, floor included.
     pub joules: Option<Interval>,
     /// What running added of `joules`.
@@ -81,6 +97,8 @@ pub struct FloorEnergy {
     pub joules: Joules,
     /// Its most likely power, known or not.
     pub(crate) rate: f64,
+    /// What the joules of that time have in common with those of other runs.
+    pub(crate) load: Load,
 }
 
 /// What the gaps between launches cost.
@@ -113,6 +131,12 @@ pub struct Degrees {
     pub least: f64,
     /// The most.
     pub most: f64,
+    /// What a degree adds to idle power, as a share.
+    pub idle: Interval,
+    /// The same of joules above idle.
+    pub above: Interval,
+    /// How many runs of the device say so.
+    pub runs: usize,
 }
 
 /// The result for one sensor.
@@ -140,6 +164,8 @@ pub struct Attribution {
     pub drift: Option<Drift>,
     /// Temperature, where it was read.
     pub temperature: Option<Degrees>,
+    /// What this run says of what it shares with others of the device.
+    pub evidence: Evidence,
     /// Root mean square of what the fit leaves of the rows.
     pub residual: Watts,
     /// Correlation of neighbouring residuals.

@@ -2,20 +2,25 @@
 //! power that are weighted by the time they are of. Refuses what a run by itself leaves open: there
 //! all runs together may say more.
 
-use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy};
+use super::pooled::{Evidence, Load};
+use super::report::{Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, Loads};
 use super::sensor::SeriesFaults;
 use super::units::{Joules, Seconds, Watts};
 use crate::interval::Interval;
+use crate::quantile::NORMAL_95;
 
-/// Sum of figures whose errors have nothing to do with each other.
-fn sum(parts: impl Iterator<Item = Interval>) -> Interval {
-    let (mut value, mut below, mut above) = (0.0, 0.0f64, 0.0f64);
-    for part in parts {
+/// Sum of figures of runs, each with what its error has in common with the others'.
+fn sum(parts: impl Iterator<Item = (Interval, Load)>) -> (Interval, Load) {
+    let (mut value, mut below, mut above, mut load) = (0.0, 0.0, 0.0, Load::default());
+    let square = |of: Load| NORMAL_95.powi(2) * of.iter().map(|n| n * n).sum::<f64>();
+    for (part, of) in parts {
         value += part.value;
-        below = below.hypot(part.value - part.low);
-        above = above.hypot(part.high - part.value);
+        below += ((part.value - part.low).powi(2) - square(of)).max(0.0);
+        above += ((part.high - part.value).powi(2) - square(of)).max(0.0);
+        load = [load[0] + of[0], load[1] + of[1]];
     }
-    Interval::estimated(value, (value - below).max(0.0), value + above)
+    let [below, above] = [below, above].map(|own| (own + square(load)).sqrt());
+    (Interval::estimated(value, (value - below).max(0.0), value + above), load)
 }
 
 fn mean(joules: Interval, over: Seconds) -> Interval {
@@ -30,14 +35,26 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
     let busy = Seconds(all.iter().map(|c| c.busy.0).sum());
     let rows: Vec<&ClassEnergy> = all.into_iter().filter(|c| c.covered.0 > 0.0).collect();
     let covered = Seconds(rows.iter().map(|c| c.covered.0).sum());
-    let sum_of = |of: fn(&ClassEnergy) -> Option<Interval>| {
-        Some(sum(rows.iter().map(|c| of(c)).collect::<Option<Vec<_>>>()?.into_iter()))
+    let sum_of = |of: fn(&ClassEnergy) -> (Option<Interval>, Load)| {
+        let each = |c: &&ClassEnergy| of(c).0.zip(Some(of(c).1));
+        Some(sum(rows.iter().map(each).collect::<Option<Vec<_>>>()?.into_iter()))
     };
     // Of launches in each run, the mean over all.
-    let each = |c: &&ClassEnergy| Some(c.per_launch_at_reference?.times(c.launches / launches));
-    let per_launch_at_reference =
+    let each = |c: &&ClassEnergy| {
+        let part = c.launches / launches;
+        Some((c.per_launch_at_reference?.times(part), c.loads.at_reference.map(|n| n * part)))
+    };
+    let at_reference =
         rows.iter().map(each).collect::<Option<Vec<_>>>().map(|all| sum(all.into_iter()));
-    let joules = sum_of(|c| c.joules)?;
+    let (joules, load) = sum_of(|c| (c.joules, c.loads.joules))?;
+    let dynamic = sum_of(|c| (c.dynamic, c.loads.dynamic));
+    let idle = sum_of(|c| (c.idle, c.loads.idle));
+    let loads = Loads {
+        joules: load,
+        dynamic: dynamic.unzip().1.unwrap_or_default(),
+        idle: idle.unzip().1.unwrap_or_default(),
+        at_reference: at_reference.unzip().1.unwrap_or_default(),
+    };
     let watts = mean(joules, covered);
     let duration = if launches > 0.0 { busy.0 / launches } else { 0.0 };
     let row = ClassEnergy {
@@ -47,10 +64,11 @@ fn class(parts: &[Attribution], at: usize, index: usize) -> Option<(ClassEnergy,
         group: Some(index),
         watts: Some(watts),
         joules_per_launch: Some(watts.times(duration)),
-        per_launch_at_reference,
+        per_launch_at_reference: at_reference.map(|of| of.0),
+        loads,
         joules: Some(joules),
-        dynamic: sum_of(|c| c.dynamic),
-        idle: sum_of(|c| c.idle),
+        dynamic: dynamic.map(|of| of.0),
+        idle: idle.map(|of| of.0),
         energy_delay: Some(watts.value * duration * duration),
         needed: None,
         unknown: None,
@@ -66,15 +84,18 @@ fn floor(parts: &[Attribution], state: usize) -> FloorEnergy {
     let all = || parts.iter().filter_map(|part| part.floors.get(state));
     let idle = Seconds(all().map(|f| f.idle.0).sum());
     let seen = || all().filter(|f| f.idle.0 > 0.0);
-    let watts = match seen().map(|f| f.watts.map(|w| w.times(f.idle.0))).collect::<Option<Vec<_>>>()
-    {
-        Some(joules) if idle.0 > 0.0 => Some(mean(sum(joules.into_iter()), idle)),
-        Some(_) => all().find_map(|f| f.watts),
-        None => None,
+    let each = |f: &FloorEnergy| f.watts.map(|w| (w.times(f.idle.0), f.load));
+    let (watts, load) = match seen().map(each).collect::<Option<Vec<_>>>() {
+        Some(joules) if idle.0 > 0.0 => {
+            let (joules, load) = sum(joules.into_iter());
+            (Some(mean(joules, idle)), load)
+        }
+        Some(_) => (all().find_map(|f| f.watts), Load::default()),
+        None => (None, Load::default()),
     };
     let joules = Joules(all().map(|f| f.joules.0).sum());
     let rate = watts.map_or(0.0, |w| w.value);
-    FloorEnergy { state, watts, idle, joules, rate }
+    FloorEnergy { state, watts, idle, joules, rate, load }
 }
 
 /// Figures of several runs, none of which overlaps another, from those of each. `None` where there
@@ -104,15 +125,19 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
     };
     let gaps =
         parts.iter().map(|part| part.gaps.joules.map(|joules| joules.0)).sum::<Option<f64>>();
-    let temperature =
-        (parts.iter().map(|part| part.temperature).collect::<Option<Vec<_>>>()).map(|all| {
-            Degrees {
-                mean: all.iter().zip(parts).map(|(of, part)| of.mean * part.covered.0).sum::<f64>()
-                    / covered,
-                least: all.iter().map(|of| of.least).fold(f64::INFINITY, f64::min),
-                most: all.iter().map(|of| of.most).fold(f64::NEG_INFINITY, f64::max),
-            }
-        });
+    let degrees = parts.iter().map(|part| part.temperature).collect::<Option<Vec<_>>>();
+    let temperature = degrees.and_then(|all| {
+        let mean = |of: fn(&Degrees) -> f64| {
+            all.iter().zip(parts).map(|(d, part)| of(d) * part.covered.0).sum::<f64>() / covered
+        };
+        Some(Degrees {
+            mean: mean(|of| of.mean),
+            least: all.iter().map(|of| of.least).fold(f64::INFINITY, f64::min),
+            most: all.iter().map(|of| of.most).fold(f64::NEG_INFINITY, f64::max),
+            // All of them have what all say.
+            ..*all.first()?
+        })
+    });
     Some(Attribution {
         classes,
         groups,
@@ -131,6 +156,7 @@ pub fn together(parts: &[Attribution]) -> Option<Attribution> {
         response: first.response,
         drift: None,
         temperature,
+        evidence: Evidence::sum(parts.iter().map(|part| part.evidence)),
         residual: Watts(by_time(|part| part.residual.0.powi(2)).sqrt()),
         residual_correlation: by_time(|part| part.residual_correlation),
         counter_jitter: by_time(|part| part.counter_jitter),

@@ -47,6 +47,21 @@ pub const RAPL: Sensor =
     Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
 pub const STEPS: Sensor = Sensor::Counter { update: 0.1, jitter: 1e-3, poll: 0.005, quantum: 1e-3 };
 
+/// A chip's temperature, and what each degree above 50 C adds.
+#[derive(Clone, Copy, Debug)]
+pub struct Heat {
+    /// Degrees at the beginning.
+    pub from: f64,
+    /// Degrees that work adds in the end, with a time constant of so many seconds.
+    pub rise: (f64, f64),
+    /// Share of the floor that a degree adds.
+    pub idle: f64,
+    /// Share of what launches draw above it.
+    pub above: f64,
+    /// Whole seconds of rest before and behind the work.
+    pub rest: usize,
+}
+
 /// One run to be simulated.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -66,6 +81,7 @@ pub struct Scenario {
     pub gap: f64,
     /// Probability that a launch is timed; 1 times all.
     pub timed: f64,
+    pub heat: Option<Heat>,
     pub sensor: Sensor,
     pub seed: u64,
 }
@@ -78,6 +94,10 @@ pub struct Run {
     /// Mean watts of each class over the run, but for `piece_spread`, which is a kernel's chance in
     /// this run.
     pub watts: Vec<f64>,
+    /// The same at 50 C.
+    pub watts_at_50: Vec<f64>,
+    /// Whole degrees, five times a second; empty without heat.
+    pub degrees: Vec<(HostNs, f64)>,
     /// Joules of the whole run.
     pub joules: f64,
     /// Share of the busy time per class.
@@ -209,6 +229,24 @@ impl Watcher {
     }
 }
 
+impl Heat {
+    /// Degrees at a moment.
+    fn at(&self, now: f64) -> f64 {
+        let worked = (now - self.rest as f64).max(0.0);
+        self.from + self.rise.0 * (1.0 - (-worked / self.rise.1).exp())
+    }
+
+    /// What it adds to the floor and above it, as shares.
+    fn more(&self, now: f64) -> [f64; 2] {
+        [self.idle, self.above].map(|each| each * (self.at(now) - 50.0))
+    }
+
+    fn read(&self, end: f64) -> Vec<(HostNs, f64)> {
+        let moments = (0..(5.0 * end) as usize).map(|i| 0.2 * i as f64);
+        moments.map(|now| (stamp(now), self.at(now).round())).collect()
+    }
+}
+
 impl Scenario {
     /// Simulates the run.
     pub fn run(&self) -> Run {
@@ -216,6 +254,7 @@ impl Scenario {
         let count = self.kernels.len();
         let mut watcher = Watcher::new(self.sensor, self.floor, self.seed);
         let (mut energy, mut busy) = (vec![0.0; count], vec![0.0; count]);
+        let mut energy_at_50 = vec![0.0; count];
         let mut spans = Vec::new();
         let mut launches: Vec<Launch> = Vec::new();
         let mut shares = vec![1.0; count];
@@ -224,9 +263,10 @@ impl Scenario {
         let mut step = 0usize;
         let mut pending = None;
         // A quarter second of idling first.
-        let mut now = 0.25;
-        watcher.pass(now, self.floor);
-        while now < self.seconds {
+        let mut now = 0.0;
+        self.rest(&mut watcher, &mut now);
+        let begun = now;
+        while now < begun + self.seconds {
             if now >= piece_end {
                 piece.fill_with(|| 1.0 + self.piece_spread * random.normal());
                 piece_end += 0.5;
@@ -261,9 +301,12 @@ impl Scenario {
             // Long kernels warm up while they run.
             while now < end {
                 let until = end.min(now + 2e-3);
-                let watts = power * (1.0 + self.warming * (1.0 - (-now / self.warming_time).exp()));
+                let warmed = 1.0 + self.warming * (1.0 - (-now / self.warming_time).exp());
+                let more = self.heat.map_or([0.0; 2], |of| of.more(now));
+                let watts = self.floor * more[0] + (power - self.floor) * more[1] + power * warmed;
                 watcher.pass(until, watts);
                 energy[class] += watts / piece[class] * (until - now);
+                energy_at_50[class] += power * warmed / piece[class] * (until - now);
                 busy[class] += until - now;
                 now = until;
             }
@@ -294,11 +337,10 @@ impl Scenario {
             }
             if self.gap > 0.0 {
                 now += -self.gap * (1.0 - random.uniform()).ln();
-                watcher.pass(now, self.floor);
+                watcher.pass(now, self.floor_at(now));
             }
         }
-        now += 0.25;
-        watcher.pass(now, self.floor);
+        self.rest(&mut watcher, &mut now);
         let joules = watcher.energy;
         let total: f64 = busy.iter().sum();
         let series = match self.sensor {
@@ -312,8 +354,23 @@ impl Scenario {
             launches,
             series,
             watts: energy.iter().zip(&busy).map(|(e, b)| e / b).collect(),
+            watts_at_50: energy_at_50.iter().zip(&busy).map(|(e, b)| e / b).collect(),
+            degrees: self.heat.map_or_else(Vec::new, |of| of.read(now)),
             joules,
             share: busy.iter().map(|b| b / total).collect(),
+        }
+    }
+
+    /// The floor at a moment.
+    fn floor_at(&self, now: f64) -> f64 {
+        self.floor * (1.0 + self.heat.map_or(0.0, |of| of.more(now)[0]))
+    }
+
+    /// The device rests.
+    fn rest(&self, watcher: &mut Watcher, now: &mut f64) {
+        for _ in 0..1 + 4 * self.heat.map_or(0, |of| of.rest) {
+            *now += 0.25;
+            watcher.pass(*now, self.floor_at(*now));
         }
     }
 

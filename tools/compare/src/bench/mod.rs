@@ -143,7 +143,7 @@ fn sample(of: Interval) -> Result<Sample, &'static str> {
         () if of.value <= 0.0 => Err("a figure is not above 0, and has no ratio"),
         () if !(of.low <= of.value && of.value <= of.high) => Err("an interval is not in order"),
         () if !longer.is_finite() => Err("an interval has no end: too few samples"),
-        () => Ok(Sample { value: of.value, error: longer / of.value / NORMAL_95 }),
+        () => Ok(Sample::own(of.value, longer / of.value / NORMAL_95)),
     }
 }
 

@@ -170,7 +170,7 @@ pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
         let block = |b: usize| &of[b * of.len() / count..(b + 1) * of.len() / count];
         (0..count)
             .filter_map(|b| stats::median(block(b)))
-            .map(|value| Sample { value, error: 0.0 })
+            .map(|value| Sample::own(value, 0.0))
             .collect()
     };
     let value = stats::median(new)? / stats::median(base)? - 1.0;

@@ -180,6 +180,16 @@ impl PhysicalDevice {
         }
     }
 
+    /// What is the same in traces of this device only.
+    pub fn identity(&self, trace: &Trace<'_>) -> String {
+        let host = trace.timeline.hosts.get(self.host).map_or("", |host| host.name.as_str());
+        match (&self.uuid, &self.pci) {
+            (Some(uuid), _) => uuid.clone(),
+            (None, Some(pci)) => format!("{host} {pci}"),
+            (None, None) => format!("{host} {} {}", self.name, self.nth),
+        }
+    }
+
     fn class(&mut self, name: &str, kernel: bool) -> ClassId {
         let key = (name.to_owned(), kernel);
         let next = self.classes.len() as u32;

@@ -12,14 +12,15 @@ use super::{RecordedFormula, recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, AttributionError, ClassId, DriftModel, HostNs, Problem, Series,
+    self as fit, Activity, AttributionError, ClassId, DriftModel, Evidence, HostNs, Pooled,
+    Problem, Series,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod floors;
 
-pub(super) use floors::floors_of;
+pub(super) use floors::{Floors, floors_of};
 
 /// What the user may choose.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +45,9 @@ pub struct Options {
     pub floors: Vec<KnownFloor>,
     /// The kernel of which is shown what decides about its joules
     pub explain: Option<String>,
+    /// What runs of devices say together where others are compared with this one, by the device's
+    /// identity
+    pub pooled: BTreeMap<String, (Pooled, Evidence)>,
 }
 
 /// What a device draws between launches, measured another time.
@@ -294,6 +298,7 @@ pub(super) fn measure(
         states: &[],
         drift: DriftModel::Polynomial(DRIFT),
         temperature: super::workers::temperature(device, readings),
+        pooled: options.pooled.get(&device.identity(trace)).copied(),
         workers: &[],
         spread: 1.0,
         rest_as_sum: true,
@@ -451,8 +456,15 @@ fn compare_with_reference(
     let times = unrecorded::of_device(trace, device, readings);
     let series = unrecorded::without(&series, &times).unwrap_or(series);
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
-    let problem =
-        Problem { series: &series, response, floors: &[], states: &[], workers: &[], ..problem };
+    let problem = Problem {
+        series: &series,
+        response,
+        floors: &[],
+        states: &[],
+        workers: &[],
+        pooled: None,
+        ..problem
+    };
     let floors = floors_of(&problem, power.settle, known);
     let problem = Problem { floors: &floors.floors, states: &floors.states, ..problem };
     let Ok(result) = fit::attribute(&problem) else { return };

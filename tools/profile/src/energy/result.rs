@@ -5,6 +5,7 @@
 pub use super::absence::{Absence, Basis};
 use super::around::LaunchEnergy;
 use crate::interval::{Interval, as_ns, as_some_ns};
+use clscope_analysis::energy::{Evidence, Load};
 use serde::Serialize;
 
 /// Energy of a whole trace.
@@ -148,6 +149,12 @@ pub struct DeviceEnergy {
     pub drift: Option<Drift>,
     pub residual_watts: Option<f64>,
     pub residual_correlation: Option<f64>,
+    /// What is the same in traces of one device only.
+    #[serde(skip)]
+    pub identity: String,
+    /// What this run says of what runs of the device share.
+    #[serde(skip)]
+    pub evidence: Evidence,
     /// Temperature while the sensor was read: joules are those at it. Null where it was not read.
     pub temperature: Option<Temperature>,
     pub readings: usize,
@@ -245,6 +252,12 @@ pub struct Temperature {
     pub mean_c: f64,
     pub min_c: f64,
     pub max_c: f64,
+    /// What a degree adds to idle power, as a share.
+    pub idle_per_degree: Interval,
+    /// What a degree adds to joules above idle, as a share.
+    pub above_idle_per_degree: Interval,
+    /// How many runs of the device say what a degree adds.
+    pub runs: usize,
 }
 
 /// A part of what was measured on a device.
@@ -314,6 +327,9 @@ pub struct Class {
     /// Null where temperatures were not read, or readings do not tell what a degree adds.
     #[serde(rename = "joules_per_launch_at_50_c")]
     pub per_launch_at_reference: Option<Interval>,
+    /// What errors that other runs of the device have, too, change of it, as shares.
+    #[serde(skip)]
+    pub load: Load,
     pub watts: Option<Interval>,
     /// Part of `joules` that running added. Its interval holds the floor's.
     pub dynamic_joules: Option<Interval>,

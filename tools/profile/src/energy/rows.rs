@@ -8,7 +8,7 @@ use super::result::{self, Absence, Basis, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Attribution, ClassEnergy, GroupEnergy, Problem, Unknown, turns,
+    self as fit, Attribution, ClassEnergy, Evidence, GroupEnergy, Problem, Unknown, turns,
 };
 
 /// A device of which nothing is known yet but its sensor.
@@ -25,6 +25,7 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &PhysicalDevice, power: &Power)
         reason: power.reason.clone(),
         matched: power.matched.clone(),
         sensors: power.sources.clone(),
+        identity: device.identity(trace),
         unplaced: device.unplaced,
         shared: device.shared.map(|s| result::Shared {
             processes: s.processes,
@@ -77,7 +78,11 @@ pub(super) fn fill(
         mean_c: of.mean,
         min_c: of.least,
         max_c: of.most,
+        idle_per_degree: of.idle,
+        above_idle_per_degree: of.above,
+        runs: of.runs,
     });
+    out.evidence = result.evidence;
     out.readings = result.readings;
     doubts(out, device, result);
 }
@@ -121,6 +126,9 @@ fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
         joules: row.joules,
         joules_per_launch: row.joules_per_launch.map(|j| j.times(1.0 / per_span)),
         per_launch_at_reference: row.per_launch_at_reference.map(|j| j.times(1.0 / per_span)),
+        load: row
+            .per_launch_at_reference
+            .map_or([0.0; 2], |joules| row.loads.at_reference.map(|change| change / joules.value)),
         watts: row.watts,
         dynamic_joules: row.dynamic,
         idle_joules: row.idle,

@@ -1,11 +1,32 @@
-//! Owns the joules of several runs that are reported together: each is attributed by itself, with
-//! the idle power that it shows, and figures of all are sums and means of those. Refuses runs whose
+//! Owns the joules of several runs that are reported together: each is attributed with the idle power
+//! that it shows and with what all say of temperature, and figures of all are sums and means of those. Refuses runs whose
 //! kernels are not known one by one: a fit over all of them may know more.
 
 use super::activity::PhysicalDevice;
-use super::attribute::{KnownFloor, floors_of, narrowed};
+use super::attribute::{Floors, KnownFloor, floors_of, narrowed};
 use super::power::Power;
-use clscope_analysis::energy::{self as fit, Activity, Attribution, HostNs, Problem, Span};
+use clscope_analysis::energy::{self as fit, Activity, Attribution, HostNs, Problem, Series, Span};
+
+/// One run.
+struct Run<'a> {
+    activity: Activity,
+    series: Series,
+    temperature: &'a [(HostNs, f64)],
+    floors: Floors,
+}
+
+impl Run<'_> {
+    fn problem<'p>(&'p self, of_all: &Problem<'p>) -> Problem<'p> {
+        Problem {
+            activity: &self.activity,
+            series: &self.series,
+            temperature: self.temperature,
+            floors: &self.floors.floors,
+            states: &self.floors.states,
+            ..*of_all
+        }
+    }
+}
 
 /// What all runs together cost, and what people are told of their floors; `None` where there is one
 /// run, or a run leaves open what its kernels cost. `of_all`: the problem, whose activity, series
@@ -24,17 +45,29 @@ pub(super) fn attribute(
     let between: Vec<HostNs> = runs.windows(2).map(middle).collect();
     let begins = std::iter::once(HostNs(i64::MIN)).chain(between.iter().copied());
     let ends = between.iter().copied().chain([HostNs(i64::MAX)]);
-    let (mut parts, mut told) = (Vec::new(), Vec::<String>::new());
-    for (from, to) in begins.zip(ends) {
-        let inside = |span: &&Span| from <= span.start && span.start < to;
-        let spans: Vec<Span> = device.spans.iter().filter(inside).copied().collect();
-        let activity = Activity::new(&spans, device.classes.len()).with_runs(&device.runs());
-        let series = narrowed(&power.series, from, to);
-        let of_run = Problem { activity: &activity, series: &series, ..*of_all };
-        let floors = floors_of(&of_run, power.settle, known);
-        let problem = Problem { floors: &floors.floors, states: &floors.states, ..of_run };
-        parts.push(fit::attribute(&problem).ok()?);
-        told.extend(floors.told.filter(|text| !told.contains(text)));
+    let each: Vec<Run<'_>> = begins
+        .zip(ends)
+        .map(|(from, to)| {
+            let inside = |span: &&Span| from <= span.start && span.start < to;
+            let spans: Vec<Span> = device.spans.iter().filter(inside).copied().collect();
+            let activity = Activity::new(&spans, device.classes.len()).with_runs(&device.runs());
+            let series = narrowed(&power.series, from, to);
+            let inside = |of: &(HostNs, f64)| from <= of.0 && of.0 < to;
+            let first = of_all.temperature.partition_point(|of| of.0 < from);
+            let many = of_all.temperature[first..].iter().take_while(|of| inside(of)).count();
+            let temperature = &of_all.temperature[first..first + many];
+            let of_run = Problem { activity: &activity, series: &series, temperature, ..*of_all };
+            let floors = floors_of(&of_run, power.settle, known);
+            Run { activity, series, temperature, floors }
+        })
+        .collect();
+    let problems: Vec<Problem<'_>> = each.iter().map(|run| run.problem(of_all)).collect();
+    let parts = fit::attribute_runs(&problems).ok()?;
+    let mut told = Vec::<String>::new();
+    for text in each.into_iter().filter_map(|run| run.floors.told) {
+        if !told.contains(&text) {
+            told.push(text);
+        }
     }
     Some((fit::together(&parts)?, told))
 }
@@ -48,7 +81,7 @@ mod tests {
     use super::super::result::DeviceEnergy;
     use super::*;
     use clscope_analysis::Trace;
-    use clscope_analysis::energy::{ClassId, DeviceIndex, ResponseModel, Series, Timing};
+    use clscope_analysis::energy::{ClassId, DeviceIndex, ResponseModel, Timing};
     use proptest::prelude::*;
 
     const MS: i64 = 1_000_000;

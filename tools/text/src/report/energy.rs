@@ -4,7 +4,7 @@
 use super::Shown;
 use crate::figure::{dash, plus_minus, si, some_names};
 use crate::table::{Table, percent, time};
-use clscope_io::text::Page;
+use clscope_io::text::{Page, count};
 use clscope_profile::energy::explained::Explained;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Group};
 use clscope_profile::interval::Interval;
@@ -81,6 +81,17 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         "  {} by {} ({}), matched by {}: {}",
         d.equation, d.formula, d.includes, d.matched, d.reason
     );
+    if let Some(t) = d.temperature {
+        let share =
+            |of: &Interval| format!("{:.2} % +- {:.2}", 100.0 * of.value, 100.0 * of.half());
+        let _ = writeln!(
+            out,
+            "  a degree adds {} to idle power and {} above it, by {}",
+            share(&t.idle_per_degree),
+            share(&t.above_idle_per_degree),
+            count(t.runs as u64, "run", "runs")
+        );
+    }
     if let Some(reference) = d.reference_joules {
         let _ = writeln!(out, "  by the formula pkg-pp0-dram: {}", si(reference, "J"));
     }

@@ -2,13 +2,13 @@
 //! iterations, each with its interval. Refuses to fit.
 
 use super::{
-    AIM, Drift, Fitted, Floor, NOTICED, PRECISE, Problem, REFERENCE_C, WHOLE_DEGREES, WIDEST,
-    common,
+    AIM, DEGREE, Drift, Fitted, Floor, NOTICED, PRECISE, Problem, WHOLE_DEGREES, WIDEST, common,
 };
 use crate::energy::compare;
 use crate::energy::mixed::Contrast;
 use crate::energy::report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Unknown,
+    Attribution, ClassEnergy, Degrees, FloorEnergy, GapCost, GroupEnergy, IterationEnergy, Loads,
+    Unknown,
 };
 use crate::energy::response::Response;
 use crate::energy::sensor::{Row, RowKind, Rows};
@@ -115,21 +115,19 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     let all: Vec<Contrast> = parts.iter().map(Part::all).collect();
     let energies: Vec<Interval> = all.iter().map(|part| model.contrast(part, true)).collect();
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
-    // temperatures is taken out.
+    // is left out.
     let at_reference = |k: usize| {
-        let (degrees, [idle, above]) = of.named.warmth.as_ref()?;
-        let stood: f64 = (0..states).map(|s| parts[k].idle[s] * model.value(s)).sum();
-        let ran = parts[k].above[model.kernel(k)] * model.value(model.kernel(k));
-        let at = |degrees: f64| {
-            vec![(model.share(*idle), degrees * stood), (model.share(*above), degrees * ran)]
-        };
+        let (_, [idle, above]) = of.named.warmth.as_ref()?;
         let mut part = parts[k].clone();
         part.idle[model.share(*idle)] = 0.0;
         part.above[model.share(*above)] = 0.0;
-        let joules = sum([part.all(), at(REFERENCE_C - degrees.mean)]);
-        let joules = model.contrast(&joules, true);
-        let joules = joules.open_by(NORMAL_95 * model.contrast(&at(WHOLE_DEGREES), false).value);
-        joules.relative().filter(|wide| *wide <= WIDEST).map(|_| joules)
+        let (load, joules) = (model.load(&part.all()), model.contrast(&part.all(), true));
+        let stood: f64 = (0..states).map(|s| part.idle[s] * model.value(s)).sum();
+        let ran = part.above[model.kernel(k)] * model.value(model.kernel(k));
+        let degree = [(model.share(*idle), stood), (model.share(*above), ran)];
+        let whole = model.contrast(&degree, false).value * WHOLE_DEGREES;
+        let joules = joules.open_by(NORMAL_95 * whole);
+        joules.relative().filter(|wide| *wide <= WIDEST).map(|_| (joules, load))
     };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
     let wide: Vec<usize> = (0..of.present.len()).filter(is_wide).collect();
@@ -173,6 +171,10 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 idle: Seconds(rested[state]),
                 joules: Joules(if rested[state] > 0.0 { energy.value } else { 0.0 }),
                 rate: watts.value,
+                load: match rested[state] > 0.0 {
+                    true => model.load(&sparse(at_rest[state].idle.iter().copied())),
+                    false => [0.0; 2],
+                },
             }
         })
         .collect();
@@ -205,6 +207,14 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
             let watts = known.map(|joules| joules.times(1.0 / covered_busy));
             let each = watts.map(|watts| watts.times(duration));
             let needed = wide.filter(|wide| *wide > PRECISE && wide.is_finite());
+            let at_reference = known.and(k).and_then(at_reference);
+            let loads = |k: usize| Loads {
+                joules: model.load(&all[k]),
+                dynamic: model.load(&above(k)),
+                idle: model.load(&sparse(parts[k].idle.iter().copied())),
+                at_reference: at_reference
+                    .map_or([0.0; 2], |(_, load)| load.map(|n| n * duration / covered_busy)),
+            };
             ClassEnergy {
                 class: ClassId(class as u32),
                 launches: total.launches,
@@ -213,8 +223,9 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
                 group,
                 watts,
                 joules_per_launch: each,
-                per_launch_at_reference: (known.and(k).and_then(at_reference))
-                    .map(|joules| joules.times(duration / covered_busy)),
+                per_launch_at_reference: at_reference
+                    .map(|(joules, _)| joules.times(duration / covered_busy)),
+                loads: k.map_or_else(Loads::default, loads),
                 joules: known,
                 dynamic: part(&|of| &of.above),
                 idle: part(&|of| &of.idle),
@@ -244,7 +255,16 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         ),
         response: of.response,
         drift: drift(of),
-        temperature: of.named.warmth.as_ref().map(|of| of.0),
+        temperature: of.named.warmth.map(|([mean, least, most], shares)| {
+            let share = |i: usize| model.contrast(&[(model.share(shares[i]), 1.0)], false);
+            let runs = problem.pooled.map_or(1, |(all, _)| all.runs);
+            Degrees { mean, least, most, idle: share(0), above: share(1), runs }
+        }),
+        evidence: match (&problem.pooled, of.named.warmth) {
+            (Some((_, own)), _) => *own,
+            (None, Some((_, shares))) => model.evidence(shares.map(|of| model.share(of)), DEGREE),
+            (None, None) => model.of_workers(),
+        },
         residual: Watts((power / residuals.len() as f64).sqrt()),
         residual_correlation: if power > 0.0 { lagged / power } else { 0.0 },
         counter_jitter: if of.rows.kind == RowKind::Counter { model.correlation } else { 0.0 },

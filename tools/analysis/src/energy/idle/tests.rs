@@ -29,7 +29,7 @@ fn tails_after_work_are_seen_as_levels() {
             (HostNs(i64::from(i) * 20_000_000), level + 0.4 * f64::from(i % 5 - 2))
         })
         .collect();
-    let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.1));
+    let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.1), &[]);
     let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
     assert_eq!(watts, [90.0, 55.0, 30.0]);
     assert_eq!(idle.floors().len(), 3);
@@ -61,7 +61,7 @@ fn the_floor_is_what_most_work_is_followed_by() {
         (HostNs(i64::from(i) * 20_000_000 + 10_000_000), watts + 0.4 * f64::from(i % 5 - 2))
     });
     let activity = Activity::new(&spans, 1);
-    let idle = idle_levels(&activity, &Series::Instant(samples.collect()), Seconds(0.05));
+    let idle = idle_levels(&activity, &Series::Instant(samples.collect()), Seconds(0.05), &[]);
     let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
     assert_eq!(watts, [120.0, 155.0]);
     assert_eq!(idle.states.iter().map(|s| s.state).collect::<Vec<_>>(), [1]);
@@ -96,7 +96,7 @@ fn uneven_readings_of_a_constant_power_are_that_power() {
     });
     let series = Series::Cumulative(points.collect());
     let activity = Activity::new(&spans, 1);
-    let idle = idle_levels(&activity, &series, Seconds(0.003));
+    let idle = idle_levels(&activity, &series, Seconds(0.003), &[]);
     let [level] = &idle.levels[..] else { panic!("{idle:?}") };
     assert!((level.watts.0 - 40.0).abs() < student(0.975, 9.0) * level.sd.0.max(0.02), "{level:?}");
     let working = while_working(&activity, &series, Seconds(0.003)).unwrap();
@@ -107,7 +107,7 @@ fn uneven_readings_of_a_constant_power_are_that_power() {
 #[test]
 fn without_idle_time_the_floor_is_left_to_the_fit() {
     let activity = Activity::new(&[], 1);
-    let none = idle_levels(&activity, &Series::Instant(Vec::new()), Seconds(0.1));
+    let none = idle_levels(&activity, &Series::Instant(Vec::new()), Seconds(0.1), &[]);
     assert_eq!(none.floors(), [Floor::Fitted]);
 }
 
@@ -139,7 +139,7 @@ fn worked(before: f64, after: f64, until: i32) -> (Activity, Series) {
 fn what_a_run_did_not_show_lies_above_what_it_showed() {
     let known = Floor::Known { rate: 118.0, sd: 1.0 };
     let of = |(activity, series): (Activity, Series)| {
-        let idle = idle_levels(&activity, &series, Seconds(0.1));
+        let idle = idle_levels(&activity, &series, Seconds(0.1), &[]);
         (idle.only_before(&activity), idle.reaches(Watts(118.0)), idle)
     };
     // It worked to the end, and was in a deep state before.
@@ -181,7 +181,7 @@ fn few_readings_after_the_last_command_show_the_floor() {
         let all = (0..until / 20).map(|i| 20 * i + 10);
         let samples = all.map(|ms| (HostNs(ms * 1_000_000), watts(ms) + noise(ms)));
         let (activity, series) = (Activity::new(&[span], 1), Series::Instant(samples.collect()));
-        let idle = idle_levels(&activity, &series, Seconds(0.12));
+        let idle = idle_levels(&activity, &series, Seconds(0.12), &[]);
         (
             idle.only_before(&activity),
             idle,
@@ -203,7 +203,7 @@ fn few_readings_after_the_last_command_show_the_floor() {
 #[test]
 fn where_a_device_never_rested_since_its_floor_is_between_what_it_drew() {
     let (activity, series) = worked(80.0, 0.0, 400);
-    let idle = idle_levels(&activity, &series, Seconds(0.1));
+    let idle = idle_levels(&activity, &series, Seconds(0.1), &[]);
     let least = while_working(&activity, &series, Seconds(0.1)).unwrap().least;
     assert!((least.0 - 300.0).abs() < 0.5, "{least:?}");
     let Some(Floor::Known { rate, sd }) = idle.or_up_to(Watts(130.0)) else { panic!("{idle:?}") };
@@ -231,7 +231,7 @@ fn rest_above_what_was_drawn_between_frames_is_another_state() {
         let all = (0..130).map(|i| 20 * i + 10);
         let samples = all.map(|ms| (HostNs(ms * 1_000_000), watts(ms) + noise(ms))).collect();
         let (activity, series) = (Activity::new(&spans, 1), Series::Instant(samples));
-        let idle = idle_levels(&activity, &series, Seconds(0.04));
+        let idle = idle_levels(&activity, &series, Seconds(0.04), &[]);
         let working = while_working(&activity, &series, Seconds(0.04)).unwrap();
         (idle.undercut(working), idle)
     };
@@ -264,7 +264,7 @@ fn what_two_recordings_show_between_their_work_is_each_at_its_level() {
     let parted = [(HostNs(9_999_000_000), f64::NAN)];
     let samples = recording(0).chain(parted).chain(recording(10_000)).collect();
     let activity = Activity::new(&[span(0), span(10_000)], 1);
-    let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.12));
+    let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.12), &[]);
     let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
     assert_eq!(watts, [130.0, 82.0], "{idle:?}");
     assert!(!idle.only_before(&activity));

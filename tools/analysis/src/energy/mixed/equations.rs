@@ -2,7 +2,7 @@
 //! the restricted likelihood. Refuses to choose variances.
 
 use super::rows::Row;
-use super::{CAPTURES, Model, PART, WORKERS};
+use super::{CAPTURES, Contrast, Effect, Model, PART};
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use std::collections::BTreeMap;
 
@@ -112,10 +112,10 @@ impl Equations {
         let unit = noise.exp();
         let mut matrix = &self.fixed / unit;
         let mut right = &self.right / unit;
-        for (at, (mean, variance)) in beliefs.columns.iter().enumerate() {
-            if variance.is_finite() {
-                matrix[(at, at)] += 1.0 / variance;
-                right[at] += mean / variance;
+        for (of, mean, variance) in beliefs.all.iter().filter(|belief| belief.2.is_finite()) {
+            for (i, a) in of {
+                right[*i] += a * mean / variance;
+                of.iter().for_each(|(j, b)| matrix[(*i, *j)] += a * b / variance);
             }
         }
         let (mut determinant, mut explained) = (0.0, 0.0);
@@ -159,29 +159,45 @@ impl Equations {
         of.determinant
             + self.readings * logs[0]
             + squares
-            + off(logs[1], WORKERS)
+            + off(logs[1], beliefs.workers)
             + off(logs[2], CAPTURES)
     }
 }
 
-/// What is known of each column beforehand: mean and variance.
+/// What is known of columns beforehand: sums of them, with mean and variance.
 pub(super) struct Prior {
-    pub columns: Vec<(f64, f64)>,
+    pub all: Vec<(Contrast, f64, f64)>,
+    /// Columns.
+    pub width: usize,
+    /// Of tau: see [`Model::workers`].
+    pub workers: (f64, f64),
 }
 
 impl Prior {
     /// Of a positive quantity of which the mean alone is known, as an exponential distribution's:
     /// so much for kernels. `most`: the largest power that there may be.
     pub(super) fn new(model: &Model<'_>, bent: &[(f64, Vec<f64>)], usual: f64, most: f64) -> Self {
-        let level = |of: &Option<(f64, f64)>| match of {
-            Some((watts, sd)) => (*watts, sd.max(EXACT * most).powi(2)),
-            None => (0.0, (OPEN * most).powi(2)),
-        };
+        let states = model.levels.len();
+        let levels = model.levels.iter().enumerate().map(|(state, known)| match known {
+            // It is known as the rests were that showed it.
+            Some((watts, sd)) => {
+                let then = |(m, effect): (usize, &Effect)| {
+                    let amount = effect.known.get(state).copied().unwrap_or(0.0);
+                    (states + m, watts * amount)
+                };
+                let then = model.effects.iter().enumerate().map(then);
+                let of = std::iter::once((state, 1.0)).chain(then.filter(|of| of.1 != 0.0));
+                (of.collect(), *watts, sd.max(EXACT * most).powi(2))
+            }
+            None => (vec![(state, 1.0)], 0.0, (OPEN * most).powi(2)),
+        });
         let shares = model.effects.iter().map(|effect| effect.belief);
-        let shares =
-            shares.chain(bent.iter().map(|of| (0.0, of.0))).map(|(mean, sd)| (mean, sd * sd));
-        let kernels = std::iter::repeat_n((usual, (usual * model.spread).powi(2)), model.kernels);
-        Self { columns: model.levels.iter().map(level).chain(shares).chain(kernels).collect() }
+        let shares = shares.chain(bent.iter().map(|of| (0.0, of.0)));
+        let kernels = std::iter::repeat_n((usual, usual * model.spread), model.kernels);
+        let others = shares.chain(kernels).zip(states..);
+        let others = others.map(|((mean, sd), at)| (vec![(at, 1.0)], mean, sd * sd));
+        let all: Vec<_> = levels.chain(others).collect();
+        Self { width: all.len(), all, workers: model.workers }
     }
 }
 

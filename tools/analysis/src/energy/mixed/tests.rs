@@ -15,17 +15,35 @@ fn fit((readings, warmer): &Simulated, kernels: usize, of: Truth) -> Option<Fit>
     let none = || vec![0.0; readings.len()];
     let active = |r: &Reading| f64::from(u8::from(r.capture.is_none() && !r.launches.is_empty()));
     let effects = [
-        Effect { belief: (0.0, 10.0 / REST), idle: warmer.clone(), launches: none() },
-        Effect { belief: (0.0, of.alpha.max(1e-3) * 2.0), idle: none(), launches: warmer.clone() },
+        Effect {
+            belief: (0.0, 10.0 / REST),
+            idle: warmer.clone(),
+            launches: none(),
+            known: Vec::new(),
+        },
+        Effect {
+            belief: (0.0, of.alpha.max(1e-3) * 2.0),
+            idle: none(),
+            launches: warmer.clone(),
+            known: Vec::new(),
+        },
         Effect {
             belief: (0.0, of.between.max(0.01) / REST),
             idle: readings.iter().map(active).collect(),
             launches: none(),
+            known: Vec::new(),
         },
     ];
     let errors = of.errors.0;
-    let model =
-        Model { kernels, levels: &[None], effects: &effects, bent: None, errors, spread: 1.0 };
+    let model = Model {
+        kernels,
+        levels: &[None],
+        effects: &effects,
+        bent: None,
+        errors,
+        spread: 1.0,
+        workers: WORKERS,
+    };
     Fit::new(readings, &model)
 }
 

@@ -25,7 +25,8 @@ pub(in crate::energy) fn floors_of(
     settle: f64,
     known: Option<&KnownFloor>,
 ) -> Floors {
-    let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
+    let (activity, settle_s) = (problem.activity, Seconds(settle));
+    let idle = fit::idle_levels(activity, problem.series, settle_s, problem.temperature);
     let asked = known.filter(|known| known.asked);
     // No floor lies above what the device drew.
     let above = fit::least_drawn(problem.activity, problem.series)
