@@ -8,7 +8,7 @@ use super::result::{self, Absence, Basis, DeviceEnergy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Attribution, ClassEnergy, Evidence, GroupEnergy, Problem, Unknown, turns,
+    self as fit, Attribution, ClassEnergy, GroupEnergy, Problem, Unknown, turns,
 };
 
 /// A device of which nothing is known yet but its sensor.
