@@ -8,8 +8,8 @@ predicted times by it.
 
 What blocks are of (the trace's folder programs) is kept as `limits.spv` and `limits.ptx` there. On NVIDIA's devices record with `--mix=accesses --counters gpm`, too. CLSCOPE is the command. Copies of large buffers fill the recorder's
 memory: `--capture '*'` and a process for each kernel (`./suite 8 1 NAME`, all of them in one `sh -c`) count all. Kernels that were not counted are left out, and named.
-Times are those of plain.clscope, of the same program recorded without captures and counters, where it is given: both leave the device idle
-before each launch.
+Times are those of plain.clscope, of the same program recorded without captures, where it is given: captures leave the device idle before
+each launch, which then takes longer.
 """
 import json
 import subprocess
