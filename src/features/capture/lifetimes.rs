@@ -1,5 +1,6 @@
 //! What the application makes and gives back, as far as captures need it: memory in a context,
 //! programs, queues, contexts. Refuses to look at launches.
+#![forbid(unsafe_code)]
 
 use super::look::{self, Effort};
 use super::pool::{self, Pool};
