@@ -23,7 +23,7 @@ use crate::quantile::{below, student};
 use equations::{Equations, Prior, Reduced, scaled};
 use nalgebra::{DMatrix, DVector, MatrixXx2};
 use rows::{Powers, Row, correlation, filtered, rows, variances};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod equations;
 mod rows;
@@ -431,15 +431,16 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
 /// By how much the search for the variance begins below that of the readings: a percent of it.
 const FIRST_NOISE: f64 = 4.6;
 
-/// Power above idle of what ran in the run, or in workers where nothing did, by these joules.
+/// Power above idle of a kernel that ran in the run, or in workers where none did: the mean over kernels,
+/// each of which counts once, since it is they that the prior is of. Kernels of which the readings say
+/// nothing have what was believed before, and leave it as it is.
 fn mean_power(readings: &[Reading], energies: &[f64]) -> Option<f64> {
     let of = |is_run: bool| {
         let all = readings.iter().filter(|reading| reading.capture.is_none() == is_run);
-        let (joules, launches) =
-            all.flat_map(|r| &r.launches).fold((0.0, 0.0), |(joules, launches), (kernel, n)| {
-                (joules + n * energies[*kernel], launches + n)
-            });
-        (launches > 0.0 && joules > 0.0).then(|| joules / launches)
+        let ran = all.flat_map(|r| &r.launches).filter(|(_, n)| *n > 0.0);
+        let ran: BTreeSet<usize> = ran.map(|(kernel, _)| *kernel).collect();
+        let sum: f64 = ran.iter().map(|kernel| energies[*kernel]).sum();
+        (sum > 0.0).then(|| sum / ran.len() as f64)
     };
     of(true).or_else(|| of(false))
 }

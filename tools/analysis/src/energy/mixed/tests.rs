@@ -282,3 +282,36 @@ fn no_kernel_gives_energy_back() {
     let first = power(&fit, 0);
     assert!((first.value / truth[0] - 1.0).abs() < 0.1, "{first:?}");
 }
+
+/// Copies that take long and little are no reason to believe that short kernels take little.
+#[test]
+fn what_runs_longest_says_nothing_of_the_others() {
+    let mut r = Random::new(5);
+    let (kernels, step, busy) = (21, 0.02, 0.007);
+    let watts = |k: usize| if k == 0 { 0.0 } else { 150.0 + 15.0 * k as f64 };
+    let mut readings = Vec::new();
+    let mut read = |launches: Vec<(usize, f64)>| {
+        let above: f64 = launches.iter().map(|(k, s)| watts(*k) * s).sum();
+        readings.push(Reading {
+            energy: REST * step + above + 0.1 * r.normal(),
+            idle: vec![(0, step)],
+            launches,
+            unsure: Vec::new(),
+            capture: None,
+            variance: 1.0,
+            follows: false,
+        });
+    };
+    for k in 1..kernels {
+        (0..15).for_each(|_| read(Vec::new()));
+        (0..3).for_each(|_| read(vec![(0, step)]));
+        read(vec![(k, busy)]);
+    }
+    let warmer = vec![0.0; readings.len()];
+    let fit = fit(&(readings, warmer), kernels, PLAIN).unwrap();
+    let known: Vec<Interval> = (1..kernels).map(|k| power(&fit, k)).collect();
+    let holds = |(of, k): (&Interval, usize)| (of.low..=of.high).contains(&watts(k));
+    let held = known.iter().zip(1..).filter(|of| holds(*of)).count();
+    let near = known.iter().zip(1..).filter(|(of, k)| of.value > 0.7 * watts(*k)).count();
+    assert!(held >= 18 && near == 20, "{known:?}");
+}
