@@ -183,6 +183,7 @@ impl Fit {
             }
         }
         let guess = first_guess(readings, model);
+        let ran = that_ran(readings);
         let (mut usual, most) = (guess.usual, guess.most);
         let mut energies = vec![usual; kernels];
         let mut powers: Option<Powers> = None;
@@ -216,7 +217,12 @@ impl Fit {
             energies = found.iter().map(|e| e.max(1e-6 * largest)).collect();
             left = residuals(&plain, &effects, &equations, logs, &energies);
             if round + 1 < ROUNDS {
-                usual = mean_power(readings, &energies).unwrap_or(usual);
+                let covariance = reduced.cholesky.inverse();
+                let of: Vec<f64> = ran.iter().map(|k| energies[*k]).collect();
+                let pairs =
+                    ran.iter().flat_map(|i| ran.iter().map(move |j| (common + i, common + j)));
+                let together = pairs.map(|at| covariance[at]).sum();
+                usual = most_likely((usual, guess.usual), model.spread, &of, together);
                 // The last of the filter and of the variances belong together.
                 filter = correlation(&plain, model.errors, &left);
                 variances = self::variances(readings, &left, &energies, &variances);
@@ -401,7 +407,7 @@ struct Guess {
     noise: f64,
 }
 
-/// All kernels alike draw what was read above the least.
+/// All kernels alike draw as much above idle as the device idles.
 fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
     let seconds = |of: &Reading| of.idle.iter().map(|(_, seconds)| seconds).sum::<f64>();
     let power = |of: &Reading| of.energy / seconds(of);
@@ -421,29 +427,53 @@ fn first_guess(readings: &[Reading], model: &Model<'_>) -> Guess {
         let largest = if time > 0.0 { power(reading) } else { above / ran };
         most = most.max(largest.abs());
     }
-    let usual = joules / launches;
     let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
     let noise = (squares / readings.len().max(1) as f64).max(f64::MIN_POSITIVE).ln() - FIRST_NOISE;
-    let usual = if usual.is_finite() && usual > 1e-6 * most { usual } else { 1e-3 * most };
+    // Without idle power what was read above it is all that there is.
+    let above = joules / launches;
+    let above = if above.is_finite() && above > 1e-6 * most { above } else { 1e-3 * most };
+    let usual = if rest > 1e-3 * most { rest } else { above };
     Guess { usual, most, noise }
 }
 
 /// By how much the search for the variance begins below that of the readings: a percent of it.
 const FIRST_NOISE: f64 = 4.6;
 
-/// Power above idle of a kernel that ran in the run, or in workers where none did: the mean over kernels,
-/// each of which counts once, since it is they that the prior is of. Kernels of which the readings say
-/// nothing have what was believed before, and leave it as it is.
-fn mean_power(readings: &[Reading], energies: &[f64]) -> Option<f64> {
+/// Kernels that ran in the run, or in workers where none did.
+fn that_ran(readings: &[Reading]) -> BTreeSet<usize> {
     let of = |is_run: bool| {
         let all = readings.iter().filter(|reading| reading.capture.is_none() == is_run);
         let ran = all.flat_map(|r| &r.launches).filter(|(_, n)| *n > 0.0);
-        let ran: BTreeSet<usize> = ran.map(|(kernel, _)| *kernel).collect();
-        let sum: f64 = ran.iter().map(|kernel| energies[*kernel]).sum();
-        (sum > 0.0).then(|| sum / ran.len() as f64)
+        ran.map(|(kernel, _)| *kernel).collect::<BTreeSet<_>>()
     };
-    of(true).or_else(|| of(false))
+    Some(of(true)).filter(|ran| !ran.is_empty()).unwrap_or_else(|| of(false))
 }
+
+/// Power above idle of a kernel, which the prior of each is of: the most likely one, by energies that
+/// were found with `usual` as the prior's, and the sum of their covariances. Kernels count as much as
+/// the readings say of them and no more, however long they ran; before anything is read, the logarithm
+/// of P is that of `believed`, give or take [`USUAL`] (1 is a vector of ones, s = spread P):
+///
+/// ```text
+/// P' = P + (sum_k (e_k - P) - P ln(P / believed) / USUAL^2) / (n - 1' C 1 / s^2 + 1 / USUAL^2)
+/// ```
+///
+/// A step of Newton's to the largest posterior density of P: for readings that say V of the kernels,
+/// C = s^2 V (s^2 I + V)^-1.
+fn most_likely((usual, believed): (f64, f64), spread: f64, energies: &[f64], together: f64) -> f64 {
+    let prior = (usual * spread).powi(2);
+    let moves: f64 = energies.iter().map(|energy| energy - usual).sum();
+    let said = (energies.len() as f64 - together / prior).max(0.0);
+    let weight = USUAL.powi(-2);
+    let next = usual + (moves - usual * (usual / believed).ln() * weight) / (said + weight);
+    next.clamp(usual / MOST_MOVED, usual * MOST_MOVED)
+}
+
+/// Standard deviation of the logarithm of a device's usual power above idle, over its idle power,
+/// before anything was read. (H100, H200: kernels draw 0.3 to 2.5 times idle power above it.)
+const USUAL: f64 = 1.0;
+/// By how much it moves in a round at most, as a factor.
+const MOST_MOVED: f64 = 4.0;
 
 /// Logarithms of variances around the most likely ones, with weights whose sum is 1: nodes of a
 /// normal distribution with the deviance's curvature, corrected by the deviance itself.
