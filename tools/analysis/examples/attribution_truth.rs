@@ -317,7 +317,7 @@ fn pairs(runs: u64, only: &str) {
         let (mut alone, mut pooled) = (AtFifty::default(), AtFifty::default());
         for seed in 0..runs {
             let mut random = Random::new(seed.wrapping_mul(104_729) ^ 31);
-            let (idle, above) = (0.012 + 0.004 * random.normal(), 0.002 * random.normal());
+            let (idle, above) = (0.012 + 0.012 * random.normal(), 0.003 * random.normal());
             let mix = if pair.steady { Mix::Repeating } else { Mix::Changing(0.15) };
             let lengths = if pair.steady { (3e-4, 3e-3) } else { (1e-4, 1e-3) };
             let family = Family { seconds: 20.0, mix, lengths, ..families().remove(2) };
@@ -331,21 +331,6 @@ fn pairs(runs: u64, only: &str) {
                 let run = scenario.run();
                 let activity = Activity::new(&run.spans, scenario.kernels.len());
                 let idle = idle_levels(&activity, &run.series, Seconds(0.1), &run.degrees);
-                if std::env::var("VERBOSE").is_ok() {
-                    println!(
-                        "{:?} {:?} {}",
-                        idle.floors(),
-                        idle.states
-                            .iter()
-                            .map(|s| (
-                                s.state,
-                                (s.start.0 - run.spans[0].start.0) as f64 * 1e-9,
-                                (s.end.0 - run.spans[0].start.0) as f64 * 1e-9
-                            ))
-                            .collect::<Vec<_>>(),
-                        scenario.floor
-                    );
-                }
                 let floors = (idle.floors(), idle.states);
                 let workers = match pair.steady {
                     true => workers(&run, &scenario, &own, &mut random),
@@ -369,17 +354,6 @@ fn pairs(runs: u64, only: &str) {
             });
             let each = problems.each_ref().map(|of| attribute(of).expect("a usable run"));
             let all = attribute_runs(&problems).expect("usable runs");
-            if std::env::var("VERBOSE").is_ok() {
-                for d in each.iter().chain(&all).filter_map(|of| of.temperature) {
-                    println!(
-                        "  {idle:.4} {above:.4}: {:.4} +- {:.4}  {:.4} +- {:.4}",
-                        d.idle.value,
-                        d.idle.half(),
-                        d.above.value,
-                        d.above.half()
-                    );
-                }
-            }
             let runs = both.each_ref().map(|of| &of.0);
             for k in (0..family.kernels).filter(|k| runs[0].share[*k] >= 0.05) {
                 alone.add(each.each_ref(), runs, k);

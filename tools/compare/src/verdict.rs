@@ -263,4 +263,26 @@ mod tests {
         let alike = change(&runs([1.0, 1.001]), &runs([1.0, 1.001]), 1).unwrap();
         assert!(alike.low > -0.05 && alike.high < 0.05, "{alike:?}");
     }
+
+    #[test]
+    fn errors_that_both_sides_have_cancel_as_far_as_they_move_both_alike() {
+        let of = |value: f64, common: [f64; 2]| Sample { value, error: 0.05, common };
+        let half = |a: Sample, b: Sample| {
+            let change = super::change(&[a], &[b], 1, 0.0).unwrap();
+            ((1.0 + change.high) / (1.0 + change.value)).ln() / 1.959_964
+        };
+        let own = half(of(1.0, [0.0; 2]), of(1.0, [0.0; 2]));
+        assert!((own - 0.05 * 2.0_f64.sqrt()).abs() < 1e-6, "{own}");
+        // Of 5 %, 4 % are of both: 3 % of each are left.
+        let alike = half(of(1.0, [0.04, 0.0]), of(1.0, [0.04, 0.0]));
+        assert!((alike - 0.03 * 2.0_f64.sqrt()).abs() < 1e-6, "{alike}");
+        // A warmer run is moved by half as much.
+        let warmer = half(of(1.0, [0.04, 0.0]), of(1.0, [0.02, 0.0]));
+        let right =
+            (0.03_f64.powi(2) + 0.05_f64.powi(2) - 0.02_f64.powi(2) + 0.02_f64.powi(2)).sqrt();
+        assert!((warmer - right).abs() < 1e-6, "{warmer} {right}");
+        // To one side and to the other, they add up.
+        let apart = half(of(1.0, [0.03, 0.0]), of(1.0, [-0.03, 0.0]));
+        assert!((apart - (2.0 * 0.04_f64.powi(2) + 0.06_f64.powi(2)).sqrt()).abs() < 1e-6);
+    }
 }

@@ -18,7 +18,7 @@ mod effects;
 mod figures;
 
 pub(super) use effects::{BETA, DEGREE, degrees_at};
-use effects::{Named, effects};
+use effects::{Named, WHOLE_DEGREES, effects};
 pub(super) use figures::report;
 
 /// What is known of a power state's floor: the rate while nothing runs.
@@ -156,8 +156,6 @@ const AIM: f64 = 0.05;
 /// Standard error of a worker's window, as a share of its energy: the sensor's gain settles, and its
 /// edges are seen late. (H100: drift of 3 s of one kernel alone.)
 const WINDOW: f64 = 0.003;
-/// Standard deviation of a temperature that is told in whole degrees.
-const WHOLE_DEGREES: f64 = 0.29;
 /// Degrees Celsius at which joules are told for comparison: a GPU's under load.
 pub const REFERENCE_C: f64 = 50.0;
 /// Polled readings that are averaged where the shape of the sensor's response is not known: that

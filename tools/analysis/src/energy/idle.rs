@@ -156,12 +156,13 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether another one, which is lower, is of the same level: all but so much of what it is lower
-    /// by, a colder device may be.
+    /// Whether another one, which is lower, is of the same level: another temperature may explain so
+    /// much of what it is lower by.
     fn is_level_of(&self, lower: &Self) -> bool {
-        let colder = self.degrees.zip(lower.degrees).map_or(0.0, |(own, of)| (own - of).max(0.0));
-        let cold = (BETA.0 + NORMAL_95 * BETA.1) * colder;
-        (self.mean - lower.mean).abs() <= (SAME_LEVEL + cold) * self.mean.abs()
+        let warmer = self.degrees.zip(lower.degrees).map_or(0.0, |(own, of)| own - of);
+        let may_be = [1.0, -1.0].map(|side| (BETA.0 + side * NORMAL_95 * BETA.1) * warmer);
+        let explained = may_be.into_iter().fold(0.0, f64::max);
+        (self.mean - lower.mean).abs() <= (SAME_LEVEL + explained) * self.mean.abs()
     }
 }
 

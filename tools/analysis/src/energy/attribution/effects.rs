@@ -24,6 +24,8 @@ const READ: f64 = 0.002;
 pub(in crate::energy) const BETA: (f64, f64) = (0.012, 0.012);
 /// Standard deviation of the same of joules above idle. (H100: two kernels that draw 250 and 210 W above idle rise alike.)
 const ALPHA: f64 = 0.003;
+/// Standard deviation of a temperature that is told in whole degrees.
+pub(super) const WHOLE_DEGREES: f64 = 0.29;
 /// What is known beforehand of what a degree adds to idle power, and to joules above it.
 pub(in crate::energy) const DEGREE: [(f64, f64); 2] = [BETA, (0.0, ALPHA)];
 /// Standard deviation, in a run's fit, of what runs together say, over that which they leave: so small
@@ -46,6 +48,8 @@ pub(super) struct Named {
     /// Degrees of the run, where they were read: mean, least and most, with the effects of a degree on
     /// idle power and on joules above idle.
     pub warmth: Option<([f64; 3], [usize; 2])>,
+    /// What rounding hides of degrees before the first change of them, and behind the last.
+    pub rounded: std::ops::Range<usize>,
     /// Polynomials of slow change of all powers.
     pub slow: std::ops::Range<usize>,
 }
@@ -106,6 +110,16 @@ pub(super) fn effects(
         out.push(effect(of_degree(beta, 0), warmer.clone(), none()));
         out.push(effect(of_degree(alpha, 1), none(), warmer));
     }
+    let from = out.len();
+    if warmth.is_some() {
+        let [beta, _] = DEGREE;
+        let beta = problem.pooled.map_or(beta.0, |(all, _)| all.mean[0]);
+        for hidden in rounded_at_ends(problem.temperature, activity) {
+            let hidden = moments.iter().map(|at| at.map_or(0.0, &hidden)).collect();
+            out.push(effect((0.0, WHOLE_DEGREES * beta.abs()), hidden, none()));
+        }
+    }
+    let rounded = from..out.len();
     // The first of a run's work.
     let mut begun: Option<f64> = None;
     let mut begins = Vec::with_capacity(n);
@@ -154,7 +168,7 @@ pub(super) fn effects(
         let of = moments.iter().map(|at| at.map_or(0.0, |at| polynomial(d, at))).collect();
         out.push(effect((0.0, of_idle / d as f64), of, none()));
     }
-    (out, Named { warmth, slow })
+    (out, Named { warmth, rounded, slow })
 }
 
 /// Degrees of a device at a moment, in seconds of the activity. Devices tell whole degrees: when one
@@ -172,6 +186,30 @@ pub(in crate::energy) fn degrees_at(
     let first = read.first().map(ends).into_iter();
     let knots: Vec<(f64, f64)> = first.chain(changes).chain(read.last().map(ends)).collect();
     move |at| interpolated(&knots, at)
+}
+
+/// Parts of an error of rounding at the first degrees that were read, and at the last, that hold at a
+/// moment: where degrees change they are known.
+fn rounded_at_ends(
+    read: &[(HostNs, f64)],
+    activity: &Activity,
+) -> Vec<impl Fn(f64) -> f64 + use<>> {
+    let ends = |at: &(HostNs, f64)| activity.seconds(at.0);
+    let mut changes = read.windows(2).filter(|pair| pair[0].1 != pair[1].1);
+    let middle = |pair: &[(HostNs, f64)]| f64::midpoint(ends(&pair[0]), ends(&pair[1]));
+    let first = changes.next().map(middle);
+    let last = changes.last().map(middle).or(first);
+    let part = |end: Option<f64>, known: Option<f64>| {
+        let (end, known) = (end.unwrap_or(0.0), known);
+        move |at: f64| match known {
+            Some(known) => ((known - at) / (known - end)).clamp(0.0, 1.0),
+            // They never change.
+            None => 1.0,
+        }
+    };
+    let front = part(read.first().map(ends), first);
+    let back = part(read.last().map(ends), last);
+    std::iter::once(front).chain(last.map(|_| back)).collect()
 }
 
 /// A value between knots, in order of time; that of the nearer end outside.

@@ -117,16 +117,19 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
     // A launch's energy as if all of them had run at one temperature: what readings have of their own
     // is left out.
     let at_reference = |k: usize| {
-        let (_, [idle, above]) = of.named.warmth.as_ref()?;
+        let (_, shares) = of.named.warmth?;
         let mut part = parts[k].clone();
-        part.idle[model.share(*idle)] = 0.0;
-        part.above[model.share(*above)] = 0.0;
+        for effect in shares.into_iter().chain(of.named.rounded.clone()) {
+            part.idle[model.share(effect)] = 0.0;
+            part.above[model.share(effect)] = 0.0;
+        }
         let (load, joules) = (model.load(&part.all()), model.contrast(&part.all(), true));
+        // Between changes of whole degrees the temperature is not known, either.
         let stood: f64 = (0..states).map(|s| part.idle[s] * model.value(s)).sum();
         let ran = part.above[model.kernel(k)] * model.value(model.kernel(k));
-        let degree = [(model.share(*idle), stood), (model.share(*above), ran)];
-        let whole = model.contrast(&degree, false).value * WHOLE_DEGREES;
-        let joules = joules.open_by(NORMAL_95 * whole);
+        let degree =
+            [stood, ran].into_iter().zip(shares).map(|(of, at)| of * model.value(model.share(at)));
+        let joules = joules.open_by(NORMAL_95 * rounded(problem) * degree.sum::<f64>().abs());
         joules.relative().filter(|wide| *wide <= WIDEST).map(|_| (joules, load))
     };
     let is_wide = |k: &usize| energies[*k].relative().is_none_or(|wide| wide > WIDEST);
@@ -273,6 +276,13 @@ pub(in crate::energy) fn report(problem: &Problem<'_>, of: &Fitted) -> Attributi
         rejected_spans: activity.rejected(),
         iteration: assembly.iteration(),
     }
+}
+
+/// Standard error of a run's mean temperature: each time that whole degrees change, its rounding is
+/// another.
+fn rounded(problem: &Problem<'_>) -> f64 {
+    let changes = problem.temperature.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    WHOLE_DEGREES / ((1 + changes) as f64).sqrt()
 }
 
 /// Rates at the end of the run over those at its start.
