@@ -2,8 +2,8 @@
 //! that runtimes with `cl_khr_spir` take, with the system's `clang` and `llvm-spirv`, in children
 //! of this process. Owns which options reach the compiler; refuses all others.
 
+use crate::scratch::Scratch;
 use clscope_io::input;
-use clscope_io::output::{Access, create_dir};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 
 /// Most bytes of what a tool writes.
 const MOST: u64 = 64 << 20;
+
+/// What is done in folders for the tools' files.
+const WHAT: &str = "translated";
 
 /// The programs that translate.
 #[derive(Debug, Clone)]
@@ -26,7 +29,7 @@ struct Tools {
 /// Why it is not translated, as a sentence's end.
 pub fn translate(source: &[u8], options: &str, path: &OsStr) -> Result<Vec<u8>, String> {
     let tools = find(path)?;
-    inside(|folder| translated(options, source, folder, &tools))
+    translated(options, source, &std::env::temp_dir(), &tools)
 }
 
 /// Makes the bitcode of a SPIR-V module, as `cl_khr_spir` takes it, with calls of OpenCL 1.2.
@@ -35,33 +38,13 @@ pub fn translate(source: &[u8], options: &str, path: &OsStr) -> Result<Vec<u8>, 
 /// Why none is made, as a sentence's end.
 pub fn bitcode(module: &[u8], path: &OsStr) -> Result<Vec<u8>, String> {
     let tools = find(path)?;
-    inside(|folder| {
-        let [from, to] = ["module", "bitcode"].map(|name| folder.join(name));
-        let made =
-            std::fs::write(&from, module).map_err(|error| error.to_string()).and_then(|()| {
-                let mut spirv = Command::new(&tools.llvm_spirv);
-                spirv.args(["-r", "--spirv-target-env=CL1.2"]).arg(&from).arg("-o").arg(&to);
-                run(spirv, b"")?;
-                input::read_inside(&to, MOST)
-                    .map_err(|error| format!("no bitcode was written: {error}"))
-            });
-        for path in [from, to] {
-            let _ = std::fs::remove_file(path);
-        }
-        made
-    })
-}
-
-/// Does something with a new folder for files of the tools.
-fn inside(make: impl FnOnce(&Path) -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
-    let folder = std::env::temp_dir().join(format!("clscope-translated-{}", std::process::id()));
-    let shown = folder.display().to_string();
-    create_dir(&folder, Access::Private)
-        .map_err(|error| format!("cannot make {shown}: {error}"))?;
-    let out = make(&folder);
-    // Empty: each file was taken away.
-    let _ = std::fs::remove_dir(&folder);
-    out
+    let folder = Scratch::new(&std::env::temp_dir(), WHAT)?;
+    let [from, to] = ["module", "bitcode"].map(|name| folder.0.join(name));
+    std::fs::write(&from, module).map_err(|error| error.to_string())?;
+    let mut spirv = Command::new(&tools.llvm_spirv);
+    spirv.args(["-r", "--spirv-target-env=CL1.2"]).arg(&from).arg("-o").arg(&to);
+    run(spirv, b"")?;
+    input::read_inside(&to, MOST).map_err(|error| format!("no bitcode was written: {error}"))
 }
 
 /// A program of `PATH`, as it is called or with the number of a version: a pair of equal versions
@@ -111,14 +94,15 @@ fn passed(options: &str) -> Vec<String> {
     out
 }
 
-/// Translates a source; `folder` is for files of the tools.
+/// Translates a source; files of the tools lie in a folder below `below` meanwhile.
 fn translated(
     options: &str,
     source: &[u8],
-    folder: &Path,
+    below: &Path,
     tools: &Tools,
 ) -> Result<Vec<u8>, String> {
-    let [text, bitcode, module] = ["text", "bitcode", "module"].map(|name| folder.join(name));
+    let folder = Scratch::new(below, WHAT)?;
+    let [text, bitcode, module] = ["text", "bitcode", "module"].map(|name| folder.0.join(name));
     let options = passed(options);
     let standard = options.iter().any(|one| one.starts_with("-cl-std="));
     let mut clang = Command::new(&tools.clang);
@@ -131,25 +115,18 @@ fn translated(
         clang.arg("-cl-std=CL1.2");
     }
     clang.args(options).arg("-o").arg(&text).arg("-");
-    let made = run(clang, source).and_then(|()| {
-        let made = input::read_inside(&text, MOST).map_err(|error| error.to_string())?;
-        let made = without_freeze(&String::from_utf8_lossy(&made));
-        let mut clang = Command::new(&tools.clang);
-        clang.args(["-c", "-x", "ir", "-target", "spir64", "-emit-llvm", "-w"]);
-        clang.args(["-Xclang", "-disable-llvm-passes"]);
-        clang.arg("-o").arg(&bitcode).arg("-");
-        run(clang, made.as_bytes())?;
-        let mut spirv = Command::new(&tools.llvm_spirv);
-        spirv.arg("--spirv-max-version=1.0").arg(&bitcode).arg("-o").arg(&module);
-        run(spirv, b"")
-    });
-    let out = made.and_then(|()| {
-        input::read_inside(&module, MOST).map_err(|error| format!("no module was written: {error}"))
-    });
-    for path in [text, bitcode, module] {
-        let _ = std::fs::remove_file(path);
-    }
-    out
+    run(clang, source)?;
+    let made = input::read_inside(&text, MOST).map_err(|error| error.to_string())?;
+    let made = without_freeze(&String::from_utf8_lossy(&made));
+    let mut clang = Command::new(&tools.clang);
+    clang.args(["-c", "-x", "ir", "-target", "spir64", "-emit-llvm", "-w"]);
+    clang.args(["-Xclang", "-disable-llvm-passes"]);
+    clang.arg("-o").arg(&bitcode).arg("-");
+    run(clang, made.as_bytes())?;
+    let mut spirv = Command::new(&tools.llvm_spirv);
+    spirv.arg("--spirv-max-version=1.0").arg(&bitcode).arg("-o").arg(&module);
+    run(spirv, b"")?;
+    input::read_inside(&module, MOST).map_err(|error| format!("no module was written: {error}"))
 }
 
 /// LLVM's text without the instruction `freeze`, which SPIR-V has none for: where a value is

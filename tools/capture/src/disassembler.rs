@@ -10,6 +10,7 @@
 //! | any other ELF (processors, AMD 224) | ELF header, also inside a container such as PoCL's | `llvm-objdump`, `objdump` |
 #![forbid(unsafe_code)]
 
+use crate::scratch::Scratch;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -80,15 +81,13 @@ pub fn disassemble(bytes: &[u8], path: &OsStr) -> Result<Disassembly, String> {
         return Err(format!("none of {} is installed", names.join(", ")));
     };
     let failed = |error: std::io::Error| format!("{} cannot be run: {error}", tool.0);
-    let folder = tempfile_folder().map_err(failed)?;
-    let file = folder.join("binary");
+    let folder = Scratch::new(&std::env::temp_dir(), "disassembled")?;
+    let file = folder.0.join("binary");
     let ran = std::fs::write(&file, image).and_then(|()| {
         let mut command = Command::new(&program);
         command.args(tool.1).arg(&file).stdin(Stdio::null());
         command.env_remove("LD_PRELOAD").env_remove("LD_AUDIT").output()
     });
-    let _ = std::fs::remove_file(&file);
-    let _ = std::fs::remove_dir(&folder);
     let ran = ran.map_err(failed)?;
     let text = String::from_utf8_lossy(&ran.stdout).replace(&file.display().to_string(), "binary");
     if !ran.status.success() || text.trim().is_empty() {
@@ -97,14 +96,6 @@ pub fn disassemble(bytes: &[u8], path: &OsStr) -> Result<Disassembly, String> {
         return Err(format!("{}: {}", tool.0, first.chars().take(200).collect::<String>()));
     }
     Ok(Disassembly { tool: tool.0, text })
-}
-
-/// A private folder of the system's for temporary files.
-fn tempfile_folder() -> std::io::Result<PathBuf> {
-    let name = format!("clscope-disassembled-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    clscope_io::output::create_dir(&folder, clscope_io::output::Access::Private)?;
-    Ok(folder)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod meta;
 pub mod meter;
 pub mod ranks;
 pub mod sampler;
+mod scratch;
 pub mod sensord;
 pub mod sources;
 pub mod system;
