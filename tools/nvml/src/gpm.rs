@@ -11,7 +11,7 @@ use crate::beat::{Beat, CLOSEST_NS, FINE_NS, PERIOD_NS};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{
-    Domain, DomainId, Pace, Quantity, Reading, SensorSource, SourceHealth, Value,
+    Domain, DomainId, Pace, Quantity, Reading, SensorSource, SourceHealth, TakeReading, Value,
 };
 use clscope_sensors::{Clock, RawNs, SensorError, Stamp};
 use std::sync::Arc;
@@ -366,11 +366,7 @@ impl SensorSource for Gpm {
         Some(self.due_in_ns)
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         let polled = self.poller.poll(clock);
         self.due_in_ns = self.poller.due_in_ns(clock.raw());
         let Some(window) = polled? else { return Ok(()) };

@@ -4,7 +4,8 @@
 
 use crate::api::{Api, DeviceInfo, PowerSample};
 use clscope_sensors::source::{
-    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, SensorSource, SourceHealth, Value,
+    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, SensorSource, SourceHealth,
+    TakeReading, Value,
 };
 use clscope_sensors::{Clock, Microwatts, RawNs, RealtimeNs, SensorError, Stamp};
 use std::collections::VecDeque;
@@ -251,11 +252,7 @@ impl SensorSource for PowerRing {
         Pace { fastest_ns: EVERY_NS, slowest_ns: 2_000_000_000, adaptive: false }
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         let before = clock.raw();
         let wall = clock.realtime();
         let after = clock.raw();

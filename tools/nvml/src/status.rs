@@ -7,7 +7,7 @@ use crate::api::{Api, ClockDomain, DeviceInfo, Field, Scope};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{
-    Domain, POWER_LIMIT, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+    Domain, POWER_LIMIT, Pace, Plane, Quantity, Range, SensorSource, TakeReading, Value, read_each,
 };
 use clscope_sensors::{Clock, EnergyUnit, Microwatts, SensorError};
 use std::sync::Arc;
@@ -214,11 +214,7 @@ impl SensorSource for Polled {
         self.pace
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         read_each(&self.items, clock, out, |item| {
             item.read(&*self.api, &self.device).map_err(SensorError::from)
         })

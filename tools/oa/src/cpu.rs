@@ -10,7 +10,7 @@ use super::device::Place;
 use super::error::OaError;
 use super::i915::sysctl;
 use super::source::{
-    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
+    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow, TakeWindow,
 };
 use clscope_sensors::error::SensorError;
 use clscope_sensors::files::{Files, Roots};
@@ -316,11 +316,7 @@ impl CounterSource for ProcessCounters {
         Pace { fastest_ns: 1_000_000, slowest_ns: 10_000_000_000, adaptive: false }
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(&CounterWindow<'_>),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeWindow<'_>) -> Result<(), SensorError> {
         let mut first_error = None;
         let mut whole: Option<Stamp> = None;
         for (sum, slot) in self.sums.iter_mut().zip(&mut self.values) {

@@ -11,7 +11,7 @@ use super::format::Layout;
 use super::i915::I915;
 use super::report::Generation;
 use super::source::{
-    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
+    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow, TakeWindow,
 };
 use super::stream::{Bare, Record, Records};
 use super::time::{ClockPair, Placement};
@@ -186,11 +186,7 @@ impl OaSampler {
         self.facts.driver.clock_pair(&*self.configuration.node, self.facts.shift, clock)
     }
 
-    fn drain(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(&CounterWindow<'_>),
-    ) -> Result<(), OaError> {
+    fn drain(&mut self, clock: &mut dyn Clock, out: TakeWindow<'_>) -> Result<(), OaError> {
         // A buffer of 16 MiB is 64 reads: more means that reports come faster than they are taken.
         for _ in 0..256 {
             let n = match self.stream.read(&mut self.buffer) {
@@ -238,7 +234,7 @@ impl OaSampler {
 }
 
 impl State {
-    fn take(&mut self, report: &[u8], seen: RawNs, out: &mut dyn FnMut(&CounterWindow<'_>)) {
+    fn take(&mut self, report: &[u8], seen: RawNs, out: TakeWindow<'_>) {
         let bits = self.accumulator.layout().timestamp_bits();
         let Some(interval) = self.accumulator.push(report) else { return };
         let Interval { begin, end, counts, continuity, context, may_have_wrapped_twice, .. } =
@@ -300,11 +296,7 @@ impl CounterSource for OaSampler {
         Some("an open OA stream keeps the GPU awake: idle energy is higher than without")
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(&CounterWindow<'_>),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeWindow<'_>) -> Result<(), SensorError> {
         let now = clock.raw();
         let mut first_error = None;
         if self.state.placement.is_empty() || now >= self.next_pair {

@@ -83,6 +83,9 @@ pub struct CounterHealth {
     pub unplaced: u64,
 }
 
+/// Where a source's windows go.
+pub type TakeWindow<'o> = &'o mut dyn FnMut(&CounterWindow<'_>);
+
 /// A source of counters that has been opened.
 pub trait CounterSource: Send {
     /// A short name: `oa:i915:card0`, `nvml:gpm:0`, `perf:1234`.
@@ -107,11 +110,7 @@ pub trait CounterSource: Send {
     ///
     /// # Errors
     /// The first failure; windows handed over before it stand.
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(&CounterWindow<'_>),
-    ) -> Result<(), SensorError>;
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeWindow<'_>) -> Result<(), SensorError>;
 
     /// What went wrong so far.
     fn health(&self) -> CounterHealth;

@@ -16,7 +16,7 @@ use crate::rapl::Processor;
 use crate::rapl::perf::{self, PerfCounter, PerfFd, PowerPmu};
 use crate::rapl::powercap::Powercap;
 use crate::replay::{domain_line, parse_domain};
-use crate::source::{Domain, Pace, Reading, SensorSource, Value, read_each};
+use crate::source::{Domain, Pace, SensorSource, TakeReading, Value, read_each};
 use crate::units::Clock;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -395,11 +395,7 @@ impl SensorSource for Passed {
         perf::RAPL_PACE
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         let path = Path::new("(descriptor from the helper)");
         read_each(&self.counters, clock, out, |counter| {
             let counts = match counter {

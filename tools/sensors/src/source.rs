@@ -228,6 +228,9 @@ pub struct SourceHealth {
     pub refused: u64,
 }
 
+/// Where a source's readings go.
+pub type TakeReading<'o> = &'o mut dyn FnMut(Reading);
+
 /// A sensor interface that has been opened.
 pub trait SensorSource: Send {
     /// A short name: `powercap`, `perf`, `hwmon:xe`, `nvml:ring:0`.
@@ -250,11 +253,7 @@ pub trait SensorSource: Send {
     /// # Errors
     /// The first failure; readings handed over before it stand. One failing domain does not keep
     /// the others from being read.
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError>;
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError>;
 
     /// What it filtered so far.
     fn health(&self) -> SourceHealth {
@@ -270,7 +269,7 @@ pub trait SensorSource: Send {
 pub fn read_each<C>(
     channels: &[C],
     clock: &mut dyn Clock,
-    out: &mut dyn FnMut(Reading),
+    out: TakeReading<'_>,
     read: impl Fn(&C) -> Result<Value, SensorError>,
 ) -> Result<(), SensorError> {
     let mut first_error = None;

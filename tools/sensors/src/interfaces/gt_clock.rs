@@ -14,7 +14,7 @@ use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, read_count};
 use crate::hwmon::pci_address;
 use crate::source::{
-    DeviceKey, Domain, Pace, Plane, Quantity, Reading, SensorSource, Value, read_each,
+    DeviceKey, Domain, Pace, Plane, Quantity, SensorSource, TakeReading, Value, read_each,
 };
 use crate::units::Clock;
 use std::path::PathBuf;
@@ -106,11 +106,7 @@ impl SensorSource for GtClock {
         PACE
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         read_each(&self.files, clock, out, |(path, file)| {
             Ok(Value::Megahertz(read_count(WHAT, &**file, path)? as f64))
         })

@@ -6,7 +6,7 @@
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, read_number};
 use crate::source::{
-    DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+    DeviceKey, Domain, Pace, Plane, Quantity, Range, SensorSource, TakeReading, Value, read_each,
 };
 use crate::units::{Clock, EnergyUnit, Microwatts};
 use std::path::{Path, PathBuf};
@@ -235,11 +235,7 @@ impl SensorSource for Hwmon {
         PACE
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         read_each(&self.channels, clock, out, |channel| {
             let (file, path) = (&*channel.file, channel.path.as_path());
             Ok(match channel.decode {

@@ -15,7 +15,9 @@
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
-use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, SensorSource, Value};
+use crate::source::{
+    Domain, DomainId, Pace, Plane, Quantity, Range, Reading, SensorSource, TakeReading, Value,
+};
 use crate::units::{Clock, EnergyUnit, Microwatts, RawNs, Stamp};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -276,11 +278,7 @@ impl SensorSource for Replay {
         Pace { fastest_ns: 1_000_000, slowest_ns: 100_000_000, adaptive: false }
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         let now = clock.raw();
         while let Some(reading) = self.readings.get(self.next) {
             let mut reading = *reading;

@@ -7,7 +7,7 @@ use crate::error::SensorError;
 use crate::files::{Files, Roots, small_text};
 use crate::perf_event;
 use crate::source::{
-    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+    Domain, Pace, Plane, Quantity, Range, SensorSource, TakeReading, Value, read_each,
 };
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
@@ -343,11 +343,7 @@ impl SensorSource for PerfPower {
         RAPL_PACE
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         read_each(&self.counters, clock, out, |(path, counter)| {
             counter.count().map(Value::Counter).map_err(|e| crate::files::read_error(WHAT, path, e))
         })

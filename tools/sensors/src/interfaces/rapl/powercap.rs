@@ -7,7 +7,7 @@ use super::{POWERCAP_REMEDY, PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, small_text};
 use crate::source::{
-    Domain, Pace, Plane, Quantity, Range, Reading, SensorSource, Value, read_each,
+    Domain, Pace, Plane, Quantity, Range, SensorSource, TakeReading, Value, read_each,
 };
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
@@ -195,11 +195,7 @@ impl SensorSource for Powercap {
         super::perf::RAPL_PACE
     }
 
-    fn read(
-        &mut self,
-        clock: &mut dyn Clock,
-        out: &mut dyn FnMut(Reading),
-    ) -> Result<(), SensorError> {
+    fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
         read_each(&self.zones, clock, out, |zone| {
             read_count(WHAT, &*zone.file, &zone.path).map(Value::Counter)
         })
