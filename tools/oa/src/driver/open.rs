@@ -78,6 +78,8 @@ fn unit_of(xe: &Xe<'_>) -> Result<(xe::Unit, xe::Engine), OaError> {
 pub struct GpuClock {
     device: Box<dyn StreamDevice>,
     driver: Driver,
+    /// The OA unit of xe.
+    unit: u32,
     shift: u32,
     /// Frequency of its ticks, Hz: those of the OA timestamp.
     pub hz: u64,
@@ -94,15 +96,16 @@ impl GpuClock {
         node: &Node,
         device: Box<dyn StreamDevice>,
     ) -> Result<GpuClock, OaError> {
-        let (driver, hz, shift) = if node.driver == "xe" {
+        let (driver, unit, hz, shift) = if node.driver == "xe" {
             let xe = Xe::new(&*device, files, roots);
             let (unit, engine) = unit_of(&xe)?;
-            (Driver::Xe(engine), unit.hz, engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?)
+            let shift = engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?;
+            (Driver::Xe(engine), unit.id, unit.hz, shift)
         } else {
             let (hz, engine_hz) = I915::new(&*device, files, roots).clocks()?;
-            (Driver::I915, hz, engine_shift(hz, engine_hz)?)
+            (Driver::I915, 0, hz, engine_shift(hz, engine_hz)?)
         };
-        Ok(GpuClock { device, driver, shift, hz })
+        Ok(GpuClock { device, driver, unit, shift, hz })
     }
 
     /// Host and GPU clock at this moment.
@@ -144,41 +147,30 @@ pub fn open(
         ["gt_max_freq_mhz", "device/tile0/gt0/freq0/max_freq"],
     ];
     let [low, high] = range.map(|names| megahertz(files, roots, &node.card, names));
-    let no_period =
-        || OaError::Unsupported { what: WHAT, reason: "the OA clock's frequency is 0".to_owned() };
-    let (stream, driver, topology, hz, shift, period, config) = if node.driver == "xe" {
-        let xe = Xe::new(&*device, files, roots);
-        let (unit, engine) = unit_of(&xe)?;
-        let shift = engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?;
-        let (exponent, period) = exponent_for(wanted.period_ns, unit.hz).ok_or_else(no_period)?;
-        let config = xe.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
-        let opened =
-            xe.open(&xe::StreamOptions { unit: unit.id, config: config.0, format, exponent });
-        let stream = opened.inspect_err(|_| {
-            if config.1 {
-                drop(xe.remove_config(config.0))
-            }
-        })?;
-        (stream, Driver::Xe(engine), xe.topology(engine.gt).ok(), unit.hz, shift, period, config)
-    } else {
-        let i915 = I915::new(&*device, files, roots);
-        let (hz, engine_hz) = i915.clocks()?;
-        let shift = engine_shift(hz, engine_hz)?;
-        let (exponent, period) = exponent_for(wanted.period_ns, hz).ok_or_else(no_period)?;
-        let config = i915.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
-        let opened = i915.open(&i915::StreamOptions {
-            config: config.0,
-            format,
-            exponent,
-            context: None,
-            poll_ns: wanted.poll_ns,
-        });
-        let stream = opened.inspect_err(|_| {
-            if config.1 {
-                drop(i915.remove_config(config.0))
-            }
-        })?;
-        (stream, Driver::I915, i915.topology().ok(), hz, shift, period, config)
+    let GpuClock { device, driver, unit, shift, hz } = GpuClock::open(files, roots, node, device)?;
+    let (exponent, period) = exponent_for(wanted.period_ns, hz).ok_or_else(|| {
+        OaError::Unsupported { what: WHAT, reason: "the OA clock's frequency is 0".to_owned() }
+    })?;
+    let (card, uuid, registers) = (&node.card, &wanted.uuid, wanted.registers);
+    let (stream, topology, config) = match driver {
+        Driver::Xe(engine) => {
+            let xe = Xe::new(&*device, files, roots);
+            let config = xe.ensure_config(card, uuid, registers)?;
+            let options = xe::StreamOptions { unit, config: config.0, format, exponent };
+            let unload = || config.1.then(|| xe.remove_config(config.0));
+            let stream = xe.open(&options).inspect_err(|_| drop(unload()))?;
+            (stream, xe.topology(engine.gt).ok(), config)
+        }
+        Driver::I915 => {
+            let i915 = I915::new(&*device, files, roots);
+            let config = i915.ensure_config(card, uuid, registers)?;
+            let (context, poll_ns) = (None, wanted.poll_ns);
+            let options =
+                i915::StreamOptions { config: config.0, format, exponent, context, poll_ns };
+            let unload = || config.1.then(|| i915.remove_config(config.0));
+            let stream = i915.open(&options).inspect_err(|_| drop(unload()))?;
+            (stream, i915.topology().ok(), config)
+        }
     };
     let facts = StreamFacts {
         name: format!("oa:{}:{}", node.driver, node.card),
