@@ -251,15 +251,13 @@ impl Options {
                 opened.sources.rotate_right(1);
                 opened.finding_of.rotate_right(1);
             }
-            Err(error) => opened.findings.push(SensorFinding {
-                name,
-                kind: SourceKind::Rapl,
-                state: State::Absent,
-                why: Some(clscope_io::text::chain(&error)),
-                remedy: Some("sudo clscope sensord GROUP".to_owned()),
-                domains: Vec::new(),
-                problems: Vec::new(),
-            }),
+            Err(error) => {
+                let why = Some(clscope_io::text::chain(&error));
+                opened.findings.push(SensorFinding {
+                    remedy: Some("sudo clscope sensord GROUP".to_owned()),
+                    ..SensorFinding::new(SourceKind::Rapl, name, State::Absent, why)
+                });
+            }
         }
     }
 }

@@ -51,18 +51,17 @@ pub struct SensorFinding {
 }
 
 impl SensorFinding {
+    /// An interface of which nothing else is known than where it stands.
+    pub fn new(kind: SourceKind, name: String, state: State, why: Option<String>) -> SensorFinding {
+        let (domains, problems) = (Vec::new(), Vec::new());
+        SensorFinding { name, kind, state, why, remedy: None, domains, problems }
+    }
+
     /// An interface that was opened.
     pub fn opened(name: String, source: &dyn SensorSource) -> SensorFinding {
+        let kind = SourceKind::of_source(source.name());
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
-        SensorFinding {
-            name,
-            kind: SourceKind::of_source(source.name()),
-            state: State::Opened,
-            why: None,
-            remedy: None,
-            domains,
-            problems: Vec::new(),
-        }
+        SensorFinding { domains, ..SensorFinding::new(kind, name, State::Opened, None) }
     }
 
     /// An interface that could not be.
@@ -73,27 +72,12 @@ impl SensorFinding {
             _ => State::Refused(why.clone()),
         };
         let remedy = error.remedy().map(str::to_owned);
-        SensorFinding {
-            name,
-            kind,
-            state,
-            why: Some(why),
-            remedy,
-            domains: Vec::new(),
-            problems: Vec::new(),
-        }
+        SensorFinding { remedy, ..SensorFinding::new(kind, name, state, Some(why)) }
     }
 
     fn skipped(name: &str, why: &str) -> SensorFinding {
-        SensorFinding {
-            name: name.to_owned(),
-            kind: SourceKind::Rapl,
-            state: State::Skipped(why.to_owned()),
-            why: Some(why.to_owned()),
-            remedy: None,
-            domains: Vec::new(),
-            problems: Vec::new(),
-        }
+        let state = State::Skipped(why.to_owned());
+        SensorFinding::new(SourceKind::Rapl, name.to_owned(), state, Some(why.to_owned()))
     }
 
     fn with_problems(mut self, problems: &[SensorError]) -> SensorFinding {

@@ -9,7 +9,7 @@ use clscope_metrics::directory::{DirectoryError, sets};
 use clscope_metrics::set::MetricSet;
 use clscope_nvml::gpm;
 use clscope_oa::config::{Node, loaded, nodes};
-use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters};
+use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
 use clscope_oa::{CounterSource, Generation, OaError};
 use clscope_sensors::{Roots, System};
 use std::fmt::Write as _;
@@ -180,16 +180,7 @@ fn perf(out: &mut Page) {
     if !works.is_empty() {
         line(out, format_args!("  works: {}", works.join(", ")));
     }
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-    for problem in &problems {
-        if let OaError::Perf { what, reason, .. } = problem {
-            match told.iter_mut().find(|(why, _)| why == reason) {
-                Some((_, events)) => events.push(what),
-                None => told.push((reason.clone(), vec![what])),
-            }
-        }
-    }
-    for (why, events) in told {
+    for (why, events) in by_reason(&problems) {
         line(out, format_args!("  absent: {}: {why}", events.join(", ")));
     }
     if let Some(remedy) = problems.iter().find_map(OaError::remedy) {

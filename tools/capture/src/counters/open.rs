@@ -5,6 +5,7 @@
 
 use super::choice::{Options, Wanted};
 use super::plan::plan;
+use clscope_io::text::chain;
 use clscope_metrics::rpn::Undefined;
 use clscope_metrics::set::MetricSet;
 use clscope_metrics::variables::{Provenance, Variables};
@@ -70,17 +71,6 @@ pub fn complaint(finding: &Finding) -> Option<String> {
     })
 }
 
-/// An error with its whole chain of causes.
-fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(e) = cause {
-        text.push_str(&format!(": {e}"));
-        cause = e.source();
-    }
-    text
-}
-
 /// Writes down a set so that the trace can be evaluated by itself. Figures this GPU has not are
 /// left out.
 fn describe(
@@ -132,7 +122,7 @@ fn card(
     node: &Node,
     roots: &Roots,
 ) -> Result<Stream, (String, Option<String>)> {
-    let told = |e: OaError| (words(&e), e.remedy());
+    let told = |e: OaError| (chain(&e), e.remedy());
     let generation = node.device_id.and_then(Generation::of_device);
     let known = generation.ok_or_else(|| {
         (
@@ -153,7 +143,7 @@ fn card(
     };
     let is_loaded = |uuid: &Uuid| find_loaded(&System, roots, &node.card, uuid).is_ok();
     let before = variables(known, topology.as_ref(), 0, (None, None));
-    let plan = plan(options, named, known.0, &before, &is_loaded).map_err(|e| (words(&e), None))?;
+    let plan = plan(options, named, known.0, &before, &is_loaded).map_err(|e| (chain(&e), None))?;
     let wanted = oa::Wanted {
         period_ns: options
             .counter_period
@@ -251,7 +241,7 @@ pub fn perf(pid: u32, found: &mut Found) {
             found.opened(name);
             found.sources.push(Open { source: Box::new(source), about });
         }
-        Err(error) => found.refused(name, "refused", words(&error), error.remedy()),
+        Err(error) => found.refused(name, "refused", chain(&error), error.remedy()),
     }
 }
 
