@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::{Attempt, CaptureError};
+use crate::running::{parent, processes};
 use clscope_io::output::{Access, create_new};
 use clscope_io::{input, mapped};
 use clscope_trace::directory::Role;
@@ -187,14 +188,8 @@ pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
 
 /// The processes that a process started, and those that these did.
 fn descendants(of: u32) -> Vec<u32> {
-    let parent = |pid: u32| -> Option<u32> {
-        // The name of a process may hold anything, brackets included.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-    };
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let parents: Vec<(u32, u32)> =
+        processes().filter_map(|pid| Some((pid, parent(pid)?))).collect();
     let mut out = vec![of];
     let mut at = 0;
     while let Some(parent) = out.get(at).copied() {

@@ -46,12 +46,16 @@ fn has_ended(thread: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
+/// Inode of this process's pid namespace; 0 where `/proc` does not show it.
+pub fn own_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+}
+
 /// Whether a process of this namespace has a file mapped; `None` where that cannot be seen: of
 /// another user, or a process of another namespace. `pid_ns` is the inode of its namespace, 0 where
 /// that is not known.
 pub fn has(pid: u32, pid_ns: u64, file: &File) -> Option<bool> {
-    let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    if pid_ns != 0 && pid_ns != own {
+    if pid_ns != 0 && pid_ns != own_namespace() {
         return None;
     }
     let inode = file.metadata().ok()?.ino();

@@ -5,10 +5,13 @@
 
 use crate::error::{Attempt, CaptureError};
 use crate::program::{NotRunnable, Program};
+use crate::running::parent;
 use crate::system::{self, Held};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 /// Signals that somebody may send to us and mean the application. SIGTSTP, SIGTTIN and SIGTTOU keep
@@ -42,31 +45,36 @@ pub fn start(
 ) -> Result<Result<Running, NotRunnable>, CaptureError> {
     let held =
         Held::new(&PASSED_ON).attempt(|| "cannot hold back signals while the application runs")?;
-    let name = arguments.first().cloned().unwrap_or_default();
-    let mut command = Command::new(&program.path);
-    command.arg0(&name).args(arguments.iter().skip(1)).envs(set);
-    held.undo_in(&mut command);
-    let error = match command.spawn() {
+    let begun = with_sh(|of_sh| command(program, arguments, of_sh, &held).envs(set).spawn());
+    let error = match begun {
         Ok(child) => return Ok(Ok(Running { child, held })),
         Err(error) => error,
-    };
-    // As execvp does: a file that is executable and no program is a script of sh.
-    let error = if error.raw_os_error() == Some(libc::ENOEXEC) {
-        let mut command = Command::new("/bin/sh");
-        command.arg0("sh").arg(&program.path).args(arguments.iter().skip(1)).envs(set);
-        held.undo_in(&mut command);
-        match command.spawn() {
-            Ok(child) => return Ok(Ok(Running { child, held })),
-            Err(error) => error,
-        }
-    } else {
-        error
     };
     match lacking(&error) {
         None => Ok(Err(not_executable(program, &error))),
         Some(remedy) => Err(error).attempt(|| {
             format!("cannot start {} as another process: {remedy}", program.path.display())
         }),
+    }
+}
+
+/// What starts the application: itself, or `sh` with it as its script.
+fn command(program: &Program, arguments: &[OsString], of_sh: bool, held: &Held) -> Command {
+    let mut command = Command::new(if of_sh { Path::new("/bin/sh") } else { &program.path });
+    match of_sh {
+        true => command.arg0("sh").arg(&program.path),
+        false => command.arg0(arguments.first().cloned().unwrap_or_default()),
+    };
+    command.args(arguments.iter().skip(1));
+    held.undo_in(&mut command);
+    command
+}
+
+/// As execvp does: a file that is executable and no program is a script of sh.
+fn with_sh<R>(begin: impl Fn(bool) -> std::io::Result<R>) -> std::io::Result<R> {
+    match begin(false) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => begin(true),
+        begun => begun,
     }
 }
 
@@ -89,17 +97,8 @@ fn lacking(error: &std::io::Error) -> Option<&'static str> {
 /// If signals cannot be given back as they were.
 pub fn replace(program: &Program, arguments: &[OsString]) -> Result<NotRunnable, CaptureError> {
     let held = Held::new(&PASSED_ON).attempt(|| "cannot give the application its signals")?;
-    let name = arguments.first().cloned().unwrap_or_default();
-    let mut command = Command::new(&program.path);
-    command.arg0(&name).args(arguments.iter().skip(1));
-    held.undo_in(&mut command);
-    let mut error = command.exec();
-    if error.raw_os_error() == Some(libc::ENOEXEC) {
-        let mut command = Command::new("/bin/sh");
-        command.arg0("sh").arg(&program.path).args(arguments.iter().skip(1));
-        held.undo_in(&mut command);
-        error = command.exec();
-    }
+    let Err(error) =
+        with_sh(|of_sh| Err::<Infallible, _>(command(program, arguments, of_sh, &held).exec()));
     Ok(not_executable(program, &error))
 }
 
@@ -154,13 +153,6 @@ fn descends_from(process: i32, ancestor: u32) -> bool {
         }
     }
     false
-}
-
-fn parent(process: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may hold anything, spaces and parentheses too: fields count from its last
-    // parenthesis.
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// How the application ended.

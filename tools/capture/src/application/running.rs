@@ -12,9 +12,8 @@ const LISTINGS: usize = 10;
 
 /// Processes of the trace that still run and hold its files open.
 pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
-    use std::os::unix::fs::MetadataExt;
     // Ids of another pid namespace mean nothing here.
-    let own = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+    let own = mapped::own_namespace();
     let holds = |pid: &u32| {
         let in_directory = |path: PathBuf| {
             std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory))
@@ -107,9 +106,18 @@ pub fn sharing(directory: &Path) -> Vec<u32> {
     processes().filter(shares).collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// All that this process may see.
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The process that a process was started by, or was left to.
+pub(crate) fn parent(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may hold anything, spaces and parentheses too: fields count from its last
+    // parenthesis.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -154,8 +154,7 @@ impl Process {
         if read_u32(&*page, control::WRITER) != Some(control::WRITER_BESIDE) {
             return None;
         }
-        let own = std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
-        let same_numbers = header.pid_ns == 0 || header.pid_ns == own;
+        let same_numbers = header.pid_ns == 0 || header.pid_ns == mapped::own_namespace();
         let mut made = Self {
             trace: trace.to_owned(),
             stem: stem.to_owned(),
