@@ -40,14 +40,12 @@ pub struct Source {
     /// Windows used, and their typical length.
     pub windows: usize,
     #[serde(rename = "window_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub window_seconds: f64,
     /// Windows left out because their ends were not known well enough, or something was lost
     /// inside.
     pub left_out: usize,
     /// How much later than the work a window was seen.
     #[serde(rename = "delay_ns", serialize_with = "as_some_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub delay_seconds: Option<f64>,
     /// Why nothing could be attributed; null where it was.
     pub failed: Option<String>,
@@ -110,11 +108,9 @@ pub struct Class {
     pub kind: &'static str,
     pub launches: f64,
     #[serde(rename = "busy_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
     /// Busy time inside windows.
     #[serde(rename = "covered_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub covered_seconds: f64,
     /// By name of the counter.
     pub values: BTreeMap<String, Value>,
@@ -130,11 +126,9 @@ pub struct Clocks {
     pub launches: u64,
     /// END less START of their events.
     #[serde(rename = "event_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub event_seconds: f64,
     /// By the OA unit's TIMESTAMP.
     #[serde(rename = "timestamp_ns", serialize_with = "as_some_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub timestamp_seconds: Option<f64>,
     /// GPU_TICKS, wraps undone.
     pub gpu_ticks: u64,

@@ -44,7 +44,6 @@ pub struct Explained {
 pub struct Window {
     /// Its length.
     #[serde(rename = "length_ns", serialize_with = "crate::interval::as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     /// Launches in it.
     pub launches: f64,

@@ -54,7 +54,6 @@ pub struct CounterEnergy {
     #[serde(rename = "within_joules")]
     pub within: f64,
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     /// Of a counter beside samples: their integral over the same time, over `joules`, less one.
     pub samples_differ: Option<f64>,
@@ -65,10 +64,8 @@ pub struct CounterEnergy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampler {
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     #[serde(rename = "cpu_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub cpu_seconds: f64,
     /// Share of one core.
     pub share: f64,
@@ -82,10 +79,8 @@ pub struct Source {
     pub reads: u64,
     pub failures: u64,
     #[serde(rename = "cpu_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub cpu_seconds: f64,
     #[serde(rename = "every_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub every_seconds: f64,
     pub missing: u64,
     pub duplicates: u64,
@@ -122,7 +117,6 @@ pub struct DeviceEnergy {
     /// Null where no time of it is covered by readings.
     pub measured_joules: Option<f64>,
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     pub mean_watts: Option<f64>,
     /// What was measured and belongs to nothing else here; null likewise.
@@ -291,11 +285,9 @@ pub struct Shared {
     pub processes: usize,
     /// Time in which their commands overlap by their stamps.
     #[serde(rename = "overlap_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub overlap_seconds: f64,
     /// The same once turns are separated.
     #[serde(rename = "left_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub left_seconds: f64,
     /// Whether the stamps show whose turn it was. Where not, each process counts for an equal
     /// share.
@@ -312,11 +304,9 @@ pub struct Class {
     pub launches: f64,
     /// Busy time, overlaps shared.
     #[serde(rename = "busy_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
     /// Busy time while the sensor was read: what `joules` is for.
     #[serde(rename = "covered_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub covered_seconds: f64,
     pub joules: Option<Interval>,
     pub joules_per_launch: Option<Interval>,
@@ -353,7 +343,6 @@ pub struct Class {
     pub basis: Basis,
     /// Length of run at this mix for an interval of 5 %.
     #[serde(rename = "needed_ns", serialize_with = "as_some_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub needed_seconds: Option<f64>,
     /// Index into `groups`.
     pub group: Option<usize>,
@@ -406,7 +395,6 @@ pub struct Replayed {
 pub struct Repetitions {
     /// Time that they ran for.
     #[serde(rename = "length_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     /// Their energy, idle power included: no part of the application's.
     pub joules: f64,
@@ -424,7 +412,6 @@ pub struct Repetitions {
 pub struct Group {
     pub names: Vec<String>,
     #[serde(rename = "busy_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
     pub joules: Interval,
     pub watts: Interval,
@@ -454,7 +441,6 @@ pub struct Floor {
     pub name: &'static str,
     pub watts: Option<Interval>,
     #[serde(rename = "idle_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub idle_seconds: f64,
     /// Null where the floor is not known: that energy is unattributed.
     pub joules: Option<f64>,
@@ -464,7 +450,6 @@ pub struct Floor {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gaps {
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     /// Null where a floor that they were at is not known.
     pub joules: Option<f64>,
@@ -477,7 +462,6 @@ pub struct Iteration {
     pub iterations: usize,
     pub joules: Interval,
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
 }
 
@@ -485,16 +469,12 @@ pub struct Iteration {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Response {
     #[serde(rename = "period_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub period_seconds: f64,
     #[serde(rename = "window_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub window_seconds: f64,
     #[serde(rename = "lag_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub lag_seconds: f64,
     #[serde(rename = "delay_ns", serialize_with = "as_ns")]
-    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub delay_seconds: f64,
 }
 
