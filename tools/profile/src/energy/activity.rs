@@ -235,6 +235,16 @@ impl PhysicalDevice {
         self.launches.iter().zip(spans).map(each).collect()
     }
 
+    /// What it means that some of its commands have no place in time; nothing where all have one.
+    pub(super) fn told_unplaced(&self) -> Option<String> {
+        (self.unplaced > 0).then(|| {
+            format!(
+                "{} commands ran at unknown times: their energy counts for others, or is not assigned",
+                self.unplaced
+            )
+        })
+    }
+
     fn extend_run(&mut self, owner: u32, (start, end): (HostNs, HostNs)) {
         let stretch = Stretch { begin: start, end };
         let run = self.runs.entry(owner).or_insert(stretch);

@@ -399,12 +399,7 @@ pub(super) fn fill(
             "commands ran at the same time between two readings: {mixed:.2} J of them are not assigned"
         ));
     }
-    if device.unplaced > 0 {
-        out.notes.push(format!(
-            "{} commands ran at unknown times: their energy counts for others, or is not assigned",
-            device.unplaced
-        ));
-    }
+    out.notes.extend(device.told_unplaced());
     true
 }
 

@@ -279,26 +279,17 @@ pub fn power_of(
             return Err(NoPower::NoMeter);
         }
         let terms = processor.terms("PKG", 1.0).ok_or(NoPower::NoPackage)?;
-        let (series, response, period, settle) = of_terms(&terms, readings);
-        return Ok(Power {
-            formula: "pkg",
-            equation: "P_CPU = P_PKG",
-            includes: "the processor package: cores, caches, memory controller, an integrated GPU; other programs too".to_owned(),
-            reason: match choice {
-                Choice::Auto => "what there is for a processor".to_owned(),
-                Choice::Fixed(asked) => format!(
-                    "what there is for a processor; --gpu-power {asked} is of GPUs, and does not apply"
-                ),
-            },
-            matched: format!("{} of this host", if terms.len() > 1 { "all packages" } else { "the package" }),
-            sources: terms.iter().map(|(_, s)| s.name()).collect(),
-            series,
-            response,
-            period,
-            settle,
-            limit: None,
-            around: around(&terms, readings),
-        });
+        let includes = "the processor package: cores, caches, memory controller, an integrated GPU; other programs too";
+        let reason = match choice {
+            Choice::Auto => "what there is for a processor".to_owned(),
+            Choice::Fixed(asked) => format!(
+                "what there is for a processor; --gpu-power {asked} is of GPUs, and does not apply"
+            ),
+        };
+        let all = if terms.len() > 1 { "all packages" } else { "the package" };
+        let matched = format!("{all} of this host");
+        let equation = ("pkg", "P_CPU = P_PKG");
+        return Ok(read_by(&terms, readings, equation, [includes.to_owned(), reason, matched]));
     }
     let alone =
         devices.iter().filter(|d| d.host == device.host && d.kind == Kind::Gpu).count() == 1;
@@ -341,67 +332,55 @@ pub fn power_of(
     if let (Formula::Meter, Some(meter)) = (formula, meter) {
         return Ok(by_meter(meter, readings, selected.reason));
     }
-    let (series, response, period, settle, sources, includes, around) = match formula {
+    let includes = || formula.includes().to_owned();
+    let (terms, includes) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
             let best =
                 candidates.iter().copied().min_by_key(|s| rank(s)).ok_or(NoPower::NoSensor)?;
-            let terms = [(1.0, best)];
-            let (series, response, period, settle) = of_terms(&terms, readings);
-            let includes =
-                best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
-            let around = around(&terms, readings);
-            (series, response, period, settle, vec![best.name()], includes, around)
+            (vec![(1.0, best)], best.series.includes.clone().unwrap_or_else(includes))
         }
         _ => {
             matched = "the processor's planes, since the GPU is part of it".to_owned();
-            let terms = processor.formula(formula).ok_or(NoPower::UnlikePackages)?;
-            let (series, response, period, settle) = of_terms(&terms, readings);
-            (
-                series,
-                response,
-                period,
-                settle,
-                terms.iter().map(|(_, s)| s.name()).collect(),
-                formula.includes().to_owned(),
-                around(&terms, readings),
-            )
+            (processor.formula(formula).ok_or(NoPower::UnlikePackages)?, includes())
         }
     };
-    Ok(Power {
-        formula: formula.name(),
-        equation: formula.equation(),
-        includes,
-        reason: selected.reason,
-        matched,
-        sources,
-        series,
-        response,
-        period,
-        settle,
-        limit: limit(device, readings, alone),
-        around,
-    })
+    let equation = (formula.name(), formula.equation());
+    let power = read_by(&terms, readings, equation, [includes, selected.reason, matched]);
+    Ok(Power { limit: limit(device, readings, alone), ..power })
 }
 
-/// Power as an external meter reads it.
-fn by_meter(meter: &Sensor, readings: &Readings, reason: String) -> Power {
-    let formula = Formula::Meter;
-    let (series, response, period, settle) = single(meter, readings);
+/// Power as these sensors read it, with what it includes, why it is this one, and how it was matched.
+fn read_by(
+    terms: &[(f64, &Sensor)],
+    readings: &Readings,
+    (formula, equation): (&'static str, &'static str),
+    [includes, reason, matched]: [String; 3],
+) -> Power {
+    let (series, response, period, settle) = of_terms(terms, readings);
     Power {
-        formula: formula.name(),
-        equation: formula.equation(),
-        includes: meter.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned()),
+        formula,
+        equation,
+        includes,
         reason,
-        matched: "the host that was recorded".to_owned(),
-        sources: vec![meter.name()],
+        matched,
+        sources: terms.iter().map(|(_, s)| s.name()).collect(),
         series,
         response,
         period,
         settle,
         limit: None,
-        around: None,
+        around: around(terms, readings),
     }
+}
+
+/// Power as an external meter reads it.
+fn by_meter(meter: &Sensor, readings: &Readings, reason: String) -> Power {
+    let formula = Formula::Meter;
+    let includes = meter.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
+    let matched = "the host that was recorded".to_owned();
+    let equation = (formula.name(), formula.equation());
+    read_by(&[(1.0, meter)], readings, equation, [includes, reason, matched])
 }
 
 /// The largest limit of a device's power that was in force, watts.

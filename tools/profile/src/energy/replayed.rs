@@ -89,8 +89,7 @@ impl Found {
     /// Of a shape of which nothing is known yet.
     pub(super) fn of_shape(shape: Shape) -> Self {
         let name = shape.name.clone();
-        let (launches, saved, failed) = (0, 0, None);
-        Self { shape, name, repetitions: Vec::new(), borrowed: false, launches, saved, failed }
+        Self { shape, name, ..Self::default() }
     }
 
     /// Adds what ran over and over.
@@ -104,8 +103,8 @@ impl Found {
 impl Found {
     pub fn of_repetitions(shape: Shape, repetitions: Vec<Repetition>) -> Self {
         let name = shape.name.clone();
-        let (launches, saved, failed) = (repetitions.len() as u64, 0, None);
-        Self { shape, name, repetitions, borrowed: false, launches, saved, failed }
+        let launches = repetitions.len() as u64;
+        Self { shape, name, repetitions, launches, ..Self::default() }
     }
 }
 
@@ -264,17 +263,15 @@ fn too_slow(power: &Power) -> String {
 /// Mean power between two times, from the updates inside.
 fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<f64> {
     let inside = |t: &HostNs| *t >= from && *t <= to;
+    let mean = |all: Vec<f64>| {
+        (all.len() >= LEAST_UPDATES).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    };
     match series {
         Series::Instant(points) => {
-            let inside: Vec<f64> = points.iter().filter(|p| inside(&p.0)).map(|p| p.1).collect();
-            (inside.len() >= LEAST_UPDATES)
-                .then(|| inside.iter().sum::<f64>() / inside.len() as f64)
+            mean(points.iter().filter(|p| inside(&p.0)).map(|p| p.1).collect())
         }
         Series::WindowMean(rows) => {
-            let inside: Vec<f64> =
-                rows.iter().filter(|r| inside(&r.0) && inside(&r.1)).map(|r| r.2).collect();
-            (inside.len() >= LEAST_UPDATES)
-                .then(|| inside.iter().sum::<f64>() / inside.len() as f64)
+            mean(rows.iter().filter(|r| inside(&r.0) && inside(&r.1)).map(|r| r.2).collect())
         }
         Series::Cumulative(points) => {
             // From a change to a change: between them the counter was somewhere inside a step.

@@ -212,12 +212,7 @@ fn doubts(out: &mut DeviceEnergy, device: &PhysicalDevice, result: &Attribution)
             result.rejected_spans
         ));
     }
-    if device.unplaced > 0 {
-        out.notes.push(format!(
-            "{} commands ran at unknown times: their energy counts for others, or is not assigned",
-            device.unplaced
-        ));
-    }
+    out.notes.extend(device.told_unplaced());
 }
 
 /// Where processes shared the device, intervals hold as well what is not known of whose turn it
