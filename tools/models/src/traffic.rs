@@ -107,6 +107,13 @@ impl Kernel {
         Some((loads, stores))
     }
 
+    /// Bytes that are stored beyond local memory.
+    fn stored(&self) -> f64 {
+        let beyond = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
+        let classes = self.mix.iter().flat_map(|mix| &mix.classes);
+        classes.filter(|(c, _)| beyond(c)).map(|(_, t)| t.bytes as f64).sum()
+    }
+
     /// Share of the pieces of a warp's loads that stand alone; 0 where that is not known.
     pub fn gathers(&self) -> f64 {
         let loads = self.touched().map(|of| of.0).unwrap_or_default();
@@ -134,17 +141,13 @@ impl Kernel {
     pub fn traffic(&self, device: &Device) -> Option<Traffic> {
         let requested = self.requested().ok()?.value;
         let seen = self.reused(device).unwrap_or_else(|| self.assumed(device, requested));
-        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
-            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
-            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
-        });
         let least = self.at_least.unwrap_or_default();
         // Of what the launch touches, what the last cache does not keep from the one before: it keeps
         // half of its size for certain, and three quarters at most.
         let kept = KEPT * device.last_cache().unwrap_or(0.0);
         let missed = ((seen.first - kept) / (kept / 2.0).max(1.0)).clamp(0.0, 1.0);
         // What is loaded and stored in place moves in both directions.
-        let both = seen.first + self.in_place.min(stored as f64);
+        let both = seen.first + self.in_place.min(self.stored());
         let memory = (both * missed + seen.again).max(least.memory.bytes);
         // Counters say between which two it lies. They see twice a piece that stands alone: memory
         // gives 64 bytes at once (an H200 counts 4.3 GB where 67 million are gathered).
@@ -187,15 +190,11 @@ impl Kernel {
     fn assumed(&self, device: &Device, requested: f64) -> Seen {
         let (loads, stores) = self.touched().unwrap_or_default();
         let streams = self.items.is_none_or(|n| requested <= STREAMED * n as f64);
-        let stored: u64 = self.mix.as_ref().map_or(0, |mix| {
-            let global = |c: &Class| c.stores() && c.memory() != Some(Space::Local);
-            mix.classes.iter().filter(|(c, _)| global(c)).map(|(_, t)| t.bytes).sum()
-        });
         let touched = match (self.footprint, streams) {
             (Some(bytes), _) => bytes.min(requested),
             (None, true) => requested,
             // Two matrices in, one out.
-            (None, false) => (3.0 * stored as f64).min(requested),
+            (None, false) => (3.0 * self.stored()).min(requested),
         };
         // What streams passes the nearest cache in pieces: those that a warp touches, where an item
         // is soon done. One with many accesses finds the rest of a piece again in its next ones.
