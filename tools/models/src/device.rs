@@ -119,6 +119,10 @@ pub struct Device {
     /// Whether they are taken for another device or driver, as the user insists. No part of a file.
     #[serde(skip)]
     pub forced: bool,
+    /// Bytes that the last cache holds, of a device whose rates are those of another clock than the
+    /// one that its sets were measured at.
+    #[serde(skip)]
+    pub held: Option<f64>,
 }
 
 /// Why a file of parameters is not used.
@@ -257,6 +261,9 @@ impl Device {
     /// Bytes that its last cache holds: what it serves of the first set that is read nearer to
     /// memory's bandwidth than to the cache's, where sets were measured; else the plateau's.
     pub fn last_cache(&self) -> Option<f64> {
+        if self.held.is_some() {
+            return self.held;
+        }
         let plateau = self.get(name::L2_BYTES).ok().map(|bytes| bytes.value);
         let between = self.get(name::L2).ok().zip(self.get(name::DRAM).ok());
         let between = between.map(|(cache, memory)| (cache.value * memory.value).sqrt());

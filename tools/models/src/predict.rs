@@ -97,10 +97,25 @@ fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
     waves::waves(groups, slots)
 }
 
-/// The kernel as it would be launched.
-fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
+/// Lanes of the warps that groups of so many items take, over the items.
+fn lanes_taken(local: u64, lanes: u64) -> f64 {
+    (local.div_ceil(lanes) * lanes) as f64 / local.max(1) as f64
+}
+
+/// The kernel as it would be launched, in warps of so many lanes.
+fn changed(kernel: &Kernel, change: &Change<'_>, lanes: u64) -> Kernel {
     let mut of = kernel.clone();
     if let Some(local) = change.local {
+        // Warps that are partly filled are more, and each touches what its lanes want.
+        let before = kernel.local.map_or(1.0, |local| lanes_taken(local, lanes));
+        let more = lanes_taken(local, lanes) / before;
+        let times = |n: u64| (n as f64 * more).round() as u64;
+        for tally in of.mix.iter_mut().flat_map(|mix| mix.classes.values_mut()) {
+            tally.warps = tally.warps.map(times);
+            tally.transactions = tally.transactions.map(|n| times(n).min(tally.threads.max(n)));
+        }
+        let in_warps = of.mix.as_ref().is_some_and(|mix| mix.total().warps.is_some());
+        of.blocks.iter_mut().for_each(|(_, entered)| *entered *= if in_warps { more } else { 1.0 });
         of.local = Some(local);
     }
     if let Some(bytes) = change.local_bytes {
@@ -125,18 +140,27 @@ fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
     let by = mhz / now;
     let mut out = device.clone();
     for (key, p) in &mut out.parameters {
-        let faster = key.starts_with("rate.")
+        let faster = key.starts_with("rate.") && !key.ends_with(".dram")
             || [name::L1, name::L2, name::LOCAL, name::PRIVATE, name::CLOCK]
                 .contains(&key.as_str());
-        let slower = key.starts_with("latency.") && key != name::LATENCY_MEMORY
-            || key == name::ISSUE
-            || key == name::GROUP;
+        let of_memory = [name::LATENCY_MEMORY, name::LATENCY_RANDOM].contains(&key.as_str());
+        let slower =
+            key.starts_with("latency.") && !of_memory || key == name::ISSUE || key == name::GROUP;
         let factor = match (faster, slower) {
             (true, _) => by,
             (_, true) => by.recip(),
             _ => continue,
         };
         (p.value, p.low, p.high) = (p.value * factor, p.low * factor, p.high * factor);
+    }
+    if let Some(bytes) = device.last_cache() {
+        out.held = Some(bytes);
+    }
+    // Sets that caches hold follow, too: how much they hold stays.
+    let memory = device.get(name::DRAM).map_or(0.0, |rate| rate.value);
+    for level in &mut out.levels {
+        let rate = level.gigabytes_per_second;
+        level.gigabytes_per_second = memory.min(rate) + (rate - memory).max(0.0) * by;
     }
     Ok(out)
 }
@@ -322,7 +346,8 @@ pub fn predict(
     }
     let warnings = change.local.map(|local| groups_of(kernel, local, after_device.as_ref()));
     let warnings = warnings.transpose()?.unwrap_or_default();
-    let of = changed(kernel, change);
+    let lanes = after_device.as_ref().or(device).and_then(|d| d.lanes).unwrap_or(1).max(1);
+    let of = changed(kernel, change, u64::from(lanes));
     if let Some(bytes) = change.local_bytes {
         local_memory_of(&of, bytes, after_device.as_ref())?;
         reasons.push(format!(
@@ -362,7 +387,7 @@ pub fn predict(
             }
         }
         // Of what does not grow only bounds tell what changes.
-        None if moved || (change.scale.is_none() && modelled.is_none()) => {
+        None if moved || change.scale.is_none() => {
             return Err(match device {
                 None => Missing::device(&kernel.device),
                 Some(_) => kernel.counted().err().unwrap_or_else(Missing::mix),
@@ -395,8 +420,13 @@ pub fn predict(
             ));
         }
     }
+    // The same items in other groups, of which units have one at most: what waits takes as long.
+    let units = after_device.as_ref().map_or(1, |d| u64::from(d.compute_units));
+    let one_each = change.scale.is_none()
+        && [kernel.groups(), of.groups()].into_iter().flatten().any(|groups| groups <= units);
     if let (Some(old), Some(new)) = (in_waves(kernel, device), in_waves(&of, after_device.as_ref()))
         && (old.lost - new.lost).abs() > 1e-3
+        && !one_each
     {
         let by = (1.0 - old.lost) / (1.0 - new.lost);
         reasons.push(format!(
@@ -482,7 +512,9 @@ fn joules(
     let doubt = (after_ns.high / after_ns.value - 1.0).max(1.0 - after_ns.low / after_ns.value);
     // No launch takes less than the floor does in the shortest time.
     let least = floor(own, after).map_or(0.0, |watts| watts * after_ns.low * 1e-9);
-    let above = |of: Figure| Figure { low: of.low.max(least).min(of.value), ..of };
+    let most = floor(own, after).map_or(0.0, |watts| watts * after_ns.high * 1e-9);
+    let above =
+        |of: Figure| Figure { low: of.low.max(least).min(of.value), high: of.high.max(most), ..of };
     if change.clock_mhz.is_some() {
         return Err(Missing::new(
             "joules at another clock are not known, since voltage follows the clock",

@@ -162,12 +162,14 @@ impl Kernel {
     /// Share of the pieces that warps load which the nearest cache misses, and of all that they touch
     /// which the last one misses, by how soon they were touched again; `None` where that was not
     /// counted, or caches are not known.
-    pub fn misses(&self, device: &Device) -> Option<(f64, f64)> {
+    pub fn misses(&self, device: &Device) -> Option<(Option<f64>, f64)> {
         let reuse = self.mix.as_ref()?.reuse.as_ref()?;
         let units = f64::from(device.compute_units.max(1));
         let whole = || device.get(name::L1_BYTES).ok().map(|all| all.value / units);
         let near = self.first_cache(device).or_else(whole)? / SECTOR as f64;
-        let past_near = if reuse.near.total() == 0 { 0.0 } else { reuse.near.missed(near)? };
+        // Of a kernel that loads nothing there is no share.
+        let loads = self.touched()?.0.bytes > 0.0;
+        let past_near = if loads { Some(reuse.near.missed(near)?) } else { None };
         Some((past_near, reuse.far.missed(device.kept_at_random()? / SECTOR as f64)?))
     }
 
@@ -179,7 +181,7 @@ impl Kernel {
         let (loads, stores) = self.touched()?;
         let all = loads + stores;
         Some(Seen {
-            last: loads * past_near + stores,
+            last: loads * past_near.unwrap_or(0.0) + stores,
             first: all.bytes * first,
             again: all.bytes * (past_last - first).max(0.0),
             all,

@@ -10,6 +10,7 @@ use clscope_models::explain::{self, Options, Sure};
 use clscope_models::facts::OnDevice;
 use clscope_models::kernel::{Kernel, Resources};
 use clscope_models::latency;
+use clscope_models::predict::{Change, predict};
 use clscope_models::roofline::{self, Family};
 use clscope_models::{Evidence, Figure};
 use serde::Deserialize;
@@ -307,4 +308,57 @@ const GPU: &str = include_str!("limits/h200.json");
 #[test]
 fn causes_that_are_built_in_are_named_on_a_gpu() {
     mostly_right(GPU, 94);
+}
+
+/// Every kernel of a device, to be asked what a change would do.
+fn asked(text: &str) -> (Device, Vec<Kernel>) {
+    let measured: Measured = serde_json::from_str(text).unwrap();
+    let device = Device::read(measured.device.to_string().as_bytes()).unwrap();
+    let kernels = measured.kernels.iter().map(kernel).collect();
+    (device, kernels)
+}
+
+/// At a lower clock nothing is faster, whatever limits it; and of two clocks the lower one is slower.
+#[test]
+fn no_kernel_is_faster_at_a_lower_clock() {
+    let (device, kernels) = asked(GPU);
+    for kernel in kernels {
+        let at = |mhz| {
+            let change = Change { clock_mhz: Some(mhz), ..Change::default() };
+            predict(&kernel, Some(&device), &change).unwrap().ns.value
+        };
+        let times = [at(1980.0), at(1700.0), at(1400.0), at(990.0)];
+        assert!(times.windows(2).all(|w| w[1] >= 0.999 * w[0]), "{}: {times:?}", kernel.name);
+    }
+}
+
+/// Groups smaller than a warp leave lanes idle: nothing becomes faster by that, but what waits for the
+/// others of its group.
+#[test]
+fn lanes_that_rest_make_nothing_faster() {
+    let (device, kernels) = asked(GPU);
+    for kernel in kernels.iter().filter(|k| k.mix.as_ref().unwrap().barriers() == 0) {
+        let of = |local| {
+            let change = Change { local: Some(local), ..Change::default() };
+            predict(kernel, Some(&device), &change).unwrap().ns
+        };
+        let (warp, two) = (of(32), of(2));
+        assert!(two.value >= 0.99 * warp.value, "{}: {two:?} and {warp:?}", kernel.name);
+        assert!(two.low <= two.value && two.value <= two.high, "{}: {two:?}", kernel.name);
+    }
+}
+
+/// The ends of a bound lie on either side of it.
+#[test]
+fn bounds_lie_within_their_ends() {
+    for text in CPUS.iter().chain([&GPU]) {
+        let (device, kernels) = asked(text);
+        for kernel in kernels {
+            for b in roofline::bounds(&kernel, &device).bounds {
+                let known = [Some(b.ns), b.most].into_iter().flatten();
+                let holds = known.clone().all(|f| f.low <= f.value && f.value <= f.high);
+                assert!(holds, "{}: {b:?}", kernel.name);
+            }
+        }
+    }
 }

@@ -394,9 +394,14 @@ fn accesses(of: &Kernel, device: Option<&Device>, model: Option<&Bounds>, out: &
         ));
     }
     if let Some((near, last)) = device.and_then(|device| of.misses(device)) {
+        let of_loads = near.map_or_else(String::new, |near| {
+            format!(
+                "the nearest cache misses {} of the pieces of 32 bytes that are loaded, and ",
+                percent(near)
+            )
+        });
         let text = format!(
-            "the nearest cache misses {} of the pieces of 32 bytes that are loaded, and the last one {} of those that are touched",
-            percent(near),
+            "{of_loads}the last cache misses {} of the pieces that are touched",
             percent(last)
         );
         out.statements.push(Statement::new("accesses", Evidence::Modelled, text));

@@ -284,7 +284,7 @@ fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Op
     let resident = most.min(under_way.max(1.0)).min((warps / units).max(1.0));
     let rounds = (warps / (units * resident)).max(1.0);
     let turn = if occupancy.is_some() { TURN_NS } else { 0.0 };
-    let all = Figure { value: one.value + turn, ..one }.times(rounds).modelled();
+    let all = one.plus(Figure::exact(turn, Evidence::Modelled)).times(rounds).modelled();
     Some(Figure { low: 0.0, ..all })
 }
 
