@@ -297,7 +297,8 @@ mod tests {
             device.keep_parameter(name, Figure::exact(value, Evidence::Measured), "B", "test");
         };
         keep(name::L1_BYTES, 1000.0 * f64::from(device_units()));
-        (keep(name::L2_BYTES, 1e6), keep(name::L2_KEPT, 1e6));
+        keep(name::L2_BYTES, 1e6);
+        keep(name::L2_KEPT, 1e6);
         // 40 MB of pieces: half for the first time, the others after 4096 to 8192 touches.
         let mut mix = mix(&[(Class::LoadGlobal, 1_250_000, 0, 5_000_000)]);
         mix.classes.get_mut(&Class::LoadGlobal).unwrap().transactions = Some(1_250_000);

@@ -198,7 +198,7 @@ fn rounded_at_ends(
     let mut changes = read.windows(2).filter(|pair| pair[0].1 != pair[1].1);
     let middle = |pair: &[(HostNs, f64)]| f64::midpoint(ends(&pair[0]), ends(&pair[1]));
     let first = changes.next().map(middle);
-    let last = changes.last().map(middle).or(first);
+    let last = changes.next_back().map(middle).or(first);
     let part = |end: Option<f64>, known: Option<f64>| {
         let (end, known) = (end.unwrap_or(0.0), known);
         move |at: f64| match known {
