@@ -850,4 +850,3 @@ pub const CL_QUEUE_ON_DEVICE: u64 = 1 << 2;
 pub const CL_QUEUE_ON_DEVICE_DEFAULT: u64 = 1 << 3;
 pub const CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE: u64 = 1 << 0;
 pub const CL_QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
-pub const CL_TRUE: u32 = 0x0001;
