@@ -261,7 +261,7 @@ fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
     out.links = links(second);
     watts_of_links(&cases, &mut out.links);
     let errors = energy_model(&cases, &mut out);
-    absent(results, &mut out);
+    absent(results.iter().flat_map(|of| &of.cases), &mut out);
     (out, errors)
 }
 
@@ -281,6 +281,39 @@ fn unfused(first: &Cases<'_>) -> Vec<String> {
         .map(|(_, scalar)| format!("flop/private/{scalar}/mad/"))
         .collect()
 }
+
+/// Rates of operations: each is that of the fastest of these cases.
+const RATES: [(&str, &[&str]); 28] = [
+    (name::LOGIC, &["blend/rotate", "ceilings/logic"]),
+    (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
+    // Of `blend`, whose atomics add nothing, compilers for CPUs make loads.
+    (name::LOCAL_ATOMIC, &["ceilings/local_atomic"]),
+    (name::ATOMIC_FEW, &["ceilings/atomic_few"]),
+    (name::ATOMIC_SOME, &["ceilings/atomic_some"]),
+    (name::ATOMIC_APART, &["ceilings/atomic_apart"]),
+    (name::GATHER_NEAR, &["ceilings/gather_near"]),
+    (name::GATHER_LAST, &["ceilings/gather_last"]),
+    (name::GATHER_MEMORY, &["ceilings/gather_far"]),
+    (name::SCATTER_LAST, &["ceilings/scatter_last"]),
+    (name::SCATTER_MEMORY, &["ceilings/scatter_far"]),
+    (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
+    (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
+    (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
+    (name::INT_DIV, &["ceilings/div"]),
+    (name::LONG, &["ceilings/int64_add"]),
+    (name::LONG_MUL, &["ceilings/int64_mul"]),
+    (name::LONG_DIV, &["ceilings/int64_div"]),
+    (name::CONVERT, &["ceilings/convert"]),
+    (name::ITEMS_SINGLE, &["ceilings/single"]),
+    (name::ITEMS_DOUBLE, &["ceilings/double"]),
+    (name::SPECIAL_DOUBLE, &["ceilings/root"]),
+    (name::CONSTANT, &["ceilings/constant", "ceilings/constant_apart"]),
+    (name::CONSTANT_APART, &["ceilings/constant_apart"]),
+    (name::BARRIER, &["ceilings/barrier"]),
+    (name::IMAGE, &["ceilings/image"]),
+    ("rate.fp32.div", &["blend/division"]),
+    ("rate.fp64.div", &["blend/double_division"]),
+];
 
 fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let put = |key: &str, found: Option<(&CaseResult, Interval)>, unit: &str, out: &mut Device| {
@@ -327,37 +360,7 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let integers = integers.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
     put(name::INTEGER, integers, "Gop/s", out);
     put(name::SPECIAL, cases.most("classes/float/special", "rate"), "Gop/s", out);
-    for (key, ids) in [
-        (name::LOGIC, &["blend/rotate", "ceilings/logic"][..]),
-        (name::ATOMIC, &["blend/atomic", "ceilings/atomic"]),
-        // Of `blend`, whose atomics add nothing, compilers for CPUs make loads.
-        (name::LOCAL_ATOMIC, &["ceilings/local_atomic"]),
-        (name::ATOMIC_FEW, &["ceilings/atomic_few"]),
-        (name::ATOMIC_SOME, &["ceilings/atomic_some"]),
-        (name::ATOMIC_APART, &["ceilings/atomic_apart"]),
-        (name::GATHER_NEAR, &["ceilings/gather_near"]),
-        (name::GATHER_LAST, &["ceilings/gather_last"]),
-        (name::GATHER_MEMORY, &["ceilings/gather_far"]),
-        (name::SCATTER_LAST, &["ceilings/scatter_last"]),
-        (name::SCATTER_MEMORY, &["ceilings/scatter_far"]),
-        (name::ATOMIC_WORD, &["ceilings/atomic_word"]),
-        (name::ATOMIC_RESULT, &["ceilings/atomic_result"]),
-        (name::LOCAL_ATOMIC_WORD, &["ceilings/local_atomic_word"]),
-        (name::INT_DIV, &["ceilings/div"]),
-        (name::LONG, &["ceilings/int64_add"]),
-        (name::LONG_MUL, &["ceilings/int64_mul"]),
-        (name::LONG_DIV, &["ceilings/int64_div"]),
-        (name::CONVERT, &["ceilings/convert"]),
-        (name::ITEMS_SINGLE, &["ceilings/single"]),
-        (name::ITEMS_DOUBLE, &["ceilings/double"]),
-        (name::SPECIAL_DOUBLE, &["ceilings/root"]),
-        (name::CONSTANT, &["ceilings/constant", "ceilings/constant_apart"]),
-        (name::CONSTANT_APART, &["ceilings/constant_apart"]),
-        (name::BARRIER, &["ceilings/barrier"]),
-        (name::IMAGE, &["ceilings/image"]),
-        ("rate.fp32.div", &["blend/division"]),
-        ("rate.fp64.div", &["blend/double_division"]),
-    ] {
+    for (key, ids) in RATES {
         put(key, cases.fastest(ids, "operations"), "Gop/s", out);
     }
     if let Some((source, bytes)) = kept_at_random(cases) {
@@ -511,40 +514,21 @@ fn latencies(cases: &Cases<'_>, out: &mut Device) {
 }
 
 /// Why parameters are absent, by the cases that would have given them.
-fn absent(results: &[Results], out: &mut Device) {
+fn absent<'r>(cases: impl Iterator<Item = &'r CaseResult> + Clone, out: &mut Device) {
     let reason = |begin: &str| {
-        let all = results.iter().flat_map(|r| &r.cases);
-        let mut ours = all.filter(|c| c.id.starts_with(begin) && c.status != Status::Measured);
+        let mut ours =
+            cases.clone().filter(|c| c.id.starts_with(begin) && c.status != Status::Measured);
         ours.find_map(|c| c.reason.clone())
     };
     let rates = TYPES.into_iter().flat_map(|(p, scalar)| {
         ["fma", "add", "mul"].map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
     });
+    let ceilings = RATES.into_iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
     let others = [
-        (name::LOGIC, "blend/rotate"),
-        (name::ATOMIC, "ceilings/atomic"),
-        (name::LOCAL_ATOMIC, "ceilings/local_atomic"),
-        (name::ATOMIC_FEW, "ceilings/atomic_few"),
-        (name::ATOMIC_WORD, "ceilings/atomic_word"),
-        (name::ATOMIC_RESULT, "ceilings/atomic_result"),
-        (name::LOCAL_ATOMIC_WORD, "ceilings/local_atomic_word"),
         (name::INT_MUL, "ceilings/mul"),
-        (name::INT_DIV, "ceilings/div"),
-        (name::LONG, "ceilings/int64_add"),
-        (name::LONG_MUL, "ceilings/int64_mul"),
-        (name::LONG_DIV, "ceilings/int64_div"),
-        (name::CONVERT, "ceilings/convert"),
-        (name::ITEMS_SINGLE, "ceilings/single"),
-        (name::ITEMS_DOUBLE, "ceilings/double"),
-        (name::SPECIAL_DOUBLE, "ceilings/root"),
-        (name::CONSTANT, "ceilings/constant"),
-        (name::CONSTANT_APART, "ceilings/constant_apart"),
         (name::PRIVATE, "ceilings/private"),
-        (name::BARRIER, "ceilings/barrier"),
-        (name::IMAGE, "ceilings/image"),
-        ("rate.fp32.div", "blend/division"),
-        ("rate.fp64.div", "blend/double_division"),
         (name::DRAM, "memory/"),
+        (name::L2_KEPT, "ceilings/gather_between"),
         (name::LOCAL, "memory/local/"),
         (name::L1, "levels/working_set"),
         (name::LAUNCH, "levels/launch"),
@@ -553,8 +537,8 @@ fn absent(results: &[Results], out: &mut Device) {
         (name::GROUP, "levels/groups"),
         (name::LATENCY_LOCAL, "latency/local/"),
         (name::SPECIAL, "classes/float/special"),
-    ]
-    .map(|(key, begin)| (key.to_owned(), begin.to_owned()));
+    ];
+    let others = ceilings.chain(others).map(|(key, begin)| (key.to_owned(), begin.to_owned()));
     for (key, begin) in rates.chain(others) {
         if !out.parameters.contains_key(&key)
             && let Some(why) = reason(&begin)

@@ -52,3 +52,20 @@ fn what_was_read_once_is_not_known() {
     assert!(!known(&with_clock(0.0, f64::INFINITY)));
     assert!(known(&with_clock(1900.0, f64::INFINITY)) && known(&with_clock(0.0, 2100.0)));
 }
+
+/// Of a rate that no case gave the file says why.
+#[test]
+fn what_no_case_gave_has_its_reason() {
+    let missed = |id: &&str| CaseResult {
+        id: (*id).to_owned(),
+        reason: Some(format!("{id} was not tried")),
+        ..case("", Status::NotAvailable)
+    };
+    let cases: Vec<CaseResult> = RATES.iter().flat_map(|of| of.1.iter().map(missed)).collect();
+    let mut out = Device::default();
+    absent(cases.iter(), &mut out);
+    for (key, ids) in RATES {
+        let why = out.absent.get(key).unwrap_or_else(|| panic!("{key} has none"));
+        assert!(ids.iter().any(|id| why.starts_with(id)), "{key}: {why}");
+    }
+}
