@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Powers of two that are told apart.
+/// Powers of two that are counted apart.
 pub const POWERS: usize = 32;
 
 /// Touches of pieces of [`SECTOR`](crate::SECTOR) bytes, by how many touches of others lie between

@@ -132,6 +132,16 @@ fn is_wide(text: &str, family: &str) -> Option<bool> {
     }
 }
 
+/// Adds `n` of the lane with `p` to a register, or at an address in brackets.
+fn add_up(out: &mut String, p: &str, sum: &str, direct: bool) {
+    if direct {
+        put!(out, "cvt.u64.u32 %{p}v, %{p}n;");
+        put!(out, "@%{p}p red.global.add.u64 {sum}, %{p}v;");
+    } else {
+        put!(out, "@%{p}p add.u32 {sum}, {sum}, %{p}n;");
+    }
+}
+
 impl Counting<'_> {
     pub fn memory(&self) -> Option<Space> {
         self.class.memory()
@@ -148,15 +158,11 @@ impl Counting<'_> {
         } else {
             self.sectors(&mut out, p, direct, again);
         }
-        let global = self.class.memory() != Some(Space::Local);
-        match (global, direct) {
-            // Each lane that stands for a sector adds it.
-            (true, false) => put!(out, "@%{p}p add.u32 {sum}, {sum}, 1;"),
-            (false, false) => put!(out, "@%{p}p add.u32 {sum}, {sum}, %{p}n;"),
-            (_, true) => {
-                put!(out, "cvt.u64.u32 %{p}v, %{p}n;");
-                put!(out, "@%{p}p red.global.add.u64 {sum}, %{p}v;");
-            }
+        // Each lane that stands for a sector adds itself to a register of its own.
+        if self.class.memory() != Some(Space::Local) && !direct {
+            put!(out, "@%{p}p add.u32 {sum}, {sum}, 1;");
+        } else {
+            add_up(&mut out, p, sum, direct);
         }
         if let Some(passes) =
             again.and_then(|a| a.passes.as_deref()).filter(|_| self.class == Class::LoadGlobal)
@@ -165,12 +171,7 @@ impl Counting<'_> {
             self.address(&mut out, p);
             put!(out, "activemask.b32 %{p}g;");
             self.passes(&mut out, p);
-            if direct {
-                put!(out, "cvt.u64.u32 %{p}v, %{p}n;");
-                put!(out, "@%{p}p red.global.add.u64 {passes}, %{p}v;");
-            } else {
-                put!(out, "@%{p}p add.u32 {passes}, {passes}, %{p}n;");
-            }
+            add_up(&mut out, p, passes, direct);
         }
         out
     }
