@@ -51,7 +51,7 @@ kernel SIZED void blend(global uint4 *out, global const uint *data, global uint 
         STEPS(LOGIC, u ^= u << 13; u ^= u >> 17;)
 #endif
 #ifdef ROTATES
-        STEPS(ROTATES, u = rotate(u, (uint4)(7u)) ^ u.yzwx;)
+        STEPS(ROTATES, u = rotate(u, (uint4)(7u)) + u.yzwx;)
 #endif
 #ifdef SPECIALS
         STEPS(SPECIALS, s = native_sin(7.0f * s);)

@@ -13,7 +13,7 @@ python3 - "$out" "$folder"/clscope/models/*.json <<'PYTHON'
 import json, sys
 printed, kept = (json.load(open(path)) for path in sys.argv[1:])
 assert printed == kept, "what is printed is not what is kept"
-assert printed["schema"] == "clscope-device/3", printed["schema"]
+assert printed["schema"] == "clscope-device/4", printed["schema"]
 for name in ["bandwidth.dram", "bandwidth.l1", "bandwidth.local", "rate.fp32.fma", "latency.add", "launch.period"]:
     figure = printed["parameters"].get(name)
     if name == "bandwidth.l1" and figure is None:

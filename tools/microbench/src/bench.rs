@@ -327,7 +327,7 @@ impl<'a> Bench<'a> {
         const NAME: &str = "a program that counts";
         let key = (source, defines.join(" "));
         if let Some(binary) = self.programs.get(&key)?.binary().filter(|b| ptx::is_ptx(b)) {
-            let counted = ptx::counted(&binary, false).ok()?;
+            let counted = ptx::counted(&binary, true).ok()?;
             let program = self.session.load(NAME, &counted.code, "").ok()?;
             return Some((counted, program));
         }

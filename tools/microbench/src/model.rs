@@ -18,7 +18,7 @@ mod joules;
 use joules::{energy_model, links, watts_of_links};
 
 /// What of it is run with power watched.
-const METERED: [&str; 22] = [
+const METERED: [&str; 24] = [
     "flop/private/float/fma/",
     "flop/private/float/add/scalar",
     "flop/private/float/mul/scalar",
@@ -38,8 +38,10 @@ const METERED: [&str; 22] = [
     "memory/local/",
     "memory/local_conflict2/",
     "levels/",
-    "classes/",
+    "classes/float/special",
+    "classes/memory/",
     "blend/",
+    "ceilings/",
     "transfer/continuous/",
 ];
 
@@ -54,7 +56,7 @@ const QUICK: [&str; 6] = [
 ];
 
 /// What is run without: latencies, transfers.
-const UNMETERED: [&str; 10] = [
+const UNMETERED: [&str; 9] = [
     "latency/add/ilp1/",
     "latency/special/ilp1/single",
     "latency/local/ilp1/single",
@@ -64,7 +66,6 @@ const UNMETERED: [&str; 10] = [
     "transfer/pinned/",
     "transfer/mapped/",
     "memory/read/vect4/x16",
-    "ceilings/",
 ];
 
 /// What a CPU does in vectors, which its compiler need not make of work-items: their widest.
@@ -141,13 +142,13 @@ pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measur
     }
     let suites = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
     let with = Choice {
-        suites: suites(&["flop", "memory", "levels", "classes", "blend", "transfer"]),
+        suites: suites(&["flop", "memory", "levels", "classes", "blend", "ceilings", "transfer"]),
         cases,
         sensors: effort.sensors.clone(),
     };
     let first = run::run(cl, &settings, &with, watch)?;
     let unfused = unfused(&Cases::of(std::slice::from_ref(&first)));
-    let mut chosen = suites(&["latency", "transfer", "ceilings"]);
+    let mut chosen = suites(&["latency", "transfer"]);
     chosen.extend(unfused.first().map(|_| "flop".to_owned()));
     let without = Choice {
         suites: chosen,

@@ -11,18 +11,18 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::traffic::Traffic;
 use clscope_analysis::energy::{guarded_inverse, nonnegative};
-use clscope_mix::{Class, Family, Mix, Precision, Space};
+use clscope_mix::{Class, Family, Precision, Space};
 use clscope_profile::interval::Interval;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What joules are for, beside the floor: (name, unit of what it is counted in).
-pub const TERMS: [(&str, &str); 18] = [
+pub const TERMS: [(&str, &str); 17] = [
     ("active", "unit seconds"),
-    ("issue", "warp instructions"),
     ("integer", "operations"),
-    ("logic", "operations"),
+    ("64-bit integer", "operations"),
+    ("64-bit product", "operations"),
     ("integer division", "operations"),
     ("fp16", "operations"),
     ("fp32", "operations"),
@@ -31,12 +31,11 @@ pub const TERMS: [(&str, &str); 18] = [
     ("fp64 division", "operations"),
     ("special", "operations"),
     ("local memory", "bytes"),
-    ("caches", "bytes"),
+    ("caches", "accesses"),
     ("last cache", "bytes"),
     ("memory", "bytes"),
     ("atomics", "operations"),
     ("local atomics", "operations"),
-    ("other", "instructions"),
 ];
 
 const N: usize = TERMS.len();
@@ -44,50 +43,60 @@ const N: usize = TERMS.len();
 /// How much of each term there is, in the units of [`TERMS`].
 pub type Amounts = [f64; N];
 
-/// The place of a class among [`TERMS`], and whether its bytes are what counts.
-fn term(class: Class) -> (usize, bool) {
-    match (class.family(), class) {
-        (_, Class::AtomicGlobal) => (15, false),
-        (_, Class::AtomicLocal) => (16, false),
+/// The place of a class among [`TERMS`], and whether its bytes are what counts: an access to the nearest
+/// cache takes the same for 4 bytes and for 16 (H200: loads of `uint` 307 W above idle, of `uint4` 119 W,
+/// at one bandwidth). What compilers take out (moves), and what has no unit of its own (branches,
+/// barriers), is in the time that units are active.
+fn term(class: Class) -> Option<(usize, bool)> {
+    use Class as C;
+    Some(match (class.family(), class) {
+        (_, C::AtomicGlobal) => (15, false),
+        (_, C::AtomicLocal) => (16, false),
         (Family::OnChipMemory, _) if class.memory() == Some(Space::Local) => (11, true),
-        (Family::OffChipMemory, _) => (12, true),
-        (Family::IntegerArithmetic, _) => (2, false),
-        (Family::IntegerLogic | Family::IntegerComparison, _) => (3, false),
+        (Family::OnChipMemory | Family::OffChipMemory, _) => (12, false),
+        (_, C::LongArith) => (2, false),
+        (_, C::LongMul) => (3, false),
+        (Family::IntegerArithmetic | Family::IntegerLogic | Family::IntegerComparison, _) => {
+            (1, false)
+        }
         (Family::IntegerDivision, _) => (4, false),
-        (_, Class::HalfArith | Class::HalfFma | Class::HalfOther) => (5, false),
+        (_, C::HalfArith | C::HalfFma | C::HalfOther) => (5, false),
         (Family::FloatArithmetic | Family::FloatComparison, _) => (6, false),
         (Family::DoubleArithmetic, _) => (7, false),
         (Family::FloatDivision, _) => (8, false),
-        (Family::DoubleDivision, _) => (9, false),
-        (Family::Special, _) => (10, false),
-        _ => (17, false),
-    }
-}
-
-/// The amounts of a launch. `busy_units` is how many compute units are at work, `seconds` how long.
-pub fn amounts(mix: &Mix, seconds: f64, busy_units: f64, traffic: Traffic) -> Amounts {
-    let mut of = [0.0; N];
-    of[0] = seconds * busy_units;
-    for (class, tally) in &mix.classes {
-        let threads = tally.threads as f64;
-        // Without warps each work-item issues its own.
-        of[1] += tally.warps.map_or(threads, |w| w as f64);
-        let (at, bytes) = term(*class);
-        of[at] += if bytes { tally.bytes as f64 } else { threads };
-    }
-    // What memories and caches move, not what is asked of them.
-    of[11] = of[11].max(if mix.passes().is_some() { mix.bank_bytes() as f64 } else { 0.0 });
-    of[12] += mix.scattered_bytes().map_or(0.0, |beyond| beyond.max(0.0));
-    (of[13], of[14]) = (traffic.last.bytes, traffic.memory.bytes);
-    of
+        (Family::DoubleDivision, _) | (_, C::DoubleSpecial) => (9, false),
+        // One unit does both.
+        (Family::Special, _) | (_, C::Convert) => (10, false),
+        _ => return None,
+    })
 }
 
 /// The amounts of a launch of `seconds`; `None` where its instructions were not counted.
+///
+/// A unit is active while it has a group, and no longer than a clock for each instruction of a warp:
+/// one that waits for memory takes next to nothing. Memory gives 64 bytes at once where pieces of 32
+/// stand alone.
 pub fn of_launch(kernel: &Kernel, device: &Device, seconds: f64) -> Option<Amounts> {
+    let mix = kernel.mix.as_ref()?;
     let units = f64::from(device.compute_units);
-    let busy = kernel.groups().map_or(units, |g| units.min(g as f64));
-    let traffic = kernel.traffic(device).unwrap_or_default();
-    Some(amounts(kernel.mix.as_ref()?, seconds, busy, traffic))
+    let busy = kernel.groups().map_or(units, |g| units.min(g as f64)) * seconds;
+    let mut of = [0.0; N];
+    let mut issued = 0.0;
+    for (class, tally) in &mix.classes {
+        let threads = tally.threads as f64;
+        if *class != Class::Move {
+            // Without warps each work-item issues its own.
+            issued += tally.warps.map_or(threads, |w| w as f64);
+        }
+        if let Some((at, bytes)) = term(*class) {
+            of[at] += if bytes { tally.bytes as f64 } else { threads };
+        }
+    }
+    let clock = device.get(name::CLOCK).ok().map(|mhz| mhz.value * 1e6);
+    of[0] = clock.map_or(busy, |hertz| busy.min(issued / hertz));
+    let Traffic { last, memory } = kernel.traffic(device).unwrap_or_default();
+    (of[13], of[14]) = (last.bytes, memory.bytes + memory.gathered + memory.scattered);
+    Some(of)
 }
 
 /// A launch, or a window of steady running, with what it took above the floor.
@@ -158,16 +167,19 @@ fn product(amounts: &[f64], terms: &DVector<f64>) -> f64 {
 }
 
 /// Relative error (predicted over measured, less one; floor included) of each observation by a fit
-/// without its group.
-pub fn leave_one_out(of: &[Observation]) -> Vec<f64> {
-    of.iter()
-        .map(|one| {
-            let rest: Vec<&Observation> = of.iter().filter(|o| o.group != one.group).collect();
-            let (terms, ..) = solve(&rest);
-            let whole = one.joules + one.floor_joules;
-            (product(&one.amounts, &terms) + one.floor_joules) / whole - 1.0
-        })
-        .collect()
+/// without its group; `None` where it has a term that nothing else has.
+pub fn leave_one_out(of: &[Observation]) -> Vec<Option<f64>> {
+    let error = |one: &Observation| {
+        let rest: Vec<&Observation> = of.iter().filter(|o| o.group != one.group).collect();
+        let seen = |at: usize| rest.iter().any(|o| o.amounts[at] > 0.0);
+        if one.amounts.iter().enumerate().any(|(at, amount)| *amount > 0.0 && !seen(at)) {
+            return None;
+        }
+        let (terms, ..) = solve(&rest);
+        let whole = one.joules + one.floor_joules;
+        Some((product(&one.amounts, &terms) + one.floor_joules) / whole - 1.0)
+    };
+    of.iter().map(error).collect()
 }
 
 /// Fits the joules of [`TERMS`].
@@ -212,8 +224,8 @@ pub fn fit_named(
         let joules = Interval::estimated(joules, (joules - side).max(0.0), joules + side);
         out.insert((*name).to_owned(), Term { joules });
     }
-    let errors = leave_one_out(of);
-    let error = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt();
+    let errors: Vec<f64> = leave_one_out(of).into_iter().flatten().collect();
+    let error = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64).sqrt();
     Ok(EnergyModel { floor_watts, terms: out, error, observations: of.len() })
 }
 
@@ -318,18 +330,15 @@ fn rate(device: &Device, term: &str) -> Option<f64> {
     let of = |key: &str| Some(device.get(key).ok()?.value * 1e9);
     let fma = |precision| of(&name::rate(precision, "fma")).map(|flop| flop / 2.0);
     match term {
-        // Nanoseconds of a warp instruction on one unit.
-        "issue" => {
-            Some(f64::from(device.compute_units) * 1e9 / device.get(name::ISSUE).ok()?.value)
-        }
         "integer" => of(name::INTEGER),
-        "logic" => of(name::LOGIC),
+        "64-bit integer" => of(name::LONG),
+        "64-bit product" => of(name::LONG_MUL),
+        "integer division" => of(name::INT_DIV),
         "fp16" => fma(Precision::Half),
         "fp32" => fma(Precision::Single),
         "fp64" => fma(Precision::Double),
         "special" => of(name::SPECIAL),
         "local memory" => of(name::LOCAL),
-        "caches" => of(name::L1),
         "last cache" => of(name::L2),
         "memory" => of(name::DRAM),
         "atomics" => of(name::ATOMIC),
@@ -394,7 +403,6 @@ pub fn access_rates(
 mod tests {
     use super::*;
     use crate::kernel::tests::mix;
-    use crate::traffic::Moved;
     use proptest::prelude::*;
 
     fn observation(k: usize, terms: &[f64]) -> Observation {
@@ -435,15 +443,42 @@ mod tests {
             (Class::LoadLocal, 32, 0, 256),
             (Class::AtomicGlobal, 5, 0, 20),
             (Class::SingleDiv, 6, 6, 0),
+            (Class::Convert, 3, 0, 0),
             (Class::Branch, 7, 0, 0),
+            (Class::Move, 99, 0, 0),
         ]);
-        let traffic = Traffic { last: Moved::dense(99.0), memory: Moved::dense(77.0) };
-        let of = amounts(&mix, 2.0, 10.0, traffic);
-        let named = |name: &str| of[TERMS.iter().position(|t| t.0 == name).unwrap()];
-        assert_eq!((named("active"), named("fp32"), named("caches")), (20.0, 64.0, 128.0));
-        assert_eq!((named("local memory"), named("memory"), named("atomics")), (256.0, 77.0, 5.0));
-        assert_eq!((named("division"), named("other"), named("issue")), (6.0, 7.0, 7.0));
-        assert_eq!((named("last cache"), named("logic")), (99.0, 0.0));
+        let (items, local) = (Some(1280), Some(64));
+        let kernel = Kernel { mix: Some(mix), items, local, ..Kernel::default() };
+        let mut device = crate::device::tests::round();
+        let named = |device: &Device, name: &str| {
+            let of = of_launch(&kernel, device, 2.0).unwrap();
+            of[TERMS.iter().position(|t| t.0 == name).unwrap()]
+        };
+        assert_eq!((named(&device, "fp32"), named(&device, "caches")), (64.0, 32.0));
+        assert_eq!((named(&device, "local memory"), named(&device, "atomics")), (256.0, 5.0));
+        assert_eq!((named(&device, "division"), named(&device, "special")), (6.0, 3.0));
+        // Ten units with two groups each, whose clock is not known; at 1 Hz eight warp instructions,
+        // moves apart, take eight seconds, and at 1 MHz next to none.
+        assert_eq!(named(&device, "active"), 20.0);
+        for (mhz, active) in [(1e-6, 8.0), (1.0, 8e-6)] {
+            device.keep_parameter(
+                name::CLOCK,
+                Figure::exact(mhz, Evidence::Measured),
+                "MHz",
+                "test",
+            );
+            assert!((named(&device, "active") - active).abs() < 1e-12);
+        }
+    }
+
+    /// What only one kind of kernel has says nothing about a fit without it.
+    #[test]
+    fn what_nothing_else_has_is_not_judged() {
+        let all: Vec<Observation> = (0..3 * N).map(|k| observation(k, &[1.0; N])).collect();
+        assert!(leave_one_out(&all).iter().all(|e| e.is_some_and(|e| e.abs() < 1e-6)));
+        let one = |k: usize| observation(k, &[1.0; N]);
+        let few = [one(0), one(1), one(2)];
+        assert!(leave_one_out(&few).iter().all(Option::is_none));
     }
 
     /// Power x time of the access-rate form is the sum of counts x MaxPower / rate, if the time is
@@ -451,7 +486,7 @@ mod tests {
     #[test]
     fn access_rates_and_joules_are_one_model() {
         let joules = |j: f64| Term { joules: Interval::estimated(j, j, j) };
-        let terms = [("fp32", joules(2e-12)), ("memory", joules(5e-11)), ("other", joules(1e-9))];
+        let terms = [("fp32", joules(2e-12)), ("memory", joules(5e-11)), ("caches", joules(1e-9))];
         let mut device = crate::device::tests::round();
         device.energy = Some(EnergyModel {
             floor_watts: 20.0,
@@ -461,7 +496,7 @@ mod tests {
         });
         let at = |name: &str| TERMS.iter().position(|t| t.0 == name).unwrap();
         let mut amounts = [0.0; N];
-        (amounts[at("fp32")], amounts[at("memory")], amounts[at("other")]) = (5e6, 1e6, 7.0);
+        (amounts[at("fp32")], amounts[at("memory")], amounts[at("caches")]) = (5e6, 1e6, 7.0);
         let lacks = access_rates(&device, &amounts, 1.0, 20.0).unwrap_err();
         assert!(lacks.what.contains("clock"), "{lacks}");
         device.keep_parameter(name::CLOCK, Figure::exact(1e3, Evidence::Measured), "MHz", "test");
@@ -473,7 +508,7 @@ mod tests {
         assert!((of.runtime_watts - 3.0).abs() < 1e-9, "{of:?}");
         let sum = 20.0 * 20e-6 + 5e6 * 2e-12 + 1e6 * 5e-11;
         assert!((of.joules / sum - 1.0).abs() < 1e-9, "{of:?}");
-        assert_eq!(of.left_out, ["other"]);
+        assert_eq!(of.left_out, ["caches"]);
         // With another time than all cycles the power stays, and the joules do not.
         let longer = access_rates(&device, &amounts, 40e-6, 20.0).unwrap();
         assert!((longer.joules / of.joules - 2.0).abs() < 1e-9, "{longer:?}");

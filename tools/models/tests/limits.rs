@@ -6,6 +6,7 @@
 use clscope_mix::reuse::Reuse;
 use clscope_mix::{Class, Counts, Mix, Program, ptx, spirv};
 use clscope_models::device::{Device, name};
+use clscope_models::energy;
 use clscope_models::explain::{self, Options, Sure};
 use clscope_models::facts::OnDevice;
 use clscope_models::kernel::{Kernel, Resources};
@@ -40,6 +41,10 @@ struct Row {
     items: u64,
     local: u64,
     time_ns: f64,
+    /// Watts of the device while the kernel ran again and again for a second, and the time that a launch
+    /// took then.
+    watts: Option<f64>,
+    steady_ns: Option<f64>,
     /// Bytes of all its buffers, where it is not known which are read.
     footprint: Option<f64>,
     /// Index and bytes of each buffer.
@@ -361,4 +366,41 @@ fn bounds_lie_within_their_ends() {
             }
         }
     }
+}
+
+/// The device's watts at rest before these kernels ran.
+const IDLE_WATTS: f64 = 115.1;
+
+/// Joules of kernels that are in no fit: the energy model knows microbenchmarks alone.
+#[test]
+fn joules_of_other_kernels_are_near_what_was_measured() {
+    let measured: Measured = serde_json::from_str(GPU).unwrap();
+    let device = Device::read(measured.device.to_string().as_bytes()).unwrap();
+    let model = device.energy.as_ref().unwrap();
+    let (mut errors, mut above, mut inside, mut rows) = (Vec::new(), Vec::new(), 0, Vec::new());
+    for row in &measured.kernels {
+        let Some((watts, ns)) = row.watts.zip(row.steady_ns) else { continue };
+        let (kernel, seconds) = (kernel(row).on(&device), ns * 1e-9);
+        let amounts = energy::of_launch(&kernel, &device, seconds).unwrap();
+        let (joules, _) = model.joules(&amounts, seconds, IDLE_WATTS);
+        let of = joules.value / seconds;
+        errors.push((of / watts - 1.0).abs());
+        // What hardly draws more than idle power has nothing above it to be judged by.
+        if watts > 1.15 * IDLE_WATTS {
+            above.push(((of - IDLE_WATTS) / (watts - IDLE_WATTS) - 1.0).abs());
+        }
+        inside += usize::from((joules.low..=joules.high).contains(&(watts * seconds)));
+        rows.push(format!("{}: {of:.0} W for {watts:.0} W", row.name));
+    }
+    let held = inside as f64 / errors.len() as f64;
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let (whole, dynamic) = (mean(&errors), mean(&above));
+    errors.sort_by(f64::total_cmp);
+    let (median, most) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
+    let found = format!(
+        "mean {whole:.3}, median {median:.3}, 90th percentile {most:.3}, above idle {dynamic:.3}, \
+         inside {held:.3}: {rows:#?}"
+    );
+    assert!(errors.len() >= 70 && whole <= 0.13 && median <= 0.1 && most <= 0.3, "{found}");
+    assert!(dynamic <= 0.24 && held >= 0.9, "{found}");
 }

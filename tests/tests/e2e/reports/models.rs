@@ -189,7 +189,7 @@ fn measured_parameters_bound_explain_draw_and_predict() {
     let stage = Stage::new(Runtime::Pocl);
     stage.app(Mode::Record, "t", "linked 50").run().success();
     let measured = measured_parameters(&Recorded::read(&[&stage.trace("t")]));
-    assert_eq!(measured["schema"], "clscope-device/3");
+    assert_eq!(measured["schema"], "clscope-device/4");
     assert!(measured["absent"]["idle"].is_string() && measured["energy"].is_null());
     std::fs::write(stage.join("measured.json"), measured.to_string()).unwrap();
     clscope(&stage, "bench model --parameters measured.json").run().success();

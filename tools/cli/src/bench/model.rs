@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // A measurement takes minutes; what cannot be kept is said before it.
     kept::make_folder(&path)?;
     let mut progress = Progress::new()?;
-    let takes = if args.model.quick { "a minute" } else { "two minutes" };
+    let takes = if args.model.quick { "a minute" } else { "two and a half minutes" };
     say(format_args!(
         "measuring {} ({}), which takes about {takes}; other work on the machine disturbs it",
         device.facts.name, device.facts.platform

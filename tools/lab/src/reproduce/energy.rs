@@ -142,8 +142,8 @@ fn fitted(seen: &Seen<'_>) -> Result<Fitted, String> {
     let all: Vec<Observation> = ours.filter_map(observation).collect();
     let model = energy::fit_named(&all, floor, &KINDS).map_err(|why| why.to_string())?;
     let errors = energy::leave_one_out(&all).into_iter().zip(&all);
-    let of_mixture = |(error, of): (f64, &Observation)| {
-        of.group.starts_with("classes/mixture/").then_some(error)
+    let of_mixture = |(error, of): (Option<f64>, &Observation)| {
+        error.filter(|_| of.group.starts_with("classes/mixture/"))
     };
     Ok(Fitted { model, errors: errors.filter_map(of_mixture).collect() })
 }

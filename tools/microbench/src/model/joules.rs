@@ -2,12 +2,12 @@
 
 use super::{Cases, held_back, measured};
 use crate::results::CaseResult;
-use crate::suite::blend;
-use clscope_mix::Space;
-use clscope_models::device::{Device, Parameter, name};
+use crate::suite::{blend, ceilings};
+use clscope_models::device::{Device, Parameter};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
-use clscope_models::traffic::{Moved, Traffic};
+use clscope_models::kernel::Kernel;
+use clscope_models::{Evidence, Figure};
 
 pub(super) fn links(of: &[CaseResult]) -> Vec<Link> {
     let mut out = Vec::new();
@@ -50,39 +50,9 @@ pub(super) fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         absent(why, out);
         return Vec::new();
     };
-    // GB/s of one percent of the counter of memory bandwidth.
-    let per_percent = match (out.get(name::DRAM), out.get(name::DRAM_COUNTER)) {
-        (Ok(ceiling), Ok(percent)) => Some(ceiling.value / percent.value),
-        _ => None,
-    };
-    let units = f64::from(out.compute_units);
-    let observations: Vec<Observation> = cases
-        .0
-        .iter()
-        .filter(|c| !crate::suite::is_floor(&c.id) && !held_back(c) && !blend::is_still(&c.id))
-        .filter_map(|case| {
-            let (mix, timing) = (&case.counted.as_ref()?.mix, case.timing.as_ref()?);
-            let watts = case.figure("power")?.estimate.value;
-            // Clocks and gaps in the window of power may differ from those of the short launches.
-            let seconds = case.figure("steady_time")?.estimate.value * 1e-9;
-            let busy = units.min(timing.groups as f64);
-            let percent = case.figure("counter/gpm/dram-bandwidth").map(|f| f.estimate.value);
-            let asked = mix.bytes(Space::Global) as f64;
-            let (through_last, through_memory) = levels(case);
-            let memory = match (per_percent, percent) {
-                (Some(scale), Some(percent)) => scale * percent * 1e9 * seconds,
-                _ => through_memory * asked,
-            };
-            let (last, memory) = (Moved::dense(through_last * asked), Moved::dense(memory));
-            let traffic = Traffic { last, memory };
-            Some(Observation {
-                group: group(case),
-                amounts: energy::amounts(mix, seconds, busy, traffic).to_vec(),
-                joules: ((watts - floor) * seconds).max(0.0),
-                floor_joules: floor * seconds,
-            })
-        })
-        .collect();
+    let ours = cases.0.iter().filter(|c| !crate::suite::is_floor(&c.id) && !held_back(c));
+    let observations: Vec<Observation> =
+        ours.filter_map(|case| observation(case, floor, out)).collect();
     if observations.is_empty() {
         let why = "no kernel's instructions could be counted: the runtime gives no PTX, and SPIR-V takes \
                    clang, llvm-spirv and a device that reads it";
@@ -94,32 +64,38 @@ pub(super) fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         Ok(model) => out.energy = Some(model),
         Err(why) => absent(why.to_string(), out),
     }
-    energy::leave_one_out(&observations)
+    energy::leave_one_out(&observations).into_iter().flatten().collect()
 }
 
-/// Shares of the bytes asked for that go through the last cache, and through memory where no
-/// counter tells: by the working set where it is known, else all where a case goes through buffers
-/// that no cache holds.
-pub(super) fn levels(case: &CaseResult) -> (f64, f64) {
-    let beyond = |limit: f64, bytes: f64| f64::from(u8::from(bytes > limit));
-    if let Some(bytes) = case.number("bytes").filter(|_| case.suite != "memory") {
-        return (beyond(NEAREST, bytes), beyond(LAST, bytes));
-    }
-    let through = case.id.starts_with("memory/") && !case.id.starts_with("memory/local")
-        || case.id == "classes/memory/global";
-    let share = f64::from(u8::from(through));
-    (share, share)
+/// What a case took, with what it did.
+fn observation(case: &CaseResult, floor: f64, device: &Device) -> Option<Observation> {
+    let (counted, timing) = (case.counted.as_ref()?, case.timing.as_ref()?);
+    let watts = case.figure("power")?.estimate.value;
+    // Clocks and gaps in the window of power may differ from those of the short launches.
+    let seconds = case.figure("steady_time")?.estimate.value * 1e-9;
+    let kernel = Kernel {
+        items: Some((timing.groups * timing.group_size) as u64),
+        local: Some(timing.group_size as u64),
+        footprint: Some(counted.buffer_bytes as f64),
+        mix: Some(counted.mix.clone()),
+        dram_share: case
+            .figure("counter/gpm/dram-bandwidth")
+            .map(|percent| measured(percent.estimate.times(0.01))),
+        time_ns: Some(Figure::exact(seconds * 1e9, Evidence::Measured)),
+        ..Kernel::default()
+    };
+    Some(Observation {
+        group: group(case),
+        amounts: energy::of_launch(&kernel.on(device), device, seconds)?.to_vec(),
+        joules: ((watts - floor) * seconds).max(0.0),
+        floor_joules: floor * seconds,
+    })
 }
 
-/// Working sets beyond these bytes go past the nearest cache of a compute unit, and past the last
-/// one, on all devices with power sensors that are known; those of the suites lie far from both.
-const NEAREST: f64 = 256.0 * 1024.0;
-const LAST: f64 = 64.0 * 1024.0 * 1024.0;
-
-/// Cases of one kind are left out together.
+/// Cases of one kind are left out together, on whatever operands.
 pub(super) fn group(case: &CaseResult) -> String {
-    if case.suite == blend::SUITE.name {
-        return case.id.clone();
+    if [blend::SUITE.name, ceilings::SUITE.name].contains(&case.suite) {
+        return case.id.trim_end_matches("/still").to_owned();
     }
     case.id.rsplit_once('/').map_or_else(|| case.id.clone(), |(begin, _)| begin.to_owned())
 }

@@ -96,11 +96,6 @@ const BLENDS: [Blend; 41] = [
 /// Those that are measured a second time, on operands that stay.
 const STILL: [&str; 5] = ["fp32", "fp64", "integer", "local", "far_wide"];
 
-/// Whether a case's operands stay as they are.
-pub fn is_still(id: &str) -> bool {
-    id.starts_with("blend/") && id.ends_with("/still")
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     steps: &'static [(&'static str, u32)],
@@ -156,7 +151,7 @@ impl Variant {
             }
             for _ in 0..self.of("ROTATES") {
                 let [x, y, z, w] = u;
-                u = [(x, y), (y, z), (z, w), (w, x)].map(|(a, b)| a.rotate_left(7) ^ b);
+                u = [(x, y), (y, z), (z, w), (w, x)].map(|(a, b)| a.rotate_left(7).wrapping_add(b));
             }
             for _ in 0..self.of("INT_DIVISIONS") {
                 u = u.map(|u| u ^ ((u ^ 0x9E37_79B9) / (u >> 16 | 1)));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub const SUITE: Suite = Suite {
     name: "ceilings",
     about: "rates of divisions, products, 64-bit integers, conversions, atomics, barriers, constants",
-    wants_power: false,
+    wants_power: true,
     cases,
     conclude,
 };

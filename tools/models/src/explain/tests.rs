@@ -266,7 +266,7 @@ fn access_rates_are_told_on_request() {
     );
     let text = said(&found, "rates")[0];
     assert!(text.starts_with("all cycles one after another take 100 us of 1.00 ms"), "{text}");
-    assert!(text.ends_with("left out: active, issue, caches, last cache"), "{text}");
+    assert!(text.ends_with("left out: active, caches, last cache"), "{text}");
 }
 
 #[test]
