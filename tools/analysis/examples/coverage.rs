@@ -17,7 +17,7 @@ use clscope_analysis::event::Kept;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::quantile;
 use clscope_analysis::stats::estimate::Sampled;
-use clscope_analysis::stats::windows::{Launch, Timed, What, Windows};
+use clscope_analysis::stats::estimate::windows::{Launch, Timed, What, Windows};
 use clscope_analysis::time::{HostNs, Span, ThreadIndex};
 use clscope_testing::Random;
 use clscope_trace::record::{flag, size_class};

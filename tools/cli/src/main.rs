@@ -8,13 +8,13 @@ mod ctl;
 mod diff;
 mod doctor;
 mod dump;
-mod explain;
 mod export;
 mod kernel;
 mod list_counters;
 mod merge;
 mod meter;
 mod mix;
+mod models;
 mod oa;
 mod options;
 mod overhead;
@@ -22,18 +22,17 @@ mod programs;
 mod record;
 mod replay;
 mod report;
-mod roofline;
 mod screen;
 mod sensord;
 mod sql;
 mod stat;
 mod top;
 mod view;
-mod what_if;
 
 use clscope_screen::{output, pages};
 use screen::{changed, progress};
 
+use models::{explain, roofline, what_if};
 use options::{args, help, parameters, select};
 
 use crate::output::say;

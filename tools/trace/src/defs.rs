@@ -7,6 +7,7 @@
 //! the value. Fields may be added at the end in a minor version: what a payload lacks reads as
 //! empty, what it has too much is ignored.
 
+mod flags;
 mod frames;
 mod parts;
 #[cfg(test)]

@@ -153,7 +153,6 @@
 //!    says what the lifting makes of them.
 #![forbid(unsafe_code)]
 
-mod bits;
 pub mod codes;
 pub mod defs;
 pub mod directory;

@@ -4,12 +4,15 @@
 //! its stretch was closed is counted, not added. Time in which the recorder repeated commands, or
 //! copied memory of captured launches, is neither busy nor idle.
 
+pub(super) mod held;
+pub(super) mod host_path;
+
 use super::beside::Repeated;
-use super::host_path::HostPath;
 use super::sketch::Distribution;
 use super::sums::WaitedFor;
 use crate::input::Definitions;
 use crate::time::{HostNs, Span, ThreadIndex};
+use host_path::HostPath;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Stretches kept open.

@@ -1,8 +1,8 @@
 //! Owns the sums over commands of one class: counts, times, bytes, and estimates for all where
 //! sampled timing left some out. Refuses to mix what is known with what is estimated.
 
-use super::bounds::Left;
 use super::estimate::Sampled;
+use super::estimate::bounds::Left;
 use super::sketch::Distribution;
 use crate::interval::Interval;
 

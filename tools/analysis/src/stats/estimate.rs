@@ -27,12 +27,16 @@
 //! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
 
 mod blocks;
+pub(super) mod bounds;
+pub(super) mod unproven;
+mod usual;
+pub mod windows;
 
-use super::bounds::Left;
 use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
 use crate::interval::Interval;
 use crate::quantile::student;
 use blocks::{Block, Powers, longer};
+use bounds::Left;
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
 pub const FEW: u64 = 10;

@@ -6,26 +6,18 @@
 //! timed and nothing else, and what has no time for another reason is counted, never estimated.
 
 pub mod beside;
-mod bounds;
 pub mod buffers;
 pub mod busy;
 pub mod command_buffers;
 pub mod commands;
 pub mod estimate;
-#[cfg(test)]
-mod frames;
-mod held;
-mod host_path;
 mod plain;
 mod query;
 pub mod sizes;
 pub mod sketch;
 mod sums;
-mod unproven;
-mod usual;
 mod waits;
 pub mod wall;
-pub mod windows;
 
 use crate::Trace;
 use crate::align::Alignment;
@@ -37,25 +29,25 @@ use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use beside::{Beside, Copied, Repeated};
 use buffers::{Buffers, MAKING};
+use busy::held::Holds;
+pub use busy::host_path::HostPath;
 use busy::{Busy, Held, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, flag, size_class};
 use command_buffers::{CommandBuffers, InCommandBuffers};
 pub use commands::{Bias, CommandSums};
 use estimate::Sampled;
-use held::Holds;
-pub use host_path::HostPath;
+use estimate::unproven::Unproven;
+use estimate::windows::{Launch, Timed, What, Windows};
 use plain::PlainSums;
 pub use query::{SharedDevice, Times};
 use sizes::Sizes;
 use sketch::Distribution;
 use std::collections::BTreeMap;
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
-use unproven::Unproven;
 use waits::Waits;
 pub use wall::WallParts;
 use wall::{Union, Wall};
-use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";

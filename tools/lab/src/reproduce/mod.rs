@@ -19,8 +19,6 @@ mod piispanen;
 mod report;
 mod session;
 mod volkov;
-mod volkov_kernels;
-mod volkov_models;
 
 pub use captions::{Caption, Standing, captions};
 pub use command::Ran;
@@ -394,8 +392,8 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> {
         duarte::THESIS,
         computed::THESIS,
         volkov::ALL,
-        volkov_kernels::ALL,
-        volkov_models::ALL,
+        volkov::kernels::ALL,
+        volkov::models::ALL,
         computed::MODELS,
         matsentidou::GROUPS,
         couples::ALL,

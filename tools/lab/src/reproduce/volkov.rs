@@ -1,6 +1,9 @@
 //! Understanding Latency Hiding on GPUs (Volkov 2016): latencies, throughputs, occupancies that are
 //! needed, the cusp.
 
+pub(super) mod kernels;
+pub(super) mod models;
+
 use super::{
     Devices, Draw, Experiment, Input, Needed, Ours, Part, Per, Pick, Row, Span, X, any, measured,
     of, row, sweep,

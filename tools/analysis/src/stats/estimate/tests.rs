@@ -4,6 +4,8 @@ use super::*;
 use clscope_testing::Random;
 use proptest::prelude::*;
 
+mod frames;
+
 proptest! {
     /// Each with the others is the sum, value and sides.
     #[test]

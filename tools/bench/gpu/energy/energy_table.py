@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what energy.sh found: errors of joules per kernel against the same kernel alone, as Markdown.
+"""Prints what mixes.sh found: errors of joules per kernel against the same kernel alone, as Markdown.
 
     energy_table.py OUT
 

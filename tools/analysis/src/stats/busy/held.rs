@@ -2,14 +2,14 @@
 //! that the application sets itself, or a command of another queue; and whether it is the first
 //! launch of its kernel, which runtimes compile or load then. Follows wait lists and in-order
 //! queues through commands in flight. Refuses to say how long the device was idle: that is
-//! [`super::busy`]'s.
+//! [`super`]'s.
 
-use super::busy::{Held, Lead};
 use super::host_path::HostPath;
-use super::sums::WaitedFor;
+use super::{Held, Lead};
 use crate::event::{Call, Command, Kept};
 use crate::ids::IdMap;
 use crate::input::Definitions;
+use crate::stats::sums::WaitedFor;
 use crate::time::HostNs;
 use std::collections::{HashSet, VecDeque};
 

@@ -18,7 +18,7 @@
 //! timed ones say that they sum to; of it the part counts that makes the variance least. Residuals
 //! are cross-fitted: of a regression without the launch.
 
-use super::estimate::Sampled;
+use super::Sampled;
 use super::usual::Usual;
 use super::windows::{Evidence, Window};
 use crate::ids::IdMap;

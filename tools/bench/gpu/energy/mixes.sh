@@ -2,7 +2,7 @@
 # Joules per kernel against the truth on a real GPU: runs energy_mix by itself and in mixes under `clscope record` and
 # leaves reports, a table and the traces in OUT. Never takes longer than BUDGET.
 #
-#   energy.sh BIN OUT     BIN holds clscope, libclscope.so, libclscope_audit.so, energy_mix and energy_table.py
+#   mixes.sh BIN OUT     BIN holds clscope, libclscope.so, libclscope_audit.so, energy_mix and energy_table.py
 #
 # Environment:
 #   BUDGET  seconds for everything (default 270); recordings that would not end in time are left out and named

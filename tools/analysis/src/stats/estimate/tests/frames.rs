@@ -1,8 +1,8 @@
 //! Tests of estimates on frames as applications make them: an upload, kernels, a blocking read.
 
-use super::estimate::Sampled;
-use super::windows::{Launch, Timed, What, Windows};
 use crate::interval::Interval;
+use crate::stats::estimate::Sampled;
+use crate::stats::estimate::windows::{Launch, Timed, What, Windows};
 use crate::time::{HostNs, Span, ThreadIndex};
 use clscope_testing::Random;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! given to the call that the thread was in then. A few stretches are kept; where there are more,
 //! the two shortest neighbours become one that holds their shares. Refuses to follow other threads.
 
-use super::busy::IdleCause;
+use super::IdleCause;
 use crate::time::{HostNs, Span};
 
 /// Stretches that are kept.

@@ -7,8 +7,8 @@
 //! run out of order or whose enqueues raced, and takes no window for a duration: it also holds what
 //! passes between commands.
 
+use super::Sampled;
 use super::bounds::{Left, Queue};
-use super::estimate::Sampled;
 use crate::ids::IdMap;
 use crate::time::{HostNs, Span, ThreadIndex};
 use std::collections::{BTreeMap, VecDeque};

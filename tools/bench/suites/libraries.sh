@@ -1,5 +1,5 @@
 #!/bin/bash
-# suites.sh OUT: runs test suites and examples of others (CLBlast's tests from Debian; tests and examples of the crates ocl, opencl3
+# libraries.sh OUT: runs test suites and examples of others (CLBlast's tests from Debian; tests and examples of the crates ocl, opencl3
 # and cl3) on the first OpenCL device, twice bare and then in each way of injection, and compares output, errors and exit codes: programs
 # that must not see the recorder. Prints results per mode, then every difference; OUT keeps the transcripts, and
 # OUT/crates the crates (built once, 1 GB). Needs cargo, `apt-get install clblast-tests ocl-icd-opencl-dev`, and the registry.
@@ -10,7 +10,7 @@
 #   CLBLAST  routines of CLBlast to test (default: some of each level that take seconds)
 #   LIMIT    seconds for one program (default 100); one that takes longer is a difference unless it does so bare
 set -u
-out=${1:?suites.sh OUT}
+out=${1:?libraries.sh OUT}
 BIN=$(realpath "${BIN:-target/release}")
 LIMIT=${LIMIT:-100}
 export BIN LIMIT

@@ -1,8 +1,8 @@
 //! Understanding Latency Hiding on GPUs (Volkov 2016): kernels as applications have them over
 //! occupancy (chapter 3), and what a clock inside kernels shows (chapter 5, section 6.6).
 
-use super::volkov::MAXWELL;
-use super::{
+use super::MAXWELL;
+use crate::reproduce::{
     Devices, Draw, Experiment, Ours, Part, Per, Pick, Row, Span, X, any, measured, of, row, sweep,
 };
 use crate::sweep::Axis;
@@ -95,7 +95,7 @@ const fn behind(what: &'static str, printed: &'static [Option<f64>], chain: &'st
 }
 
 /// All.
-pub(super) const ALL: &[Experiment] = &[
+pub(in crate::reproduce) const ALL: &[Experiment] = &[
     FERMI.experiment(
         "001/sec3.7",
         "3.7",

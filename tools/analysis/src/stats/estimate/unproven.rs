@@ -2,10 +2,10 @@
 //! they stand in an in-order queue behind a timed command that was not seen to end. A killed
 //! process leaves them. Refuses to guess how many of them ran: they are unfinished as that one is.
 
-use super::{Stats, class, transfer_class};
 use crate::Trace;
 use crate::ids::IdMap;
 use crate::issue::Unfinished;
+use crate::stats::{Stats, class, transfer_class};
 use crate::time::ProcessIndex;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -72,7 +72,7 @@ impl Unproven {
 impl Stats {
     /// Launches that were left out behind a command that was not seen to end are unfinished as it
     /// is: an estimate of their time would be one of work that was perhaps never done.
-    pub(super) fn take_unproven(
+    pub(in crate::stats) fn take_unproven(
         &mut self,
         trace: &Trace<'_>,
         queues: IdMap<(Unproven, Option<Unfinished>)>,

@@ -1,8 +1,8 @@
 //! Models of latency hiding against the grid of additions for each access x occupancy (Volkov 2016,
 //! sections 4.8 to 4.13, 6.4, 6.5 and chapter 7).
 
-use super::volkov::{FIVE, PARTS, all, limit};
-use super::{ALONE, AtFull, Draw, Experiment, Input, Ours, Row, measured, row};
+use super::{FIVE, PARTS, all, limit};
+use crate::reproduce::{ALONE, AtFull, Draw, Experiment, Input, Ours, Row, measured, row};
 use clscope_models::prior::Model;
 
 const fn over(what: &'static str, printed: &'static [Option<f64>], model: Model) -> Row {
@@ -205,7 +205,7 @@ const BUSY_UNDER: Row = under("clscope, by utilisation: smallest", NONE, Model::
 const VOLKOV: [Model; 2] = [Model::Basic, Model::Refined];
 
 /// All.
-pub(super) const ALL: &[Experiment] = &[
+pub(in crate::reproduce) const ALL: &[Experiment] = &[
     at(
         "001/fig4.11",
         "4.11",
