@@ -6,18 +6,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// A value with its 95 % interval.
 ///
 /// An end that is not known is infinite here and null in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Interval {
     /// The value.
     pub value: f64,
     /// Lower end.
     #[serde(deserialize_with = "low_end")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    #[schemars(with = "Option<f64>")]
     pub low: f64,
     /// Upper end.
     #[serde(deserialize_with = "high_end")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Whether a sample or a fit stands behind the value; false where all of it was measured.
     pub estimated: bool,

@@ -10,8 +10,7 @@ pub const SCHEMA: &str = "clscope-check/1";
 pub const LISTED: usize = 8;
 
 /// The document.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -20,18 +19,18 @@ pub struct Document {
     /// What the run changed of its application on request (`record --replace`, `--options`,
     /// `--local`), a sentence each: what was found is of the application so changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub changed: Vec<String>,
     /// Whether the run was recorded with `--check`: without it, data races are not looked for and
     /// places are known of enqueues alone.
     pub checked_run: bool,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// Calls in which processes died or were ended: what came after was not judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub ended_inside: Vec<EndedInside>,
     /// What was found: errors first, by rule, then by what it cost and how often.
     pub findings: Vec<Finding>,
@@ -40,8 +39,7 @@ pub struct Document {
 }
 
 /// A call that a thread was in when the record of its process ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct EndedInside {
     /// The process.
     pub process: String,
@@ -52,8 +50,7 @@ pub struct EndedInside {
 }
 
 /// What is against one rule at one place.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// Its rule's name.
     pub rule: &'static str,

@@ -26,8 +26,7 @@ const ALIKE: f64 = 0.001;
 const SHOWN: usize = 5;
 
 /// What is compared of a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
     /// Mean time, ns.
@@ -41,8 +40,7 @@ pub enum Metric {
 }
 
 /// A limit: the metric may rise by this share.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Limit {
     /// Of what.
     pub metric: Metric,
@@ -51,8 +49,7 @@ pub struct Limit {
 }
 
 /// A figure on both sides.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// `total`, `kernel`, `transfer` or `function`.
     pub section: &'static str,
@@ -82,8 +79,7 @@ pub struct Row {
 }
 
 /// What the sides differ in besides figures.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Difference {
     /// In what: `devices or drivers`, `device timing` or `correction of span bias`.
     pub what: String,
@@ -94,8 +90,7 @@ pub struct Difference {
 }
 
 /// The whole document.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Diff {
     /// [`SCHEMA`].
     pub schema: &'static str,

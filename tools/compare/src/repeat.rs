@@ -23,8 +23,7 @@ pub struct Measured {
 }
 
 /// A figure over several runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spread {
     /// Mean, with the 95 % interval of the mean by Student's t; of a single run without an
     /// interval.
@@ -60,8 +59,7 @@ impl Spread {
 }
 
 /// Energy of a device, or of what else a counter covers.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Energy {
     /// The counter.
     pub sensor: String,
@@ -73,8 +71,7 @@ pub struct Energy {
 }
 
 /// A kernel, or a kind of transfer.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Row {
     pub name: String,
     /// `kernel` or `transfer`.
@@ -91,8 +88,7 @@ pub struct Row {
 }
 
 /// The document.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Repeated {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -110,7 +106,7 @@ pub struct Repeated {
     pub no_energy: Option<String>,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// By device time.
     pub rows: Vec<Row>,

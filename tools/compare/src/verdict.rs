@@ -77,7 +77,6 @@ impl From<Change> for Interval {
     }
 }
 
-#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Change {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Change".into()
@@ -89,8 +88,7 @@ impl schemars::JsonSchema for Change {
 }
 
 /// What a change is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Surely more than before.

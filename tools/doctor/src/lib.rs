@@ -50,8 +50,7 @@ impl Surroundings<'_> {
 }
 
 /// How a thing stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It works.
@@ -65,8 +64,7 @@ pub enum Status {
 }
 
 /// One line of the examination.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`,
     /// `sensor`, `calibration`.
@@ -101,8 +99,7 @@ impl Finding {
 }
 
 /// The whole examination: what `clscope doctor --format json` prints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Examination {
     /// [`SCHEMA`].
     pub schema: &'static str,

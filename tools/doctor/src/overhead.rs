@@ -79,8 +79,7 @@ pub enum OverheadError {
 pub const SCHEMA: &str = "clscope-overhead/1";
 
 /// What `clscope overhead --format json` prints.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Overhead {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -91,8 +90,7 @@ pub struct Overhead {
 }
 
 /// What the self-test found, in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measured {
     /// Two readings of the clock, one 32-byte store, one indirect call: what no recorder of both
     /// ends of a call goes below.

@@ -15,8 +15,7 @@ use std::collections::BTreeMap;
 pub use clscope_trace::directory::{CAPTURE_FILE as FILE, CAPTURE_SCHEMA as SCHEMA};
 
 /// A captured launch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Launch {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -71,8 +70,7 @@ fn always() -> bool {
 }
 
 /// The process that made the launch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
     /// Process id.
     pub pid: u64,
@@ -81,8 +79,7 @@ pub struct Process {
 }
 
 /// A platform.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Platform {
     /// CL_PLATFORM_NAME.
     pub name: String,
@@ -93,8 +90,7 @@ pub struct Platform {
 }
 
 /// A device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// CL_DEVICE_NAME.
     pub name: String,
@@ -110,8 +106,7 @@ pub struct Device {
 }
 
 /// A program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Program {
     /// `source`, `il`, `binary`, `built-in` or `linked`.
     pub origin: String,
@@ -125,8 +120,7 @@ pub struct Program {
 }
 
 /// A text or binary of a program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProgramFile {
     /// Its name in the folder.
     pub file: String,
@@ -166,8 +160,7 @@ impl Program {
 }
 
 /// A command queue.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Queue {
     /// Its properties: a number in hexadecimal, or names.
     pub properties: serde_json::Value,
@@ -177,9 +170,8 @@ pub struct Queue {
 pub const CACHES: &str = "OpenCV: OPENCV_OPENCL_CACHE_ENABLE=0, PyOpenCL: PYOPENCL_NO_CACHE=1";
 
 /// What a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum MemoryKind {
     /// A buffer.
     Buffer,
@@ -192,8 +184,7 @@ pub enum MemoryKind {
 }
 
 /// A memory that the launch could reach.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Memory {
     /// Its number in this capture.
     pub id: u32,
@@ -238,8 +229,7 @@ pub struct Memory {
 }
 
 /// Which part of a buffer a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Part {
     /// Where it begins.
     pub offset: u64,
@@ -249,8 +239,7 @@ pub struct Part {
 
 /// When a memory was last used before the launch, by commands that were enqueued: how much else a
 /// cache may hold since.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Used {
     /// The kernel, or the kind of the command as in `clscope dump`; null: no command had used it.
     #[serde(default)]
@@ -262,8 +251,7 @@ pub struct Used {
 }
 
 /// Format and extent of an image.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Image {
     /// CL_MEM_OBJECT_IMAGE2D and its like.
     #[serde(rename = "type")]
@@ -303,8 +291,7 @@ pub struct Image {
 }
 
 /// An argument.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Argument {
     /// Its number, from 0.
     pub index: u32,
@@ -323,9 +310,8 @@ pub struct Argument {
 }
 
 /// What was given as an argument.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Given {
     /// A value.
     Value {

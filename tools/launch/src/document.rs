@@ -18,8 +18,7 @@ use serde::Serialize;
 pub const SCHEMA: &str = "clscope-kernel/2";
 
 /// What running a capture gave.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -37,11 +36,11 @@ pub struct Document {
     pub base: Version,
     /// The application's own launch beside launches of the captured version; null where it has no
     /// time, or ran on another device or driver.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub there: Option<There>,
     /// The captured version repeated as it stood in the application, beside the application's other
     /// launches like it; null where these are not known, or ran on another device or driver.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub as_there: Option<AsThere>,
     /// Another version beside it, if one was asked for.
     pub changed: Option<Changed>,
@@ -52,8 +51,7 @@ pub struct Document {
 }
 
 /// What was captured.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Captured {
     /// The folder.
     pub folder: String,
@@ -90,8 +88,7 @@ impl Captured {
 }
 
 /// A version of the launch, and what it gave.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Version {
     /// The program's file.
     pub program: String,
@@ -122,8 +119,7 @@ pub struct Version {
 }
 
 /// Another version beside the captured one.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Changed {
     /// The version.
     pub version: Version,
@@ -135,8 +131,7 @@ pub struct Changed {
 }
 
 /// A search for a work-group size.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Tuned {
     /// Sizes that were tried, the captured one first.
     pub rows: Vec<Tried>,
@@ -148,8 +143,7 @@ pub struct Tuned {
 }
 
 /// A work-group size that was tried.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Tried {
     /// Work-items of a group; null: the runtime chose.
     pub local: Option<Vec<usize>>,
@@ -176,8 +170,7 @@ impl Tried {
 }
 
 /// Time of a launch by the device's stamps.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Time {
     /// Median, ns.
     pub median_ns: Interval,
@@ -192,8 +185,7 @@ pub struct Time {
 }
 
 /// Joules of a launch.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Energy {
     /// Joules, with what the device draws without work.
     pub joules: Interval,
@@ -210,8 +202,7 @@ pub struct Energy {
 }
 
 /// A performance counter.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Counter {
     /// Its name.
     pub name: String,
@@ -222,9 +213,8 @@ pub struct Counter {
 }
 
 /// What is said of results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Verdict {
     /// Every byte is the same.
     Same,
@@ -240,8 +230,7 @@ pub enum Verdict {
 }
 
 /// What a version computed, against what was expected.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Results {
     /// `capture`, or `base`: what the version as captured gave here.
     pub compared_with: &'static str,
@@ -261,8 +250,7 @@ pub struct Results {
 }
 
 /// A write behind the end of a memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Behind {
     /// The memory's id in the capture.
     pub memory: u32,
@@ -273,8 +261,7 @@ pub struct Behind {
 }
 
 /// A memory that was compared.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct MemoryResult {
     /// Its id in the capture.
     pub memory: u32,
@@ -299,8 +286,7 @@ pub struct MemoryResult {
 }
 
 /// An element that differs.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Differing {
     /// Its number, from 0.
     pub element: u64,

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A version of the launch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Who {
     /// As captured.
     Captured,
@@ -32,9 +31,8 @@ impl fmt::Display for Who {
 }
 
 /// What is done with a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Step {
     /// Its program is built.
     Building,
@@ -70,8 +68,7 @@ pub struct At {
 }
 
 /// A version that ended the process in which it ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ended {
     /// The version.
     pub who: Who,

@@ -13,8 +13,7 @@ use serde::Serialize;
 const COVERAGE: f64 = 0.95;
 
 /// The application's own launch, compared with single launches of the captured version.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct There {
     /// What it took by the device's stamps, ns.
     pub duration_ns: u64,

@@ -16,8 +16,7 @@ pub const SCHEMA: &str = "clscope-top/2";
 
 /// A trace as of now. Rates are of the time since the reading before, null after the first one and
 /// once all processes ended.
-#[derive(Debug, Clone, Default, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Document {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -79,8 +78,7 @@ impl Document {
     }
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Process {
     pub label: String,
     pub pid: u32,
@@ -94,8 +92,7 @@ pub struct Process {
     pub in_calls: Vec<InCall>,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct InCall {
     pub thread: u32,
     pub function: String,
@@ -103,8 +100,7 @@ pub struct InCall {
     pub ns: Option<u64>,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq, Default)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, Default, schemars::JsonSchema)]
 pub struct Totals {
     pub calls: u64,
     pub commands: u64,
@@ -124,16 +120,14 @@ pub struct Totals {
 }
 
 /// Shares of one thread's time: with several threads the sum may be above 1.
-#[derive(Debug, Clone, Serialize, PartialEq, Default)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, Default, schemars::JsonSchema)]
 pub struct Host {
     pub opencl_share: Option<f64>,
     /// Of it, in calls that wait for the device.
     pub blocked_share: Option<f64>,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Device {
     pub process: String,
     pub id: u32,
@@ -148,8 +142,7 @@ pub struct Device {
     pub in_flight: u64,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Kernel {
     pub name: String,
     pub device: String,
@@ -169,7 +162,7 @@ pub struct Kernel {
     pub launches_per_second: Option<f64>,
     /// Device time of what ended since the reading before, over the time between the two; null of
     /// the first reading.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub time_share: Option<f64>,
     /// As the report has it; how old it is, `joules_age_ns` tells.
     pub joules: Option<Interval>,
@@ -180,8 +173,7 @@ pub struct Kernel {
     pub why: Option<Absence>,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Transfer {
     pub kind: String,
     /// `null` for commands that move no bytes.
@@ -194,8 +186,7 @@ pub struct Transfer {
     pub bytes_per_second: Option<f64>,
 }
 
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Function {
     pub name: String,
     pub calls: u64,
@@ -208,8 +199,7 @@ pub struct Function {
 }
 
 /// A sensor of energy or power.
-#[derive(Debug, Clone, Serialize, PartialEq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, PartialEq, schemars::JsonSchema)]
 pub struct Meter {
     pub source: String,
     pub name: String,

@@ -10,9 +10,8 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// Kinds of devices that differ in how they are measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum DeviceKind {
     /// CL_DEVICE_TYPE_CPU.
     Cpu,
@@ -24,8 +23,7 @@ pub enum DeviceKind {
 }
 
 /// The facts a result is read with.
-#[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct DeviceFacts {
     /// CL_DEVICE_NAME.
     pub name: String,

@@ -12,8 +12,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// What was changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Changes {
     /// Kernels whose code was to be a file's.
     pub replaced: Vec<Replaced>,
@@ -26,8 +25,7 @@ pub struct Changes {
 }
 
 /// A kernel whose code was to be a file's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Replaced {
     /// Its name.
     pub kernel: String,
@@ -44,8 +42,7 @@ pub struct Replaced {
 }
 
 /// Options that were to be appended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AppendedOptions {
     /// The options.
     pub options: String,
@@ -56,8 +53,7 @@ pub struct AppendedOptions {
 }
 
 /// A kernel whose work-group size was to be set.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LocalSize {
     /// Its name.
     pub kernel: String,
@@ -70,8 +66,7 @@ pub struct LocalSize {
 }
 
 /// What was not changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Refused {
     /// Launches or programs.
     pub count: u64,
@@ -80,8 +75,7 @@ pub struct Refused {
 }
 
 /// A request that met nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Unmet {
     /// The option as it was given.
     pub request: String,

@@ -14,8 +14,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a kernel takes of a device. `None`: the runtime did not say.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Resources {
     /// Most work-items of a work-group (CL_KERNEL_WORK_GROUP_SIZE).
     pub work_group_limit: Option<u64>,
@@ -51,8 +50,7 @@ impl Resources {
 }
 
 /// An argument of a counted launch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Argument {
     /// Its index.
     pub index: u32,
@@ -65,8 +63,7 @@ pub struct Argument {
 }
 
 /// A loop of a kernel, or of a function that it calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Loop {
     /// Block at which it begins, in the code.
     pub block: u32,
@@ -77,8 +74,9 @@ pub struct Loop {
 }
 
 /// The program that a kernel is of: what tells apart kernels of one name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema,
+)]
 pub struct Program {
     /// Hash of its source or binary, as `clscope programs` lists it; empty where the recorder saw
     /// none.

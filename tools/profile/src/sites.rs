@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A frame of a call site with what is known of it.
-#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq, schemars::JsonSchema)]
 pub struct Place {
     /// Path of the executable or library; null for code made at run time.
     pub module: Option<String>,
@@ -36,8 +35,7 @@ pub struct Place {
 }
 
 /// A call site with a name.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Named {
     /// Its frames in one line, the innermost first.
     pub name: String,

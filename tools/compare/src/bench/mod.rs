@@ -21,8 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const SCHEMA: &str = "clscope-bench-diff/1";
 
 /// Which direction of a figure is the better one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Rates, and rates for each watt.
@@ -50,8 +49,7 @@ impl Direction {
 }
 
 /// A figure on both sides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// `case` or `finding`.
     pub kind: &'static str,
@@ -80,8 +78,7 @@ pub struct Row {
 }
 
 /// The whole document.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Diff {
     /// [`SCHEMA`].
     pub schema: &'static str,

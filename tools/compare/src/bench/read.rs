@@ -90,8 +90,7 @@ struct Figure {
 }
 
 /// Where a document comes from.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Origin {
     /// The file.
     pub file: String,

@@ -14,8 +14,7 @@ use clscope_models::stations::{Curve as Curves, Stations};
 use serde::Serialize;
 
 /// How far a model is from what was measured over the whole grid.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Worst {
     /// The model.
     pub model: &'static str,

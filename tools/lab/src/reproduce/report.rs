@@ -17,8 +17,7 @@ mod seen;
 pub const SCHEMA: &str = "clscope-bench-reproduced/2";
 
 /// All of a run.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Reported {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -33,8 +32,7 @@ pub struct Reported {
 }
 
 /// A device of ours.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct On {
     /// Its name.
     pub name: String,
@@ -59,8 +57,7 @@ impl On {
 }
 
 /// What became of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It was measured.
@@ -102,8 +99,7 @@ impl State {
 }
 
 /// One experiment.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// Its name.
     pub name: &'static str,
@@ -141,8 +137,7 @@ pub struct Report {
 }
 
 /// A curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Curve {
     /// What tells it from the others.
     pub name: String,
@@ -151,8 +146,7 @@ pub struct Curve {
 }
 
 /// A number of the document beside ours.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Number {
     /// What it is.
     pub what: &'static str,
@@ -161,10 +155,7 @@ pub struct Number {
     /// What the document prints.
     pub printed: Vec<Printed>,
     /// Ours, in the same unit.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(with = "Option<clscope_microbench::stats::MayBeNone>")
-    )]
+    #[schemars(with = "Option<clscope_microbench::stats::MayBeNone>")]
     pub here: Option<Interval>,
     /// What was compared for ours, where the name is not true of this device to the letter.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,8 +165,7 @@ pub struct Number {
 }
 
 /// A number of the document.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Printed {
     /// The document's device.
     pub device: &'static str,

@@ -33,8 +33,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Launches of the captured kernel and program over the same range on the same device, in the
 /// process of the capture. The captured one and those right behind a captured one are left out:
 /// capturing changes how they stand.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Application {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -49,8 +48,7 @@ pub struct Application {
 }
 
 /// One launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Row {
     /// END - START by the device's stamps, ns.
     pub duration_ns: u64,
@@ -66,8 +64,7 @@ pub struct Row {
 }
 
 /// What came before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Before {
     /// A kernel's name, or a kind of command as in `clscope dump`.
     pub what: String,
@@ -76,8 +73,7 @@ pub struct Before {
 }
 
 /// The captured launch repeated as it stood in the application, beside its launches there.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct AsThere {
     /// Launches of the application that are compared.
     pub launches: usize,

@@ -6,8 +6,7 @@ use crate::interval::Interval;
 use serde::Serialize;
 
 /// Why the run takes its time, what to do, and the rows that matter.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Answer {
     /// The run in a line.
     pub run: Run,
@@ -22,16 +21,15 @@ pub struct Answer {
     /// The longest gaps between commands.
     pub gaps: Vec<GapRow>,
     /// Buffers by size and flags, those with the most copied bytes first.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub buffers: Vec<BufferRow>,
     /// What the application does again and again.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub patterns: Vec<Pattern>,
 }
 
 /// What was run, and on what.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Run {
     /// Program and arguments; of several processes those of the first.
     pub command: String,
@@ -48,8 +46,7 @@ pub struct Run {
 }
 
 /// What a part of the wall time went to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Cause {
     /// Stable name: `kernel`, `copy`, `command`, `queues-take-turns`, `shared-device`,
     /// `held-up-launches`, `host`, `call`, `short-calls`, `user-event`, `other-queue`,
@@ -71,8 +68,7 @@ pub struct Cause {
 }
 
 /// Something to do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Advice {
     /// The cause it is against.
     pub against: &'static str,
@@ -86,8 +82,7 @@ pub struct Advice {
 }
 
 /// A kernel.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct KernelRow {
     pub name: String,
     /// Null where all ran on one device.
@@ -115,8 +110,7 @@ pub struct KernelRow {
 }
 
 /// Copies in one direction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CopyRow {
     /// `to device`, `from device`, `on device`, `fill` or `copies`; `by clscope`: the recorder's
     /// copies of captured launches' memory.
@@ -132,8 +126,7 @@ pub struct CopyRow {
 }
 
 /// Calls of one function.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct HostRow {
     pub function: String,
     /// Of the wall time; several threads may add up to more than 1.
@@ -146,8 +139,7 @@ pub struct HostRow {
 }
 
 /// Energy of a device.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct EnergyRow {
     pub device: String,
     pub joules: f64,
@@ -166,16 +158,14 @@ pub struct EnergyRow {
 }
 
 /// Joules of several kernels and copies together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct JoulesTogether {
     pub names: Vec<String>,
     pub joules: Interval,
 }
 
 /// A gap between commands.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct GapRow {
     /// Since the first record of its process.
     pub at_ns: f64,
@@ -187,16 +177,15 @@ pub struct GapRow {
     /// What most of it went to.
     pub cause: String,
     /// The thread that enqueued the command after it; null where only one enqueued.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub thread: Option<String>,
     /// Where in the application that was (`record --call-sites`).
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub called_from: Option<String>,
 }
 
 /// Buffers of one size with the same flags.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BufferRow {
     /// Size of each.
     pub bytes: u64,
@@ -219,8 +208,7 @@ impl BufferRow {
 }
 
 /// Copies between buffers of one kind and the host.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct BufferCopies {
     pub count: u64,
     pub bytes: u64,
@@ -231,8 +219,7 @@ pub struct BufferCopies {
 }
 
 /// What an application does again and again.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Pattern {
     /// Stable name: `builds`, `buffers`, `polling`, `wait-for-each-launch`.
     pub kind: &'static str,

@@ -10,8 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Counters of a whole trace.
-#[derive(Debug, Clone, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub struct Counters {
     /// Why there is no figure at all; null where there is one.
     pub absent: Option<String>,
@@ -22,8 +21,7 @@ pub struct Counters {
 }
 
 /// The figures of one source of counters for one device.
-#[derive(Debug, Clone, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub struct Source {
     pub device: String,
     pub host: String,
@@ -77,8 +75,7 @@ pub struct Track {
 }
 
 /// One counter.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Column {
     pub name: String,
     /// `%`, `MiB/s`, `/s`, ...
@@ -100,8 +97,7 @@ impl Column {
 }
 
 /// One kernel, or one direction of transfers.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Class {
     pub name: String,
     /// `kernel` or `transfer`.
@@ -119,8 +115,7 @@ pub struct Class {
 }
 
 /// One stretch of time by three clocks: what runtime, OA unit and core say.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Clocks {
     /// Launches that were long enough.
     pub launches: u64,
@@ -139,8 +134,7 @@ pub struct Clocks {
 }
 
 /// The figures of a counter for a class.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Value {
     /// Mean while the class runs.
     pub mean: Option<Interval>,
@@ -151,8 +145,7 @@ pub struct Value {
 }
 
 /// Classes that ran in one proportion.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Together {
     pub classes: Vec<String>,
     pub mean: Interval,

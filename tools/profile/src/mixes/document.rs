@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: &str = "clscope-mix/1";
 
 /// The document.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Document {
     /// `clscope-mix/1`.
     pub schema: String,
@@ -20,20 +19,19 @@ pub struct Document {
     pub traces: Vec<String>,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// Kernels of one program at one geometry on one device, those with the most launches first.
     pub kernels: Vec<Kernel>,
     /// The same kernels in Oclgrind, where its counts were given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub against: Option<Comparison>,
 }
 
 /// A kernel of one program at one geometry on one device. Counts are of all counted launches
 /// together.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Kernel {
     /// Its name.
     pub kernel: String,
@@ -62,8 +60,7 @@ pub struct Kernel {
 }
 
 /// What counted launches executed.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Executed {
     /// Language whose instructions these are: `ptx` or `spv`.
     pub language: String,
@@ -81,11 +78,11 @@ pub struct Executed {
     pub spread: Option<(u64, u64)>,
     /// Instructions of the longest group, of warps where those are counted; null where groups are not
     /// told apart.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub longest_group: Option<u64>,
     /// How soon warps touched the same pieces of 32 bytes of global memory again; null where that was
     /// not counted.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub reuse: Option<Reuse>,
     /// By class of instruction.
     pub classes: Vec<OfClass>,
@@ -106,8 +103,7 @@ pub struct Executed {
 }
 
 /// What was executed of a class of instruction.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct OfClass {
     /// Its name.
     pub class: String,
@@ -127,8 +123,7 @@ pub struct OfClass {
 }
 
 /// Floating-point operations; a fused multiply-add counts two, a division or special function one.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Flop {
     /// On 16 bits.
     pub fp16: u64,
@@ -139,8 +134,7 @@ pub struct Flop {
 }
 
 /// Bytes asked of an address space, before caches.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct OfSpace {
     /// `global`, `local`, `private`, `constant`, `generic` or `image`.
     pub space: String,
@@ -153,8 +147,7 @@ pub struct OfSpace {
 }
 
 /// How often a block was entered.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct OfBlock {
     /// Its index in the code.
     pub block: u32,

@@ -215,8 +215,7 @@ const FIGURES: &[Figure] = &[
 ];
 
 /// A figure, of all launches of a kernel.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Compared {
     /// What was counted.
     pub figure: String,
@@ -241,8 +240,7 @@ impl Compared {
 }
 
 /// A kernel in both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OfKernel {
     /// Its name.
     pub kernel: String,
@@ -264,8 +262,7 @@ pub struct OfKernel {
 }
 
 /// Counts of a trace beside those of Oclgrind.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Kernels in both, in the order of their names.
     pub kernels: Vec<OfKernel>,

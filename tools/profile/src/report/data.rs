@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: &str = "clscope-report/7";
 
 /// The whole report.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -31,7 +30,7 @@ pub struct Report {
     pub duration_ns: Option<u64>,
     /// The part of it in which the recorder repeated commands (`--replay`) and the application was
     /// held: no part of busy shares, gaps, waits or times of calls; null in runs without.
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub repeated_ns: Option<u64>,
     /// Bound of the relative error of `median`, `p95` and `p99`; other figures are exact.
     pub percentile_error: f64,
@@ -51,7 +50,7 @@ pub struct Report {
     /// Readable names of kernels, by their names everywhere else in this document, which are those
     /// of the trace; kernels whose names are no mangled ones of C++ or SYCL are not listed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub display_names: BTreeMap<String, String>,
     /// By total time, unless sorted otherwise.
     pub kernels: Vec<Commands>,
@@ -61,7 +60,7 @@ pub struct Report {
     /// Kernels that ran in command buffers; null where no command buffer was enqueued. Their time is
     /// part of that of the commands `CommandBuffer`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub command_buffers: Option<CommandBuffers>,
     pub queues: Vec<Queue>,
     pub functions: Vec<Function>,
@@ -86,8 +85,7 @@ pub struct Report {
 }
 
 /// What command buffers (cl_khr_command_buffer) ran.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct CommandBuffers {
     /// Enqueues of command buffers.
     pub enqueues: u64,
@@ -98,8 +96,7 @@ pub struct CommandBuffers {
 }
 
 /// A kernel in command buffers.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct InCommandBuffers {
     /// Its name.
     pub name: String,
@@ -130,16 +127,14 @@ impl Report {
     }
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Host {
     pub name: String,
     /// Bound of its place against the reference host, null where it could not be placed.
     pub bound_ns: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Process {
     pub label: String,
     pub pid: u32,
@@ -157,8 +152,7 @@ pub struct Process {
     pub running_as_of: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Device {
     pub process: String,
     pub id: u32,
@@ -203,8 +197,7 @@ impl Device {
 }
 
 /// Estimates for all launches of a kernel of which some were left out by chance.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Estimates {
     /// Launches that the estimates are for: timed, or left out by chance.
     pub launches: u64,
@@ -218,8 +211,7 @@ pub struct Estimates {
 }
 
 /// What sampled timing left out.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Sampling {
     pub launches: u64,
     pub timed: u64,
@@ -232,8 +224,7 @@ pub struct Sampling {
 }
 
 /// Sums of the kernels and functions that are shown, and of all transfers and other commands.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Totals {
     pub calls: u64,
     pub commands: u64,
@@ -254,8 +245,7 @@ pub struct Totals {
 }
 
 /// A distribution in figures; all null where it is empty.
-#[derive(Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Summary {
     pub count: u64,
     pub total: u128,
@@ -283,8 +273,7 @@ impl Summary {
 }
 
 /// Commands of one class: a kernel on a device, or a kind of transfer.
-#[derive(Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Commands {
     pub name: String,
     pub device: Option<String>,
@@ -305,7 +294,7 @@ pub struct Commands {
     /// Where no command has a time, because all of their stamps can be none: what passed on the host
     /// from the begin of each one's enqueue to when it was known complete. None took longer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(default))]
+    #[schemars(default)]
     pub at_most_ns: Option<Summary>,
     /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
     pub estimate: Option<Estimates>,
@@ -316,8 +305,7 @@ pub struct Commands {
 }
 
 /// Commands that took far longer than most of their class.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Over {
     /// How many.
     pub launches: u64,
@@ -343,8 +331,7 @@ impl Commands {
     }
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Queue {
     pub process: String,
     pub id: u32,
@@ -389,8 +376,7 @@ impl Queue {
     }
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Function {
     pub name: String,
     pub calls: u64,
@@ -402,8 +388,7 @@ pub struct Function {
 }
 
 /// A function in which the host was blocked on devices.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Wait {
     #[serde(flatten)]
     pub function: Function,
@@ -438,8 +423,7 @@ impl Wait {
 }
 
 /// What the host waited for.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct WaitedFor {
     /// Kernel, or kind of command.
     pub name: String,
@@ -452,8 +436,7 @@ pub struct WaitedFor {
     pub share: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Idle {
     pub cause: String,
     #[serde(rename = "time_ns")]
@@ -461,8 +444,7 @@ pub struct Idle {
     pub share: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// `note`, `warning` or `error`.
     pub severity: &'static str,

@@ -14,8 +14,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What has a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaceBy {
     Rank,
@@ -23,8 +22,7 @@ pub enum PlaceBy {
 }
 
 /// Rows by rank or host.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Places {
     pub by: PlaceBy,
     /// By rank, or by name of the host; processes without a rank have rows by host.
@@ -39,8 +37,7 @@ pub struct Places {
 }
 
 /// A rank or host.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Place {
     pub rank: Option<u32>,
     /// Its host; null where a rank has processes on several.
@@ -67,8 +64,7 @@ pub struct Place {
 }
 
 /// Why a row is the slowest.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Slowest {
     /// Index into `rows`.
     pub row: usize,

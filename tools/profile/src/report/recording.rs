@@ -17,8 +17,7 @@ pub struct Costs {
 const TYPICAL: Costs = Costs { call_ns: 25.0, command_ns: 250.0 };
 
 /// What recording took of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Share {
     /// Nanoseconds on all threads together.
     pub recording_ns: f64,

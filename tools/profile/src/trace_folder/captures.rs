@@ -18,8 +18,7 @@ const NAMED: usize = 8;
 const NEAREST: usize = 3;
 
 /// A captured launch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Captured {
     /// Process, `TRACE/PID-N`.
     pub process: String,
@@ -36,8 +35,7 @@ pub struct Captured {
 }
 
 /// Launches that were to be captured and were not, for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Refused {
     /// Process, `TRACE/PID-N`.
     pub process: String,
@@ -52,8 +50,7 @@ pub struct Refused {
 }
 
 /// What became of launches that were to be captured.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Captures {
     /// In order.
     pub captured: Vec<Captured>,

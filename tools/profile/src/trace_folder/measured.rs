@@ -26,8 +26,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 16;
 
 /// A captured launch, measured once.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measured {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -66,8 +65,7 @@ pub struct Measured {
 }
 
 /// A captured launch by its place in the trace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Which {
     /// The process, `PID-N`.
     pub process: String,
@@ -90,8 +88,7 @@ pub struct Which {
 }
 
 /// A device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct On {
     /// CL_DEVICE_NAME.
     pub name: String,
@@ -107,8 +104,7 @@ pub struct On {
 }
 
 /// Times of launches.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Time {
     /// Their median, nanoseconds.
     pub median_ns: Interval,
@@ -119,8 +115,7 @@ pub struct Time {
 }
 
 /// A window in which a launch ran over and over.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Window {
     /// Its length.
     pub seconds: f64,
@@ -135,8 +130,7 @@ pub struct Window {
 }
 
 /// What restoring memories before each launch took, measured by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Restoring {
     /// Mean power.
     pub watts: Interval,
@@ -145,8 +139,7 @@ pub struct Restoring {
 }
 
 /// A performance counter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Counter {
     /// Its name.
     pub name: String,
@@ -157,8 +150,7 @@ pub struct Counter {
 }
 
 /// What a launch executed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Executed {
     /// Language that was counted: `ptx` or `spv`.
     pub language: String,
@@ -187,8 +179,7 @@ pub struct Executed {
 }
 
 /// What was executed of a class of instruction.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Class {
     /// Its name.
     pub class: String,
@@ -208,8 +199,7 @@ pub struct Class {
 }
 
 /// How often a block was entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Block {
     /// Its index in the code.
     pub block: u32,
@@ -220,8 +210,7 @@ pub struct Block {
 }
 
 /// An argument.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Argument {
     /// Its index.
     pub index: u32,
