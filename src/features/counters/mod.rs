@@ -249,16 +249,7 @@ impl State {
         })?;
         find_loaded(&System, roots, &node.card, &uuid)?;
         let period_ns = if about.period_ns == 0 { PERIOD_NS } else { about.period_ns };
-        let (registers, format, generation, only_context) = (None, None, None, None);
-        let wanted = oa::Wanted {
-            period_ns,
-            uuid,
-            registers,
-            format,
-            generation,
-            only_context,
-            poll_ns: Some(POLL_NS),
-        };
+        let wanted = oa::Wanted { period_ns, uuid, registers: None, poll_ns: Some(POLL_NS) };
         let opened = oa::open(&System, roots, node, Box::new(device), &wanted)?;
         if about.format.is_empty() {
             // Not from `clscope record`: nothing but the configuration is known yet.

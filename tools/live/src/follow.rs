@@ -104,11 +104,6 @@ impl Follower {
         }
     }
 
-    /// The directory.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// What was asked to be changed of the application, as options of `clscope record`, as far as
     /// processes are known; names of files and kernels are in it as they are.
     pub fn changes(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::run::{self, Choice, Watch};
 use crate::stats::Interval;
 use crate::suite::{ceilings, levels};
 use clscope_mix::Precision;
-use clscope_models::device::{Device, Level, Parameter, SCHEMA, name};
+use clscope_models::device::{Device, Level, SCHEMA, name};
 use clscope_models::{Evidence, Figure};
 
 mod joules;
@@ -547,11 +547,6 @@ fn absent<'r>(cases: impl Iterator<Item = &'r CaseResult> + Clone, out: &mut Dev
             out.absent.insert(key, why);
         }
     }
-}
-
-/// A line for each parameter, as (name, value, unit, source).
-pub fn rows(device: &Device) -> Vec<(&str, &Parameter)> {
-    device.parameters.iter().map(|(name, p)| (name.as_str(), p)).collect()
 }
 
 #[cfg(test)]

@@ -95,77 +95,71 @@ pub struct GpmSample(pub usize);
 
 /// The NVML calls. All may be made from any thread.
 pub trait Api: Send + Sync {
-    /// nvmlSystemGetDriverVersion.
-    ///
-    /// # Errors
-    /// [`NvmlError`], as for every call below.
-    fn driver_version(&self) -> Result<String, NvmlError>;
-
     /// All devices this process may see.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// [`NvmlError`], as for every call below.
     fn devices(&self) -> Result<Vec<DeviceInfo>, NvmlError>;
 
     /// Power samples newer than `after_us`, in the order the driver gives them; 0 asks for the
     /// whole ring.
     ///
     /// # Errors
-    /// See [`Api::driver_version`]. Nothing newer is an empty list.
+    /// See [`Api::devices`]. Nothing newer is an empty list.
     fn power_samples(&self, device: Index, after_us: u64) -> Result<Vec<PowerSample>, NvmlError>;
 
     /// nvmlDeviceGetTotalEnergyConsumption, millijoules since the driver was loaded.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn total_energy_mj(&self, device: Index) -> Result<u64, NvmlError>;
 
     /// A field in its unit.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn field(&self, device: Index, field: Field, scope: Scope) -> Result<u64, NvmlError>;
 
     /// A clock's frequency now, MHz.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn clock_mhz(&self, device: Index, clock: ClockDomain) -> Result<u32, NvmlError>;
 
     /// Temperature of the GPU, degrees Celsius.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn temperature_c(&self, device: Index) -> Result<u32, NvmlError>;
 
     /// Why the clocks are what they are: [`crate::reasons`].
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn clock_reasons(&self, device: Index) -> Result<u64, NvmlError>;
 
     /// The power limit in force, milliwatts.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn power_limit_mw(&self, device: Index) -> Result<u32, NvmlError>;
 
     /// Utilisation.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn utilisation(&self, device: Index) -> Result<Utilisation, NvmlError>;
 
     /// Whether the device has GPM (Hopper and later).
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn gpm_supported(&self, device: Index) -> Result<bool, NvmlError>;
 
     /// A buffer for a sample.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn gpm_alloc(&self) -> Result<GpmSample, NvmlError>;
 
     /// Frees a buffer.
@@ -174,14 +168,14 @@ pub trait Api: Send + Sync {
     /// Fills the buffer with the device's last snapshot.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn gpm_get(&self, device: Index, sample: &mut GpmSample) -> Result<(), NvmlError>;
 
     /// The metrics between two samples, `None` for one that the device does not have; NaN as NVML
     /// gives it.
     ///
     /// # Errors
-    /// See [`Api::driver_version`].
+    /// See [`Api::devices`].
     fn gpm_metrics(
         &self,
         from: &GpmSample,

@@ -178,13 +178,6 @@ impl Drop for Driver {
 }
 
 impl Api for Driver {
-    fn driver_version(&self) -> Result<String, NvmlError> {
-        let mut version: [c_char; 96] = [0; 96];
-        // The buffer is as long as said.
-        call!(self.nvmlSystemGetDriverVersion(version.as_mut_ptr(), version.len() as c_uint))?;
-        Ok(text(&version))
-    }
-
     fn devices(&self) -> Result<Vec<DeviceInfo>, NvmlError> {
         let mut count: c_uint = 0;
         // `count` is writable.

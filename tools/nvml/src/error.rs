@@ -74,19 +74,6 @@ pub mod code {
 }
 
 impl NvmlError {
-    /// The nvmlReturn_t, where a call returned one.
-    pub fn code(&self) -> Option<u32> {
-        match self {
-            NvmlError::Call { code, .. } => Some(*code),
-            _ => None,
-        }
-    }
-
-    /// Whether this device or driver does not offer what was asked for, and never will.
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self, NvmlError::NoFunction { .. }) || self.code() == Some(code::NOT_SUPPORTED)
-    }
-
     /// The one step that helps, if any does.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {

@@ -342,24 +342,12 @@ impl Gpm {
             due_in_ns: POLL_NS,
         })
     }
-
-    /// What the poller saw.
-    pub fn counts(&self) -> GpmCounts {
-        self.poller.counts()
-    }
 }
 
 impl SensorSource for Gpm {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        Pace { fastest_ns: FINE_NS, slowest_ns: PERIOD_NS, adaptive: false }
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        let pace = Pace { fastest_ns: FINE_NS, slowest_ns: PERIOD_NS, adaptive: false };
+        (&self.name, &self.domains, pace)
     }
 
     fn due_in_ns(&self) -> Option<u64> {

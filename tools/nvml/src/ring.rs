@@ -240,16 +240,9 @@ impl PowerRing {
 }
 
 impl SensorSource for PowerRing {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        Pace { fastest_ns: EVERY_NS, slowest_ns: 2_000_000_000, adaptive: false }
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        let pace = Pace { fastest_ns: EVERY_NS, slowest_ns: 2_000_000_000, adaptive: false };
+        (&self.name, &self.domains, pace)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

@@ -202,16 +202,8 @@ impl Polled {
 }
 
 impl SensorSource for Polled {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        self.pace
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        (&self.name, &self.domains, self.pace)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

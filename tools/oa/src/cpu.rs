@@ -10,7 +10,7 @@ use super::device::Place;
 use super::error::OaError;
 use super::i915::sysctl;
 use super::source::{
-    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow, TakeWindow,
+    CounterHealth, CounterInfo, CounterSource, CounterValue, CounterWindow, TakeWindow,
 };
 use clscope_sensors::error::SensorError;
 use clscope_sensors::files::{Files, Roots};
@@ -241,11 +241,7 @@ impl ProcessCounters {
                 )),
                 None => {
                     let note = Some("user mode only, all threads".to_owned());
-                    infos.push(CounterInfo {
-                        name: event.name.to_owned(),
-                        kind: CounterKind::Count,
-                        note,
-                    });
+                    infos.push(CounterInfo { name: event.name.to_owned(), note });
                     sums.push(Sum { counters, last: PerfCount::default() });
                 }
             }
@@ -306,10 +302,6 @@ impl CounterSource for ProcessCounters {
 
     fn counters(&self) -> &[CounterInfo] {
         &self.infos
-    }
-
-    fn window_ns(&self) -> Option<u64> {
-        None
     }
 
     fn pace(&self) -> Pace {

@@ -46,4 +46,4 @@ pub use error::OaError;
 pub use format::{Counter, Format, Group, Layout, Published};
 pub use report::{Generation, Reason, Report};
 pub use sampling::OaSampler;
-pub use source::{CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
+pub use source::{CounterInfo, CounterSource, CounterValue, CounterWindow};

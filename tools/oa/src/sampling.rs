@@ -3,7 +3,7 @@
 //! by itself: it is given a stream, so that a helper with privilege may have opened it.
 #![forbid(unsafe_code)]
 
-use super::accumulate::{Accumulator, Interval, Tally};
+use super::accumulate::{Accumulator, Interval};
 use super::config::ConfigId;
 use super::device::StreamDevice;
 use super::error::OaError;
@@ -11,7 +11,7 @@ use super::format::Layout;
 use super::i915::I915;
 use super::report::Generation;
 use super::source::{
-    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow, TakeWindow,
+    CounterHealth, CounterInfo, CounterSource, CounterValue, CounterWindow, TakeWindow,
 };
 use super::stream::{Bare, Record, Records};
 use super::time::{ClockPair, Placement};
@@ -65,8 +65,6 @@ pub struct StreamFacts {
     pub shift: u32,
     /// Sampling period, nanoseconds.
     pub period_ns: u64,
-    /// Give windows of this context alone.
-    pub only_context: Option<u32>,
 }
 
 /// The parser that fits the driver.
@@ -114,7 +112,6 @@ struct State {
     counters: Vec<CounterInfo>,
     values: Vec<CounterValue>,
     last_end: Option<Stamp>,
-    only_context: Option<u32>,
     health: CounterHealth,
 }
 
@@ -140,9 +137,8 @@ impl OaSampler {
         let clocks = [("GpuTime", "OA timestamp, ticks"), ("GpuCoreClocks", "GPU_TICKS")];
         let clocks = clocks.map(|(name, note)| (name.to_owned(), Some(note.to_owned())));
         let names = clocks.into_iter().chain(layout.counters().map(|c| (c.to_string(), None)));
-        let counters: Vec<CounterInfo> = names
-            .map(|(name, note)| CounterInfo { name, kind: CounterKind::Count, note })
-            .collect();
+        let counters: Vec<CounterInfo> =
+            names.map(|(name, note)| CounterInfo { name, note }).collect();
         let cut = match facts.driver {
             Driver::I915 => Cut::Records(Records::new()),
             Driver::Xe(_) => Cut::Bare(Bare::new(layout.bytes)),
@@ -153,7 +149,6 @@ impl OaSampler {
             values: vec![CounterValue::Absent; counters.len()],
             counters,
             last_end: None,
-            only_context: facts.only_context,
             health: CounterHealth::default(),
         };
         let configuration = Configuration { node, driver: facts.driver, added };
@@ -171,11 +166,6 @@ impl OaSampler {
     /// Closes the stream, so that another process may open one, and keeps the configuration loaded.
     pub fn into_configuration(self) -> Configuration {
         self.configuration
-    }
-
-    /// What the decoder saw so far.
-    pub fn tally(&self) -> Tally {
-        self.state.accumulator.tally()
     }
 
     /// Host and GPU clock at this moment.
@@ -247,10 +237,6 @@ impl State {
         self.last_end = end_stamp;
         self.health.maybe_wrapped_twice += u64::from(may_have_wrapped_twice);
         self.health.unplaced += u64::from(end_stamp.is_none());
-        if self.only_context.is_some() && context != self.only_context {
-            self.health.refused += 1;
-            return;
-        }
         for (value, slot) in self.values.iter_mut().zip(counts.slots()) {
             *value = CounterValue::Count(*slot);
         }
@@ -277,10 +263,6 @@ impl CounterSource for OaSampler {
 
     fn counters(&self) -> &[CounterInfo] {
         &self.state.counters
-    }
-
-    fn window_ns(&self) -> Option<u64> {
-        Some(self.facts.period_ns)
     }
 
     fn pace(&self) -> Pace {

@@ -7,24 +7,11 @@ use clscope_sensors::error::SensorError;
 use clscope_sensors::source::Pace;
 use clscope_sensors::units::{Clock, Stamp};
 
-/// What a counter's values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CounterKind {
-    /// Events counted in the window: windows add up.
-    Count,
-    /// A share in percent, averaged over the window.
-    MeanPercent,
-    /// A rate in MiB/s, averaged over the window.
-    MeanBandwidth,
-}
-
 /// A counter a source gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterInfo {
     /// Its name, unique within the source: `A7`, `sm-busy`, `instructions`.
     pub name: String,
-    /// What its values are.
-    pub kind: CounterKind,
     /// What it counts or leaves out, where the name would mislead.
     pub note: Option<String>,
 }
@@ -93,10 +80,6 @@ pub trait CounterSource: Send {
 
     /// Its counters. Fixed once opened.
     fn counters(&self) -> &[CounterInfo];
-
-    /// The length of its windows in nanoseconds, where it is fixed: decides which kernels it
-    /// resolves.
-    fn window_ns(&self) -> Option<u64>;
 
     /// How often it wants to be read.
     fn pace(&self) -> Pace;

@@ -55,7 +55,6 @@ fn options(exponent: u32) -> i915::StreamOptions {
         config: ConfigId(2),
         format: Format::A32u40A4u32B8C8,
         exponent,
-        context: None,
         poll_ns: Some(1_000_000),
     }
 }
@@ -104,13 +103,12 @@ fn streams_are_opened_with_the_documented_properties() {
     let gpu = Emulator::new(kbl());
     let (_dir, roots) = roots();
     let i915 = I915::new(&gpu, &System, &roots);
-    let stream = i915.open(&options(12)).unwrap();
+    i915.open(&options(12)).unwrap();
     assert_eq!(gpu.script().opened, [(2, 1), (3, 2), (4, 10), (5, 12), (8, 1_000_000)]);
-    i915::switch(&*stream, false).unwrap();
     // Kernels before revision 5 do not know the poll period.
     gpu.script().params.insert(54, 4);
-    i915.open(&i915::StreamOptions { context: Some(3), ..options(12) }).unwrap();
-    assert_eq!(gpu.script().opened, [(2, 1), (3, 2), (4, 10), (5, 12), (1, 3)]);
+    i915.open(&options(12)).unwrap();
+    assert_eq!(gpu.script().opened, [(2, 1), (3, 2), (4, 10), (5, 12)]);
     let wrong = i915.open(&i915::StreamOptions { format: Format::Pec64u64, ..options(12) });
     assert!(matches!(wrong, Err(OaError::Unsupported { .. })));
 
@@ -272,7 +270,7 @@ fn xe_is_asked_what_it_is() {
     }
 }
 
-fn facts(driver: Driver, format: Format, only_context: Option<u32>) -> StreamFacts {
+fn facts(driver: Driver, format: Format) -> StreamFacts {
     let generation = if driver == Driver::I915 { Generation::Gen9 } else { Generation::Xe2 };
     StreamFacts {
         name: "oa:test".to_owned(),
@@ -282,15 +280,14 @@ fn facts(driver: Driver, format: Format, only_context: Option<u32>) -> StreamFac
         hz: HZ,
         shift: 0,
         period_ns: 682_666,
-        only_context,
     }
 }
 
-fn sampler(gpu: &Emulator, driver: Driver, format: Format, only_context: Option<u32>) -> OaSampler {
+fn sampler(gpu: &Emulator, driver: Driver, format: Format) -> OaSampler {
     OaSampler::new(
         Box::new(gpu.clone()),
         Box::new(gpu.clone()),
-        facts(driver, format, only_context),
+        facts(driver, format),
         Some(ConfigId(2)),
     )
 }
@@ -334,7 +331,7 @@ fn the_table_per_kernel_equals_the_script() {
     }
     let gpu = Emulator::new(Script { ticks: start, ..kbl() });
     gpu.script().reads.extend(stream.chunks(1001).map(|c| Read::Bytes(c.to_vec())));
-    let mut sampler = sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, None);
+    let mut sampler = sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8);
     let (windows, error) = drain(&mut sampler, 1_000_000_000);
     assert_eq!(error, None);
     // Reports are placed on the host's clock: one window is 682.67 us.
@@ -379,24 +376,21 @@ fn losses_and_switches_of_i915_come_through() {
     stream.extend(record(3, &[]));
     stream.extend(report(timer_id(), 7));
     stream.extend(report(timer_id(), 7));
-    let play = |only| {
-        let gpu = Emulator::new(kbl());
-        gpu.script().reads.extend([
-            Read::Bytes(stream[..100].to_vec()),
-            Read::Errno(libc::EINTR),
-            Read::Bytes(stream[100..].to_vec()),
-        ]);
-        let mut sampler = sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, only);
-        let (windows, error) = drain(&mut sampler, 0);
-        assert_eq!(error, None);
-        let health = sampler.health();
-        (
-            windows.into_iter().map(|w| w.3).collect::<Vec<_>>(),
-            (health.windows, health.refused, health.lost, health.gaps),
-        )
-    };
-    assert_eq!(play(None), (vec![Some(7), Some(8), Some(7), None, Some(7)], (5, 0, 1, 1)));
-    assert_eq!(play(Some(7)), (vec![Some(7); 3], (3, 2, 1, 1)));
+    let gpu = Emulator::new(kbl());
+    gpu.script().reads.extend([
+        Read::Bytes(stream[..100].to_vec()),
+        Read::Errno(libc::EINTR),
+        Read::Bytes(stream[100..].to_vec()),
+    ]);
+    let mut sampler = sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8);
+    let (windows, error) = drain(&mut sampler, 0);
+    assert_eq!(error, None);
+    let health = sampler.health();
+    assert_eq!(
+        windows.into_iter().map(|w| w.3).collect::<Vec<_>>(),
+        [Some(7), Some(8), Some(7), None, Some(7)]
+    );
+    assert_eq!((health.windows, health.refused, health.lost, health.gaps), (5, 0, 1, 1));
 }
 
 #[test]
@@ -418,7 +412,7 @@ fn losses_of_xe_are_asked_for() {
         report(),
     ];
     gpu.script().reads.extend(script);
-    let mut sampler = sampler(&gpu, Driver::Xe(Engine::default()), Format::Pec64u64, None);
+    let mut sampler = sampler(&gpu, Driver::Xe(Engine::default()), Format::Pec64u64);
     let (windows, error) = drain(&mut sampler, 0);
     // The overflow ends a chain: of five reports there are three intervals.
     assert_eq!((windows.len(), error), (3, None));
@@ -437,8 +431,7 @@ fn a_stream_that_fails_says_how() {
     ] {
         let gpu = Emulator::new(kbl());
         gpu.script().reads.push_back(Read::Errno(code));
-        let (windows, error) =
-            drain(&mut sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, None), 0);
+        let (windows, error) = drain(&mut sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8), 0);
         assert!(
             windows.is_empty() && error.as_ref().is_some_and(|e| e.contains(words)),
             "{error:?}"
@@ -452,7 +445,7 @@ fn a_stream_that_fails_says_how() {
         writer.advance(10, 1);
         gpu.script().reads.push_back(Read::Bytes(record(1, &writer.report(timer_id(), 0))));
     }
-    let mut facts = facts(Driver::I915, Format::A12, None);
+    let mut facts = facts(Driver::I915, Format::A12);
     facts.layout = Format::A12.layout(Published::IgtTests);
     let mut sampler = OaSampler::new(
         Box::new(gpu.clone()),

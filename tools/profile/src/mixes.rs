@@ -170,15 +170,6 @@ impl KernelMix {
         self.global.iter().fold(1, |all, n| all.saturating_mul(*n))
     }
 
-    /// Work-groups of a launch; `None` where the runtime chose their size.
-    pub fn groups(&self) -> Option<u64> {
-        let sizes = self.global.iter().zip(&self.local);
-        let groups = sizes.fold(1u64, |all, (global, local)| {
-            all.saturating_mul(global.div_ceil((*local).max(1)))
-        });
-        (!self.local.is_empty()).then_some(groups)
-    }
-
     /// Bytes of local memory that arguments of the last counted launch asked for, beside those of
     /// [`Resources::local_bytes`].
     pub fn local_argument_bytes(&self) -> u64 {
@@ -528,7 +519,7 @@ mod tests {
         assert_eq!(row.refused.iter().collect::<Vec<_>>(), ["no"]);
         // Block 7 was never entered.
         assert_eq!(row.loops, [Loop { block: 2, threads: 704, warps: Some(22) }]);
-        assert_eq!((row.items(), row.groups()), (192, Some(8)));
+        assert_eq!(row.items(), 192);
         assert_eq!(row.per_launch(fma.flop), Some(704.0));
         add(&mut row, &counted(32, "b"));
         assert_eq!(row.blocks, BTreeMap::from([(2, (32, Some(1)))]), "blocks of another text");

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::source::Range;
-use crate::units::{EnergyUnit, Joules, Microjoules, RawNs};
+use crate::units::{EnergyUnit, Microjoules, RawNs};
 
 /// What one more value did to the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,11 +194,6 @@ impl Accumulator {
     /// Energy since the first value.
     pub fn total(&self) -> Microjoules {
         self.unit.microjoules(self.total_counts())
-    }
-
-    /// Energy since the first value, in joules.
-    pub fn joules(&self) -> Joules {
-        self.total().joules()
     }
 
     /// How long the counter has stood still at `now`, in nanoseconds; `None` before the first

@@ -198,11 +198,6 @@ impl Observation {
         self.live.iter().flatten().all(|l| l.verdict() != Verdict::Undecided)
     }
 
-    /// Per source and domain, the verdict.
-    pub fn verdicts(&self) -> Vec<Vec<Verdict>> {
-        self.live.iter().map(|live| live.iter().map(Liveness::verdict).collect()).collect()
-    }
-
     /// Writes the verdicts into the findings of the sources: `finding_of[i]` is source i's.
     pub fn conclude(&self, findings: &mut [SensorFinding], finding_of: &[usize]) {
         for ((live, error), index) in self.live.iter().zip(&self.errors).zip(finding_of) {

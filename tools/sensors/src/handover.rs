@@ -383,16 +383,8 @@ pub struct Passed {
 }
 
 impl SensorSource for Passed {
-    fn name(&self) -> &str {
-        "helper"
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        perf::RAPL_PACE
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        ("helper", &self.domains, perf::RAPL_PACE)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

@@ -233,14 +233,23 @@ pub type TakeReading<'o> = &'o mut dyn FnMut(Reading);
 
 /// A sensor interface that has been opened.
 pub trait SensorSource: Send {
+    /// Its name, domains and pace.
+    fn about(&self) -> (&str, &[Domain], Pace);
+
     /// A short name: `powercap`, `perf`, `hwmon:xe`, `nvml:ring:0`.
-    fn name(&self) -> &str;
+    fn name(&self) -> &str {
+        self.about().0
+    }
 
     /// The domains, in the order of their [`DomainId`]s. Fixed once opened.
-    fn domains(&self) -> &[Domain];
+    fn domains(&self) -> &[Domain] {
+        self.about().1
+    }
 
     /// How it wants to be read.
-    fn pace(&self) -> Pace;
+    fn pace(&self) -> Pace {
+        self.about().2
+    }
 
     /// How long until it wants to be read again, in nanoseconds, where it knows better than its
     /// pace says. Asked after every read.

@@ -73,23 +73,9 @@ impl Stamp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Microjoules(pub u64);
 
-impl Microjoules {
-    /// As joules.
-    pub fn joules(self) -> Joules {
-        Joules(self.0 as f64 * 1e-6)
-    }
-}
-
 /// Power in microwatts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Microwatts(pub u64);
-
-impl Microwatts {
-    /// As watts.
-    pub fn watts(self) -> Watts {
-        Watts(self.0 as f64 * 1e-6)
-    }
-}
 
 /// Joules as a real number: differences of planes may come out negative, and are then kept so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -120,13 +106,6 @@ macro_rules! linear {
     )*};
 }
 linear!(Joules "J", Watts "W");
-
-impl Joules {
-    /// Mean power over `ns` nanoseconds; `None` for an empty span.
-    pub fn over(self, ns: u64) -> Option<Watts> {
-        (ns > 0).then(|| Watts(self.0 / (ns as f64 * 1e-9)))
-    }
-}
 
 /// What one count of an energy counter is worth, as a fraction of microjoules, so that totals of
 /// counts convert without accumulating rounding.

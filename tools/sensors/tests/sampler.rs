@@ -75,14 +75,8 @@ fn counter(
 }
 
 impl SensorSource for Counter {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-    fn pace(&self) -> Pace {
-        self.pace
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        (&self.name, &self.domains, self.pace)
     }
     fn read(
         &mut self,

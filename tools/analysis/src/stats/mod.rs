@@ -231,15 +231,11 @@ fn transfer_class(kind: CommandKind, size: u32) -> u64 {
 impl Stats {
     /// Reads all events of a trace once.
     pub fn of_trace(trace: &Trace<'_>, alignment: &Alignment) -> Self {
-        Self::told_apart(trace, alignment, None)
+        Self::with(trace, alignment, None, 1, |_| {})
     }
 
-    /// As [`of_trace`](Self::of_trace), with the launches of a kernel separated by a key.
-    pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
-        Self::with(trace, alignment, variant, 1, |_| {})
-    }
-
-    /// As [`told_apart`](Self::told_apart), on so many threads, this one included. Every event but
+    /// As [`of_trace`](Self::of_trace), with the launches of a kernel separated by a key where there
+    /// is one, on so many threads, this one included. Every event but
     /// host calls that neither enqueue nor wait is shown to `also`: one reading of the records for
     /// both.
     pub fn with(

@@ -285,15 +285,8 @@ fn opened(
     };
     let registers = Registers::default();
     let Ok(uuid) = UUID.parse() else { return };
-    let wanted = Wanted {
-        period_ns: 1_000_000,
-        uuid,
-        registers: Some(&registers),
-        format: None,
-        generation: None,
-        only_context: None,
-        poll_ns: Some(1),
-    };
+    let wanted =
+        Wanted { period_ns: 1_000_000, uuid, registers: Some(&registers), poll_ns: Some(1) };
     match open::open(
         &System,
         &Roots::below("/nonexistent".as_ref()),

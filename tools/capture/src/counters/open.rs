@@ -150,9 +150,6 @@ fn card(
             .map_or(1_000_000, |p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX)),
         uuid: plan.uuid,
         registers: plan.registers.as_ref(),
-        format: None,
-        generation: None,
-        only_context: None,
         poll_ns: None,
     };
     let opened = oa::open(&System, roots, node, Box::new(device), &wanted).map_err(told)?;

@@ -36,9 +36,6 @@ impl Fake {
 }
 
 impl Api for Fake {
-    fn driver_version(&self) -> Result<String, NvmlError> {
-        Ok("1".to_owned())
-    }
     fn devices(&self) -> Result<Vec<DeviceInfo>, NvmlError> {
         let device = |n: u32, pci: &str| DeviceInfo {
             index: Index(n),

@@ -3,7 +3,7 @@
 //! come from [`crate::uapi`].
 
 use crate::error::OaError;
-use crate::uapi::{Argument, Block, Call};
+use crate::uapi::{Block, Call};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -83,20 +83,15 @@ impl StreamDevice for DrmFile {
         }
         let request = libc::Ioctl::from(call.request as libc::Ioctl);
         let size = (call.request >> 16 & 0x3fff) as usize;
-        let argument: u64 = match &mut call.argument {
-            Argument::None => 0,
-            Argument::Block(block) => {
-                // Calls of streams carry no size in their number; their structures are fixed by
-                // `uapi`.
-                if size != 0 && size != block.bytes.len() || !block.is_consistent() {
-                    return Err(refused());
-                }
-                resolve(block);
-                block.bytes.as_mut_ptr() as usize as u64
-            }
-        };
+        let block = &mut call.argument;
+        // Calls of streams carry no size in their number; their structures are fixed by `uapi`.
+        if size != 0 && size != block.bytes.len() || !block.is_consistent() {
+            return Err(refused());
+        }
+        resolve(block);
+        let argument = block.bytes.as_mut_ptr() as usize as u64;
         loop {
-            // SAFETY: the descriptor is open while `self` lives. The argument is nothing, or points
+            // SAFETY: the descriptor is open while `self` lives. The argument points
             // to a buffer that lives in `call` over the call and is as long as the request's number
             // says (checked above, or fixed by the builder in `uapi`, the only maker of calls);
             // every pointer in it was just set to a buffer that `call` owns, whose length is the
@@ -157,7 +152,6 @@ mod tests {
         for mut call in [
             uapi::get_param(51),
             uapi::perf_add_config(&uuid, &[], &[], &[]),
-            uapi::stream_switch(true),
             uapi::xe_query(8, vec![]),
         ] {
             let error = null.call(&mut call).unwrap_err();
@@ -181,7 +175,7 @@ mod tests {
     #[test]
     fn pointers_lead_to_the_buffers() {
         let mut call = uapi::xe_open(&[(1, 0), (2, 1)]);
-        let Argument::Block(block) = &mut call.argument else { panic!() };
+        let block = &mut call.argument;
         resolve(block);
         let first = &block.links[0].block;
         let address = u64::from_ne_bytes(block.bytes[24..32].try_into().unwrap());

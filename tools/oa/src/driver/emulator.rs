@@ -181,7 +181,6 @@ impl StreamDevice for Emulator {
                 _ => Err(errno(libc::EINVAL)),
             },
             request::XE_DEVICE_QUERY => Self::xe_query(&mut script, call),
-            request::STREAM_ENABLE | request::STREAM_DISABLE => Ok(0),
             request::XE_STREAM_STATUS => {
                 let status = script.statuses.pop_front().unwrap_or(0);
                 call.answer(&[], 8, &status.to_le_bytes());

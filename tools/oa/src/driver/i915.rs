@@ -44,9 +44,6 @@ pub struct StreamOptions {
     pub format: Format,
     /// Exponent of the period (see [`crate::time::exponent_for`]).
     pub exponent: u32,
-    /// A GEM context of the same descriptor, to see no other (other contexts' ids become
-    /// 0xffffffff).
-    pub context: Option<u32>,
     /// How often the kernel looks for reports, nanoseconds (from 100 us); its default is 5 ms.
     pub poll_ns: Option<u64>,
 }
@@ -245,7 +242,6 @@ impl<'a> I915<'a> {
         })?;
         let mut properties =
             vec![(2, 1), (3, options.config.0), (4, format), (5, options.exponent.into())];
-        properties.extend(options.context.map(|context| (1, context.into())));
         if let Some(ns) = options.poll_ns
             && self.perf_revision()? >= 5
         {
@@ -263,16 +259,4 @@ impl<'a> I915<'a> {
             }
         })
     }
-}
-
-/// Pauses or resumes a stream.
-///
-/// # Errors
-/// The kernel's.
-pub fn switch(stream: &dyn StreamDevice, on: bool) -> Result<(), OaError> {
-    let what = if on { "enabling an OA stream" } else { "disabling an OA stream" };
-    stream
-        .call(&mut uapi::stream_switch(on))
-        .map(|_| ())
-        .map_err(|source| OaError::Io { what, source })
 }

@@ -6,7 +6,7 @@
 use crate::config::{ConfigId, Node, Registers, Uuid};
 use crate::device::StreamDevice;
 use crate::error::OaError;
-use crate::format::{Format, Published};
+use crate::format::Published;
 use crate::i915::{self, I915};
 use crate::report::Generation;
 use crate::sampling::{Driver, OaSampler, StreamFacts};
@@ -25,12 +25,6 @@ pub struct Wanted<'a> {
     pub uuid: Uuid,
     /// Its registers, to load it where it is not loaded (needs privilege).
     pub registers: Option<&'a Registers>,
-    /// The format; else the widest of the generation.
-    pub format: Option<Format>,
-    /// The generation, where the device id does not determine it.
-    pub generation: Option<Generation>,
-    /// Give windows of this hardware context alone.
-    pub only_context: Option<u32>,
     /// How often the kernel looks for reports, nanoseconds, for who waits for them; i915's default
     /// is 5 ms.
     pub poll_ns: Option<u64>,
@@ -129,19 +123,12 @@ pub fn open(
     device: Box<dyn StreamDevice>,
     wanted: &Wanted<'_>,
 ) -> Result<Opened, OaError> {
-    let known = node.device_id.and_then(Generation::of_device);
-    let generation = match (wanted.generation, known) {
-        (Some(generation), known) => (generation, known.is_some_and(|(_, low)| low)),
-        (None, Some(known)) => known,
-        (None, None) => {
-            let id = node.device_id.map_or("unknown".to_owned(), |id| format!("{id:#06x}"));
-            return Err(OaError::Unsupported {
-                what: WHAT,
-                reason: format!("the generation of the device {id} is not known: name it"),
-            });
-        }
-    };
-    let format = wanted.format.unwrap_or_else(|| generation.0.widest_format());
+    let generation = node.device_id.and_then(Generation::of_device).ok_or_else(|| {
+        let id = node.device_id.map_or("unknown".to_owned(), |id| format!("{id:#06x}"));
+        let reason = format!("the generation of the device {id} is not known");
+        OaError::Unsupported { what: WHAT, reason }
+    })?;
+    let format = generation.0.widest_format();
     let range = [
         ["gt_min_freq_mhz", "device/tile0/gt0/freq0/min_freq"],
         ["gt_max_freq_mhz", "device/tile0/gt0/freq0/max_freq"],
@@ -164,9 +151,8 @@ pub fn open(
         Driver::I915 => {
             let i915 = I915::new(&*device, files, roots);
             let config = i915.ensure_config(card, uuid, registers)?;
-            let (context, poll_ns) = (None, wanted.poll_ns);
-            let options =
-                i915::StreamOptions { config: config.0, format, exponent, context, poll_ns };
+            let poll_ns = wanted.poll_ns;
+            let options = i915::StreamOptions { config: config.0, format, exponent, poll_ns };
             let unload = || config.1.then(|| i915.remove_config(config.0));
             let stream = i915.open(&options).inspect_err(|_| drop(unload()))?;
             (stream, i915.topology().ok(), config)
@@ -180,7 +166,6 @@ pub fn open(
         hz,
         shift,
         period_ns: period,
-        only_context: wanted.only_context,
     };
     let added = config.1.then_some(config.0);
     let sampler = OaSampler::new(device, stream, facts, added);
@@ -217,15 +202,7 @@ mod tests {
 
     fn wanted(registers: Option<&Registers>) -> Wanted<'_> {
         let uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
-        Wanted {
-            period_ns: 1_000_000,
-            uuid,
-            registers,
-            format: None,
-            generation: None,
-            only_context: None,
-            poll_ns: None,
-        }
+        Wanted { period_ns: 1_000_000, uuid, registers, poll_ns: None }
     }
 
     fn kbl() -> Emulator {

@@ -26,10 +26,6 @@ pub mod request {
     pub const XE_OBSERVATION: u32 = 0x4020_644b;
     /// DEVICE_QUERY `{u64 extensions, u32 query, u32 size, *data, u64[2]}`.
     pub const XE_DEVICE_QUERY: u32 = 0xc028_6440;
-    /// On a stream: begin.
-    pub const STREAM_ENABLE: u32 = 0x6900;
-    /// On a stream: pause.
-    pub const STREAM_DISABLE: u32 = 0x6901;
     /// On a stream of xe: what was lost.
     pub const XE_STREAM_STATUS: u32 = 0x6903;
 }
@@ -119,24 +115,17 @@ impl Block {
     }
 }
 
-/// The argument of a call.
-#[derive(Debug)]
-pub(crate) enum Argument {
-    None,
-    Block(Block),
-}
-
 /// One call, ready to be made: made only here, so that whoever makes it may rely on its lengths.
 #[derive(Debug)]
 pub struct Call {
     pub(crate) request: u32,
-    pub(crate) argument: Argument,
+    pub(crate) argument: Block,
     pub(crate) answered: bool,
 }
 
 impl Call {
     fn block(request: u32, block: Block) -> Call {
-        Call { request, argument: Argument::Block(block), answered: false }
+        Call { request, argument: block, answered: false }
     }
 
     /// The request's number.
@@ -155,8 +144,7 @@ impl Call {
 
     /// The bytes of the structure, or of what it points to along `path`: the offsets of pointers.
     pub fn bytes(&self, path: &[usize]) -> Option<&[u8]> {
-        let Argument::Block(block) = &self.argument else { return None };
-        let mut block = block;
+        let mut block = &self.argument;
         for at in path {
             block = &block.links.iter().find(|l| l.at == *at)?.block;
         }
@@ -167,8 +155,7 @@ impl Call {
     /// any more.
     pub fn answer(&mut self, path: &[usize], at: usize, bytes: &[u8]) -> bool {
         self.answered = true;
-        let Argument::Block(block) = &mut self.argument else { return false };
-        let mut block = block;
+        let mut block = &mut self.argument;
         for step in path {
             match block.links.iter_mut().find(|l| l.at == *step) {
                 Some(link) => block = &mut link.block,
@@ -244,12 +231,6 @@ pub(crate) fn perf_remove_config(id: u64) -> Call {
     Call::block(request::I915_PERF_REMOVE_CONFIG, Block::new(8).u64(0, id))
 }
 
-/// ENABLE, DISABLE.
-pub(crate) fn stream_switch(on: bool) -> Call {
-    let request = if on { request::STREAM_ENABLE } else { request::STREAM_DISABLE };
-    Call { request, argument: Argument::None, answered: false }
-}
-
 fn observation(operation: u64, parameter: Block) -> Call {
     Call::block(request::XE_OBSERVATION, Block::new(32).u64(16, operation).link(24, parameter))
 }
@@ -314,7 +295,7 @@ mod tests {
             xe_query(6, vec![0; 40]),
         ];
         for call in &calls {
-            let Argument::Block(block) = &call.argument else { panic!("{call:?}") };
+            let block = &call.argument;
             assert_eq!(
                 call.request >> 16 & 0x3fff,
                 block.bytes.len() as u32,

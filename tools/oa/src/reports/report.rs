@@ -97,11 +97,6 @@ impl Reason {
         self.0 & 1 << 3 != 0
     }
 
-    /// Written by the timer.
-    pub fn is_timer(self) -> bool {
-        self.0 & 1 != 0
-    }
-
     /// In words; empty where no bit is set.
     pub fn words(self) -> String {
         let set = Self::NAMES.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 != 0);
@@ -128,11 +123,6 @@ impl<'a> Report<'a> {
     /// Over the first bytes of `bytes`; `None` where they are fewer than the layout needs.
     pub fn new(bytes: &'a [u8], layout: &'static Layout) -> Option<Report<'a>> {
         Some(Report { bytes: bytes.get(..layout.bytes)?, layout })
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
     }
 
     /// RPT_ID, whole.

@@ -111,11 +111,6 @@ impl Placement {
         self.pairs.push_back((pair.host, ticks));
     }
 
-    /// How many pairs are known.
-    pub fn len(&self) -> usize {
-        self.pairs.len()
-    }
-
     /// Whether there is none, so that nothing can be placed.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

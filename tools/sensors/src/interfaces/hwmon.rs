@@ -223,16 +223,8 @@ impl Hwmon {
 }
 
 impl SensorSource for Hwmon {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        PACE
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        (&self.name, &self.domains, PACE)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

@@ -266,16 +266,9 @@ impl Replay {
 }
 
 impl SensorSource for Replay {
-    fn name(&self) -> &str {
-        "replay"
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        Pace { fastest_ns: 1_000_000, slowest_ns: 100_000_000, adaptive: false }
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        let pace = Pace { fastest_ns: 1_000_000, slowest_ns: 100_000_000, adaptive: false };
+        ("replay", &self.domains, pace)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

@@ -331,16 +331,8 @@ impl PerfPower {
 }
 
 impl SensorSource for PerfPower {
-    fn name(&self) -> &str {
-        "perf"
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        RAPL_PACE
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        ("perf", &self.domains, RAPL_PACE)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {

@@ -183,16 +183,8 @@ impl Powercap {
 }
 
 impl SensorSource for Powercap {
-    fn name(&self) -> &str {
-        "powercap"
-    }
-
-    fn domains(&self) -> &[Domain] {
-        &self.domains
-    }
-
-    fn pace(&self) -> Pace {
-        super::perf::RAPL_PACE
+    fn about(&self) -> (&str, &[Domain], Pace) {
+        ("powercap", &self.domains, super::perf::RAPL_PACE)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: TakeReading<'_>) -> Result<(), SensorError> {
