@@ -10,34 +10,20 @@ use std::path::PathBuf;
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum CaptureError {
     /// The system refused.
     #[error("{attempt}")]
-    System {
-        /// What was attempted, on what, and the next step.
-        attempt: String,
-        /// The system's reason.
-        source: io::Error,
-    },
+    System { attempt: String, source: io::Error },
     /// A choice of the user's cannot be followed.
     #[error("{0}")]
     Refused(String),
     /// A file is no ring file of a recorder.
     #[error("{} is no ring file", path.display())]
-    Ring {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: clscope_trace::Error,
-    },
+    Ring { path: PathBuf, source: clscope_trace::Error },
     /// A file of recorded readings cannot be used.
     #[error("cannot take readings from {} (--readings)", path.display())]
-    Readings {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: clscope_sensors::SensorError,
-    },
+    Readings { path: PathBuf, source: clscope_sensors::SensorError },
     /// The recorder cannot be brought in.
     #[error(transparent)]
     Library(#[from] LibraryError),

@@ -32,45 +32,24 @@ pub struct Wanted {
 /// Why a meter gives no readings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Failure {
     /// The table is none.
     #[error("{what}")]
-    Table {
-        /// The file, or the command.
-        what: String,
-        /// Why.
-        source: MeterError,
-    },
+    Table { what: String, source: MeterError },
     /// Its times have no place.
     #[error(
         "{what}: its times cannot be placed on this host's clock: {why}; say when the application started by the meter: --meter-format start=TIME"
     )]
-    Place {
-        /// The file, or the command.
-        what: String,
-        /// Why.
-        why: String,
-    },
+    Place { what: String, why: String },
     /// None of its readings are of the run.
     #[error(
         "{what}: none of its {count} readings are of the run, which is {apart:.1} s away from them; if its clock or zone is wrong: --meter-format zone=+01:00, offset=SECONDS or place=load"
     )]
-    Elsewhere {
-        /// The file, or the command.
-        what: String,
-        /// Readings.
-        count: usize,
-        /// Seconds.
-        apart: f64,
-    },
+    Elsewhere { what: String, count: usize, apart: f64 },
     /// A file cannot be read, or the command cannot be run.
     #[error("{}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, Failure> {

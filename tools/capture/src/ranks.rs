@@ -22,6 +22,7 @@ pub struct BadRanks;
 
 /// Why it is not known whether this process is one of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum NoRank {
     /// Nothing names the rank.
     #[error(
@@ -33,12 +34,7 @@ pub enum NoRank {
     #[error(
         "--ranks chooses by the rank of this process, and {name} is {value:?}, which is no rank"
     )]
-    NoNumber {
-        /// The variable.
-        name: &'static str,
-        /// Its value.
-        value: String,
-    },
+    NoNumber { name: &'static str, value: String },
 }
 
 impl FromStr for Ranks {

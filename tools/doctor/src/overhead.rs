@@ -22,53 +22,32 @@ pub const SUBCOMMAND: &str = "__overhead";
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum OverheadError {
     /// There is no recorder.
     #[error(transparent)]
     Library(#[from] LibraryError),
     /// It cannot be loaded.
     #[error("could not load {}", path.display())]
-    Load {
-        /// libclscope.so.
-        path: PathBuf,
-        /// The dynamic linker's reason.
-        source: libloading::Error,
-    },
+    Load { path: PathBuf, source: libloading::Error },
     /// It is something else.
     #[error("the library is no layer")]
     NoLayer(#[source] libloading::Error),
     /// It does not record.
     #[error("the recorder refused to record the self-test (error {code}, {functions} functions)")]
-    Refused {
-        /// What clInitLayer returned.
-        code: i32,
-        /// Functions it gave.
-        functions: u32,
-    },
+    Refused { code: i32, functions: u32 },
     /// The process that measures cannot be started.
     #[error("could not start the self-test")]
     Start(#[source] io::Error),
     /// It failed.
     #[error("the self-test with {} failed ({status}): {said}", recorder.display())]
-    Failed {
-        /// libclscope.so.
-        recorder: PathBuf,
-        /// How it ended.
-        status: ExitStatus,
-        /// Its messages.
-        said: String,
-    },
+    Failed { recorder: PathBuf, status: ExitStatus, said: String },
     /// The recorder complained.
     #[error(
         "the recorder did not record in {}: {said}; start it in another folder",
         directory.display()
     )]
-    NotRecorded {
-        /// Where its trace was to go.
-        directory: PathBuf,
-        /// Its messages.
-        said: String,
-    },
+    NotRecorded { directory: PathBuf, said: String },
     /// Its answer cannot be read or written.
     #[error("the self-test gave no figures")]
     Answer(#[source] serde_json::Error),

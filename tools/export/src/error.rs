@@ -8,6 +8,7 @@ use std::path::PathBuf;
 /// An export ended before it was whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ExportError {
     /// The output took no more.
     #[error(transparent)]
@@ -32,20 +33,10 @@ pub enum ExportError {
     },
     /// A row does not fit its table: a mistake of the writer.
     #[error("a row of the table {table} does not fit its column {column}: {found}")]
-    Row {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-        /// What was to be put there.
-        found: String,
-    },
+    Row { table: &'static str, column: &'static str, found: String },
     /// The folder holds files that are not of this export.
     #[error("{} holds files and is no data set of clscope; name a new folder", path.display())]
-    ForeignFolder {
-        /// The folder.
-        path: PathBuf,
-    },
+    ForeignFolder { path: PathBuf },
     /// It was told to stop.
     #[error("interrupted: nothing was added or changed")]
     Interrupted,
@@ -55,14 +46,7 @@ pub enum ExportError {
         path.display(),
         found.map_or_else(|| "an unknown schema".to_owned(), |n| format!("schema {n}"))
     )]
-    OtherSchema {
-        /// The folder.
-        path: PathBuf,
-        /// Its schema, if it can be read.
-        found: Option<u64>,
-        /// The schema that is written.
-        own: u32,
-    },
+    OtherSchema { path: PathBuf, found: Option<u64>, own: u32 },
 }
 
 impl From<serde_json::Error> for ExportError {

@@ -15,15 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ServeError {
     /// The port is taken, or not for this user.
     #[error("cannot listen on 127.0.0.1:{port}; choose another with --port")]
-    Listen {
-        /// The port; 0 for any.
-        port: u16,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Listen { port: u16, source: io::Error },
     /// The system does not say which port it chose.
     #[error("cannot tell the port")]
     Port(#[source] io::Error),

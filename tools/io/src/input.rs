@@ -23,26 +23,17 @@ const DENSITY: u64 = 16;
 
 /// Why a file is not read, although it is there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Refused {
     /// It is no regular file.
     #[error("it is {0}, and only regular files are read")]
     NotAFile(&'static str),
     /// It is nearly all hole.
     #[error("it has {size} bytes and takes {taken} on the disk: what is not there is not read")]
-    Hole {
-        /// Its size, in bytes.
-        size: u64,
-        /// What it takes on the disk, in bytes.
-        taken: u64,
-    },
+    Hole { size: u64, taken: u64 },
     /// It is larger than such a file can be.
     #[error("it has {size} bytes, and at most {most} are read of such a file")]
-    TooLarge {
-        /// Its size, in bytes; of a file that grows, what was read so far.
-        size: u64,
-        /// The bound, in bytes.
-        most: u64,
-    },
+    TooLarge { size: u64, most: u64 },
 }
 
 impl From<Refused> for io::Error {

@@ -41,24 +41,17 @@ impl Access {
 
 /// Why nothing is written to a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Refused {
     /// It belongs to another user.
     #[error("it belongs to the user with id {owner}, not to the one who runs this ({user})")]
-    Foreign {
-        /// Its owner.
-        owner: u32,
-        /// The effective user.
-        user: u32,
-    },
+    Foreign { owner: u32, user: u32 },
     /// Others may change what is in it.
     #[error(
         "other users may write to it (its mode is {mode:04o}): `chmod o-w` takes that from them; where \
          the file system keeps no modes, --shared accepts it"
     )]
-    Open {
-        /// Its permissions.
-        mode: u32,
-    },
+    Open { mode: u32 },
     /// It is a symbolic link, which may lead anywhere.
     #[error("it is a symbolic link: name what it leads to")]
     Link,

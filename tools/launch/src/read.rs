@@ -26,51 +26,27 @@ const NAMED: usize = 20;
 
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum CaptureError {
     /// There is none.
     #[error(
         "{path} is no capture and no trace with captures: {why}; `clscope record --capture KERNEL -- APP` makes one"
     )]
-    None {
-        /// The path.
-        path: String,
-        /// What is there.
-        why: String,
-    },
+    None { path: String, why: String },
     /// It is not whole.
     #[error(
         "the capture {path} is not whole: recording ended while it was written; record the application again"
     )]
-    Part {
-        /// The path.
-        path: String,
-    },
+    Part { path: String },
     /// There are several to choose from.
     #[error("{path} has {count} captures; name one of them: {names}")]
-    Several {
-        /// The trace.
-        path: String,
-        /// How many.
-        count: usize,
-        /// Their paths, as many as fit.
-        names: String,
-    },
+    Several { path: String, count: usize, names: String },
     /// A file cannot be read.
     #[error("cannot read {file} of the capture: {why}; copy the whole folder, or record again")]
-    File {
-        /// Its name in the folder.
-        file: String,
-        /// Why: in the sentence above, and so no source beneath it.
-        why: io::Error,
-    },
+    File { file: String, why: io::Error },
     /// The description cannot be understood.
     #[error("{path} cannot be understood: {why}; record the application again")]
-    Json {
-        /// Its path.
-        path: String,
-        /// Why: in the sentence above, and so no source beneath it.
-        why: serde_json::Error,
-    },
+    Json { path: String, why: serde_json::Error },
     /// It is of a later version.
     #[error(
         "the capture has version {0} of the format, this program reads {SCHEMA}; use a newer one"
@@ -83,45 +59,26 @@ pub enum CaptureError {
     #[error(
         "{file} has {found} bytes, {FILE} says {said}: the capture is damaged; record it again"
     )]
-    Size {
-        /// Its name in the folder.
-        file: String,
-        /// What it has.
-        found: u64,
-        /// What it should have.
-        said: u64,
-    },
+    Size { file: String, found: u64, said: u64 },
     /// A file has other bytes than the description says.
     #[error(
         "{file} has other bytes than when it was captured (its hash differs): the capture is damaged; record it again"
     )]
-    Hash {
-        /// Its name in the folder.
-        file: String,
-    },
+    Hash { file: String },
 }
 
 /// Why what a path holds is not run.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum OwnerError {
     /// It is another user's.
     #[error(
         "{path} is of the user with id {owner}, and what is captured in it would run as you: look at it, then add --trust"
     )]
-    Foreign {
-        /// What.
-        path: String,
-        /// Whose.
-        owner: u32,
-    },
+    Foreign { path: String, owner: u32 },
     /// It cannot be looked at.
     #[error("cannot look at {path}")]
-    Look {
-        /// What.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    Look { path: String, source: io::Error },
 }
 
 /// Holds that a file or folder is this user's: what is captured runs with this user's rights.

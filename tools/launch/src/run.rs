@@ -83,28 +83,17 @@ impl Default for Wanted {
 
 /// Why a run gave nothing.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum RunError {
     /// The launch cannot be put on the device, or failed there.
     #[error(transparent)]
     Stage(#[from] StageError),
     /// There is no such argument.
     #[error("argument {index} is no memory of {kernel}; {known}")]
-    NoArgument {
-        /// What was asked for.
-        index: u32,
-        /// The kernel.
-        kernel: String,
-        /// Those that are, as a clause.
-        known: String,
-    },
+    NoArgument { index: u32, kernel: String, known: String },
     /// No work-group size can be searched.
     #[error("there is no work-group size of {kernel} to search: {why}")]
-    NothingToTune {
-        /// The kernel.
-        kernel: String,
-        /// Why.
-        why: String,
-    },
+    NothingToTune { kernel: String, why: String },
     /// The user ended it.
     #[error("the run was ended")]
     Interrupted,

@@ -46,6 +46,7 @@ pub struct Options {
 /// Why a stream cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum DecodeError {
     /// It cannot be read, or its intervals cannot be written.
     #[error(transparent)]
@@ -71,33 +72,16 @@ pub enum DecodeError {
     #[error(
         "reports of {bytes} bytes are not what {generation:?} gives by default: name the format with --stream reports="
     )]
-    NoFormat {
-        /// Bytes of a report.
-        bytes: usize,
-        /// The generation.
-        generation: Generation,
-    },
+    NoFormat { bytes: usize, generation: Generation },
     /// Its reports are shorter than the format.
     #[error("the file's reports have {bytes} bytes, {format} needs {needed}")]
-    Short {
-        /// Bytes of a report.
-        bytes: usize,
-        /// Name of the format.
-        format: &'static str,
-        /// Bytes of it.
-        needed: usize,
-    },
+    Short { bytes: usize, format: &'static str, needed: usize },
     /// Metric sets cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// Sets of one name exist for several GPUs.
     #[error("the set {name} is there for {chips}: name the file of one GPU with --metrics")]
-    SeveralSets {
-        /// The set.
-        name: String,
-        /// The GPUs.
-        chips: String,
-    },
+    SeveralSets { name: String, chips: String },
     /// There is no such set.
     #[error(
         "there is no metric set {0:?}: `clscope oa sets` lists those built in, --metrics DIR reads others"

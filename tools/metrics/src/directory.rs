@@ -21,6 +21,7 @@ pub const INSTALLED: [&str; 4] = [
 /// A directory that gives no sets.
 #[derive(Debug, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum DirectoryError {
     /// It cannot be read.
     #[error("{}: cannot be read", path.display())]
@@ -33,10 +34,7 @@ pub enum DirectoryError {
     },
     /// It holds no such file.
     #[error("{}: holds no metric sets (files named oa-*.xml, as in Mesa's src/intel/perf)", path.display())]
-    Empty {
-        /// The directory.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
 }
 
 /// What a directory holds.

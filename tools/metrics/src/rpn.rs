@@ -147,6 +147,7 @@ pub struct BadEquation {
 /// Why a figure has no value.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Undefined {
     /// A division by the clocks or the time of an interval in which neither moved.
     #[error("no clock passed")]
@@ -171,12 +172,7 @@ pub enum Undefined {
     NotAvailable,
     /// Another figure it needs is undefined.
     #[error("{name} is undefined: {cause}")]
-    Through {
-        /// Which.
-        name: String,
-        /// Why.
-        cause: Box<Undefined>,
-    },
+    Through { name: String, cause: Box<Undefined> },
 }
 
 /// Where inputs come from.

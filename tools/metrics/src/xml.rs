@@ -16,21 +16,14 @@ use thiserror::Error;
 /// A file that gives no sets.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum XmlError {
     /// Not XML, or with parts that are not read (a DTD).
     #[error("{file}: not readable as XML: {reason}")]
-    Syntax {
-        /// The file's name.
-        file: String,
-        /// Why.
-        reason: String,
-    },
+    Syntax { file: String, reason: String },
     /// XML of something else.
     #[error("{file}: holds no metric set (no <set> with a symbol_name)")]
-    NoSet {
-        /// The file's name.
-        file: String,
-    },
+    NoSet { file: String },
 }
 
 /// What was found in a file.

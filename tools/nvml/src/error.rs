@@ -8,47 +8,25 @@ use thiserror::Error;
 /// A failed NVML call or an absent NVML.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum NvmlError {
     /// The library cannot be loaded: no NVIDIA driver here, or it is hidden from this process.
     #[error("NVML cannot be loaded (tried {}): {reason}", tried.join(", "))]
-    Absent {
-        /// Names tried.
-        tried: Vec<String>,
-        /// The loader's words for the last of them.
-        reason: String,
-    },
+    Absent { tried: Vec<String>, reason: String },
     /// This driver's library has no such function.
     #[error("{call}: this driver's NVML has no such function")]
-    NoFunction {
-        /// The function.
-        call: &'static str,
-    },
+    NoFunction { call: &'static str },
     /// A call returned an error.
     #[error("{call}: {words} (code {code})")]
-    Call {
-        /// The function.
-        call: &'static str,
-        /// nvmlReturn_t.
-        code: u32,
-        /// NVML's words for it.
-        words: String,
-    },
+    Call { call: &'static str, code: u32, words: String },
     /// A call succeeded and gave something that cannot be.
     #[error("{call}: {what}")]
-    Malformed {
-        /// The function.
-        call: &'static str,
-        /// What is wrong with its result.
-        what: String,
-    },
+    Malformed { call: &'static str, what: String },
     /// GPM gave no new snapshot for much longer than its period.
     #[error(
         "GPM gave no new snapshot for {for_ms} ms: another tool may hold the counters, or the GPU is reset"
     )]
-    NoSnapshot {
-        /// Milliseconds since the last one.
-        for_ms: u64,
-    },
+    NoSnapshot { for_ms: u64 },
 }
 
 /// nvmlReturn_t values that are distinguished (nvml.h).

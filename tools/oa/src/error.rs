@@ -14,67 +14,33 @@ use thiserror::Error;
 /// Counters that cannot be had.
 #[derive(Debug, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum OaError {
     /// EBUSY: one user of an OA unit at a time.
     #[error(
         "{what}: another program has a stream of this OA unit open, and there can be one in the whole system"
     )]
-    Busy {
-        /// What was attempted.
-        what: &'static str,
-    },
+    Busy { what: &'static str },
     /// EACCES or EPERM: no privilege.
     #[error("{what}: the kernel demands CAP_PERFMON ({sysctl} is {value})")]
-    Denied {
-        /// What was attempted.
-        what: &'static str,
-        /// The switch that decides.
-        sysctl: &'static str,
-        /// Its value, or why it is not known.
-        value: String,
-    },
+    Denied { what: &'static str, sysctl: &'static str, value: String },
     /// EACCES: sampling faster than the administrator allows.
     #[error(
         "{what}: {wanted_hz} reports a second are more than {limit_hz}, which dev.i915.oa_max_sample_rate allows without CAP_PERFMON"
     )]
-    TooFast {
-        /// What was attempted.
-        what: &'static str,
-        /// Rate asked for.
-        wanted_hz: u64,
-        /// Limit.
-        limit_hz: u64,
-    },
+    TooFast { what: &'static str, wanted_hz: u64, limit_hz: u64 },
     /// EADDRINUSE: a configuration of this UUID is loaded.
     #[error("the configuration {uuid} is loaded already: its number is in sysfs")]
-    AlreadyLoaded {
-        /// Its UUID.
-        uuid: Uuid,
-    },
+    AlreadyLoaded { uuid: Uuid },
     /// No configuration of this UUID is loaded.
     #[error("the configuration {uuid} is not loaded (no {})", path.display())]
-    ConfigNotLoaded {
-        /// Its UUID.
-        uuid: Uuid,
-        /// Where its number would stand.
-        path: PathBuf,
-    },
+    ConfigNotLoaded { uuid: Uuid, path: PathBuf },
     /// EINVAL.
     #[error("{what}: the kernel refused the request as invalid: {hint}")]
-    Invalid {
-        /// What was attempted.
-        what: &'static str,
-        /// What it may mean.
-        hint: &'static str,
-    },
+    Invalid { what: &'static str, hint: &'static str },
     /// ENODEV, EOPNOTSUPP, ENOTTY: not on this device or kernel.
     #[error("{what}: not offered by this device or kernel ({reason})")]
-    Unsupported {
-        /// What was attempted.
-        what: &'static str,
-        /// The kernel's word, or ours.
-        reason: String,
-    },
+    Unsupported { what: &'static str, reason: String },
     /// EIO on a stream of i915: it was disabled.
     #[error("the OA stream is disabled (EIO)")]
     StreamDisabled,
@@ -98,12 +64,7 @@ pub enum OaError {
     },
     /// A file of sysfs that makes no sense.
     #[error("{} holds {found:?}, expected a number", path.display())]
-    Sysfs {
-        /// The file.
-        path: PathBuf,
-        /// What it holds (shortened).
-        found: String,
-    },
+    Sysfs { path: PathBuf, found: String },
     /// A file of sysfs that cannot be read.
     #[error("{}: cannot be read", path.display())]
     SysfsIo {
@@ -115,12 +76,7 @@ pub enum OaError {
     },
     /// The kernel's answer has not the promised shape.
     #[error("{what}: the kernel's answer of {bytes} bytes makes no sense")]
-    Answer {
-        /// What was asked.
-        what: &'static str,
-        /// How long the answer was.
-        bytes: usize,
-    },
+    Answer { what: &'static str, bytes: usize },
     /// A stream that cannot be parsed.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -132,16 +88,7 @@ pub enum OaError {
     Clock(#[from] Unrelated),
     /// perf events of CPU devices.
     #[error("{what} of process {pid}: {reason}")]
-    Perf {
-        /// Which counter.
-        what: &'static str,
-        /// The process.
-        pid: u32,
-        /// In words.
-        reason: String,
-        /// What helps.
-        remedy: Option<String>,
-    },
+    Perf { what: &'static str, pid: u32, reason: String, remedy: Option<String> },
 }
 
 impl OaError {

@@ -21,23 +21,14 @@ pub struct Series {
 
 /// A window that cannot be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum BadWindow {
     /// It begins before the one before it ends, or ends before it begins.
     #[error("the window from {begin} to {end} does not follow the one before it")]
-    Order {
-        /// Its beginning.
-        begin: u64,
-        /// Its end.
-        end: u64,
-    },
+    Order { begin: u64, end: u64 },
     /// It has not as many values as the others.
     #[error("the window has {found} values, the series {expected}")]
-    Width {
-        /// Values it has.
-        found: usize,
-        /// Values the series has.
-        expected: usize,
-    },
+    Width { found: usize, expected: usize },
 }
 
 impl Series {

@@ -241,18 +241,14 @@ impl Query<'_> {
 /// No device is meant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ChoiceError {
     /// There is none.
     #[error("no OpenCL device here; `clscope doctor` says why")]
     NoDevice,
     /// None has the name or number.
     #[error("no device is called {wanted}; `clscope bench devices` names {there}")]
-    Unknown {
-        /// What was asked for.
-        wanted: String,
-        /// How many there are.
-        there: usize,
-    },
+    Unknown { wanted: String, there: usize },
 }
 
 /// The device that a number or a part of a name means; without one the first GPU, else the first.

@@ -9,45 +9,22 @@ use std::fmt;
 
 /// What went wrong in OpenCL.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ClError {
     /// No OpenCL library could be opened.
     #[error(
         "cannot open OpenCL ({tried}): {why}; install an OpenCL loader such as ocl-icd-libopencl1"
     )]
-    NoLibrary {
-        /// The names tried.
-        tried: String,
-        /// The system's words for the last of them.
-        why: String,
-    },
+    NoLibrary { tried: String, why: String },
     /// The library is older than a function.
     #[error("this OpenCL library has no {call}, which {object} needs; install a newer loader")]
-    Missing {
-        /// The OpenCL function.
-        call: &'static str,
-        /// What it was wanted for.
-        object: String,
-    },
+    Missing { call: &'static str, object: String },
     /// A call returned an error code.
     #[error("{call} on {object} failed: {}", code_text(*code))]
-    Call {
-        /// The OpenCL function.
-        call: &'static str,
-        /// What it was called for.
-        object: String,
-        /// The code it returned.
-        code: i32,
-    },
+    Call { call: &'static str, object: String, code: i32 },
     /// A program did not build.
     #[error("building {program} failed: {}", code_text(*code))]
-    Build {
-        /// The program's name.
-        program: String,
-        /// The code that the build returned.
-        code: i32,
-        /// The compiler's words.
-        log: String,
-    },
+    Build { program: String, code: i32, log: String },
 }
 
 impl ClError {

@@ -9,41 +9,20 @@ use std::path::PathBuf;
 /// A trace could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum OpenError {
     /// The path does not exist or may not be looked at.
     #[error("could not open the trace {}{near}", path.display())]
-    Missing {
-        /// The path.
-        path: PathBuf,
-        /// Traces beside it, in words; empty where there are none.
-        near: String,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Missing { path: PathBuf, near: String, source: io::Error },
     /// The directory cannot be listed.
     #[error("could not list the trace directory {}", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
     /// The path is one file of a trace.
     #[error("{} is one file of a trace: {next}", path.display())]
-    OneFile {
-        /// The file.
-        path: PathBuf,
-        /// Which directory to name.
-        next: String,
-    },
+    OneFile { path: PathBuf, next: String },
     /// The path is a file, or a pipe, a device, ...
     #[error("{} is {kind}, and a trace is a directory NAME.{EXTENSION}", path.display())]
-    NotADirectory {
-        /// The file.
-        path: PathBuf,
-        /// What it is, with its article.
-        kind: &'static str,
-    },
+    NotADirectory { path: PathBuf, kind: &'static str },
     /// The directory has no files of a process.
     #[error("{0}")]
     Empty(String),
@@ -52,129 +31,80 @@ pub enum OpenError {
         "no trace (*.{EXTENSION}) in {}: make one with `clscope record -- APP`, or name one",
         directory.display()
     )]
-    NoneHere {
-        /// Where one was looked for.
-        directory: PathBuf,
-    },
+    NoneHere { directory: PathBuf },
 }
 
 /// What the caller named for figures of energy cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ReadingsError {
     /// A file of readings.
     #[error("cannot take readings from {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: clscope_sensors::SensorError,
-    },
+    File { path: PathBuf, source: clscope_sensors::SensorError },
     /// A trace whose repetitions were wanted.
     #[error("cannot take repetitions from {} (--with)", path.display())]
-    With {
-        /// The trace.
-        path: PathBuf,
-        /// Why.
-        source: OpenError,
-    },
+    With { path: PathBuf, source: OpenError },
     /// A trace that has none.
     #[error(
         "nothing was repeated in {} that its sensors followed: record it with `clscope record --replay`",
         path.display()
     )]
-    NothingRepeated {
-        /// The trace.
-        path: PathBuf,
-    },
+    NothingRepeated { path: PathBuf },
 }
 
 /// The file of calibrations cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum CalibrationError {
     /// It cannot be read.
     #[error("cannot read the calibrations in {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// It is something else.
     #[error(
         "{} holds no calibrations: remove it, then run `clscope doctor --calibrate`",
         path.display()
     )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// Where it ends to make sense.
-        source: serde_json::Error,
-    },
+    Foreign { path: PathBuf, source: serde_json::Error },
     /// It is of another version.
     #[error(
         "{} is of version {found}, this clscope knows {known}: remove it, then run `clscope doctor --calibrate`",
         path.display()
     )]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-        /// The version of this library.
-        known: u32,
-    },
+    Version { path: PathBuf, found: u32, known: u32 },
     /// It cannot be written.
     #[error(
         "cannot keep the calibrations in {}; name another place with {}",
         path.display(),
         crate::calibration::VARIABLE
     )]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// Traces could not be put together.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum MergeError {
     /// A source is something else.
     #[error(
         "{} holds no clscope trace: name directories that `clscope record` left",
         path.display()
     )]
-    NotATrace {
-        /// The source.
-        path: PathBuf,
-    },
+    NotATrace { path: PathBuf },
     /// Something has the target's name.
     #[error(
         "{} exists already: name another directory with -o, or remove it",
         path.display()
     )]
-    Exists {
-        /// The target.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The target's path ends in no name.
     #[error("{} names no directory", path.display())]
-    NoName {
-        /// The target.
-        path: PathBuf,
-    },
+    NoName { path: PathBuf },
     /// The system refused.
     #[error("{attempt}")]
-    System {
-        /// What was attempted, on what, and the next step.
-        attempt: String,
-        /// The system's reason.
-        source: io::Error,
-    },
+    System { attempt: String, source: io::Error },
 }
 
 /// A file `sensors.clt` of a trace cannot be used. The report lists it with the reason.

@@ -150,15 +150,11 @@ fn access(code: &Code) -> Access {
 /// Why programs were not written out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ExtractError {
     /// The system refused.
     #[error("{attempt}")]
-    System {
-        /// What was attempted, on what, and the next step.
-        attempt: String,
-        /// The system's reason.
-        source: io::Error,
-    },
+    System { attempt: String, source: io::Error },
     /// Nothing was made of any.
     #[error("no file was written, for the reasons above")]
     Nothing,

@@ -26,6 +26,7 @@ const BRINGS: &str = "`pip install duckdb-cli` brings the program duckdb, `pip i
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum QueryError {
     /// No engine.
     #[error(
@@ -43,20 +44,12 @@ pub enum QueryError {
     },
     /// The named engine is something else.
     #[error("{} does not answer as DuckDB does ({said}); {BRINGS}", path.display())]
-    NotDuckDb {
-        /// The engine.
-        path: PathBuf,
-        /// What it did.
-        said: String,
-    },
+    NotDuckDb { path: PathBuf, said: String },
     /// It lacks what keeps queries from writing.
     #[error(
         "{} is a DuckDB before 1.1, which cannot be kept from writing; {BRINGS}", path.display()
     )]
-    TooOld {
-        /// The engine.
-        path: PathBuf,
-    },
+    TooOld { path: PathBuf },
     /// The query is a statement that changes something, or several.
     #[error(
         "a query is one statement that gives rows (SELECT, WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES), and this is another, or several: nothing is changed or written here; `clscope sql --format csv QUERY > FILE` keeps an answer, `clscope export parquet` the tables"

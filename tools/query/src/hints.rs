@@ -50,36 +50,22 @@ pub fn hints(folder: &Path, query: &str) -> Result<Vec<String>, ExportError> {
 /// Why a query has no answer, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Unanswered {
     /// The folder lacks a table that there could be.
     #[error(
         "the folder {} has no table {table}: `clscope export parquet --tables {table} -o {0} TRACE` adds it",
         folder.display()
     )]
-    NotExported {
-        /// The folder.
-        folder: PathBuf,
-        /// The table.
-        table: String,
-    },
+    NotExported { folder: PathBuf, table: String },
     /// There is no such table.
     #[error("there is no such table; there are {known}")]
-    NoTable {
-        /// The tables there are.
-        known: String,
-        /// What the engine said.
-        source: QueryError,
-    },
+    NoTable { known: String, source: QueryError },
     /// It refused the query.
     #[error(
         "cannot answer {query} (`clscope sql 'DESCRIBE commands'` shows the columns of a table)"
     )]
-    Refused {
-        /// The query's beginning.
-        query: String,
-        /// What the engine said.
-        source: QueryError,
-    },
+    Refused { query: String, source: QueryError },
     /// It did not come to that.
     #[error(transparent)]
     Other(QueryError),

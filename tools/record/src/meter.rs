@@ -25,6 +25,7 @@ const ROWS: usize = 4096;
 /// Why a trace gets no readings of a meter.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Failure {
     /// The meter has none for it.
     #[error(transparent)]
@@ -34,12 +35,7 @@ pub enum Failure {
     Trace(#[from] OpenError),
     /// A file cannot be written.
     #[error("{}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, Failure> {

@@ -9,49 +9,20 @@ use thiserror::Error;
 /// A sensor that is absent, refused, broken or gone.
 #[derive(Debug, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum SensorError {
     /// The interface does not exist on this machine.
     #[error("{what}: not found at {}", path.display())]
-    NotFound {
-        /// What was looked for.
-        what: &'static str,
-        /// Where.
-        path: PathBuf,
-        /// What could make it appear, if anything can.
-        remedy: Option<String>,
-    },
+    NotFound { what: &'static str, path: PathBuf, remedy: Option<String> },
     /// The system refuses access.
     #[error("{what}: access to {} denied ({detail})", path.display())]
-    Denied {
-        /// What was to be read.
-        what: &'static str,
-        /// The file or PMU that refused.
-        path: PathBuf,
-        /// Which rule refused, as far as it is known.
-        detail: String,
-        /// The one command that gives access.
-        remedy: String,
-    },
+    Denied { what: &'static str, path: PathBuf, detail: String, remedy: String },
     /// A file's content is not what the interface promises.
     #[error("{what}: {} holds {found:?}, expected {expected}", path.display())]
-    Malformed {
-        /// What was to be read.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What it held (shortened).
-        found: String,
-        /// What it should hold.
-        expected: &'static str,
-    },
+    Malformed { what: &'static str, path: PathBuf, found: String, expected: &'static str },
     /// It was there when opened and is gone now.
     #[error("{what}: {} vanished while it was being sampled", path.display())]
-    Vanished {
-        /// What was read.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
+    Vanished { what: &'static str, path: PathBuf },
     /// Any other failure of the system.
     #[error("{what}: reading {} failed", path.display())]
     Io {
@@ -65,24 +36,10 @@ pub enum SensorError {
     },
     /// The hardware or its driver does not offer this.
     #[error("{what}: not supported here: {why}")]
-    Unsupported {
-        /// What was asked for.
-        what: &'static str,
-        /// Why it cannot be had.
-        why: String,
-    },
+    Unsupported { what: &'static str, why: String },
     /// A failure of a source outside this crate (a vendor library), in its own words.
     #[error("{what}: {message}")]
-    Foreign {
-        /// What was attempted.
-        what: &'static str,
-        /// The source's message.
-        message: String,
-        /// The one command that helps, if there is one.
-        remedy: Option<String>,
-        /// Whether the sensor is gone for good.
-        fatal: bool,
-    },
+    Foreign { what: &'static str, message: String, remedy: Option<String>, fatal: bool },
 }
 
 impl SensorError {

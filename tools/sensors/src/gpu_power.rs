@@ -76,6 +76,7 @@ pub struct MissingPlanes {
 
 /// Nothing gives GPU power here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum NoFormula {
     /// Every candidate lacks planes.
     #[error("no GPU power formula can be used: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -86,12 +87,7 @@ pub enum NoFormula {
         list(formula.needs()),
         place.words()
     )]
-    Elsewhere {
-        /// Which formula.
-        formula: Formula,
-        /// Where the GPU sits.
-        place: GpuPlace,
-    },
+    Elsewhere { formula: Formula, place: GpuPlace },
 }
 
 /// A name is no formula's.

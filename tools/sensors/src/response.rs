@@ -10,29 +10,19 @@ use thiserror::Error;
 /// Why no estimate can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum NoEstimate {
     /// Fewer changes or samples than an estimate needs.
     #[error("only {have} usable observations, {need} are needed")]
-    TooFew {
-        /// Seen.
-        have: usize,
-        /// Needed.
-        need: usize,
-    },
+    TooFew { have: usize, need: usize },
     /// Nearly every poll saw a change: the source may update at any rate above the polling rate.
     #[error("polled too slowly: it updates at least every {at_most_ns} ns")]
-    Undersampled {
-        /// Upper bound of the update period, nanoseconds.
-        at_most_ns: u64,
-    },
+    Undersampled { at_most_ns: u64 },
     /// The load never changed while it was watched, or the sensor did not follow.
     #[error(
         "the sensor did not follow the load: the step explains {explained_percent:.0} % of its variation"
     )]
-    NoStep {
-        /// Share of the variance the best response explains, percent.
-        explained_percent: f64,
-    },
+    NoStep { explained_percent: f64 },
 }
 
 /// How often a source updates.

@@ -8,6 +8,7 @@ use clscope_profile::error::OpenError;
 /// Nothing can be followed, or drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum TopError {
     /// There is no such trace, or it cannot be read.
     #[error(transparent)]
@@ -30,10 +31,7 @@ pub enum TopError {
     #[error(
         "-o {name}: placeholders (%h, %p, %q) are for `clscope record`; name the trace plainly"
     )]
-    Placeholder {
-        /// As it was given.
-        name: String,
-    },
+    Placeholder { name: String },
     /// A ring file without a directory.
     #[error("a ring file lies nowhere")]
     Nowhere,
@@ -45,12 +43,7 @@ pub enum TopError {
     Program(String),
     /// The system refuses.
     #[error("{attempt}")]
-    System {
-        /// What was attempted.
-        attempt: &'static str,
-        /// The system's reason.
-        source: std::io::Error,
-    },
+    System { attempt: &'static str, source: std::io::Error },
 }
 
 /// An attempt that the system may refuse.

@@ -176,46 +176,26 @@ pub const VERSION: (u16, u16) = (1, 10);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum Error {
     /// Shorter than a file header.
     #[error(
         "the file has {found} bytes, a header needs {needed}: it was never finished, or is not a clscope trace"
     )]
-    TooShort {
-        /// Bytes present.
-        found: usize,
-        /// Bytes needed.
-        needed: usize,
-    },
+    TooShort { found: usize, needed: usize },
     /// Another kind of file altogether.
     #[error("not a clscope trace file (it begins with {found:02x?})")]
-    Foreign {
-        /// The first eight bytes.
-        found: [u8; 8],
-    },
+    Foreign { found: [u8; 8] },
     /// Written on a machine of the other byte order.
     #[error("the trace was written on a big-endian machine, which this version cannot read")]
     ByteOrder,
     /// A newer format.
     #[error("the trace has format version {major}.{minor}, this clscope reads up to {}.x: use a newer clscope", VERSION.0)]
-    Newer {
-        /// Major version found.
-        major: u16,
-        /// Minor version found.
-        minor: u16,
-    },
+    Newer { major: u16, minor: u16 },
     /// The header's checksum or one of its fields is wrong.
     #[error("the file header is damaged ({what})")]
-    DamagedHeader {
-        /// Which field.
-        what: &'static str,
-    },
+    DamagedHeader { what: &'static str },
     /// A file of the right format and the wrong role.
     #[error("expected a {expected:?} file, found {found:?}")]
-    WrongKind {
-        /// What was asked for.
-        expected: FileKind,
-        /// What the header says.
-        found: FileKind,
-    },
+    WrongKind { expected: FileKind, found: FileKind },
 }

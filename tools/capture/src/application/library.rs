@@ -12,6 +12,7 @@ const SHIM: &str = "libclscope_audit.so";
 /// Why the recorder cannot be brought in.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum LibraryError {
     /// The environment names something else.
     #[error("{LIBRARY} names {}, which is no file; unset it or correct it", .0.display())]
@@ -24,12 +25,7 @@ pub enum LibraryError {
     Missing(Vec<PathBuf>),
     /// Its path cannot be resolved.
     #[error("cannot resolve {}", path.display())]
-    Resolve {
-        /// The path.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Resolve { path: PathBuf, source: io::Error },
     /// Its path is no text.
     #[error("the path {} is not UTF-8", .0.display())]
     NotText(PathBuf),
@@ -37,12 +33,7 @@ pub enum LibraryError {
     #[error(
         "the path {path} contains {bad:?}, which LD_PRELOAD cannot carry; copy the library elsewhere and name the copy in {LIBRARY}"
     )]
-    Uncarried {
-        /// The path.
-        path: String,
-        /// The first character that separates entries or begins a name.
-        bad: char,
-    },
+    Uncarried { path: String, bad: char },
 }
 
 /// The recorder's files.

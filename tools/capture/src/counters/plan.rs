@@ -51,12 +51,7 @@ pub(super) enum PlanError {
         "the set {name} is there for {}: name the file of this GPU with --metrics, or its UUID",
         chips.join(", ")
     )]
-    SeveralSets {
-        /// The name.
-        name: String,
-        /// The GPUs.
-        chips: Vec<String>,
-    },
+    SeveralSets { name: String, chips: Vec<String> },
     /// Event codes are known of one generation only.
     #[error("--counter: the event codes that are published are Gen9's, and this GPU is {0:?}")]
     OtherGeneration(Generation),

@@ -13,6 +13,7 @@ pub const MOST_BYTES: u64 = 64 << 20;
 
 /// Why a file is no document that can be compared.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ReadError {
     /// It is not what `clscope-lab` writes.
     #[error("it holds no results of `clscope-lab` (results.json, or what --format json prints)")]
@@ -22,10 +23,7 @@ pub enum ReadError {
         "its schema is {found}, and this version reads {}: measure anew, or compare with the version of clscope that wrote it",
         READS.join(" and ")
     )]
-    Schema {
-        /// What it says.
-        found: String,
-    },
+    Schema { found: String },
 }
 
 #[derive(Deserialize)]

@@ -10,6 +10,7 @@ pub const MOST_TURNS: u32 = 1 << 28;
 
 /// Why a device could not be measured.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum MeasureError {
     /// The runtime refuses something.
     #[error(transparent)]
@@ -18,12 +19,7 @@ pub enum MeasureError {
     #[error(
         "a loop of {turns} turns takes {seconds} s: its compiler left the loop out, or its times are wrong"
     )]
-    NoLoop {
-        /// Turns of the loop.
-        turns: u32,
-        /// Time of a launch.
-        seconds: f64,
-    },
+    NoLoop { turns: u32, seconds: f64 },
 }
 
 /// The devices of the system's OpenCL loader, or why there are none.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 /// Files could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum WriteError {
     /// A file or a directory cannot be written.
     #[error(transparent)]
@@ -25,12 +26,7 @@ pub enum WriteError {
     /// A plot has no pixels.
     #[cfg(feature = "png")]
     #[error("cannot draw the plot {plot} as PNG")]
-    Pixels {
-        /// Its name.
-        plot: String,
-        /// Why.
-        source: PngError,
-    },
+    Pixels { plot: String, source: PngError },
 }
 
 /// Writes JSON, CSV, every plot as SVG, where this build draws them as PNG too, and the page that holds them.

@@ -15,18 +15,14 @@ const FAMILIES: [&str; 6] =
 /// Plots have no pixels.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum PngError {
     /// It is no SVG.
     #[error("the SVG cannot be read")]
     Svg(#[source] resvg::usvg::Error),
     /// It is too large.
     #[error("no room for {width} x {height} pixels")]
-    NoRoom {
-        /// Pixels from left to right.
-        width: u32,
-        /// Pixels from top to bottom.
-        height: u32,
-    },
+    NoRoom { width: u32, height: u32 },
     /// It has no form as PNG.
     #[error("the PNG cannot be encoded: {0}")]
     Encoded(String),

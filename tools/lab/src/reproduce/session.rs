@@ -57,25 +57,16 @@ pub enum News<'a> {
 /// Why experiments are not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum SessionError {
     /// A name means none.
     #[error("no experiment is called {name}{near}; `clscope-lab --reproduce list` names all")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// Those whose names are nearest, in words.
-        near: String,
-    },
+    Unknown { name: String, near: String },
     /// No experiment has an axis.
     #[error(
         "--sweep {axis}: no experiment of {names} is along this axis; `clscope-lab --reproduce list` has the axes of each, and a case by itself takes any of its own"
     )]
-    Axis {
-        /// The axis.
-        axis: &'static str,
-        /// The first experiments.
-        names: String,
-    },
+    Axis { axis: &'static str, names: String },
     /// The model takes no such parameters, or the experiment is no model.
     #[error("--with: {0}")]
     With(String),

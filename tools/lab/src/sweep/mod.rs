@@ -30,29 +30,14 @@ pub const MOST_POINTS: usize = 4096;
 
 /// Why there is no sweep.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum SweepError {
     /// The case has no such axis.
     #[error("{case} has no axis {axis}; its axes are: {}", if has.is_empty() { "none".to_owned() } else { has.join(", ") })]
-    NoAxis {
-        /// Its id.
-        case: String,
-        /// The axis.
-        axis: &'static str,
-        /// The axes it has.
-        has: Vec<&'static str>,
-    },
+    NoAxis { case: String, axis: &'static str, has: Vec<&'static str> },
     /// The case does not exist at a value.
     #[error("{case} cannot be run at {axis} {value}: {why}")]
-    NoValue {
-        /// Its id.
-        case: String,
-        /// The axis.
-        axis: &'static str,
-        /// The value.
-        value: String,
-        /// Why not.
-        why: String,
-    },
+    NoValue { case: String, axis: &'static str, value: String, why: String },
     /// The same axis twice, more than two, or too many points.
     #[error("{0}")]
     Shape(String),

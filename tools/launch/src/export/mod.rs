@@ -28,28 +28,17 @@ pub enum Language {
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum ExportError {
     /// The capture.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// The system.
     #[error("cannot write {path}: {why}; name another folder with -o")]
-    Write {
-        /// The path.
-        path: String,
-        /// Why: in the sentence above, and so no source beneath it.
-        why: io::Error,
-    },
+    Write { path: String, why: io::Error },
     /// It cannot be expressed.
     #[error("{what}, which a program in {language} is not made of here; {next}")]
-    Unsupported {
-        /// What the launch has.
-        what: String,
-        /// The language.
-        language: &'static str,
-        /// What to do.
-        next: &'static str,
-    },
+    Unsupported { what: String, language: &'static str, next: &'static str },
 }
 
 /// What a program is written of: the capture under names that are known to be harmless.

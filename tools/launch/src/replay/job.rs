@@ -78,6 +78,7 @@ pub struct Job {
 
 /// Why a launch is not measured.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum JobError {
     /// The device is not here.
     #[error(
@@ -88,12 +89,7 @@ pub enum JobError {
     #[error(
         "{count} devices are called {name}, and the trace does not say which of them ran it: --device NUMBER names one"
     )]
-    Several {
-        /// How many.
-        count: usize,
-        /// The name.
-        name: String,
-    },
+    Several { count: usize, name: String },
     /// No device is what was asked for.
     #[error(transparent)]
     Choice(#[from] ChoiceError),

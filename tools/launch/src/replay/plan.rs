@@ -62,6 +62,7 @@ pub struct Plan {
 
 /// Why nothing can be measured.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum PlanError {
     /// It is no trace.
     #[error(transparent)]
@@ -73,22 +74,10 @@ pub enum PlanError {
     #[error(
         "{path} has no captured launch{why}; `clscope record --capture '*' -- APP` captures the first of each kernel"
     )]
-    Nothing {
-        /// The trace.
-        path: String,
-        /// Why, behind a colon; empty where nothing is known.
-        why: String,
-    },
+    Nothing { path: String, why: String },
     /// No capture is of the kernel.
     #[error("no captured launch of {path} is of a kernel {wanted}: there are {there}")]
-    NoKernel {
-        /// The trace.
-        path: String,
-        /// What was asked for.
-        wanted: String,
-        /// Names that there are.
-        there: String,
-    },
+    NoKernel { path: String, wanted: String, there: String },
 }
 
 impl Plan {

@@ -39,6 +39,7 @@ impl Form {
 
 /// Why a launch cannot be put on a device.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum StageError {
     /// The capture.
     #[error(transparent)]
@@ -48,60 +49,23 @@ pub enum StageError {
     Cl(#[from] ClError),
     /// There is no program of the form.
     #[error("the capture has no program as {form}: {why}; {next}")]
-    NoProgram {
-        /// The form, or all of them.
-        form: String,
-        /// Why.
-        why: String,
-        /// What to do.
-        next: String,
-    },
+    NoProgram { form: String, why: String, next: String },
     /// The captured binary is of another device or driver.
     #[error(
         "{device} does not take the captured binary ({why}), which was made for {of}: {lack}; {next}"
     )]
-    Elsewhere {
-        /// The device.
-        device: String,
-        /// The device's words: in the sentence above, and so no source beneath it.
-        why: Box<ClError>,
-        /// The device that it was captured on, with its driver.
-        of: String,
-        /// What the capture has not.
-        lack: String,
-        /// What to do.
-        next: String,
-    },
+    Elsewhere { device: String, why: Box<ClError>, of: String, lack: String, next: String },
     /// The device lacks something.
     #[error("{device} {lack}, which the launch needs; choose another with --device")]
-    Lacks {
-        /// The device.
-        device: String,
-        /// What it has not, as a sentence's end.
-        lack: String,
-    },
+    Lacks { device: String, lack: String },
     /// The sizes do not fit.
     #[error("the launch of {kernel} is refused: {why}")]
-    Sizes {
-        /// The kernel.
-        kernel: String,
-        /// Why.
-        why: String,
-    },
+    Sizes { kernel: String, why: String },
     /// The kernel is another than was captured.
     #[error(
         "{kernel} of {program} takes {found} arguments, {captured} were captured: name a source whose kernel takes the same"
     )]
-    Arguments {
-        /// The kernel.
-        kernel: String,
-        /// The program.
-        program: String,
-        /// What it takes.
-        found: u32,
-        /// What was captured.
-        captured: usize,
-    },
+    Arguments { kernel: String, program: String, found: u32, captured: usize },
 }
 
 /// What differs from the capture.

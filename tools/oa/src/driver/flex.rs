@@ -120,35 +120,20 @@ impl fmt::Display for Programmed {
 /// A counter that was not understood.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum FlexError {
     /// Not of the form.
     #[error("counter {text:?}: expected something like a7=fine:7,coarse:7,inc:0")]
-    Form {
-        /// What was given.
-        text: String,
-    },
+    Form { text: String },
     /// Not programmable.
     #[error("counter A{counter}: only A7 to A20 are programmable")]
-    Counter {
-        /// Which.
-        counter: u8,
-    },
+    Counter { counter: u8 },
     /// A code of more than four bits.
     #[error("counter {text:?}: {part}:{value} is out of range, the codes have four bits (0 to 15)")]
-    Range {
-        /// What was given.
-        text: String,
-        /// Which part.
-        part: String,
-        /// Its value.
-        value: u32,
-    },
+    Range { text: String, part: String, value: u32 },
     /// Named twice.
     #[error("counter A{counter} is programmed twice")]
-    Twice {
-        /// Which.
-        counter: u8,
-    },
+    Twice { counter: u8 },
 }
 
 fn number(text: &str) -> Option<u32> {

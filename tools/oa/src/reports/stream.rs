@@ -100,27 +100,18 @@ impl DeviceInfo {
 /// A stream that cannot be read on.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum StreamError {
     /// A record shorter than its own header, so that the next one cannot be found.
     #[error(
         "OA stream: the record at byte {at} (type {kind}) claims {size} bytes, fewer than its header; is this a raw stream without records?"
     )]
-    BadSize {
-        /// Where in the stream.
-        at: u64,
-        /// Its type.
-        kind: u32,
-        /// The size it claims.
-        size: u16,
-    },
+    BadSize { at: u64, kind: u32, size: u16 },
     /// igt's format in a version this reader does not know.
     #[error(
         "OA stream: recorded in igt's file format version {version}, this reader knows version 1"
     )]
-    Version {
-        /// The version.
-        version: u32,
-    },
+    Version { version: u32 },
 }
 
 /// Who wrote the stream, from its first record.

@@ -68,6 +68,7 @@ pub enum Placing {
 /// What a table cannot be read as.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // fields are named in the messages
 pub enum MeterError {
     /// A part of the format means nothing.
     #[error(
@@ -81,12 +82,7 @@ pub enum MeterError {
     NoColumns,
     /// A column that was named is not there.
     #[error("there is no column `{wanted}`: there are {}", .there.join(", "))]
-    NoColumn {
-        /// As it was named.
-        wanted: String,
-        /// Those that there are.
-        there: Vec<String>,
-    },
+    NoColumn { wanted: String, there: Vec<String> },
     /// Several columns could be meant.
     #[error("the columns {} could all be power; name one: --meter-format 'power={}'", .0.join(", "), .0[0])]
     Several(Vec<String>),
