@@ -48,10 +48,6 @@ unsafe fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, w
     entered.call_at(site.function, code, &all, end);
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clCreateContext(
     site: Site,

@@ -242,10 +242,6 @@ pub unsafe fn clHostMemAllocINTEL(
     unsafe { allocate(site, call, errcode_ret, given, words, 4) }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clSharedMemAllocINTEL(
     site: Site,

@@ -112,10 +112,6 @@ fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) ->
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clEnqueueNativeKernel(
     site: Site,
@@ -179,10 +175,6 @@ pub unsafe fn clEnqueueNativeKernel(
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFree(
     site: Site,
@@ -236,10 +228,6 @@ pub unsafe fn clEnqueueSVMFree(
     code
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFreeARM(
     site: Site,

@@ -38,10 +38,6 @@ fn keep(program: u32, origin: &str, parts: &[Vec<u8>]) {
 }
 
 /// Ends the creation of a program.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one place for what seven functions say of their program"
-)]
 fn made(
     site: Site,
     entered: Option<Entered>,
@@ -132,10 +128,6 @@ pub unsafe fn clCreateProgramWithSource(
     program
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clCreateProgramWithBinary(
     site: Site,
@@ -329,10 +321,6 @@ fn readable(code: i32) -> bool {
     !matches!(code, cl::CL_INVALID_PROGRAM | cl::CL_INVALID_VALUE | cl::CL_INVALID_CONTEXT)
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clBuildProgram(
     site: Site,
@@ -363,10 +351,6 @@ pub unsafe fn clBuildProgram(
     code
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clCompileProgram(
     site: Site,
@@ -435,10 +419,6 @@ pub unsafe fn clCompileProgram(
     code
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the function's own, with site and real function in front"
-)]
 #[inline(never)]
 pub unsafe fn clLinkProgram(
     site: Site,
