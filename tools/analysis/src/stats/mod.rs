@@ -16,6 +16,7 @@ mod query;
 pub mod sizes;
 pub mod sketch;
 mod sums;
+mod thread;
 mod waits;
 pub mod wall;
 
@@ -26,7 +27,7 @@ use crate::ids::IdMap;
 use crate::issue::Unfinished;
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
-use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
+use crate::time::{ProcessIndex, Span, ThreadIndex};
 use beside::{Beside, Copied, Repeated};
 use buffers::{Buffers, MAKING};
 use busy::held::Holds;
@@ -45,6 +46,7 @@ use sizes::Sizes;
 use sketch::Distribution;
 use std::collections::BTreeMap;
 pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
+use thread::ThreadState;
 use waits::Waits;
 pub use wall::WallParts;
 use wall::{Union, Wall};
@@ -124,54 +126,6 @@ fn add_durations(time: &mut Distribution, call: &Call<'_>) {
     match &call.run {
         Some(run) => time.add_summary(run.count, run.total_ns, run.shortest_ns, run.longest_ns),
         None => time.add(call.span.duration()),
-    }
-}
-
-/// What a thread did since its last enqueue.
-#[derive(Debug, Clone, Copy, Default)]
-struct ThreadState {
-    path: HostPath,
-    /// The end of the newest call that was followed by itself.
-    last: Option<HostNs>,
-    /// Time of the calls since then, and the longest of them.
-    calls: u64,
-    longest: Option<(u16, u64)>,
-    /// The end of the last call, where that asked whether a command is complete.
-    polled: Option<HostNs>,
-}
-
-impl ThreadState {
-    /// Adds calls that took so long in all.
-    fn pass(&mut self, longest: (u16, u64), ns: u64) {
-        // Hostile durations: a sum that cannot be true is still no reason to stop.
-        self.calls = self.calls.saturating_add(ns);
-        if self.longest.is_none_or(|(_, most)| longest.1 > most) {
-            self.longest = Some(longest);
-        }
-        self.polled = None;
-    }
-
-    /// Nothing but those calls until then.
-    fn until(&mut self, at: HostNs) {
-        let begin = self.last.unwrap_or(HostNs(at.0.saturating_sub_unsigned(self.calls)));
-        let ns = at.since(begin);
-        if ns > 0 {
-            self.path.was_between(begin, ns, self.longest.take(), self.calls);
-        }
-        (self.calls, self.longest, self.last) = (0, None, Some(at));
-    }
-
-    /// A call, of whose span so much was between calls.
-    fn call(&mut self, span: Span, function: u16, between: u64) {
-        let begin = self.last.map_or(span.begin, |last| last.max(span.begin).min(span.end));
-        let span = Span { begin, end: span.end };
-        self.path.was_in(span.begin, function, span.duration(), between);
-        self.last = Some(span.end);
-    }
-
-    /// What the thread did since its last command; begins anew.
-    fn take_path(&mut self) -> HostPath {
-        std::mem::take(&mut self.path)
     }
 }
 

@@ -548,5 +548,4 @@ fn side_by_side(parts: &[String], width: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "first_tests.rs"]
 mod tests;
