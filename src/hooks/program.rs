@@ -40,14 +40,13 @@ fn keep(program: u32, origin: &str, parts: &[Vec<u8>]) {
 /// Ends the creation of a program.
 fn made(
     site: Site,
-    entered: Option<Entered>,
-    program: H,
+    (entered, program): (Option<Entered>, H),
     code: i32,
-    context: H,
+    (context, count): (H, u64),
     origin: &str,
     content: impl FnOnce() -> Vec<Vec<u8>>,
-    words: &[u64],
-) {
+    programs: Option<u32>,
+) -> H {
     let end = recording::now();
     let mut program_id = 0;
     if code == 0 && (entered.is_some() || outermost_unrecorded()) {
@@ -77,10 +76,11 @@ fn made(
         });
     }
     if let Some(entered) = entered {
-        let mut all = vec![u64::from(program_id)];
-        all.extend_from_slice(words);
+        let mut all = vec![u64::from(program_id), objects::word(context), count];
+        all.extend(programs.map(u64::from));
         entered.call_at(site.function, code, &all, end);
     }
+    program
 }
 
 #[inline(never)]
@@ -94,10 +94,9 @@ pub unsafe fn clCreateProgramWithSource(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) =
-        passed(site, || unsafe { real(context, count, strings, lengths, errcode_ret) });
+    let call = passed(site, || unsafe { real(context, count, strings, lengths, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
-    let code = unsafe { program.code(errcode_ret) };
+    let code = unsafe { call.1.code(errcode_ret) };
     let content = || {
         (0..count as usize)
             .map(|i| {
@@ -115,17 +114,7 @@ pub unsafe fn clCreateProgramWithSource(
             })
             .collect()
     };
-    made(
-        site,
-        entered,
-        program,
-        code,
-        context,
-        "source",
-        content,
-        &[objects::word(context), u64::from(count)],
-    );
-    program
+    made(site, call, code, (context, u64::from(count)), "source", content, None)
 }
 
 #[inline(never)]
@@ -141,11 +130,11 @@ pub unsafe fn clCreateProgramWithBinary(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) = passed(site, || unsafe {
+    let call = passed(site, || unsafe {
         real(context, num_devices, device_list, lengths, binaries, binary_status, errcode_ret)
     });
     // SAFETY: errcode_ret is NULL or was written.
-    let code = unsafe { program.code(errcode_ret) };
+    let code = unsafe { call.1.code(errcode_ret) };
     let content = || {
         (0..num_devices as usize)
             // SAFETY: the call succeeded: there are `num_devices` binaries of these lengths.
@@ -155,17 +144,7 @@ pub unsafe fn clCreateProgramWithBinary(
             })
             .collect()
     };
-    made(
-        site,
-        entered,
-        program,
-        code,
-        context,
-        "binary",
-        content,
-        &[objects::word(context), u64::from(num_devices)],
-    );
-    program
+    made(site, call, code, (context, u64::from(num_devices)), "binary", content, None)
 }
 
 #[inline(never)]
@@ -178,22 +157,12 @@ pub unsafe fn clCreateProgramWithIL(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) = passed(site, || unsafe { real(context, il, length, errcode_ret) });
+    let call = passed(site, || unsafe { real(context, il, length, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
-    let code = unsafe { program.code(errcode_ret) };
+    let code = unsafe { call.1.code(errcode_ret) };
     // SAFETY: the call succeeded, so the IL is readable.
     let content = || vec![unsafe { std::slice::from_raw_parts(il.cast::<u8>(), length).to_vec() }];
-    made(
-        site,
-        entered,
-        program,
-        code,
-        context,
-        "il",
-        content,
-        &[objects::word(context), length as u64],
-    );
-    program
+    made(site, call, code, (context, length as u64), "il", content, None)
 }
 
 #[inline(never)]
@@ -220,24 +189,14 @@ pub unsafe fn clCreateProgramWithBuiltInKernels(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) = passed(site, || unsafe {
+    let call = passed(site, || unsafe {
         real(context, num_devices, device_list, kernel_names, errcode_ret)
     });
     // SAFETY: errcode_ret is NULL or was written.
-    let code = unsafe { program.code(errcode_ret) };
+    let code = unsafe { call.1.code(errcode_ret) };
     // SAFETY: the call succeeded, so the names are a C string.
     let content = || vec![unsafe { CStr::from_ptr(kernel_names.cast()) }.to_bytes().to_vec()];
-    made(
-        site,
-        entered,
-        program,
-        code,
-        context,
-        "built-in",
-        content,
-        &[objects::word(context), u64::from(num_devices)],
-    );
-    program
+    made(site, call, code, (context, u64::from(num_devices)), "built-in", content, None)
 }
 
 /// Notes how a program was built. The log is asked for only where the build failed: it can be long,
@@ -466,9 +425,9 @@ pub unsafe fn clLinkProgram(
             guard::protect((), || compiled::linked(program, from, &unsafe { text_of(options) }));
         });
     }
-    let words = [objects::word(context), u64::from(num_devices), u64::from(num_programs)];
     let recorded = entered.is_some();
-    made(site, entered, program, code, context, "link", Vec::new, &words);
+    let count = (context, u64::from(num_devices));
+    made(site, (entered, program), code, count, "link", Vec::new, Some(num_programs));
     if recorded && code == 0 {
         // SAFETY: as above.
         guard::unseen(|| guard::protect((), || unsafe { built(site, program, options, code) }));
