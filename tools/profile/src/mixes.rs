@@ -10,7 +10,7 @@ use clscope_analysis::event::Event;
 use clscope_analysis::input::Definitions;
 use clscope_mix::{Class, Mix, Tally};
 use clscope_trace::defs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a kernel takes of a device. `None`: the runtime did not say.
@@ -50,7 +50,7 @@ impl Resources {
 }
 
 /// An argument of a counted launch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Argument {
     /// Its index.
     pub index: u32,

@@ -2,13 +2,14 @@
 //! whose they are, and where they lie. Refuses to read what is no regular file, and to believe a
 //! name from a trace.
 
+use crate::captures::listed;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_io::input;
 use clscope_io::output::{Access, create_new};
 use clscope_trace::directory::{PROGRAMS, is_program_file, program_file};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, FileType};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -54,24 +55,7 @@ impl Code {
 /// # Errors
 /// If the folder is there and cannot be listed.
 pub fn files(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let folder = trace.join(PROGRAMS);
-    match std::fs::symlink_metadata(&folder) {
-        Ok(found) if found.is_dir() => {}
-        // A link might lead anywhere.
-        Ok(_) => return Ok(Vec::new()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    }
-    let mut out = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        if is_program_file(&name) && entry.file_type()?.is_file() {
-            out.push((name, entry.path()));
-        }
-    }
-    out.sort();
-    Ok(out)
+    listed(&trace.join(PROGRAMS), is_program_file, FileType::is_file)
 }
 
 /// The programs of all processes: equal bytes once, the first that was made first.

@@ -15,6 +15,7 @@ use crate::stage::{Built, Form, Recipe, Stage, StageError};
 use clscope_io::output::{Access, Whole, create_dir};
 use clscope_opencl::{ChoiceError, Device, DeviceKind, choose};
 use clscope_profile::measured::{self, Measured, On, SCHEMA, Which};
+use clscope_profile::mixes::Argument;
 use clscope_profile::mixes::KernelMix;
 use clscope_trace::directory::program_file;
 use clscope_trace::ids::{normal_pci, normal_uuid};
@@ -327,7 +328,7 @@ fn executed(of: &KernelMix, launch: &Launch) -> measured::Executed {
 }
 
 /// What an argument is.
-fn argument(launch: &Launch, of: &crate::capture::Argument) -> measured::Argument {
+fn argument(launch: &Launch, of: &crate::capture::Argument) -> Argument {
     let (kind, size, value) = match &of.given {
         Given::Value { bytes, value } => {
             let bytes_of = bytes_of_hex(value).unwrap_or_default();
@@ -344,5 +345,5 @@ fn argument(launch: &Launch, of: &crate::capture::Argument) -> measured::Argumen
         Given::Sampler { .. } => ("sampler", None, None),
         Given::Svm { .. } => ("shared", None, None),
     };
-    measured::Argument { index: of.index, kind: kind.to_owned(), size, value }
+    Argument { index: of.index, kind: kind.to_owned(), size, value }
 }

@@ -9,6 +9,7 @@ use clscope_trace::replace::nearest;
 use clscope_trace::{defs, settings, values};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -281,19 +282,35 @@ fn runs(sorted: &[u64]) -> String {
 /// # Errors
 /// If the folder is there and cannot be listed.
 pub fn folders(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let outer = trace.join(CAPTURES);
-    match std::fs::symlink_metadata(&outer) {
+    listed(&trace.join(CAPTURES), is_capture_folder, FileType::is_dir)
+}
+
+/// What a folder holds of what is wanted, by name. None where there is no folder.
+pub(crate) fn listed(
+    folder: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+    is_kind: impl Fn(&FileType) -> bool,
+) -> io::Result<Vec<(String, PathBuf)>> {
+    match std::fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => {}
         // A link might lead anywhere.
         Ok(_) => return Ok(Vec::new()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     }
+    entries(folder, is_wanted, is_kind)
+}
+
+fn entries(
+    folder: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+    is_kind: impl Fn(&FileType) -> bool,
+) -> io::Result<Vec<(String, PathBuf)>> {
     let mut out = Vec::new();
-    for entry in std::fs::read_dir(&outer)? {
+    for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if is_capture_folder(&name) && entry.file_type()?.is_dir() {
+        if is_wanted(&name) && is_kind(&entry.file_type()?) {
             out.push((name, entry.path()));
         }
     }
@@ -306,16 +323,7 @@ pub fn folders(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 /// # Errors
 /// If the folder cannot be listed.
 pub fn files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let mut out = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        if entry.file_type()?.is_file() {
-            out.push((name, entry.path()));
-        }
-    }
-    out.sort();
-    Ok(out)
+    entries(folder, |_| true, FileType::is_file)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! is no line. All numbers are of one launch where nothing else is said; what is not known is null.
 
 use crate::interval::Interval;
+use crate::mixes::Argument;
 use clscope_analysis::input::Definitions;
 use clscope_io::input;
 use clscope_mix::reuse::Reuse;
@@ -207,19 +208,6 @@ pub struct Block {
     pub threads: u64,
     /// By warps; null where they were not counted.
     pub warps: Option<u64>,
-}
-
-/// An argument.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Argument {
-    /// Its index.
-    pub index: u32,
-    /// `value`, `local`, `buffer`, `image`, `sampler` or `shared`.
-    pub kind: String,
-    /// Its size in bytes: of a buffer or image its memory's.
-    pub size: Option<u64>,
-    /// What a value of up to 8 bytes says, little end first.
-    pub value: Option<u64>,
 }
 
 impl Which {
